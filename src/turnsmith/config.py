@@ -1,0 +1,351 @@
+"""Every knob, its default and one sentence; TOML in, `--a.b value` over it, unknown keys fail.
+
+A knob that nothing reads is a bug. Defaults are the paper's where the paper states one (arXiv 2508.03501, App. C, Table 3).
+"""
+
+import difflib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from turnsmith.errors import UsageError
+
+
+class Section(BaseModel):
+    """A block of knobs; unknown keys fail."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelConfig(Section):
+    path: str = "tiny"
+    """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of weights and arithmetic."""
+    threads: int = 0
+    """Torch threads of this process; 0 leaves torch's own choice."""
+
+
+class TaskSetConfig(Section):
+    """Where tasks come from: exactly one of `path`, `practice_tasks` or `package`."""
+
+    path: str | None = None
+    """JSONL file of tasks, or the folder that holds `tasks.jsonl`."""
+    practice_tasks: int = Field(0, ge=0)
+    """Number of tasks to make from generated practice repositories."""
+    split: Literal["train", "heldout"] = "train"
+    """Practice only: `heldout` draws from other seeds and also from kinds of module that `train` never uses."""
+    difficulty: float = Field(0.3, ge=0.0, le=1.0)
+    """Practice only: the dial from short functions and telling issues (0) to long ones and silent issues (1)."""
+    seed: int = 0
+    """Seed of the making."""
+    package: str | None = None
+    """Real package to put bugs into: `name==version` from the package index, or the path of a local git checkout."""
+    package_tasks: int = Field(12, ge=1)
+    """Package only: number of tasks to make."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "TaskSetConfig":
+        if [bool(self.path), bool(self.practice_tasks), bool(self.package)].count(True) != 1:
+            raise ValueError("give exactly one of path, practice_tasks, package")
+        return self
+
+
+class AgentConfig(Section):
+    prompts: str = "paper"
+    """Folder of prompt templates: `paper`, `brief` (for tiny models), or a path."""
+    max_turns: int = Field(40, ge=1)
+    """T_max: turns after which the episode ends."""
+    max_context: int = Field(65_536, ge=64)
+    """Tokens of a whole trajectory."""
+    max_new_tokens: int = Field(4_096, ge=1)
+    """Tokens that one turn may sample."""
+    window_lines: int = Field(100, ge=2)
+    """Lines that the file window shows."""
+    max_observation_tokens: int = Field(8_000, ge=16)
+    """Tokens of one observation; the middle is cut and the cut stated."""
+    command_timeout_s: float = Field(60.0, gt=0)
+    """Seconds that one command may take."""
+    episode_timeout_s: float = Field(1_800.0, gt=0)
+    """Seconds that the agent's commands may take together."""
+    max_format_errors: int = Field(3, ge=1)
+    """Malformed turns in a row that end the episode."""
+    grade_unsubmitted: bool = True
+    """Grade what lies in the workspace where the episode ended without `submit`; the paper is silent."""
+
+
+class SandboxConfig(Section):
+    kind: Literal["local", "subprocess"] = "local"
+    """`local` isolates by namespaces and overlayfs; `subprocess` isolates nothing and says so in every result."""
+    memory_mb: int = Field(1_024, ge=32)
+    """Memory of one sandbox."""
+    max_processes: int = Field(128, ge=4)
+    """Processes and threads of one sandbox."""
+    disk_mb: int = Field(512, ge=1)
+    """Size of the throw-away workspace layer."""
+    max_output_bytes: int = Field(1_000_000, ge=1_000)
+    """Output of one command beyond this is dropped."""
+
+
+class RolloutConfig(Section):
+    concurrency: int = Field(64, ge=1)
+    """Episodes that run at once."""
+    retries: int = Field(2, ge=0)
+    """Times that a rollout is tried again after a failure of the infrastructure."""
+    max_infrastructure_share: float = Field(0.2, ge=0, le=1)
+    """Share of rollouts lost to the infrastructure in one iteration that stops the run."""
+    grading_workers: int = Field(2, ge=1)
+    """Gradings that run at once."""
+    tests_timeout_s: float = Field(1_800.0, gt=0)
+    """Seconds that the tests of one patch may take."""
+
+
+class OptimizerConfig(Section):
+    learning_rate: float = Field(1e-6, gt=0)
+    """Peak learning rate of AdamW."""
+    beta1: float = 0.9
+    """First-moment decay."""
+    beta2: float = 0.999
+    """Second-moment decay."""
+    eps: float = 1e-8
+    """Term added to the denominator."""
+    weight_decay: float = 0.1
+    """Decoupled weight decay."""
+    grad_clip: float = Field(1.0, gt=0)
+    """Bound on the global norm of the gradient."""
+    warmup_steps: int = Field(0, ge=0)
+    """Steps of linear warm-up."""
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Shape of the learning rate after warm-up; cosine goes to zero."""
+    max_tokens_per_micro_batch: int = Field(65_536, ge=64)
+    """Tokens of one forward and backward pass; a longer sample is a pass of its own."""
+
+
+class RFTConfig(Section):
+    rollouts_per_task: int = Field(10, ge=1)
+    """Rollouts of each task from the base (paper: 10)."""
+    epochs: int = Field(1, ge=1)
+    """Passes over the kept trajectories (paper: 1)."""
+    batch_size: int = Field(64, ge=1)
+    """Trajectories per optimizer step (paper: 64)."""
+    demonstration: bool = True
+    """Show the base a one-shot demonstration while it collects; never shown in training (paper §3.3)."""
+    mask_format_errors: bool = True
+    """Leave turns with a format error out of the loss (paper App. C)."""
+    max_turns: int = Field(40, ge=1)
+    """T_max while collecting."""
+    max_context: int = Field(65_536, ge=64)
+    """Context while collecting."""
+    optimizer: OptimizerConfig = OptimizerConfig(learning_rate=5e-6, warmup_steps=10, schedule="cosine")
+    """Optimizer of the fine-tuning."""
+
+
+class StageConfig(Section):
+    """One stage of RL: paper Table 3."""
+
+    name: str = "stage1"
+    """Name of the stage in the run folder and in the results."""
+    iterations: int = Field(50, ge=1)
+    """Iterations of collect, train, sync."""
+    tasks_per_iteration: int = Field(300, ge=1)
+    """Problems of one iteration."""
+    group_size: int = Field(10, ge=2)
+    """G: complete trajectories per problem."""
+    batch_size: int = Field(128, ge=1)
+    """Trajectories per optimizer step."""
+    clip_eps_low: float = Field(0.2, gt=0)
+    """The ratio is clipped below at 1 − this."""
+    clip_eps_high: float = Field(0.3, gt=0)
+    """The ratio is clipped above at 1 + this."""
+    max_turns: int = Field(40, ge=1)
+    """T_max of the stage."""
+    max_context: int = Field(65_536, ge=64)
+    """Context of the stage in tokens."""
+    length_threshold: int = Field(10, ge=1)
+    """L_thr: turns from which the length penalty grows."""
+    zero_advantage: Literal["final", "resolved"] = "resolved"
+    """Drop a group whose R_final are all equal (`final`, the literal reading), or whose tests agree (`resolved`)."""
+    advantage_std: Literal["population", "sample"] = "population"
+    """Standard deviation of the group normalisation; the paper does not say which."""
+    old_logprobs: Literal["trainer", "engine"] = "trainer"
+    """Whose log-probs are π_old; the paper does not say."""
+    denominator: Literal["batch", "group"] = "batch"
+    """Action tokens that the loss divides by: of the optimizer batch, or of each group (Eq. 8 as written)."""
+    curriculum: bool = False
+    """Start by dropping tasks never solved and tasks solved at 2/3 or more in the stage before (paper §4.3)."""
+    permute_rewards: bool = False
+    """Negative control: shuffle the rewards among the trajectories of an iteration. Never for a real run."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """Optimizer of the stage."""
+
+    @model_validator(mode="after")
+    def _threshold_below_limit(self) -> "StageConfig":
+        if self.length_threshold >= self.max_turns:
+            raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
+        return self
+
+
+class EvalConfig(Section):
+    num_runs: int = Field(10, ge=1)
+    """Runs per task (paper: 10)."""
+    k: int = Field(10, ge=1)
+    """k of the unbiased pass@k; at most `num_runs`."""
+    seed: int = 10_000
+    """Seed of the sampling noise of evaluation."""
+
+    @model_validator(mode="after")
+    def _k_within_runs(self) -> "EvalConfig":
+        if self.k > self.num_runs:
+            raise ValueError(f"k {self.k} must be at most num_runs {self.num_runs}")
+        return self
+
+
+class GapConfig(Section):
+    """Bounds on the gap between the engine's and the trainer's log-probs (mean absolute difference per token)."""
+
+    warn: float = 1e-2
+    """Warn above this."""
+    stop: float = 1.0
+    """Stop the run above this."""
+
+
+class RunConfig(Section):
+    """The whole run."""
+
+    seed: int = 0
+    """Seed of everything that is drawn in the run."""
+    model: ModelConfig = ModelConfig()
+    """The base policy."""
+    train_tasks: TaskSetConfig
+    """Tasks that RFT and RL learn from."""
+    eval_tasks: dict[str, TaskSetConfig] = {}
+    """Named task sets that every checkpoint is evaluated on; never trained on."""
+    agent: AgentConfig = AgentConfig()
+    """The scaffold."""
+    sandbox: SandboxConfig = SandboxConfig()
+    """Where agents and tests run."""
+    rollouts: RolloutConfig = RolloutConfig()
+    """How episodes are scheduled."""
+    rft: RFTConfig | None = None
+    """Rejection fine-tuning; absent means none."""
+    stages: list[StageConfig] = []
+    """Stages of RL, in order."""
+    eval: EvalConfig = EvalConfig()
+    """Evaluation after each stage."""
+    logprob_gap: GapConfig = GapConfig()
+    """Bounds on sampler against trainer."""
+
+
+C = TypeVar("C", bound=Section)
+
+
+def load(path: Path, overrides: list[str], kind: type[C]) -> C:
+    """Read a TOML file, lay `--a.b value` pairs over it, check. Raises UsageError that names file and key."""
+    data = read_toml(path)
+    for key, value in pair_overrides(overrides):
+        set_key(data, key, value)
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(explain(error, path, kind)) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file, or say in one sentence why not."""
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise UsageError(
+            f"no configuration file at {path}: give the path of a TOML file, e.g. configs/laptop.toml"
+        ) from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder: give the path of a TOML file in it") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from None
+
+
+def pair_overrides(arguments: list[str]) -> list[tuple[str, Any]]:
+    """`["--a.b", "3", "--c=x"]` → `[("a.b", 3), ("c", "x")]`."""
+    pairs, rest = [], list(arguments)
+    while rest:
+        key = rest.pop(0)
+        if not key.startswith("--"):
+            raise UsageError(f"unexpected argument {key!r}: overrides are written --section.key value")
+        key, has_value, value = key[2:].partition("=")
+        if not has_value:
+            if not rest:
+                raise UsageError(f"--{key} needs a value")
+            value = rest.pop(0)
+        pairs.append((key.replace("-", "_"), parse_value(value)))
+    return pairs
+
+
+def parse_value(text: str) -> Any:
+    """Numbers, true/false, null, lists and quoted text as in JSON; anything else is text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def set_key(data: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set `a.b.c` (list positions as numbers) in nested data; missing tables are made."""
+    *parents, last = dotted.split(".")
+    node: Any = data
+    for name in parents:
+        node = _descend(node, name, dotted)
+    if isinstance(node, list):
+        _descend(node, last, dotted)
+        node[int(last)] = value
+    elif isinstance(node, dict):
+        node[last] = value
+    else:
+        raise UsageError(f"--{dotted}: {parents[-1]!r} is a value, not a section")
+
+
+def _descend(node: Any, name: str, dotted: str) -> Any:
+    if isinstance(node, dict):
+        return node.setdefault(name, {})
+    if not isinstance(node, list):
+        raise UsageError(f"--{dotted}: {name!r} is inside a value, not a section")
+    if not name.isdigit() or int(name) >= len(node):
+        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}")
+    return node[int(name)]
+
+
+def explain(error: ValidationError, path: Path, kind: type[BaseModel]) -> str:
+    """The first fault as one sentence: file, key, what, remedy."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{path}: unknown key {key!r}{_suggestion(first['loc'], kind)}"
+    if first["type"] == "missing":
+        return f"{path}: key {key!r} is missing: add it"
+    return f"{path}: {key or 'the file'}: {first['msg'].removeprefix('Value error, ')} (got {_short(first['input'])})"
+
+
+def _suggestion(location: tuple[int | str, ...], kind: type[BaseModel]) -> str:
+    known = _field_names(kind)
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    return f": did you mean {close[0]!r}?" if close else ": remove it, or see `turnsmith run --help`"
+
+
+def _field_names(kind: type[BaseModel]) -> list[str]:
+    """Names of all fields of all sections: good enough to guess a misspelling."""
+    names, waiting, seen = [], [kind], set()
+    while waiting:
+        section = waiting.pop()
+        if section in seen:
+            continue
+        seen.add(section)
+        names.extend(section.model_fields)
+        waiting.extend(sub for sub in Section.__subclasses__() if sub not in seen)
+    return names
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "…"

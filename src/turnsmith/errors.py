@@ -1,0 +1,33 @@
+"""One exception per boundary that a fault can cross.
+
+TurnsmithError
+├── UsageError           bad input from a person: one sentence, exit code 2
+├── SandboxError         the sandbox itself failed (infrastructure), never what ran in it
+├── EngineError          the engine could not sample
+├── GradingError         the grader itself failed, never a failing test
+└── InfrastructureStorm  too many infrastructure failures in one iteration: the run stops
+"""
+
+
+class TurnsmithError(Exception):
+    """Root of everything that Turnsmith raises on purpose."""
+
+
+class UsageError(TurnsmithError):
+    """Bad input: the message says in one sentence what is wrong, where, and the remedy."""
+
+
+class SandboxError(TurnsmithError):
+    """The sandbox could not start, died, or stopped answering."""
+
+
+class EngineError(TurnsmithError):
+    """The engine could not answer a request."""
+
+
+class GradingError(TurnsmithError):
+    """The grader could not reach a verdict."""
+
+
+class InfrastructureStorm(TurnsmithError):
+    """The share of infrastructure failures in one iteration passed its bound."""

@@ -1,0 +1,60 @@
+"""What every sandbox offers. Near and far look the same: recipes and tools see only these protocols."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from turnsmith.types import ExecResult
+
+
+@dataclass(frozen=True)
+class SandboxSpec:
+    """What a sandbox is made of."""
+
+    layers: tuple[Path, ...]
+    """Directories, lowest first, stacked read-only under a throw-away writable layer; the top one is the newest."""
+    workdir: str = "/testbed"
+    """Where the stacked tree appears."""
+    env: dict[str, str] = field(default_factory=dict)
+    """Environment on top of a small clean one."""
+
+
+class Sandbox(Protocol):
+    """A running, isolated machine for one rollout or one grading. All methods raise SandboxError when it is dead."""
+
+    isolation: str
+    """Isolation tier that was really obtained: `namespaces-root`, `namespaces-user` or `none`."""
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        cwd: str | None = None,
+        stdin: bytes = b"",
+        env: dict[str, str] | None = None,
+    ) -> ExecResult:
+        """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns."""
+
+    async def read(self, path: str) -> bytes:
+        """Content of a file as the sandbox sees it. Raises FileNotFoundError, IsADirectoryError or PermissionError."""
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Write a file as the sandbox's own user, making parent directories. Raises the same errors as `read`."""
+
+    async def diff(self) -> str:
+        """Git-style patch of the working tree against its layers, taken from outside; new files included."""
+
+    async def stop(self) -> None:
+        """End every process and drop the writable layer. Safe to call twice."""
+
+
+class SandboxProvider(Protocol):
+    """Starts sandboxes of one kind on one machine. Closing it stops what it started."""
+
+    isolation: str
+
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        """A ready sandbox. Raises SandboxError."""
+
+    async def close(self) -> None: ...

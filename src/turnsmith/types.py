@@ -1,0 +1,340 @@
+"""The whole vocabulary of the program: Task → Turn* → Trajectory → Group → Sample → MicroBatch.
+
+Records are frozen. Token arrays that belong together are declared parallel and checked once, at construction.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+Messages = list[dict[str, str]]
+"""Chat messages: `[{"role": "user", "content": "…"}, …]`."""
+
+
+class Record(BaseModel):
+    """A frozen record that reads and writes JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Task(Record):
+    """One problem: a repository at a commit, what is wrong with it, and the tests that decide.
+
+    Columns are spelled as in SWE-bench; the rest is what a row must carry so that no per-repository table is needed.
+    Columns that we do not know are kept.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    instance_id: str
+    """Unique name of the task."""
+    repo: str
+    """Name of the repository."""
+    base_commit: str
+    """Commit that the agent starts from."""
+    problem_statement: str
+    """The issue, the only thing that the agent is told."""
+    FAIL_TO_PASS: list[str]
+    """Test ids that fail at the base commit and must pass after the fix."""
+    PASS_TO_PASS: list[str]
+    """Test ids that pass at the base commit and must still pass."""
+    patch: str
+    """The gold patch; never shown to the agent."""
+    test_patch: str = ""
+    """Patch that adds the hidden tests at grading time; empty where the tests are in the repository."""
+    layers: list[str] = Field(min_length=1)
+    """Directories, lowest first, that stacked make the working tree (with `.git`) at `base_commit`; relative to the task file."""
+    workdir: str = "/testbed"
+    """Where the working tree appears inside the sandbox."""
+    setup: list[str] = []
+    """Commands run once in a new sandbox before the agent or the tests."""
+    test_command: str = "python -m pytest -rA --color=no -p no:cacheprovider"
+    """Command that runs the tests; the test files are appended."""
+    log_parser: str = "pytest"
+    """Name of the parser that reads the log of `test_command`."""
+    created_by: str = ""
+    """What made the task, for provenance: kind of repository, kind of bug, seed."""
+    meta: dict[str, Any] = {}
+    """Facts of the maker: kind, mutator, seed, difficulty."""
+
+    @field_validator("FAIL_TO_PASS", "PASS_TO_PASS", mode="before")
+    @classmethod
+    def _accept_json_strings(cls, value: Any) -> Any:
+        """Classic SWE-bench keeps test lists as JSON strings."""
+        if not isinstance(value, str):
+            return value
+        import json
+
+        return json.loads(value)
+
+
+class StopReason(StrEnum):
+    """Why a rollout ended. The value is also the metric key."""
+
+    SUBMITTED = "submitted"
+    """The agent called `submit`."""
+    MAX_TURNS = "max_turns"
+    """The turn limit was reached without a submit."""
+    CONTEXT_FULL = "context_full"
+    """The next turn would not fit into the context."""
+    TIMEOUT = "timeout"
+    """The agent's own commands used up the wall clock of the episode."""
+    FORMAT_ERROR = "format_error"
+    """Too many malformed turns in a row."""
+    SANDBOX_FAILED = "sandbox_failed"
+    """The sandbox failed; not the agent's doing."""
+    ENGINE_FAILED = "engine_failed"
+    """The engine failed; not the agent's doing."""
+
+
+class Outcome(StrEnum):
+    """How a trajectory is judged. One row of `OUTCOMES` says what follows from it."""
+
+    RESOLVED = "resolved"
+    """All FAIL_TO_PASS and PASS_TO_PASS tests pass on the patch."""
+    UNRESOLVED = "unresolved"
+    """A patch was graded and at least one expected test did not pass."""
+    EMPTY_PATCH = "empty_patch"
+    """The agent changed nothing."""
+    PATCH_INVALID = "patch_invalid"
+    """The patch does not apply or breaks the patch policy."""
+    TESTS_TIMED_OUT = "tests_timed_out"
+    """The tests on the patch ran out of time; the policy's doing, since the gold patch fits."""
+    NOT_SUBMITTED = "not_submitted"
+    """Ended by a limit where only submitted work counts."""
+    SANDBOX_FAILED = "sandbox_failed"
+    """The sandbox of the rollout failed."""
+    ENGINE_FAILED = "engine_failed"
+    """The engine failed."""
+    GRADER_FAILED = "grader_failed"
+    """The grader itself failed."""
+
+
+@dataclass(frozen=True)
+class OutcomeRule:
+    """What follows from an outcome."""
+
+    in_loss: bool
+    """Do its tokens train?"""
+    in_group: bool
+    """Does its reward count in the group's mean and standard deviation?"""
+    retried: bool
+    """Is the rollout tried again, within the retry budget?"""
+    in_evaluation: bool
+    """Does it count as an attempt in Pass@1?"""
+
+
+_AGENT = OutcomeRule(in_loss=True, in_group=True, retried=False, in_evaluation=True)
+_INFRASTRUCTURE = OutcomeRule(in_loss=False, in_group=False, retried=True, in_evaluation=False)
+
+OUTCOMES: dict[Outcome, OutcomeRule] = {
+    Outcome.RESOLVED: _AGENT,
+    Outcome.UNRESOLVED: _AGENT,
+    Outcome.EMPTY_PATCH: _AGENT,
+    Outcome.PATCH_INVALID: _AGENT,
+    Outcome.TESTS_TIMED_OUT: _AGENT,
+    Outcome.NOT_SUBMITTED: _AGENT,
+    Outcome.SANDBOX_FAILED: _INFRASTRUCTURE,
+    Outcome.ENGINE_FAILED: _INFRASTRUCTURE,
+    Outcome.GRADER_FAILED: _INFRASTRUCTURE,
+}
+"""The one table from ending to loss: what the agent caused scores and trains, what the infrastructure caused leaves no trace."""
+
+
+class Turn(Record):
+    """One model message and the observation that answered it."""
+
+    start: int
+    """Index in the trajectory's `token_ids` of the first sampled token of this turn."""
+    end: int
+    """Index one past the last sampled token."""
+    text: str
+    """The sampled tokens as text, for people; never tokenised again."""
+    command: str | None = None
+    """The command parsed from the text; None after a format error."""
+    format_error: str | None = None
+    """Name of the format error: `no_command` or `multiple_commands`."""
+    observation: str = ""
+    """What answered, as the policy saw it."""
+    exit_code: int | None = None
+    """Exit code of the command; None where nothing ran."""
+    finish_reason: str = "stop"
+    """Why sampling ended: `stop` (end of turn) or `length`."""
+    generate_s: float = 0.0
+    """Seconds spent sampling."""
+    act_s: float = 0.0
+    """Seconds spent in the sandbox."""
+
+
+class Grade(Record):
+    """The verdict of the tests on one patch."""
+
+    outcome: Outcome
+    """RESOLVED, UNRESOLVED, EMPTY_PATCH, PATCH_INVALID, TESTS_TIMED_OUT, or GRADER_FAILED."""
+    statuses: dict[str, str] = {}
+    """Status of each expected test: `passed`, `failed`, `error`, `skipped`, `missing`."""
+    duration_s: float = 0.0
+    """Seconds that the grading took."""
+    shared: bool = False
+    """True where the verdict of an identical patch of the same task was used again."""
+    isolation: str = ""
+    """Isolation tier of the sandbox in which the tests ran."""
+    detail: str = ""
+    """One line for people: which tests failed, or what broke."""
+
+    @property
+    def resolved(self) -> bool:
+        return self.outcome is Outcome.RESOLVED
+
+
+class Trajectory(Record):
+    """What a rollout leaves: one growing token sequence, and how it ended.
+
+    `token_ids`, `sampled` and `logprobs` are parallel. For example a prompt of three tokens and a sampled turn of two:
+    `token_ids=[5, 6, 7, 8, 2]`, `sampled=[False, False, False, True, True]`, `logprobs=[0.0, 0.0, 0.0, -1.2, -0.1]`.
+    """
+
+    trajectory_id: str
+    """Unique inside a run, e.g. `rl1-0003/practice-12/5`."""
+    instance_id: str
+    iteration: int
+    policy_version: int
+    """Number of weight updates that the sampling policy had seen."""
+    seed: int
+    """Seed of the sampling noise of this episode."""
+    token_ids: list[int]
+    sampled: list[bool]
+    """True on tokens that the policy sampled."""
+    logprobs: list[float]
+    """Log-probability of each sampled token under the sampling policy (temperature 1, no filters); 0 elsewhere."""
+    turns: list[Turn]
+    stop_reason: StopReason
+    outcome: Outcome
+    patch: str = ""
+    """The diff of the workspace, taken from outside the sandbox."""
+    grade: Grade | None = None
+    isolation: str = ""
+    """Isolation tier of the sandbox of the rollout."""
+    prompt_tokens: int = 0
+    """Length of the first prompt."""
+    duration_s: float = 0.0
+    detail: str = ""
+    """One line for people, e.g. the fault of the infrastructure."""
+
+    @model_validator(mode="after")
+    def _check_parallel(self) -> "Trajectory":
+        lengths = {len(self.token_ids), len(self.sampled), len(self.logprobs)}
+        if len(lengths) != 1:
+            raise ValueError(f"token_ids, sampled and logprobs must have one length, not {sorted(lengths)}")
+        return self
+
+    @property
+    def resolved(self) -> bool:
+        return self.outcome is Outcome.RESOLVED
+
+    @property
+    def num_turns(self) -> int:
+        return len(self.turns)
+
+
+class Group(Record):
+    """Sibling trajectories of one task, with their shaped rewards (parallel)."""
+
+    instance_id: str
+    trajectories: list[Trajectory]
+    rewards: list[float]
+    """R_final of each trajectory (paper §3.2)."""
+
+    @model_validator(mode="after")
+    def _check_parallel(self) -> "Group":
+        if len(self.trajectories) != len(self.rewards):
+            raise ValueError("one reward per trajectory")
+        return self
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One trainable sequence. All arrays share the length of `token_ids`.
+
+    Position t of `loss_mask`, `sampled_logprobs` and `advantages` speaks of the token at t, predicted from the tokens before it.
+    """
+
+    trajectory_id: str
+    token_ids: list[int]
+    loss_mask: list[bool]
+    sampled_logprobs: list[float]
+    advantages: list[float]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.token_ids), len(self.loss_mask), len(self.sampled_logprobs), len(self.advantages)}
+        if len(lengths) != 1:
+            raise ValueError(f"sample {self.trajectory_id}: arrays of different lengths {sorted(lengths)}")
+        if self.loss_mask and self.loss_mask[0]:
+            raise ValueError(f"sample {self.trajectory_id}: the first token has no context to be predicted from")
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_loss_tokens(self) -> int:
+        return sum(self.loss_mask)
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Samples packed end to end, no padding; what one forward pass sees."""
+
+    samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(sample) for sample in self.samples)
+
+    @property
+    def num_loss_tokens(self) -> int:
+        return sum(sample.num_loss_tokens for sample in self.samples)
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to sample. Anything but the policy's own distribution makes the importance ratio invalid (paper §5.2)."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    @property
+    def is_policy(self) -> bool:
+        """True where samples come from the policy itself: temperature 1 and every filter off."""
+        return self == SamplingParams()
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What the engine sampled for one turn; `token_ids` and `logprobs` are parallel, the stop token included."""
+
+    token_ids: list[int]
+    logprobs: list[float]
+    finish_reason: str
+    """`stop` after a stop token, `length` at the token limit."""
+    policy_version: int
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """What a command in a sandbox left."""
+
+    exit_code: int
+    """Exit code; 128 + signal where a signal ended it."""
+    output: bytes
+    """Standard output and error, in the order written, cut at the sandbox's output limit."""
+    duration_s: float
+    timed_out: bool = False
+    truncated: bool = False
+    """True where output beyond the limit was dropped."""
+    cwd: str = ""
+    """Working directory in which the command ended, for shells that `cd`."""
