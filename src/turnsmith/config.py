@@ -335,7 +335,8 @@ def _suggestion(location: tuple[int | str, ...], kind: type[BaseModel]) -> str:
 
 def _field_names(kind: type[BaseModel]) -> list[str]:
     """Names of all fields of all sections: good enough to guess a misspelling."""
-    names, waiting, seen = [], [kind], set()
+    names: list[str] = []
+    waiting, seen = [kind], set[type[BaseModel]]()
     while waiting:
         section = waiting.pop()
         if section in seen:
