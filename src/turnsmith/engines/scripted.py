@@ -1,0 +1,57 @@
+"""An engine that answers with given texts: for tests, for the player of gold patches, and for demonstrations.
+
+Left out: log-probs are 0, and the seed changes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from turnsmith.engines.base import GenerateRequest
+from turnsmith.errors import EngineError
+from turnsmith.types import Completion
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Answers = Callable[[str, int, str], str]
+"""Text of a turn from the episode's id, the index of the turn, and the history so far as text."""
+
+
+class ScriptedEngine:
+    """Plays each episode from the same list of texts, one per turn, or from a function (`Answers`).
+
+    Texts are tokenised without special tokens; the tokenizer's end-of-sequence token (`stop_token_id` where it is another) follows.
+    """
+
+    policy_version: int = 0
+
+    def __init__(
+        self, tokenizer: "PreTrainedTokenizerBase", answers: list[str] | Answers, *, stop_token_id: int | None = None
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._answers = answers
+        self._stop_token_id = tokenizer.eos_token_id if stop_token_id is None else stop_token_id
+        self._num_answered: Counter[str] = Counter()
+
+    async def generate(self, request: GenerateRequest) -> Completion:
+        """The next text of the episode. Raises EngineError where the list has ended, ValueError where the request filters."""
+        if not request.params.is_policy:
+            raise ValueError(f"sampling must be the policy's own, not {request.params}")
+        token_ids = self._tokenizer.encode(self._next_text(request), add_special_tokens=False, split_special_tokens=True)
+        token_ids = [*token_ids, self._stop_token_id][: request.max_new_tokens]
+        finish_reason = "stop" if token_ids[-1] in request.stop_token_ids else "length"
+        return Completion(token_ids, [0.0] * len(token_ids), finish_reason, self.policy_version)
+
+    def release(self, episode_id: str) -> None:
+        """Forget how far the episode has come."""
+        del self._num_answered[episode_id]
+
+    def _next_text(self, request: GenerateRequest) -> str:
+        turn = self._num_answered[request.episode_id]
+        self._num_answered[request.episode_id] += 1
+        if callable(self._answers):
+            return self._answers(request.episode_id, turn, str(self._tokenizer.decode(request.token_ids)))
+        if turn >= len(self._answers):
+            raise EngineError(f"the script of {len(self._answers)} turns has no turn {turn + 1}")
+        return self._answers[turn]
