@@ -1,0 +1,65 @@
+"""Bugs for Python source: five families, one file each; one bug is one mutation.
+
+Only the bodies and default values of functions are touched. Docstrings, annotations, decorators, imports and the text of
+raised errors are left alone: nobody could be asked to repair them from failing tests.
+"""
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from turnsmith.synthesis.mutators.base import Mutation, Mutator, SourceTree
+from turnsmith.synthesis.mutators.conditions import mutate_conditions
+from turnsmith.synthesis.mutators.constants import mutate_constants
+from turnsmith.synthesis.mutators.operators import mutate_operators
+from turnsmith.synthesis.mutators.removals import mutate_removals
+from turnsmith.synthesis.mutators.swaps import mutate_swaps
+
+__all__ = ["FAMILIES", "Mutation", "find_mutations"]
+
+FAMILIES: dict[str, Mutator] = {
+    "operator": mutate_operators,
+    "constant": mutate_constants,
+    "condition": mutate_conditions,
+    "removal": mutate_removals,
+    "swap": mutate_swaps,
+}
+
+UNTOUCHED = (
+    cst.Annotation,
+    cst.Decorator,
+    cst.Global,
+    cst.Import,
+    cst.ImportFrom,
+    cst.Nonlocal,
+    cst.Raise,
+    cst.TypeParameters,
+)
+
+
+def find_mutations(source: str) -> list[Mutation]:
+    """Every bug that we know how to put into a module, in the order of the source. Raises libcst.ParserSyntaxError."""
+    tree = SourceTree(source)
+    return [
+        Mutation(family, edit.name, tree.line(edit.start), function, edit, source)
+        for node, function in _walk(tree.module, scope=())
+        for family, mutate in FAMILIES.items()
+        for edit in mutate(node, tree)
+    ]
+
+
+def _walk(node: cst.CSTNode, scope: tuple[str, ...], inside: bool = False) -> Iterator[tuple[cst.CSTNode, str]]:
+    """Nodes inside functions, parents first, each with the dotted name of its function."""
+    if isinstance(node, UNTOUCHED) or _is_docstring(node):
+        return
+    if isinstance(node, cst.FunctionDef | cst.ClassDef):
+        scope, inside = (*scope, node.name.value), inside or isinstance(node, cst.FunctionDef)
+    if inside:
+        yield node, ".".join(scope)
+    for child in node.children:
+        yield from _walk(child, scope, inside)
+
+
+def _is_docstring(node: cst.CSTNode) -> bool:
+    """Any bare text statement counts."""
+    return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)

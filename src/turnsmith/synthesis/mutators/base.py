@@ -1,0 +1,123 @@
+"""What a bug is: one piece of source text exchanged for another, found by syntax tree, so that all formatting stays."""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeGuard
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+
+Span = tuple[int, int]
+"""First byte and one past the last."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`source[start:end]` (bytes) becomes `text`; `name` says what kind of bug that is."""
+
+    name: str
+    start: int
+    end: int
+    text: bytes
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One bug that could be put into one function."""
+
+    family: str
+    """`operator`, `constant`, `condition`, `removal` or `swap`."""
+    name: str
+    """Kind inside the family, e.g. `off_by_one`."""
+    line: int
+    """Line of the first changed character, counted from 1."""
+    function: str
+    """Dotted name of the function, e.g. `Stack.push`."""
+    edit: Edit
+    source: str = field(repr=False)
+
+    def apply(self) -> str:
+        """The source with the bug in it."""
+        data = self.source.encode()
+        return (data[: self.edit.start] + self.edit.text + data[self.edit.end :]).decode()
+
+    @property
+    def hash8(self) -> str:
+        """Eight hexadecimal digits that tell this bug from every other one in this source."""
+        return hashlib.sha256(f"{self.function} {self.edit}".encode()).hexdigest()[:8]
+
+
+class SourceTree:
+    """A parsed module that knows which bytes of the source each node covers."""
+
+    def __init__(self, source: str) -> None:
+        """Raises libcst.ParserSyntaxError where the source does not parse."""
+        self.source = source
+        self.data = source.encode()
+        wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
+        self.module = wrapper.module
+        self._spans = wrapper.resolve(ByteSpanPositionProvider)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(at + 1 for at, byte in enumerate(self.data) if byte == 0x0A)]
+
+    def span(self, node: cst.CSTNode) -> Span:
+        """First byte and one past the last, the node's own parentheses included."""
+        if not _is_parenthesised(node):
+            return self._own_span(node)
+        return self._own_span(node.lpar[0])[0], self._own_span(node.rpar[-1])[1]
+
+    def _own_span(self, node: cst.CSTNode) -> Span:
+        span = self._spans[node]
+        return span.start, span.start + span.length
+
+    def text(self, node: cst.CSTNode) -> bytes:
+        start, end = self.span(node)
+        return self.data[start:end]
+
+    def line(self, at: int) -> int:
+        """Line, counted from 1, of a byte."""
+        return bisect_right(self._line_starts, at)
+
+    def line_span(self, node: cst.CSTNode) -> Span:
+        """The whole lines that a statement covers, the last line break included."""
+        start, end = self.span(node)
+        start = self.data.rfind(b"\n", 0, start) + 1
+        if self.data[end - 1 : end] != b"\n":
+            end = self.data.find(b"\n", end) + 1 or len(self.data)
+        return start, end
+
+    def replace(self, name: str, node: cst.CSTNode, text: bytes) -> Edit:
+        """The node, its parentheses included, becomes `text`, which keeps the parentheses where it has line breaks."""
+        if b"\n" in text and _is_parenthesised(node):
+            text = b"(" + text + b")"
+        return self.edit(name, self.span(node), text)
+
+    def exchange(self, name: str, first: Span, second: Span) -> Iterator[Edit]:
+        """Swap the texts of two spans, the first before the second; nothing where they are the same."""
+        before, after = self.data[slice(*first)], self.data[slice(*second)]
+        if before != after:
+            yield self.edit(name, (first[0], second[1]), after + self.data[first[1] : second[0]] + before)
+
+    def edit(self, name: str, span: Span, text: bytes) -> Edit:
+        """An edit that cannot glue two words: `return-x` becomes `return x`."""
+        start, end = span
+        left = b" " if _glues(self.data[start - 1 : start], text[:1]) else b""
+        right = b" " if _glues(text[-1:], self.data[end : end + 1]) else b""
+        return Edit(name, start, end, left + text + right)
+
+
+def _is_parenthesised(node: cst.CSTNode) -> TypeGuard[cst.BaseExpression]:
+    return isinstance(node, cst.BaseExpression) and bool(node.lpar)
+
+
+def _glues(left: bytes, right: bytes) -> bool:
+    return all(byte.isalnum() or byte == b"_" or byte > b"\x7f" for byte in (left, right))
+
+
+Mutator = Callable[[cst.CSTNode, SourceTree], Iterator[Edit]]
+"""Given a node inside a function, the edits that break exactly this node."""

@@ -1,0 +1,51 @@
+"""The layers of a task: one clean tree that all bugs of a repository share, and one small layer per bug.
+
+The layer of a bug holds the changed files and a `.git` of one commit, the buggy tree. The clean text lies below it, where the
+stacked tree hides it.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from turnsmith.synthesis.history import EXECUTABLE, SYMLINK, File, Tree, write_history
+
+
+def to_tree(texts: Mapping[str, str]) -> dict[str, File]:
+    """`{"src/a.py": "x = 1\\n"}` as a tree of regular files."""
+    return {path: File(text.encode()) for path, text in texts.items()}
+
+
+def write_shared_layer(folder: Path, tree: Tree) -> None:
+    """Write the clean tree, without history."""
+    for path, file in tree.items():
+        _write_file(folder / path, file)
+
+
+def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes]) -> str:
+    """Write what a bug changes and the history of the buggy tree; returns the base commit. Some 5 ms for 20 files."""
+    buggy = {path: File(content, tree[path].mode) for path, content in changed.items()}
+    write_shared_layer(folder, buggy)
+    return write_history(folder / ".git", {**tree, **buggy})
+
+
+def make_patch(path: str, before: str, after: str) -> str:
+    """The git patch of one file, both texts given whole."""
+    lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{path}", f"b/{path}")
+    body = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+    return f"diff --git a/{path} b/{path}\n{body}"
+
+
+def _lines(text: str) -> list[str]:
+    """Split at line feeds only: to git a form feed is a character like any other."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _write_file(path: Path, file: File) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if file.mode == SYMLINK:
+        path.symlink_to(file.content.decode())
+        return
+    path.write_bytes(file.content)
+    path.chmod(0o755 if file.mode == EXECUTABLE else 0o644)

@@ -1,0 +1,158 @@
+"""A bug makes a task only if the suite passes without it, at least one test fails with it, and at least one still passes."""
+
+import asyncio
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from turnsmith.rewards.testing import SuiteReport, run_tests
+from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
+
+KEPT = "kept"
+HOLDS = ("passed", "xfailed", "xpassed")
+"""Statuses of a test that holds."""
+
+
+class Layered(Protocol):
+    """Anything that lies on disk as layers, the last of which is its own."""
+
+    @property
+    def layers(self) -> tuple[Path, ...]: ...
+
+
+L = TypeVar("L", bound=Layered)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """How to run the tests of a repository."""
+
+    command: str
+    files: tuple[str, ...]
+    workdir: str = "/testbed"
+    parser: str = "pytest"
+    timeout_s: float = 30.0
+    """A suite slower than this is no use for training."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one candidate."""
+
+    reason: str
+    """`kept`, or why not."""
+    fail_to_pass: list[str]
+    pass_to_pass: list[str]
+    report: SuiteReport
+
+    @property
+    def kept(self) -> bool:
+        return self.reason == KEPT
+
+
+@dataclass
+class Tally:
+    """How many candidates were tried, and what became of them."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+    suite_s: float = 0.0
+    """Seconds of the suite on the clean tree."""
+
+    @property
+    def num_tried(self) -> int:
+        return self.reasons.total()
+
+    @property
+    def num_kept(self) -> int:
+        return self.reasons[KEPT]
+
+
+async def validate(
+    provider: SandboxProvider,
+    suite: Suite,
+    before: SuiteReport,
+    candidates: Iterable[L],
+    *,
+    num_wanted: int,
+    num_workers: int = 2,
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+) -> tuple[list[tuple[L, Verdict]], Tally]:
+    """Take candidates, `num_workers` at a time, until enough are kept or none is left; the layers of the others are removed.
+
+    What is kept depends on the order of the candidates alone, not on which suite ends first.
+    """
+    known = before.with_status(*HOLDS)
+    waiting, running = iter(candidates), deque[tuple[L, asyncio.Task[SuiteReport]]]()
+    kept: list[tuple[L, Verdict]] = []
+    tally = Tally(suite_s=before.duration_s)
+    try:
+        while len(kept) < num_wanted:
+            _fill(running, waiting, num_workers, lambda candidate: run_suite(provider, candidate.layers, suite, known))
+            if not running:
+                break
+            candidate, run = running[0]
+            verdict = judge(before, await run)
+            running.popleft()
+            tally.reasons[verdict.reason] += 1
+            on_verdict(verdict)
+            if verdict.kept:
+                kept.append((candidate, verdict))
+            else:
+                shutil.rmtree(candidate.layers[-1])
+    finally:
+        await _abandon(running)
+    return kept, tally
+
+
+def _fill(
+    running: deque[tuple[L, asyncio.Task[SuiteReport]]],
+    waiting: Iterator[L],
+    num_workers: int,
+    run: Callable[[L], Coroutine[None, None, SuiteReport]],
+) -> None:
+    """Start suites until `num_workers` are running."""
+    for candidate in islice(waiting, num_workers - len(running)):
+        running.append((candidate, asyncio.create_task(run(candidate))))
+
+
+async def _abandon(running: Iterable[tuple[L, asyncio.Task[SuiteReport]]]) -> None:
+    """End suites that nobody waits for and remove their layers."""
+    for candidate, run in running:
+        run.cancel()
+        await asyncio.wait([run])
+        shutil.rmtree(candidate.layers[-1], ignore_errors=True)
+
+
+async def run_suite(
+    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, known: Collection[str] = ()
+) -> SuiteReport:
+    """Run a suite once in a sandbox of its own. Raises SandboxError."""
+    sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir))
+    try:
+        return await run_tests(
+            sandbox, suite.command, suite.files, parser=suite.parser, timeout_s=suite.timeout_s, known=frozenset(known)
+        )
+    finally:
+        await sandbox.stop()
+
+
+def judge(before: SuiteReport, after: SuiteReport) -> Verdict:
+    """Compare the suite without and with the bug; tests that did not pass before count for nothing."""
+    passing = before.with_status(*HOLDS)
+    fail_to_pass = [test for test in passing if after.status(test) not in HOLDS]
+    pass_to_pass = [test for test in passing if after.status(test) in HOLDS]
+    return Verdict(_reason(after, fail_to_pass, pass_to_pass), fail_to_pass, pass_to_pass, after)
+
+
+def _reason(after: SuiteReport, fail_to_pass: list[str], pass_to_pass: list[str]) -> str:
+    if after.timed_out:
+        return "too slow"
+    if not fail_to_pass:
+        return "no test fails"
+    if not pass_to_pass:
+        return "no test passes"
+    return KEPT
