@@ -5,6 +5,7 @@ TurnsmithError
 ├── SandboxError         the sandbox itself failed (infrastructure), never what ran in it
 ├── EngineError          the engine could not sample
 ├── GradingError         the grader itself failed, never a failing test
+├── TrainingError        a loss or a gradient is not finite
 └── InfrastructureStorm  too many infrastructure failures in one iteration: the run stops
 """
 
@@ -27,6 +28,10 @@ class EngineError(TurnsmithError):
 
 class GradingError(TurnsmithError):
     """The grader could not reach a verdict."""
+
+
+class TrainingError(TurnsmithError):
+    """A loss or a gradient is not finite: the weights are untouched, the run stops."""
 
 
 class InfrastructureStorm(TurnsmithError):

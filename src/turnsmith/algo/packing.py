@@ -1,0 +1,32 @@
+"""Samples into micro-batches: packed end to end, nothing padded, nothing lost."""
+
+import random
+
+from turnsmith.types import MicroBatch, Sample
+
+
+def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
+    """First-fit decreasing: micro-batches of at most `max_tokens` tokens; a longer sample is alone in its own."""
+    bins: list[list[Sample]] = []
+    room: list[int] = []
+    for sample in sorted(samples, key=len, reverse=True):
+        _place(sample, bins, room, max_tokens)
+    return [MicroBatch(samples=packed) for packed in bins]
+
+
+def _place(sample: Sample, bins: list[list[Sample]], room: list[int], max_tokens: int) -> None:
+    """Put a sample into the first bin with room for it, or into a new one."""
+    fitting = (index for index, free in enumerate(room) if free >= len(sample))
+    index = next(fitting, len(bins))
+    if index == len(bins):
+        bins.append([])
+        room.append(max_tokens)
+    bins[index].append(sample)
+    room[index] -= len(sample)
+
+
+def split_batches(samples: list[Sample], batch_size: int, seed: int) -> list[list[Sample]]:
+    """Shuffle by the seed and cut into optimizer batches of `batch_size` samples; the last may be smaller."""
+    shuffled = list(samples)
+    random.Random(seed).shuffle(shuffled)
+    return [shuffled[start : start + batch_size] for start in range(0, len(shuffled), batch_size)]

@@ -1,0 +1,90 @@
+"""Checkpoints: a Hugging Face model directory, beside it what an exact resume needs, written at once or not at all."""
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import PreTrainedModel
+
+from turnsmith.errors import UsageError
+
+WEIGHTS = "model.safetensors"
+STATE = "trainer.pt"
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "chat_template.jinja",
+)
+
+
+def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, Any]) -> None:
+    """Write weights, configuration, tokenizer and trainer state. Raises UsageError where the disk does not take them."""
+    with replacing_directory(directory) as temporary:
+        export_model(temporary, model)
+        write_state(temporary / STATE, state)
+
+
+def export_model(directory: Path, model: PreTrainedModel) -> None:
+    """Save as a Hugging Face directory, with the tokenizer files of the directory that the model came from."""
+    model.save_pretrained(directory)
+    for name in TOKENIZER_FILES:
+        source = Path(model.name_or_path or "") / name
+        if source.is_file():
+            shutil.copyfile(source, directory / name)
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Serialise in memory first: torch's own writer hides the cause of a failed write."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    path.write_bytes(buffer.getbuffer())
+
+
+def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
+    """Put the saved weights into `model`, in place, and return the trainer state. Raises UsageError where there is none."""
+    if not (directory / STATE).is_file():
+        raise UsageError(f"no checkpoint at {directory}: {STATE} is missing, so training cannot resume from it")
+    load_weights(directory, model)
+    return torch.load(directory / STATE, weights_only=True)
+
+
+def load_weights(directory: Path, model: PreTrainedModel) -> None:
+    """Copy the weights of a model directory into `model`: storage stays, so an engine that shares it sees them."""
+    source = type(model).from_pretrained(directory, dtype=model.dtype)
+    model.load_state_dict(source.state_dict())
+
+
+@contextmanager
+def replacing_directory(path: Path) -> Iterator[Path]:
+    """A temporary directory beside `path` that takes its place when the block ends well; nothing is left otherwise."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        _swap(temporary, path)
+    except (OSError, SafetensorError) as error:
+        raise UsageError(f"cannot write {path}: {error}; make room there, then resume") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(temporary: Path, path: Path) -> None:
+    """Put `temporary` in the place of `path`; a directory cannot be renamed over a full one, so the old steps aside."""
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    if path.exists():
+        path.rename(old)
+    temporary.rename(path)
+    shutil.rmtree(old, ignore_errors=True)

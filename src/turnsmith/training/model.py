@@ -1,0 +1,86 @@
+"""Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
+
+import itertools
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
+
+from turnsmith.config import ModelConfig
+from turnsmith.engines import attention
+from turnsmith.errors import UsageError
+from turnsmith.training.attention import PackedLayout
+from turnsmith.types import MicroBatch
+
+logging.disable_progress_bar()
+
+MAX_CHUNK_LOGITS = 2**25
+"""Logits that exist at once (128 MiB in fp32); more sampled tokens go through the head in chunks."""
+
+UNSUPPORTED_FIELDS = ("final_logit_softcapping", "attn_logit_softcapping", "logit_scale", "logits_scaling")
+"""Configuration fields that change logits or attention in a way that neither trainer nor engine follows."""
+
+
+def load_model(config: ModelConfig) -> PreTrainedModel:
+    """Load a policy, dropout off, with our attention. Raises UsageError where it is missing or computes what we do not follow."""
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    directory = find_model(config.path)
+    _check_supported(AutoConfig.from_pretrained(directory), directory)
+    model = AutoModelForCausalLM.from_pretrained(
+        directory, dtype=getattr(torch, config.dtype), attn_implementation=attention.NAME
+    )
+    # Dropout would make the trainer's policy another one than the engine's.
+    return model.eval()
+
+
+def find_model(path: str) -> Path:
+    """The directory of a model, `tiny` being the one that ships with the package. Raises UsageError."""
+    directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
+    if not (directory / "config.json").is_file():
+        raise UsageError(f"no model at {directory}: give a Hugging Face model directory (with config.json), or 'tiny'")
+    return directory
+
+
+def _check_supported(config: Any, directory: Path) -> None:
+    fields = [name for name in UNSUPPORTED_FIELDS if getattr(config, name, None) not in (None, 1.0)]
+    kinds = set(getattr(config, "layer_types", None) or []) - {"full_attention"}
+    if fields or kinds:
+        faults = ", ".join([*fields, *sorted(kinds)])
+        raise UsageError(
+            f"the model at {directory} uses {faults}: not supported; use a model with plain causal attention"
+        )
+
+
+def sampled_logprobs(model: PreTrainedModel, micro_batch: MicroBatch) -> Tensor:
+    """Log-probs (fp32, 1-D, in order) of the tokens in the loss mask, each given all tokens before it in its sample."""
+    samples = micro_batch.samples
+    token_ids = torch.tensor([list(itertools.chain.from_iterable(s.token_ids for s in samples))], device=model.device)
+    is_target = torch.tensor(list(itertools.chain.from_iterable(s.loss_mask for s in samples)), device=model.device)
+    layout = PackedLayout([len(sample) for sample in samples])
+    hidden = model.get_decoder()(
+        input_ids=token_ids, position_ids=layout.position_ids().to(model.device), layout=layout, use_cache=False
+    ).last_hidden_state[0]
+    targets = is_target.nonzero().squeeze(1)
+    # The hidden state before a token predicts it; a sample's first token is never a target, so samples do not mix.
+    return logprobs_of(model.get_output_embeddings(), hidden[targets - 1], token_ids[0, targets])
+
+
+def logprobs_of(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+    """Log-prob of each token under the head, shapes `[tokens, hidden_size]` and `[tokens]`, in chunks of bounded memory."""
+    vocabulary: int = head.weight.size(0)  # type: ignore[operator, assignment]
+    chunk = max(1, MAX_CHUNK_LOGITS // vocabulary)
+    if len(token_ids) <= chunk:
+        return _head_logprobs(head, hidden, token_ids)
+    parts = zip(hidden.split(chunk), token_ids.split(chunk), strict=True)
+    return torch.cat([checkpoint(_head_logprobs, head, h, t, use_reentrant=False) for h, t in parts])
+
+
+def _head_logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+    return -cross_entropy(head(hidden).float(), token_ids, reduction="none")

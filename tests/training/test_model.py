@@ -1,0 +1,66 @@
+"""Loading, and log-probs of sampled tokens against plain transformers."""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from turnsmith.config import ModelConfig
+from turnsmith.errors import UsageError
+from turnsmith.training import model as model_module
+from turnsmith.training.model import load_model, sampled_logprobs
+from turnsmith.types import MicroBatch
+
+
+def plain_logprobs(model, sample):
+    """Straight from the definition, one sample at a time, every logit computed."""
+    logits = model(input_ids=torch.tensor([sample.token_ids])).logits[0].float().log_softmax(-1)
+    positions = [t for t, is_in_loss in enumerate(sample.loss_mask) if is_in_loss]
+    return torch.stack([logits[t - 1, sample.token_ids[t]] for t in positions])
+
+
+@pytest.fixture(params=["qwen2", "llama"])
+def directory(request, make_model, tmp_path):
+    make_model(request.param).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_packed_logprobs_and_gradients_equal_plain_transformers_one_by_one(directory, samples):
+    ours = load_model(ModelConfig(path=str(directory)))
+    plain = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+    weights = torch.randn(sum(sample.num_loss_tokens for sample in samples))
+    packed = sampled_logprobs(ours, MicroBatch(samples))
+    expected = torch.cat([plain_logprobs(plain, sample) for sample in samples])
+    assert torch.allclose(packed, expected, atol=1e-5)
+    (packed * weights).sum().backward()
+    (expected * weights).sum().backward()
+    for (name, a), b in zip(ours.named_parameters(), plain.parameters(), strict=True):
+        assert torch.allclose(a.grad, b.grad, atol=1e-5 * max(1.0, b.grad.abs().max().item())), name
+
+
+def test_chunks_of_the_head_change_neither_values_nor_gradients(make_model, samples, monkeypatch):
+    results = []
+    for max_logits in (2**25, 61 * 5):
+        monkeypatch.setattr(model_module, "MAX_CHUNK_LOGITS", max_logits)
+        model = make_model()
+        logprobs = sampled_logprobs(model, MicroBatch(samples))
+        logprobs.sum().backward()
+        results.append((logprobs, [parameter.grad for parameter in model.parameters()]))
+    assert torch.allclose(results[0][0], results[1][0], atol=1e-6)
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][1], results[1][1], strict=True))
+
+
+def test_bfloat16_loads_and_its_logprobs_are_fp32(directory, samples):
+    model = load_model(ModelConfig(path=str(directory), dtype="bfloat16"))
+    assert model.dtype == torch.bfloat16
+    assert sampled_logprobs(model, MicroBatch(samples)).dtype == torch.float32
+
+
+def test_a_missing_model_is_one_sentence_with_its_path(tmp_path):
+    with pytest.raises(UsageError, match=f"no model at {tmp_path}/nothing"):
+        load_model(ModelConfig(path=str(tmp_path / "nothing")))
+
+
+def test_a_model_whose_attention_we_do_not_follow_is_refused(make_model, tmp_path):
+    make_model(use_sliding_window=True, sliding_window=8, max_window_layers=1).save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match="sliding_attention"):
+        load_model(ModelConfig(path=str(tmp_path)))

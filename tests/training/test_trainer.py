@@ -1,0 +1,126 @@
+"""The trainer: accumulation, resume, progress, errors."""
+
+import dataclasses
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from turnsmith.algo.losses import batch_denominator, dapo_loss, nll_loss
+from turnsmith.algo.packing import pack
+from turnsmith.config import OptimizerConfig
+from turnsmith.errors import TrainingError, UsageError
+from turnsmith.training.trainer import Trainer, merge_metrics, schedule
+from turnsmith.types import MicroBatch
+
+FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, schedule="cosine", grad_clip=1.0)
+
+
+def nll(samples):
+    return partial(nll_loss, denominator=batch_denominator(samples))
+
+
+def test_accumulating_over_micro_batches_equals_one_big_batch(make_model, samples):
+    loss_fn = partial(dapo_loss, denominator=batch_denominator(samples), clip_eps_low=0.2, clip_eps_high=0.3)
+    gradients, metrics = [], []
+    for max_tokens in (40, 10_000):
+        trainer = Trainer(make_model(), FAST, total_steps=4)
+        metrics.append(trainer.step(pack(samples, max_tokens), loss_fn))
+        gradients.append([parameter.grad for parameter in trainer.model.parameters()])
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients, strict=True))
+    assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)
+
+
+def test_loss_goes_down_when_one_batch_is_learnt(model, samples):
+    trainer = Trainer(model, FAST, total_steps=30)
+    losses = [trainer.step(pack(samples, 200), nll(samples))["loss/nll"] for _ in range(30)]
+    assert losses[-1] < 0.3 * losses[0]
+
+
+def test_resume_midway_gives_bit_identical_losses_and_weights(make_model, samples, tmp_path):
+    straight = Trainer(make_model(), FAST, total_steps=6)
+    losses = [straight.step(pack(samples, 100), nll(samples))["loss/total"] for _ in range(6)]
+    first = Trainer(make_model(), FAST, total_steps=6)
+    resumed_losses = [first.step(pack(samples, 100), nll(samples))["loss/total"] for _ in range(3)]
+    first.save(tmp_path / "checkpoint")
+    second = Trainer(make_model(seed=9), FAST, total_steps=6)
+    second.load(tmp_path / "checkpoint")
+    resumed_losses += [second.step(pack(samples, 100), nll(samples))["loss/total"] for _ in range(3)]
+    assert resumed_losses == losses
+    assert second.policy_version == straight.policy_version == 6
+    pairs = zip(straight.model.parameters(), second.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_load_restores_the_random_state_and_keeps_the_storage_of_the_weights(make_model, samples, tmp_path):
+    trainer = Trainer(make_model(), FAST, total_steps=6)
+    trainer.save(tmp_path / "c")
+    expected = torch.rand(3)
+    other = Trainer(make_model(seed=1), FAST, total_steps=6)
+    pointers = [parameter.data_ptr() for parameter in other.model.parameters()]
+    other.load(tmp_path / "c")
+    assert torch.equal(torch.rand(3), expected)
+    assert [parameter.data_ptr() for parameter in other.model.parameters()] == pointers
+
+
+def test_logprobs_are_parallel_to_the_tokens_and_zero_outside_of_the_mask(model, samples):
+    rows = Trainer(model, FAST, total_steps=1).logprobs(pack(samples, 64))
+    assert set(rows) == {sample.trajectory_id for sample in samples}
+    for sample in samples:
+        row = rows[sample.trajectory_id]
+        assert len(row) == len(sample)
+        assert [value < 0 for value in row] == sample.loss_mask
+
+
+def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights_alone(model, samples):
+    trainer = Trainer(model, FAST, total_steps=1)
+    before = [parameter.clone() for parameter in model.parameters()]
+    poisoned = [dataclasses.replace(samples[0], advantages=[math.nan] * len(samples[0])), *samples[1:]]
+    loss_fn = partial(dapo_loss, denominator=1.0, clip_eps_low=0.2, clip_eps_high=0.3)
+    with pytest.raises(TrainingError, match="the loss is nan at step 0"):
+        trainer.step(pack(poisoned, 10_000), loss_fn)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+
+
+def test_a_gradient_that_is_not_finite_is_named(model, samples):
+    def exploding(logprobs, tokens):
+        return (logprobs * 0).abs().sqrt().sum(), {"loss/nll": 0.0}
+
+    with pytest.raises(TrainingError, match="gradient norm is nan"):
+        Trainer(model, FAST, total_steps=1).step(pack(samples, 10_000), exploding)
+
+
+def test_a_batch_without_loss_tokens_is_refused(model, samples):
+    silent = dataclasses.replace(samples[0], loss_mask=[False] * len(samples[0]))
+    with pytest.raises(ValueError, match="no loss tokens"):
+        Trainer(model, FAST, total_steps=1).step([MicroBatch([silent])], nll(samples))
+
+
+def test_a_micro_batch_without_loss_tokens_changes_nothing(make_model, samples):
+    silent = dataclasses.replace(samples[0], trajectory_id="silent", loss_mask=[False] * len(samples[0]))
+    plain, mixed = (Trainer(make_model(), FAST, total_steps=1) for _ in range(2))
+    expected = plain.step([MicroBatch(samples)], nll(samples))
+    assert mixed.step([MicroBatch([silent]), MicroBatch(samples)], nll(samples)) == expected
+
+
+def test_warm_up_then_cosine_to_zero():
+    config = OptimizerConfig(warmup_steps=2, schedule="cosine")
+    scales = [schedule(step, 6, config) for step in range(7)]
+    assert scales[:3] == [0.5, 1.0, 1.0]
+    assert scales[3:] == pytest.approx([0.5 * (1 + math.cos(math.pi * k / 4)) for k in (1, 2, 3, 4)])
+    assert scales[6] == pytest.approx(0.0)
+
+
+def test_constant_schedule_stays_at_the_peak():
+    assert [schedule(step, 3, OptimizerConfig()) for step in range(5)] == [1.0] * 5
+
+
+def test_metrics_merge_by_token_weighted_mean_and_maximum():
+    parts = [{"a": 1.0, "b_max": 5.0}, {"a": 4.0, "b_max": 2.0}]
+    assert merge_metrics(parts, [2, 1]) == {"a": 2.0, "b_max": 5.0}
+
+
+def test_loading_from_a_folder_that_is_no_checkpoint_says_so(model, tmp_path):
+    with pytest.raises(UsageError, match="no checkpoint"):
+        Trainer(model, FAST, total_steps=1).load(tmp_path)
