@@ -74,7 +74,7 @@ def sampled_logprobs(model: PreTrainedModel, micro_batch: MicroBatch) -> Tensor:
 
 def logprobs_of(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
     """Log-prob of each token under the head, shapes `[tokens, hidden_size]` and `[tokens]`, in chunks of bounded memory."""
-    vocabulary: int = head.weight.size(0)  # type: ignore[operator, assignment]
+    vocabulary: int = head.weight.size(0)  # type: ignore[operator]
     chunk = max(1, MAX_CHUNK_LOGITS // vocabulary)
     if len(token_ids) <= chunk:
         return _head_logprobs(head, hidden, token_ids)

@@ -1,0 +1,51 @@
+"""Packing loses nothing, pads nothing and keeps within its bound."""
+
+import itertools
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnsmith.algo.packing import pack, split_batches
+from turnsmith.types import Sample
+
+
+def make_samples(lengths):
+    return [Sample(f"t{index}", list(range(n)), [False] * n, [0.0] * n, [0.0] * n) for index, n in enumerate(lengths)]
+
+
+lengths = st.lists(st.integers(1, 120), max_size=40)
+
+
+@given(lengths, st.integers(1, 150))
+def test_nothing_is_lost_and_only_a_lonely_sample_passes_the_bound(lengths, max_tokens):
+    samples = make_samples(lengths)
+    packed = pack(samples, max_tokens)
+    assert Counter(s.trajectory_id for m in packed for s in m.samples) == Counter(s.trajectory_id for s in samples)
+    assert all(m.num_tokens <= max_tokens or len(m.samples) == 1 for m in packed)
+    assert all(m.samples for m in packed)
+
+
+@given(lengths, st.integers(1, 150))
+def test_no_two_neighbours_would_fit_into_one(lengths, max_tokens):
+    packed = pack(make_samples(lengths), max_tokens)
+    assert all(a.num_tokens + min(map(len, b.samples)) > max_tokens for a, b in itertools.pairwise(packed))
+
+
+@given(lengths, st.integers(1, 150))
+def test_packing_is_deterministic(lengths, max_tokens):
+    assert pack(make_samples(lengths), max_tokens) == pack(make_samples(lengths), max_tokens)
+
+
+@given(lengths, st.integers(1, 20), st.integers(0, 5))
+def test_batches_hold_every_sample_once_and_only_the_last_is_smaller(lengths, batch_size, seed):
+    samples = make_samples(lengths)
+    batches = split_batches(samples, batch_size, seed)
+    assert sorted(s.trajectory_id for b in batches for s in b) == sorted(s.trajectory_id for s in samples)
+    assert all(len(batch) == batch_size for batch in batches[:-1])
+    assert batches == split_batches(samples, batch_size, seed)
+
+
+def test_the_seed_decides_the_order():
+    samples = make_samples([3] * 30)
+    assert split_batches(samples, 5, seed=0) != split_batches(samples, 5, seed=1)
