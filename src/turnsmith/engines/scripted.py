@@ -21,7 +21,7 @@ Answers = Callable[[str, int, str], str]
 class ScriptedEngine:
     """Plays each episode from the same list of texts, one per turn, or from a function (`Answers`).
 
-    Texts are tokenised without special tokens; the tokenizer's end-of-sequence token (`stop_token_id` where it is another) follows.
+    Texts are tokenised without special tokens; then comes `stop_token_id`, by default the tokenizer's end of sequence.
     """
 
     policy_version: int = 0
@@ -38,7 +38,9 @@ class ScriptedEngine:
         """The next text of the episode. Raises EngineError where the list has ended, ValueError where the request filters."""
         if not request.params.is_policy:
             raise ValueError(f"sampling must be the policy's own, not {request.params}")
-        token_ids = self._tokenizer.encode(self._next_text(request), add_special_tokens=False, split_special_tokens=True)
+        token_ids = self._tokenizer.encode(
+            self._next_text(request), add_special_tokens=False, split_special_tokens=True
+        )
         token_ids = [*token_ids, self._stop_token_id][: request.max_new_tokens]
         finish_reason = "stop" if token_ids[-1] in request.stop_token_ids else "length"
         return Completion(token_ids, [0.0] * len(token_ids), finish_reason, self.policy_version)

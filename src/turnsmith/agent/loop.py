@@ -1,0 +1,209 @@
+"""One episode: observe, sample, parse, act, until submit or a limit (paper §3.1).
+
+The whole history is kept and only grows. Turns with a format error stay in it and count as turns. What goes wrong is data: an
+episode that the sandbox or the engine ends keeps everything up to there, and its stop reason says so.
+"""
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+
+from turnsmith.agent.episode import Episode, History
+from turnsmith.agent.prompts import Prompts
+from turnsmith.agent.tools.base import Kit, Reply, Workspace
+from turnsmith.agent.tools.toolbox import act
+from turnsmith.chat.parsing import Action, FormatError, FormatErrorKind, parse_turn
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.chat.truncation import check_budget, truncate
+from turnsmith.config import AgentConfig
+from turnsmith.engines.base import Engine, GenerateRequest
+from turnsmith.errors import EngineError, SandboxError, UsageError
+from turnsmith.sandboxes.base import Sandbox
+from turnsmith.types import StopReason, Task, Turn
+
+NOTHING_RUN = {
+    FormatErrorKind.NO_COMMAND: "Error: no command could be extracted, so nothing was run.",
+    FormatErrorKind.MULTIPLE_COMMANDS: "Error: multiple commands were extracted, so nothing was run.",
+}
+RIGHT_FORMAT = "Write your reasoning, then exactly one block:\n```command\nCOMMAND\n```"
+
+
+async def run_episode(
+    task: Task,
+    engine: Engine,
+    sandbox: Sandbox,
+    renderer: ChatRenderer,
+    prompts: Prompts,
+    config: AgentConfig,
+    *,
+    episode_id: str,
+    seed: int,
+    demonstration: bool = False,
+) -> Episode:
+    """Play one episode in a sandbox that is ready. Raises UsageError where the context cannot hold the first prompt."""
+    started = time.monotonic()
+    prompt = renderer.prompt_ids(prompts.system(demonstration), prompts.issue(task.problem_statement, task.workdir))
+    check_limits(len(prompt), config, renderer)
+    play = Play(engine, sandbox, renderer, config, episode_id, seed, Workspace(task.workdir))
+    play.history.add_given(prompt)
+    stop_reason, patch, detail = await play_and_diff(play)
+    return Episode(
+        token_ids=play.history.token_ids,
+        sampled=play.history.sampled,
+        logprobs=play.history.logprobs,
+        turns=play.turns,
+        stop_reason=stop_reason,
+        prompt_tokens=len(prompt),
+        patch=patch,
+        policy_version=engine.policy_version,
+        duration_s=time.monotonic() - started,
+        detail=detail,
+    )
+
+
+def check_limits(prompt_tokens: int, config: AgentConfig, renderer: ChatRenderer) -> None:
+    """Raise UsageError for limits under which no turn could be sampled or no observation shown."""
+    if prompt_tokens >= config.max_context:
+        raise UsageError(
+            f"the first prompt has {prompt_tokens} tokens and max_context is {config.max_context}: "
+            "raise max_context, or use shorter prompts (agent.prompts)"
+        )
+    check_budget(config.max_observation_tokens, renderer.tokenizer)
+
+
+async def play_and_diff(play: "Play") -> tuple[StopReason, str, str]:
+    """Stop reason, patch and, where the infrastructure failed, what failed."""
+    try:
+        return await play.to_the_end(), await play.sandbox.diff(), ""
+    except SandboxError as error:
+        return StopReason.SANDBOX_FAILED, "", str(error)
+    except EngineError as error:
+        return StopReason.ENGINE_FAILED, "", str(error)
+    finally:
+        play.engine.release(play.episode_id)
+
+
+@dataclass
+class Play:
+    """An episode in progress."""
+
+    engine: Engine
+    sandbox: Sandbox
+    renderer: ChatRenderer
+    config: AgentConfig
+    episode_id: str
+    seed: int
+    workspace: Workspace
+    history: History = field(default_factory=History)
+    turns: list[Turn] = field(default_factory=list)
+    num_format_errors: int = 0
+    """Format errors in a row."""
+    command_s: float = 0.0
+    """Seconds that the agent's commands have taken together."""
+
+    async def to_the_end(self) -> StopReason:
+        """Turn after turn until submit or a limit. Raises SandboxError and EngineError."""
+        while (stop_reason := await self.next_turn()) is None:
+            if len(self.turns) == self.config.max_turns:
+                return StopReason.MAX_TURNS
+            if not self.observe():
+                return StopReason.CONTEXT_FULL
+        return stop_reason
+
+    async def next_turn(self) -> StopReason | None:
+        """Sample, parse, act. The stop reason where the episode ends with this turn."""
+        turn = await self.sample()
+        if turn.finish_reason == "length" and self.room == 0:
+            return StopReason.CONTEXT_FULL
+        reply = await self.answer(parse_turn(turn.text))
+        if reply.submitted:
+            return StopReason.SUBMITTED
+        if self.num_format_errors >= self.config.max_format_errors:
+            return StopReason.FORMAT_ERROR
+        if self.command_s >= self.config.episode_timeout_s:
+            return StopReason.TIMEOUT
+        return None
+
+    async def sample(self) -> Turn:
+        """Sample a turn from the policy and write it down."""
+        started, start = time.monotonic(), len(self.history)
+        completion = await self.engine.generate(self.request())
+        self.history.add_sampled(completion)
+        turn = Turn(
+            start=start,
+            end=len(self.history),
+            text=self.renderer.turn_text(completion.token_ids),
+            finish_reason=completion.finish_reason,
+            generate_s=time.monotonic() - started,
+        )
+        self.turns.append(turn)
+        return turn
+
+    def request(self) -> GenerateRequest:
+        """The next turn, sampled from the policy itself: temperature 1, no filters."""
+        request = GenerateRequest(
+            episode_id=self.episode_id,
+            token_ids=list(self.history.token_ids),
+            max_new_tokens=min(self.config.max_new_tokens, self.room),
+            stop_token_ids=self.renderer.stop_token_ids,
+            seed=turn_seed(self.seed, len(self.turns)),
+        )
+        assert request.params.is_policy
+        return request
+
+    async def answer(self, parsed: Action | FormatError) -> Reply:
+        """Run the command, or explain the format error, and write down what answered."""
+        started = time.monotonic()
+        reply = await self.act(parsed) if isinstance(parsed, Action) else self.explain(parsed)
+        self.workspace = reply.workspace
+        self.command_s += reply.command_s
+        self.turns[-1] = self.turns[-1].model_copy(
+            update={
+                "command": parsed.command if isinstance(parsed, Action) else None,
+                "format_error": parsed.kind.value if isinstance(parsed, FormatError) else None,
+                "observation": self.shorten(f"{reply.text}\n{self.workspace.prompt_line}"),
+                "exit_code": reply.exit_code,
+                "act_s": time.monotonic() - started,
+            }
+        )
+        return reply
+
+    async def act(self, action: Action) -> Reply:
+        """Run the command within what is left of the episode's time."""
+        self.num_format_errors = 0
+        time_left_s = self.config.episode_timeout_s - self.command_s
+        kit = Kit(self.sandbox, self.config.window_lines, min(self.config.command_timeout_s, time_left_s))
+        return await act(action.command, self.workspace, kit)
+
+    def explain(self, error: FormatError) -> Reply:
+        """Tell the agent what was wrong and what is right; nothing is run."""
+        self.num_format_errors += 1
+        cut = f" Your response was cut at {self.config.max_new_tokens} tokens." if self.was_cut else ""
+        return Reply(f"{NOTHING_RUN[error.kind]}{cut} {RIGHT_FORMAT}", self.workspace, exit_code=None)
+
+    def observe(self) -> bool:
+        """Add the last observation to the history; False, and nothing added, where no turn would fit after it."""
+        token_ids = self.renderer.observation_ids(self.turns[-1].observation, after=self.history.token_ids[-1])
+        if len(token_ids) >= self.room:
+            return False
+        self.history.add_given(token_ids)
+        return True
+
+    def shorten(self, observation: str) -> str:
+        """The observation within its budget of tokens."""
+        return truncate(observation, self.config.max_observation_tokens, self.renderer.tokenizer)
+
+    @property
+    def room(self) -> int:
+        """Tokens that still fit into the context."""
+        return self.config.max_context - len(self.history)
+
+    @property
+    def was_cut(self) -> bool:
+        return self.turns[-1].finish_reason == "length"
+
+
+def turn_seed(seed: int, turn: int) -> int:
+    """Seed of one turn's noise, from the seed of the episode; 63 bits."""
+    digest = hashlib.sha256(f"{seed}/{turn}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -1,0 +1,95 @@
+"""A tool call read from the text of a command, with the quoting rules of a shell.
+
+Quotes group words and may hold newlines; a heredoc gives the last argument verbatim, whether or not its delimiter is
+quoted. Variables, globs, pipes and redirections are not expanded: the text of an edit arrives as it was written.
+"""
+
+import re
+import shlex
+
+from turnsmith.agent.tools.base import Call, Tool, ToolError
+
+_HEREDOC = re.compile(r"^(?P<before>[^\n]*?)<<\s*(?P<quote>['\"]?)(?P<delimiter>\w+)(?P=quote)[ \t]*$", re.MULTILINE)
+
+
+def first_word(command: str) -> str:
+    """The word that decides which tool is called."""
+    return command.split(maxsplit=1)[0]
+
+
+def read_call(tool: Tool, command: str) -> Call:
+    """Words, options and heredoc of a call. Raises ToolError where the agent wrote it wrongly."""
+    line, heredoc = split_heredoc(command)
+    arguments, options = split_options(tool, split_words(line)[1:])
+    if heredoc is not None and not tool.heredoc:
+        raise ToolError(f"{tool.name} takes no heredoc. {tool.help}")
+    _check_number(tool, len(arguments) + (heredoc is not None), options)
+    return Call(arguments, options, heredoc)
+
+
+def split_heredoc(command: str) -> tuple[str, str | None]:
+    """The command line and, where its first line ends with `<< WORD`, the text up to the line WORD."""
+    opening = _HEREDOC.match(command)
+    if opening is None or not _is_complete(opening["before"]):
+        return command, None
+    body = command[opening.end() + 1 :].split("\n")
+    delimiter = opening["delimiter"]
+    if delimiter not in body:
+        raise ToolError(f"the heredoc is not closed: no line is just {delimiter}")
+    end = body.index(delimiter)
+    if any(line.strip() for line in body[end + 1 :]):
+        raise ToolError(
+            f"there is text after the heredoc's closing {delimiter}: a tool stands alone in its command block"
+        )
+    return opening["before"], "".join(f"{line}\n" for line in body[:end])
+
+
+def split_words(line: str) -> list[str]:
+    """Words of a command line, quotes removed."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise ToolError(f"the quoting is not complete ({error}): quote with '…' or \"…\", or use a heredoc") from None
+
+
+def split_options(tool: Tool, words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Arguments and the tool's own options; other words that start with `-` are arguments, and `--` ends the options."""
+    arguments: list[str] = []
+    options: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*arguments, *rest], options
+        if word == "--help" or word in tool.switches:
+            options[word] = ""
+        elif word in tool.valued:
+            options[word] = _pop_value(word, rest)
+        else:
+            arguments.append(word)
+    return arguments, options
+
+
+def _pop_value(option: str, rest: list[str]) -> str:
+    if not rest:
+        raise ToolError(f"{option} needs a value")
+    return rest.pop(0)
+
+
+def _is_complete(text: str) -> bool:
+    """True where all quotes of the text are closed."""
+    try:
+        shlex.split(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_number(tool: Tool, number: int, options: dict[str, str]) -> None:
+    least, most = tool.num_arguments
+    if "--help" not in options and not least <= number <= most:
+        allowed = str(least) if least == most else f"{least} to {most}"
+        raise ToolError(
+            f"{tool.name} takes {allowed} arguments and got {number}. A tool stands alone in its command block "
+            f"(no pipes, && or redirections), and text with spaces is quoted.\n{tool.help}"
+        )

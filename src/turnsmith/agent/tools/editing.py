@@ -1,0 +1,117 @@
+"""`create`, `edit`, `replace`: changes are written as they were asked for.
+
+There is no linter, as in the paper's list of tools: an edit is neither corrected nor silently undone, and nothing
+depends on a program of the image. What an edit broke shows in the window that follows it and when the code runs.
+"""
+
+import re
+
+from turnsmith.agent.tools.base import Call, Kit, Reply, Tool, ToolError, Workspace
+from turnsmith.agent.tools.files import TextFile, exists, open_path, read_file, write_file
+from turnsmith.agent.tools.viewing import check_inside, parse_line_number, show
+from turnsmith.agent.tools.window import line_into_view
+
+UPDATED = "File updated. Review the changes (indentation, duplicate lines) and edit again if needed."
+MAX_LISTED_LINES = 10
+
+
+async def create(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+    """Create a file with one empty line and open it; never over an existing one."""
+    path = workspace.absolute(call.arguments[0])
+    if await exists(path, kit.sandbox):
+        raise ToolError(f"{path} exists already: use `open` to see it")
+    file = TextFile(path, "\n")
+    await write_file(file, kit.sandbox)
+    return show(file, 1, workspace, kit)
+
+
+async def edit(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+    """Replace a range of lines; the edited file becomes the open one."""
+    path = workspace.absolute(call.options["--file"]) if "--file" in call.options else open_path(workspace)
+    file = await read_file(path, kit.sandbox)
+    first, last = parse_range(call.arguments, file)
+    edited = file.with_lines(first, last, replacement_lines(call))
+    await write_file(edited, kit.sandbox)
+    return _show_change(edited, first, UPDATED, workspace, kit)
+
+
+async def replace_text(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+    """Replace the one occurrence of a text in the open file, or all of them with `--replace-all`."""
+    file = await read_file(open_path(workspace), kit.sandbox)
+    search, new = call.arguments
+    lines = _lines_with(search, file)
+    if "--replace-all" not in call.options and len(lines) > 1:
+        raise ToolError(
+            f"the text to replace occurs {len(lines)} times in {file.path} (lines {_listed(lines)}): "
+            "give more of the text around it, or use --replace-all"
+        )
+    edited = TextFile(file.path, file.text.replace(search, new))
+    await write_file(edited, kit.sandbox)
+    return _show_change(edited, lines[0], f"{len(lines)} replaced. {UPDATED}", workspace, kit)
+
+
+def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
+    """`START:END`, inside the file. Raises ToolError."""
+    match = re.fullmatch(r"([^:]+):([^:]+)", arguments[0]) if arguments else None
+    if not match:
+        raise ToolError(f"the lines to replace are written START:END, for example 3:5, not {' '.join(arguments[:1])!r}")
+    first, last = parse_line_number(match[1]), parse_line_number(match[2])
+    if first > last:
+        raise ToolError(f"the range {first}:{last} ends before it starts")
+    check_inside(last, file)
+    return first, last
+
+
+def replacement_lines(call: Call) -> list[str]:
+    """Lines of the new text; no text deletes the range, and one newline at the end of a text adds no line."""
+    text = call.heredoc if call.heredoc is not None else "".join(call.arguments[1:])
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _show_change(file: TextFile, line: int, message: str, workspace: Workspace, kit: Kit) -> Reply:
+    """The message and the window at the change."""
+    first_line = line_into_view(min(line, len(file.lines)), len(file.lines), kit.window_lines)
+    shown = show(file, first_line, workspace, kit)
+    return Reply(f"{message}\n{shown.text}", shown.workspace)
+
+
+def _lines_with(search: str, file: TextFile) -> list[int]:
+    """Number of the line on which each occurrence starts. Raises ToolError where there is none."""
+    if not search:
+        raise ToolError("the text to replace is empty")
+    starts = [match.start() for match in re.finditer(re.escape(search), file.text)]
+    if not starts:
+        raise ToolError(f"the text to replace does not occur in {file.path}")
+    return [file.text.count("\n", 0, start) + 1 for start in starts]
+
+
+def _listed(lines: list[int]) -> str:
+    """The first few line numbers."""
+    shown = ", ".join(map(str, lines[:MAX_LISTED_LINES]))
+    return shown if len(lines) <= MAX_LISTED_LINES else f"{shown}, …"
+
+
+CREATE = Tool(
+    "create FILENAME", "Create the file FILENAME with one empty line and open it.", create, num_arguments=(1, 1)
+)
+EDIT = Tool(
+    "edit LINE_RANGE [REPLACEMENT_TEXT] [--file PATH]",
+    """Replace the lines START:END (LINE_RANGE, both inclusive) of the open file, or of PATH, by the text, exactly as given.
+No text deletes the lines. For several lines, use a heredoc:
+edit 1:1 << 'EOF'
+first line
+second line
+EOF""",
+    edit,
+    num_arguments=(1, 2),
+    valued=("--file",),
+    heredoc=True,
+)
+REPLACE = Tool(
+    "replace SEARCH REPLACE [--replace-all]",
+    """Replace the text SEARCH by REPLACE in the open file. SEARCH must occur exactly once, unless --replace-all is given.
+Quote both, for example: replace "a + b" "a - b\"""",
+    replace_text,
+    num_arguments=(2, 2),
+    switches=("--replace-all",),
+)

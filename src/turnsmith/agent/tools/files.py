@@ -1,0 +1,71 @@
+"""Text files of the sandbox as lines; bytes that no one edits come back as they were."""
+
+from dataclasses import dataclass
+
+from turnsmith.agent.tools.base import ToolError, Workspace
+from turnsmith.sandboxes.base import Sandbox
+
+ENCODING = {"encoding": "utf-8", "errors": "surrogateescape"}
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A text file: an empty one has one empty line, so that it can be edited like any other."""
+
+    path: str
+    text: str
+
+    @property
+    def lines(self) -> list[str]:
+        lines = self.text.split("\n")
+        return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
+
+    def with_lines(self, first: int, last: int, new: list[str]) -> "TextFile":
+        """The file with lines first…last (from 1, inclusive) replaced; line ends stay what they were there."""
+        lines = self.lines
+        if all(line.endswith("\r") for line in lines[first - 1 : last]):
+            new = [line.removesuffix("\r") + "\r" for line in new]
+        lines[first - 1 : last] = new
+        ending = "\n" if lines and (self.text.endswith("\n") or not self.text) else ""
+        return TextFile(self.path, "\n".join(lines) + ending)
+
+
+def open_path(workspace: Workspace) -> str:
+    """Path of the open file. Raises ToolError where none is open."""
+    if workspace.file is None:
+        raise ToolError("no file is open: use `open FILE` first")
+    return workspace.file
+
+
+async def read_file(path: str, sandbox: Sandbox) -> TextFile:
+    """Read a text file. Raises ToolError with the reason why not."""
+    try:
+        content = await sandbox.read(path)
+    except FileNotFoundError:
+        raise ToolError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise ToolError(f"{path} is a directory; use `ls` to list it") from None
+    except OSError as error:
+        raise ToolError(f"cannot read {path}: {error.strerror or error}") from None
+    if b"\0" in content:
+        raise ToolError(f"{path} is a binary file")
+    return TextFile(path, content.decode(**ENCODING))
+
+
+async def write_file(file: TextFile, sandbox: Sandbox) -> None:
+    """Write a text file. Raises ToolError with the reason why not."""
+    try:
+        await sandbox.write(file.path, file.text.encode(**ENCODING))
+    except OSError as error:
+        raise ToolError(f"cannot write {file.path}: {error.strerror or error}") from None
+
+
+async def exists(path: str, sandbox: Sandbox) -> bool:
+    """True where a file or directory is at the path."""
+    try:
+        await sandbox.read(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return True

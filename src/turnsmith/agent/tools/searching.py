@@ -1,0 +1,34 @@
+"""`search_file`: lines of one file that contain a text.
+
+The term is plain text, not a pattern. So `total(` needs no escape, no term is invalid, and a hostile pattern cannot keep
+the host busy; for patterns there is `grep -nE` in the shell.
+"""
+
+from turnsmith.agent.tools.base import Call, Kit, Reply, Tool, ToolError, Workspace
+from turnsmith.agent.tools.files import open_path, read_file
+from turnsmith.agent.tools.window import readable
+
+MAX_HITS = 100
+
+
+async def search_file(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+    """Number and content of each line with the term; more than `MAX_HITS` lines are counted, not shown."""
+    term = call.arguments[0]
+    path = workspace.absolute(call.arguments[1]) if len(call.arguments) > 1 else open_path(workspace)
+    file = await read_file(path, kit.sandbox)
+    if not term:
+        raise ToolError("the search term is empty")
+    hits = [f"{number}:{readable(line)}" for number, line in enumerate(file.lines, 1) if term in line]
+    if len(hits) > MAX_HITS:
+        raise ToolError(f"{len(hits)} lines of {path} contain {term!r}, more than {MAX_HITS}: search for a longer text")
+    if not hits:
+        return Reply(f"No line of {path} contains {term!r} (plain text; for patterns use `grep -nE`).", workspace, 1)
+    return Reply("\n".join([f"[Lines with {term!r} in {path}: {len(hits)}]", *hits]), workspace)
+
+
+SEARCH_FILE = Tool(
+    "search_file SEARCH_TERM [FILE]",
+    "Show the lines of FILE, or of the open file, that contain the text SEARCH_TERM.",
+    search_file,
+    num_arguments=(1, 2),
+)

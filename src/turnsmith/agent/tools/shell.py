@@ -1,0 +1,66 @@
+"""Any other command: the shell of the sandbox, one fresh process group for each.
+
+The working directory is carried from command to command; variables are not.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from turnsmith.agent.tools.base import Kit, Reply, ToolError, Workspace
+from turnsmith.agent.tools.command_line import first_word
+from turnsmith.types import ExecResult
+
+EDITORS = ("vi", "vim", "nvim", "nano", "pico", "emacs", "ed")
+PAGERS = ("less", "more", "most")
+SCREENS = ("top", "htop", "watch", "gdb", "pdb", "ipython", "jupyter", "ssh", "telnet", "tmux", "screen")
+INTERACTIVE = frozenset(EDITORS + PAGERS + SCREENS)
+"""Programs that wait for a person."""
+INTERPRETERS = frozenset(("python", "python3", "node", "irb", "bash", "sh", "zsh", "psql", "mysql", "sqlite3", "bc"))
+"""Programs that wait for a person where they have no arguments."""
+_FOLLOWING = re.compile(r"^tail\s.*(-\w*[fF]\b|--follow)")
+
+
+async def run_shell(command: str, workspace: Workspace, kit: Kit, tool_names: Iterable[str]) -> Reply:
+    """Run a shell command where the last one ended. Raises ToolError where it would wait for a person."""
+    refuse_interactive(command)
+    result = await kit.sandbox.exec(command, timeout_s=kit.timeout_s, cwd=workspace.cwd)
+    text = "\n".join([*describe(result, kit.timeout_s), *hint_at_tools(result, tool_names)])
+    return Reply(
+        text, replace(workspace, cwd=result.cwd or workspace.cwd), result.exit_code, command_s=result.duration_s
+    )
+
+
+def refuse_interactive(command: str) -> None:
+    """Raise ToolError for editors, pagers, monitors, bare interpreters and `tail -f`; NUL characters cannot be passed."""
+    if "\0" in command:
+        raise ToolError("a command cannot hold a NUL character")
+    program = first_word(command)
+    if program in INTERACTIVE:
+        raise ToolError(f"{program} waits for a person and cannot be used here: use the tools to see and change files")
+    if program in INTERPRETERS and command.strip() == program:
+        raise ToolError(f"{program} without arguments waits for a person: give it a script or code to run")
+    if _FOLLOWING.match(command.strip()):
+        raise ToolError("tail -f never ends: use tail without -f")
+
+
+def describe(result: ExecResult, timeout_s: float) -> list[str]:
+    """The output, and how the command ended where the output does not say."""
+    output = result.output.decode("utf-8", "replace").rstrip("\n")
+    rows = [output] if output.strip() else []
+    if result.truncated:
+        rows.append("(output beyond the limit was dropped)")
+    if result.timed_out:
+        return [*rows, f"(the command was stopped after {timeout_s:g} s)"]
+    if result.exit_code != 0:
+        return [*rows, f"(exit code {result.exit_code})"]
+    return rows or ["(no output)"]
+
+
+def hint_at_tools(result: ExecResult, tool_names: Iterable[str]) -> list[str]:
+    """Where the shell did not find one of the tools (`cd src && open a.py`), say how tools are called."""
+    names = "|".join(tool_names)
+    missing = re.search(rf"\b({names}): (command )?not found", result.output.decode("utf-8", "replace"))
+    if not missing:
+        return []
+    return [f"({missing[1]} is a tool, not a program: call it alone, as the first word of its own command block)"]
