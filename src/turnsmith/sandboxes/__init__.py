@@ -1,0 +1,23 @@
+"""Sandboxes: start, exec, read, write, diff, stop. One provider per kind; `make_provider` picks it.
+
+The spawner imports this package without third-party packages, so nothing is imported here before it is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turnsmith.config import SandboxConfig
+    from turnsmith.sandboxes.base import SandboxProvider
+
+
+def make_provider(config: SandboxConfig) -> SandboxProvider:
+    """The provider of `config.kind`, ready to start sandboxes. Raises UsageError where this machine forbids it."""
+    if config.kind == "local":
+        from turnsmith.sandboxes.local import LocalProvider
+
+        return LocalProvider(config)
+    from turnsmith.sandboxes.bare import BareProvider
+
+    return BareProvider(config)

@@ -1,0 +1,66 @@
+"""The host's end of a sandbox's connection: many requests at once, each answered under its number."""
+
+import asyncio
+import itertools
+import json
+import socket
+from collections.abc import Iterator
+
+from turnsmith.errors import SandboxError
+from turnsmith.sandboxes.inside import wire
+from turnsmith.sandboxes.inside.wire import Header
+
+Answer = tuple[Header, bytes]
+
+
+class Connection:
+    """Sends requests to a supervisor and hands each answer to the one who waits for it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._numbers: Iterator[int] = itertools.count()
+        self._death = ""
+        self._listener = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def open(cls, end: socket.socket) -> "Connection":
+        """Take over a connected socket."""
+        reader, writer = await asyncio.open_connection(sock=end, limit=1 << 20)
+        return cls(reader, writer)
+
+    async def request(self, header: Header, payload: bytes = b"", *, patience_s: float) -> Answer:
+        """Send one request and wait for its answer. Raises SandboxError where the sandbox is dead or does not answer."""
+        if self._death:
+            raise SandboxError(self._death)
+        number = next(self._numbers)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._writer.write(wire.pack({**header, "id": number}, payload))
+            return await asyncio.wait_for(answer, patience_s)
+        except TimeoutError:
+            self.close(f"the sandbox did not answer for {patience_s:.0f} s")
+            raise SandboxError(self._death) from None
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
+                header = json.loads(await self._reader.readexactly(head_length))
+                payload = await self._reader.readexactly(payload_length)
+                if waiting := self._waiting.get(header["id"]):
+                    waiting.set_result((header, payload))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.close("the sandbox died")
+
+    def close(self, reason: str) -> None:
+        """Hang up, which ends the sandbox; whoever waits gets SandboxError with the first reason given."""
+        self._death = self._death or reason
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(SandboxError(self._death))
+        self._writer.close()
+        self._listener.cancel()

@@ -1,0 +1,124 @@
+"""One shell command: its process, its output, its deadline, and the directory in which it ended."""
+
+# ruff: noqa: PTH101, PTH103, PTH112, PTH120, PTH123, PTH208
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from turnsmith.sandboxes.inside.pipes import Pipe
+from turnsmith.sandboxes.inside.toolbox import CWD_FD
+from turnsmith.sandboxes.inside.wire import Header
+
+MAX_PATH_BYTES = 4096
+NOT_STARTED = 126
+"""Exit code of a command that could not be started, as in a shell."""
+
+_RESET_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ]
+"""Signals that Python ignores or handles, back to what programs expect."""
+
+
+@dataclass
+class Command:
+    """A running command. Its process id is also that of its session and process group."""
+
+    request_id: int
+    pid: int
+    output: Pipe
+    cwd: str
+    """Directory in which it began, and ended where the shell could not say."""
+    cwd_fd: int
+    started: float
+    deadline: float
+    timed_out: bool = False
+
+    def finish(self, status: int) -> tuple[Header, bytes]:
+        """The answer, once the shell has ended. Processes in the background may still hold the pipe."""
+        self.output.drain()
+        payload = bytes(self.output.kept)
+        header = {
+            "id": self.request_id,
+            "exit_code": _exit_code(status),
+            "duration_s": time.monotonic() - self.started,
+            "timed_out": self.timed_out,
+            "truncated": self.output.truncated,
+            "cwd": self._last_cwd(),
+        }
+        self.output.ignore()
+        return header, payload
+
+    def _last_cwd(self) -> str:
+        """What the shell reported, if it is a directory: the report comes from untrusted code."""
+        try:
+            reported = os.read(self.cwd_fd, MAX_PATH_BYTES + 1)
+        except BlockingIOError:
+            reported = b""
+        os.close(self.cwd_fd)
+        path = os.fsdecode(reported.removesuffix(b"\n"))
+        is_plausible = path.startswith("/") and "\0" not in path and len(reported) <= MAX_PATH_BYTES
+        return path if is_plausible and os.path.isdir(path) else self.cwd
+
+
+def start_command(request: Header, stdin: bytes, environment: dict[str, str], output_bytes: int) -> Command:
+    """Start bash on the command. Raises OSError or ValueError where it cannot be started."""
+    os.chdir(request["cwd"])
+    started = time.monotonic()
+    output, output_writer = os.pipe()
+    cwd_fd, cwd_writer = os.pipe()
+    stdin_fd = _readable(stdin)
+    try:
+        pid = os.posix_spawn(
+            "/bin/bash",
+            ["bash", "-c", request["command"]],
+            environment,
+            setsid=True,
+            setsigdef=_RESET_SIGNALS,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, stdin_fd, 0),
+                (os.POSIX_SPAWN_DUP2, output_writer, 1),
+                (os.POSIX_SPAWN_DUP2, output_writer, 2),
+                (os.POSIX_SPAWN_DUP2, cwd_writer, CWD_FD),
+            ],
+        )
+    except BaseException:
+        os.close(output)
+        os.close(cwd_fd)
+        raise
+    finally:
+        for fd in (stdin_fd, output_writer, cwd_writer):
+            os.close(fd)
+        os.chdir("/")
+    os.set_blocking(cwd_fd, False)
+    pipe = Pipe(output, output_bytes)
+    return Command(request["id"], pid, pipe, request["cwd"], cwd_fd, started, started + request["timeout_s"])
+
+
+def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
+    """The answer where the command could not be started: the doing of whoever asked, so an ordinary result."""
+    reason = error.strerror if isinstance(error, OSError) else str(error)
+    header = {
+        "id": request["id"],
+        "exit_code": NOT_STARTED,
+        "duration_s": 0.0,
+        "timed_out": False,
+        "truncated": False,
+        "cwd": request["cwd"],
+    }
+    return header, f"bash: {request['cwd']}: {reason}\n".encode(errors="replace")
+
+
+def _readable(content: bytes) -> int:
+    """A file descriptor from which the content can be read; memory, so that nobody has to feed a pipe."""
+    if not content:
+        return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _exit_code(status: int) -> int:
+    """A wait status as a shell states it: 128 + signal where a signal ended the process."""
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)

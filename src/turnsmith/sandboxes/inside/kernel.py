@@ -1,0 +1,133 @@
+"""The system calls that Python does not offer, each as one function that raises OSError."""
+
+import ctypes
+import os
+import platform
+import struct
+
+CLONE_NEWNS = 0x0002_0000
+CLONE_NEWCGROUP = 0x0200_0000
+CLONE_NEWUTS = 0x0400_0000
+CLONE_NEWIPC = 0x0800_0000
+CLONE_NEWUSER = 0x1000_0000
+CLONE_NEWPID = 0x2000_0000
+CLONE_NEWNET = 0x4000_0000
+
+MS_REC = 0x4000
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_SLAVE = 0x8_0000
+MNT_DETACH = 2
+
+MOUNT_ATTR_RDONLY = 0x1
+MOUNT_ATTR_NOSUID = 0x2
+MOUNT_ATTR_NODEV = 0x4
+MOUNT_ATTR_IDMAP = 0x10_0000
+
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_AT_RECURSIVE = 0x8000
+_OPEN_TREE_CLONE = 1
+_MOVE_MOUNT_F_EMPTY_PATH = 4
+
+_SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442  # one number on every architecture
+_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(platform.machine(), 41)
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_SECUREBITS = 28
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_SECBIT_NO_SETUID_FIXUP = 4
+_LINUX_CAPABILITY_VERSION_3 = 0x2008_0522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
+    values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *values), what)
+
+
+def unshare(namespaces: int) -> None:
+    """Leave the given namespaces for new ones; a new PID namespace begins with the next child."""
+    _check(_libc.unshare(namespaces), "unshare")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """mount(2)."""
+    result = _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    _check(result, f"mount {kind or source} on {target}")
+
+
+def detach(target: str) -> None:
+    """Take a mount and all below it out of this namespace."""
+    _check(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
+
+
+def pivot_root(new_root: str, put_old: str) -> None:
+    """Make `new_root` the root directory; the old one appears at `put_old`."""
+    _syscall(_SYS_PIVOT_ROOT, new_root.encode(), put_old.encode(), what=f"pivot_root {new_root}")
+
+
+def clone_tree(path: str) -> int:
+    """A detached copy of the mounts at and below `path`, as a file descriptor."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    return _syscall(_SYS_OPEN_TREE, _AT_FDCWD, path.encode(), flags, what=f"open_tree {path}")
+
+
+def set_mount_attributes(tree: int, attributes: int, user_namespace: int = 0) -> None:
+    """Add attributes to a detached tree of mounts, all of it."""
+    changes = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, user_namespace), 32)
+    flags = _AT_EMPTY_PATH | _AT_RECURSIVE
+    _syscall(_SYS_MOUNT_SETATTR, tree, b"", flags, changes, 32, what="mount_setattr")
+
+
+def attach_tree(tree: int, target: str) -> None:
+    """Put a detached tree of mounts in its place, and close its descriptor."""
+    flags = _MOVE_MOUNT_F_EMPTY_PATH
+    _syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, target.encode(), flags, what=f"move_mount {target}")
+    os.close(tree)
+
+
+def _prctl(option: int, value: int) -> None:
+    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Have the kernel send us this signal when the parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def set_dumpable(allowed: bool) -> None:
+    """Whether processes of the same user may trace us and open our files under /proc."""
+    _prctl(_PR_SET_DUMPABLE, int(allowed))
+
+
+def keep_capabilities() -> None:
+    """Let the coming change of user leave the capabilities alone."""
+    _prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every orphan among our descendants."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def forbid_new_privileges() -> None:
+    """No program that we or our children start can gain privileges."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def drop_capabilities() -> None:
+    """Give up every capability for good."""
+    header = struct.pack("II", _LINUX_CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, bytes(24)), "capset")

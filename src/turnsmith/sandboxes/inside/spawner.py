@@ -1,0 +1,102 @@
+"""The helper process of a provider: small, single-threaded, it forks a sandbox for each request.
+
+Started as `python -I -S` with a socket of packets as standard input; the first packet holds its settings.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from turnsmith.sandboxes.inside import kernel, template, wire
+from turnsmith.sandboxes.inside.box import Box, run_box
+from turnsmith.sandboxes.inside.identity import Identity, choose_identity, map_to, open_ownership_map
+from turnsmith.sandboxes.inside.wire import Limits, Machine, StartRequest
+
+MAX_REQUEST_BYTES = 1 << 16
+
+
+@dataclass
+class Spawner:
+    """Forks sandboxes until the host closes the control socket or ends."""
+
+    control: socket.socket
+    limits: Limits
+    identity: Identity
+    ownership_maps: dict[tuple[int, int], int] = field(default_factory=dict)
+    """From owner of a layer to the user namespace that shows it as ours."""
+
+    def serve(self, host: int) -> None:
+        """Loop; `host` is a descriptor that becomes readable when the host process is gone."""
+        while True:
+            ready, _, _ = select.select([self.control.fileno(), host], [], [])
+            if host in ready:
+                return
+            message, descriptors, _, _ = socket.recv_fds(self.control, MAX_REQUEST_BYTES, 1)
+            if not message:
+                return
+            with socket.socket(fileno=descriptors[0]) as connection:
+                self._start(StartRequest(**json.loads(message)), connection)
+
+    def _start(self, request: StartRequest, connection: socket.socket) -> None:
+        """Fork the sandbox, or report on its connection why not."""
+        layers: list[int] = []
+        try:
+            self._make_mount_points(request)
+            layers.extend(self._open_layer(path) for path in request.layers)
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                self.control.close()
+                run_box(Box(connection, layers, request.workdir, self.limits, self.identity))
+        except OSError as error:
+            wire.send(connection, {"error": str(error)})
+        for tree in layers:
+            os.close(tree)
+
+    def _make_mount_points(self, request: StartRequest) -> None:
+        Path(template.ROOT + request.workdir).mkdir(parents=True, exist_ok=True)
+        for position in range(len(request.layers)):
+            Path(template.LAYERS, str(position)).mkdir(exist_ok=True)
+
+    def _open_layer(self, path: str) -> int:
+        """A layer as a detached read-only mount, its files shown as the sandbox user's own."""
+        source = template.HOST + path
+        tree = kernel.clone_tree(source)
+        attributes = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+        if self.identity.is_own:
+            kernel.set_mount_attributes(tree, attributes | kernel.MOUNT_ATTR_IDMAP, self._ownership_map(source))
+        else:
+            kernel.set_mount_attributes(tree, attributes)
+        return tree
+
+    def _ownership_map(self, path: str) -> int:
+        owner = Path(path).stat()
+        key = owner.st_uid, owner.st_gid
+        if key not in self.ownership_maps:
+            self.ownership_maps[key] = open_ownership_map(*key, self.identity)
+        return self.ownership_maps[key]
+
+
+def main() -> None:
+    """Prepare, say so, serve."""
+    control = socket.socket(fileno=0)
+    settings = json.loads(control.recv(MAX_REQUEST_BYTES))
+    limits, machine = Limits(**settings["limits"]), Machine(**settings["machine"])
+    host = os.pidfd_open(os.getppid())
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which will close the socket
+    try:
+        identity = choose_identity()
+        if not identity.is_own:
+            kernel.unshare(kernel.CLONE_NEWUSER)
+            map_to(identity.uid, identity.gid, identity)
+        template.leave_host_root()
+        template.build_template(machine, limits)
+    except OSError as error:
+        control.send(json.dumps({"error": str(error)}).encode())
+        return
+    control.send(json.dumps({"isolation": "namespaces-root" if identity.is_own else "namespaces-user"}).encode())
+    Spawner(control, limits, identity).serve(host)

@@ -1,0 +1,138 @@
+"""The supervisor: process 1 of a sandbox. It answers requests, reaps the dead, and holds everyone to the limits.
+
+One loop, one thread. Where the host is gone it ends, and the kernel ends everyone else with it.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+from turnsmith.sandboxes.inside import processes, wire
+from turnsmith.sandboxes.inside.command import Command, not_started, start_command
+from turnsmith.sandboxes.inside.files import FileAccess, start_access
+from turnsmith.sandboxes.inside.pipes import Pipe
+from turnsmith.sandboxes.inside.toolbox import with_shell_setup
+from turnsmith.sandboxes.inside.wire import Header, Limits
+
+WATCH_INTERVAL_S = 0.1
+"""How often memory is added up while anything runs."""
+
+
+class Supervisor:
+    """Serves one sandbox until `stop`, or until the host closes the connection."""
+
+    def __init__(self, connection: socket.socket, limits: Limits, toolbox: str) -> None:
+        self._connection = connection
+        self._limits = limits
+        self._toolbox = toolbox
+        self._jobs: dict[int, Command | FileAccess] = {}
+        self._selector = selectors.DefaultSelector()
+        self._is_open = True
+        self._is_busy = False
+        self._next_watch = 0.0
+
+    def run(self) -> None:
+        """Loop until the end."""
+        self._listen(self._connection.fileno(), self._serve)
+        wake_fd = wake_on_child()
+        self._listen(wake_fd, lambda: os.read(wake_fd, 1 << 16))
+        while self._is_open:
+            for key, _ in self._selector.select(self._patience()):
+                key.data()
+            self._reap()
+            self._end_overdue()
+            self._watch_memory()
+        processes.end_all()
+
+    def _listen(self, fd: int, handler: Callable[[], object]) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, handler)
+
+    def _patience(self) -> float | None:
+        """Seconds until something must be looked at; None where nothing runs."""
+        if not self._is_busy:
+            return None
+        next_deadline = min((job.deadline for job in self._jobs.values()), default=float("inf"))
+        return max(min(self._next_watch, next_deadline) - time.monotonic(), 0.0)
+
+    def _serve(self) -> None:
+        """Take one request."""
+        frame = wire.receive(self._connection)
+        if frame is None:
+            self._is_open = False
+            return
+        request, payload = frame
+        if request["op"] == "stop":
+            self._stop(request)
+        elif request["op"] == "exec":
+            self._start_command(request, payload)
+        else:
+            self._add(start_access(request, payload))
+
+    def _stop(self, request: Header) -> None:
+        """Answer only when nobody is left."""
+        processes.end_all()
+        while processes.living_descendants():
+            time.sleep(0.0005)
+        wire.send(self._connection, {"id": request["id"]})
+        self._is_open = False
+
+    def _start_command(self, request: Header, stdin: bytes) -> None:
+        environment = with_shell_setup(request["env"], self._toolbox)
+        try:
+            command = start_command(request, stdin, environment, self._limits.output_bytes)
+        except (OSError, ValueError) as error:
+            wire.send(self._connection, *not_started(request, error))
+            return
+        self._add(command)
+
+    def _add(self, job: Command | FileAccess) -> None:
+        self._jobs[job.pid] = job
+        if not self._is_busy:
+            self._is_busy, self._next_watch = True, time.monotonic() + WATCH_INTERVAL_S
+        self._listen(job.output.fd, lambda: self._collect(job.output))
+
+    def _collect(self, pipe: Pipe) -> None:
+        """Read on, also after the command has ended: a server in the background must not die of a closed pipe."""
+        if not pipe.read():
+            self._selector.unregister(pipe.fd)
+            pipe.close()
+
+    def _reap(self) -> None:
+        """Bury every child that has ended, ours and adopted, and answer for ours."""
+        while self._is_busy:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._is_busy = False
+                return
+            if pid == 0:
+                return
+            if pid in self._jobs:
+                wire.send(self._connection, *self._jobs.pop(pid).finish(status))
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        overdue = [job for job in self._jobs.values() if job.deadline <= now]
+        for job in overdue:
+            job.timed_out, job.deadline = True, float("inf")
+        if overdue:
+            processes.end_all({pid for pid, job in self._jobs.items() if not job.timed_out})
+
+    def _watch_memory(self) -> None:
+        """End everyone where they use too much together; each alone is already bounded by its own limit."""
+        if not self._is_busy or time.monotonic() < self._next_watch:
+            return
+        if processes.memory_bytes(self._limits.memory_bytes) > self._limits.memory_bytes:
+            processes.end_all()
+        self._next_watch = time.monotonic() + WATCH_INTERVAL_S
+
+
+def wake_on_child() -> int:
+    """A file descriptor that becomes readable when a child ends."""
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    return reading

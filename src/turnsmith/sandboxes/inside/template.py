@@ -1,0 +1,106 @@
+"""The root directory that all sandboxes of a provider share, read-only: system, interpreter, test runtime, devices.
+
+Built once, inside the spawner's own mount namespace; each sandbox clones it with one system call.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from turnsmith.sandboxes.inside import kernel, toolbox
+from turnsmith.sandboxes.inside.wire import Limits, Machine
+
+HOST = "/host"
+"""Where the spawner sees the host's file system."""
+ROOT = "/box"
+"""Where the spawner builds the template."""
+TOOLBOX = "/opt/turnsmith"
+RUNTIME = "/opt/runtime"
+HOME = "/tmp/home"
+SCRATCH, LAYERS = "/scratch", "/layers"
+"""Mount points beside the template that a new sandbox uses and leaves behind."""
+UID = 1000
+"""User and group inside a sandbox."""
+
+_SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "services", "protocols")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_EMPTY = ("proc", "tmp", "dev/shm", "run", "root", "var", "etc", "opt", "mnt")
+_FILES = {
+    "etc/passwd": f"root:x:0:0:root:/root:/bin/bash\nagent:x:{UID}:{UID}:agent:{HOME}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/:/bin/false\n",
+    "etc/group": f"root:x:0:\nagent:x:{UID}:\nnogroup:x:65534:\n",
+    "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "etc/hostname": "sandbox\n",
+}
+_LINKS = {
+    "dev/fd": "/proc/self/fd",
+    "dev/stdin": "/proc/self/fd/0",
+    "dev/stdout": "/proc/self/fd/1",
+    "dev/stderr": "/proc/self/fd/2",
+    "etc/mtab": "/proc/self/mounts",
+    "var/tmp": "/tmp",
+}
+
+
+def leave_host_root() -> None:
+    """Move into a mount namespace whose root is an empty tmpfs, with the host's file system at `/host`."""
+    kernel.unshare(kernel.CLONE_NEWNS)
+    kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
+    kernel.mount("template", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
+    for name in (HOST, ROOT, SCRATCH, LAYERS):
+        Path("/tmp" + name).mkdir()
+    kernel.pivot_root("/tmp", "/tmp" + HOST)
+    os.chdir("/")
+    Path("/proc").symlink_to(HOST + "/proc")
+
+
+def build_template(machine: Machine, limits: Limits) -> None:
+    """Fill the template. Raises OSError."""
+    root = Path(ROOT)
+    for name in _EMPTY:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name, text in _FILES.items():
+        (root / name).write_text(text)
+    for name, target in _LINKS.items():
+        (root / name).symlink_to(target)
+    for name in _SYSTEM:
+        _show(f"/{name}")
+    for name in _ETC:
+        _show(f"/etc/{name}")
+    for name in _DEVICES:
+        _show(f"/dev/{name}", kernel.MOUNT_ATTR_NOSUID)
+    _add_python(machine)
+    toolbox.write_toolbox(Path(ROOT + TOOLBOX), machine.python, toolbox.shell_setup(limits, limit_processes=True))
+
+
+def _add_python(machine: Machine) -> None:
+    """The interpreter at its own path, with the packages installed beside it hidden, and the test runtime."""
+    if not Path(ROOT + machine.python_prefix).exists():
+        _show(machine.python_prefix)
+    for folder in machine.hidden:
+        if Path(ROOT + folder).is_dir():
+            _bind(ROOT + "/mnt", ROOT + folder)
+    _bind(HOST + machine.runtime, ROOT + RUNTIME)
+
+
+def _show(path: str, attributes: int = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV) -> None:
+    """Let a path of the host appear at the same place, read-only; links as links, nothing where the host has nothing."""
+    source, target = Path(HOST + path), Path(ROOT + path)
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+    elif source.is_file():
+        shutil.copyfile(source, target)
+    elif source.exists():
+        _bind(str(source), str(target), attributes)
+
+
+def _bind(source: str, target: str, attributes: int = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV) -> None:
+    if Path(source).is_dir():
+        Path(target).mkdir(parents=True, exist_ok=True)
+    else:
+        Path(target).touch()
+    tree = kernel.clone_tree(source)
+    kernel.set_mount_attributes(tree, attributes | kernel.MOUNT_ATTR_RDONLY)
+    kernel.attach_tree(tree, target)

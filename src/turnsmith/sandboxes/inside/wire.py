@@ -1,0 +1,78 @@
+"""Frames between the host and a supervisor: a JSON header and bytes, each with its length before it."""
+
+import json
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+Header = dict[str, Any]
+
+PREFIX = struct.Struct(">IQ")
+"""Length of the header, length of the payload, both in bytes."""
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Largest file that `read` and `write` carry."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one sandbox may use."""
+
+    memory_bytes: int
+    num_processes: int
+    disk_bytes: int
+    output_bytes: int
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What of the host every sandbox of a provider sees, besides the system directories."""
+
+    python: str
+    """The interpreter, not the one of a virtual environment."""
+    python_prefix: str
+    """Folder that holds the interpreter and its standard library."""
+    hidden: list[str]
+    """Folders of installed packages below `python_prefix`: they appear empty."""
+    runtime: str
+    """Folder that holds pytest and what it needs, and nothing else."""
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """What the spawner is told of a new sandbox; its end of the connection comes with it."""
+
+    layers: list[str]
+    workdir: str
+
+
+def pack(header: Header, payload: bytes = b"") -> bytes:
+    """One frame."""
+    head = json.dumps(header).encode()
+    return PREFIX.pack(len(head), len(payload)) + head + payload
+
+
+def send(connection: socket.socket, header: Header, payload: bytes = b"") -> None:
+    """Send one frame on a blocking socket."""
+    connection.sendall(pack(header, payload))
+
+
+def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
+    """Receive one frame from a blocking socket; None when the other side is gone."""
+    try:
+        head_length, payload_length = PREFIX.unpack(_receive_exactly(connection, PREFIX.size))
+        header = json.loads(_receive_exactly(connection, head_length))
+        return header, _receive_exactly(connection, payload_length)
+    except (EOFError, ConnectionError):
+        return None
+
+
+def _receive_exactly(connection: socket.socket, length: int) -> bytes:
+    data = bytearray()
+    while len(data) < length:
+        part = connection.recv(min(length - len(data), 1 << 20))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)

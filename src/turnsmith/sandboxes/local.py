@@ -1,0 +1,93 @@
+"""Sandboxes on this machine by Linux namespaces and overlayfs: no daemon, no root needed, started in milliseconds."""
+
+import asyncio
+import json
+import os
+import socket
+from dataclasses import asdict
+
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.connection import Connection
+from turnsmith.sandboxes.inside import template, toolbox, wire
+from turnsmith.sandboxes.inside.wire import StartRequest
+from turnsmith.sandboxes.layers import compare
+from turnsmith.sandboxes.patch import format_patch
+from turnsmith.sandboxes.runtime import describe_machine
+from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace, run_inside, to_limits
+
+START_TIMEOUT_S = 60.0
+MAX_GREETING_BYTES = 1 << 16
+
+
+class LocalProvider:
+    """Keeps a spawner, a small process that forks each sandbox; it and they die with this process."""
+
+    def __init__(self, config: SandboxConfig) -> None:
+        """Start the spawner. Raises UsageError where this machine forbids what it needs."""
+        settings = {"limits": asdict(to_limits(config)), "machine": asdict(describe_machine())}
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._spawner = run_inside("spawner", theirs)
+        self._control.send(json.dumps(settings).encode())
+        greeting = json.loads(self._control.recv(MAX_GREETING_BYTES) or b'{"error": "it died"}')
+        if "error" in greeting:
+            self._end_spawner()
+            raise UsageError(
+                f"this machine does not allow local sandboxes ({greeting['error']}): "
+                "see `turnsmith doctor` for the setting, or choose --sandbox.kind subprocess, which isolates nothing"
+            )
+        self.isolation: str = greeting["isolation"]
+        self._sandboxes: set[SupervisedSandbox] = set()
+
+    async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
+        """A ready sandbox. Raises SandboxError."""
+        layers = [str(layer.resolve()) for layer in spec.layers]
+        ours, theirs = socket.socketpair()
+        request = json.dumps(asdict(StartRequest(layers, spec.workdir))).encode()
+        try:
+            with theirs:
+                socket.send_fds(self._control, [request], [theirs.fileno()])
+            upper = await asyncio.wait_for(receive_upper(ours), START_TIMEOUT_S)
+        except (OSError, TimeoutError) as error:
+            ours.close()
+            raise SandboxError(f"the sandbox could not start: {error or 'no answer'}") from None
+        workspace = Workspace(
+            workdir=spec.workdir,
+            place=spec.workdir,
+            diff=lambda: format_patch(compare(spec.layers, upper, stacked=True)),
+            release=lambda: os.close(upper),
+        )
+        environment = toolbox.environment(template.TOOLBOX, template.RUNTIME, template.HOME) | spec.env
+        sandbox = SupervisedSandbox(self.isolation, await Connection.open(ours), workspace, environment)
+        self._sandboxes.add(sandbox)
+        return sandbox
+
+    async def close(self) -> None:
+        """Stop every sandbox, then the spawner."""
+        await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))
+        self._end_spawner()
+
+    def _end_spawner(self) -> None:
+        self._control.close()
+        self._spawner.wait()
+
+
+async def receive_upper(connection: socket.socket) -> int:
+    """Wait for a new sandbox's first frame; returns its writable layer as a descriptor. Raises OSError."""
+    connection.setblocking(False)
+    loop = asyncio.get_running_loop()
+    is_readable = asyncio.Event()
+    loop.add_reader(connection, is_readable.set)
+    try:
+        await is_readable.wait()
+    finally:
+        loop.remove_reader(connection)
+    frame, descriptors, _, _ = socket.recv_fds(connection, MAX_GREETING_BYTES, 1)
+    if not frame:
+        raise ConnectionResetError("the spawner is gone")
+    header = json.loads(frame[wire.PREFIX.size :])
+    if "error" in header:
+        raise OSError(header["error"])
+    return descriptors[0]

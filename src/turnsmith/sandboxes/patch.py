@@ -1,0 +1,101 @@
+"""Changes as the patch that git itself would print, made by the host's git in an empty repository of our own.
+
+No configuration, attribute, hook or filter of anyone else takes part, and the sandbox's git is never asked.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnsmith.errors import SandboxError
+from turnsmith.sandboxes.layers import Change, File
+
+_DIFF = ["diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"]
+_SETTINGS = ["-c", "core.quotePath=true", "-c", "core.protectNTFS=false", "-c", "core.protectHFS=false"]
+
+
+def format_patch(changes: list[Change]) -> str:
+    """A patch that `git apply` accepts, in order of paths, text before binary; empty where nothing changed."""
+    changes = [change for change in changes if _is_expressible(change)]
+    binary = [change for change in changes if not _is_text(change)]
+    text = [change for change in changes if _is_text(change)]
+    return _print_patch(text, "* diff\n") + _print_patch(binary, "* -diff\n")
+
+
+def _is_expressible(change: Change) -> bool:
+    """Git refuses a link named .gitmodules, whoever asks."""
+    name = change.path.rpartition(b"/")[2].lower()
+    files = [file for file in (change.old, change.new) if file]
+    return name != b".gitmodules" or all(file.mode != "120000" for file in files)
+
+
+def _is_text(change: Change) -> bool:
+    """Only what is text in Unicode may stand in a patch as text, since the patch is a string."""
+    return all(_is_unicode(file.content) for file in (change.old, change.new) if file)
+
+
+def _is_unicode(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in content
+
+
+def _print_patch(changes: list[Change], attributes: str) -> str:
+    if not changes:
+        return ""
+    with tempfile.TemporaryDirectory(prefix="turnsmith-diff-") as folder:
+        _make_repository(Path(folder), attributes)
+        _run_git(folder, ["fast-import", "--quiet"], b"".join(_commits(changes)))
+        return _run_git(folder, [*_DIFF, "refs/heads/old", "refs/heads/new"], b"").decode()
+
+
+def _make_repository(folder: Path, attributes: str) -> None:
+    """The least that git takes for a bare repository."""
+    for name in ("objects", "refs", "info"):
+        (folder / name).mkdir()
+    (folder / "HEAD").write_text("ref: refs/heads/new\n")
+    (folder / "info" / "attributes").write_text(attributes)
+
+
+def _commits(changes: list[Change]) -> Iterator[bytes]:
+    """Two commits without parents, for fast-import: what was, what is."""
+    for branch in ("old", "new"):
+        yield f"commit refs/heads/{branch}\ncommitter a <a> 0 +0000\ndata 0\n".encode()
+        for change in changes:
+            if file := getattr(change, branch):
+                yield _entry(change.path, file)
+
+
+def _entry(path: bytes, file: File) -> bytes:
+    quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    head = b'M %s inline "%s"\ndata %d\n' % (file.mode.encode(), quoted, len(file.content))
+    return head + file.content + b"\n"
+
+
+def _run_git(repository: str, arguments: list[str], stdin: bytes) -> bytes:
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "GIT_DIR": repository,
+        "HOME": repository,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "LC_ALL": "C",
+    }
+    try:
+        finished = subprocess.run(
+            ["git", *_SETTINGS, *arguments],
+            input=stdin,
+            env=environment,
+            cwd=repository,
+            capture_output=True,
+            check=True,
+        )
+    except FileNotFoundError:
+        raise SandboxError("cannot take a diff: git is not installed on this machine") from None
+    except subprocess.CalledProcessError as error:
+        raise SandboxError(f"cannot take a diff: git said {error.stderr.decode(errors='replace').strip()!r}") from None
+    return finished.stdout

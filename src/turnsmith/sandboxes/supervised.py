@@ -1,0 +1,149 @@
+"""A sandbox that a supervisor serves, as the host sees it; the same for every kind on this machine."""
+
+import asyncio
+import errno
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import turnsmith
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import SandboxError
+from turnsmith.sandboxes.connection import Connection
+from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Limits
+from turnsmith.types import ExecResult
+
+GRACE_S = 30.0
+"""How much longer than its own limit a request may take before the sandbox counts as dead."""
+
+_WORDS = {errno.EFBIG: f"larger than the {MAX_FILE_BYTES >> 20} MB that a sandbox reads and writes at once"}
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where the working tree is, and how to compare it."""
+
+    workdir: str
+    """Path by which callers name it."""
+    place: str
+    """Path at which the supervisor finds it."""
+    diff: Callable[[], str]
+    """Patch against the layers, taken from outside; blocks."""
+    release: Callable[[], object]
+    """Let go of what was kept for `diff`."""
+
+    def locate(self, path: str) -> str:
+        """From a caller's path, absolute or relative to the workdir, to the supervisor's."""
+        whole = PurePosixPath(self.workdir, path)
+        if whole.is_relative_to(self.workdir):
+            return str(self.place / whole.relative_to(self.workdir))
+        return str(whole)
+
+    def show(self, path: str) -> str:
+        """The way back."""
+        whole = PurePosixPath(path)
+        if whole.is_relative_to(self.place):
+            return str(self.workdir / whole.relative_to(self.place))
+        return path
+
+
+class SupervisedSandbox:
+    """Implements `Sandbox` over a connection."""
+
+    def __init__(
+        self, isolation: str, connection: Connection, workspace: Workspace, environment: dict[str, str]
+    ) -> None:
+        self.isolation = isolation
+        self._connection = connection
+        self._workspace = workspace
+        self._environment = environment
+        self._is_stopped = False
+
+    async def exec(
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        cwd: str | None = None,
+        stdin: bytes = b"",
+        env: dict[str, str] | None = None,
+    ) -> ExecResult:
+        """Run `bash -c command`. What it leaves in the background lives on until a timeout, the memory limit or `stop`."""
+        request = {
+            "op": "exec",
+            "command": command,
+            "cwd": self._workspace.locate(cwd or "."),
+            "timeout_s": timeout_s,
+            "env": {**self._environment, **(env or {})},
+        }
+        answer, output = await self._connection.request(request, stdin, patience_s=timeout_s + GRACE_S)
+        return ExecResult(
+            exit_code=answer["exit_code"],
+            output=output,
+            duration_s=answer["duration_s"],
+            timed_out=answer["timed_out"],
+            truncated=answer["truncated"],
+            cwd=self._workspace.show(answer["cwd"]),
+        )
+
+    async def read(self, path: str) -> bytes:
+        """Content of a file as the sandbox sees it; OSError (EFBIG) above 64 MB."""
+        return await self._access("read", path)
+
+    async def write(self, path: str, content: bytes) -> None:
+        """Write a file as the sandbox's own user, making parent directories; OSError (EFBIG) above 64 MB."""
+        if len(content) > MAX_FILE_BYTES:
+            raise OSError(errno.EFBIG, _WORDS[errno.EFBIG], path)
+        await self._access("write", path, content)
+
+    async def _access(self, operation: str, path: str, content: bytes = b"") -> bytes:
+        request = {"op": operation, "path": self._workspace.locate(path)}
+        answer, payload = await self._connection.request(request, content, patience_s=GRACE_S)
+        if number := answer["errno"]:
+            raise OSError(number, _WORDS.get(number, os.strerror(number)), path)
+        return payload
+
+    async def diff(self) -> str:
+        """Git-style patch of the working tree against its layers, taken from outside the sandbox."""
+        if self._is_stopped:
+            raise SandboxError("the sandbox was stopped")
+        return await asyncio.to_thread(self._workspace.diff)
+
+    async def stop(self) -> None:
+        """End every process and drop the writable layer. Safe to call twice."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        try:
+            await self._connection.request({"op": "stop"}, patience_s=GRACE_S)
+        except SandboxError:
+            pass  # dead already: there is nothing left to stop
+        finally:
+            self._connection.close("the sandbox was stopped")
+            self._workspace.release()
+
+
+def to_limits(config: SandboxConfig) -> Limits:
+    return Limits(
+        memory_bytes=config.memory_mb << 20,
+        num_processes=config.max_processes,
+        disk_bytes=config.disk_mb << 20,
+        output_bytes=config.max_output_bytes,
+    )
+
+
+def run_inside(module: str, connection: socket.socket, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a module of `inside` on the bare interpreter: no site packages, a session of its own."""
+    code = f"import os, sys; sys.path.append(os.environ['HOME']); from turnsmith.sandboxes.inside.{module} import main; main()"
+    python = sys._base_executable  # type: ignore[attr-defined]
+    return subprocess.Popen(
+        [python, "-I", "-S", "-c", code, *arguments],
+        stdin=connection.fileno(),
+        env={"HOME": str(Path(turnsmith.__file__).parent.parent)},  # not an argument: those show in /proc
+        cwd="/",
+        start_new_session=True,
+    )
