@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -31,11 +32,13 @@ class PlainSandbox:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
             output, _ = await asyncio.wait_for(process.communicate(stdin), timeout_s)
         except TimeoutError:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.communicate()
             return ExecResult(137, b"", timeout_s, timed_out=True)
         return ExecResult(process.returncode, output, time.perf_counter() - started)
 

@@ -18,6 +18,10 @@ TEST_ENV = {
 """What would otherwise differ from machine to machine."""
 
 
+HOLDS = ("passed", "xfailed", "xpassed")
+"""Statuses of a test that holds; an expected failure is one, as in SWE-bench."""
+
+
 @dataclass(frozen=True)
 class SuiteReport:
     """What one run of a test suite left."""

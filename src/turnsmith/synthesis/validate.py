@@ -9,12 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from turnsmith.rewards.testing import SuiteReport, run_tests
+from turnsmith.rewards.testing import HOLDS, SuiteReport, run_tests
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 
 KEPT = "kept"
-HOLDS = ("passed", "xfailed", "xpassed")
-"""Statuses of a test that holds."""
 
 
 class Layered(Protocol):

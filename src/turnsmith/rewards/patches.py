@@ -1,0 +1,175 @@
+"""What a patch may contain, and which parts of it reach the tests.
+
+The grammar is the one that git writes, and strict: a patch that git could read in another way than we do is refused.
+"""
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from turnsmith.errors import TurnsmithError
+
+MAX_PATCH_BYTES = 2_000_000
+
+SURFACE_FILES = {
+    "conftest.py",
+    "pytest.ini",
+    ".pytest.ini",
+    "pytest.toml",
+    ".pytest.toml",
+    "tox.ini",
+    "setup.cfg",
+    "pyproject.toml",
+    "pytest.py",
+    "sitecustomize.py",
+    "usercustomize.py",
+}
+"""Files that decide how tests run, in any folder."""
+SURFACE_FOLDERS = {"test", "tests", "_pytest", "__pycache__"}
+SURFACE_NAMES = re.compile(r"test_.*\.py|.*_test\.py|.*\.pth|.*\.pyc")
+
+HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+MODE = re.compile(r"(?:old mode|new mode|new file mode|deleted file mode|index \S+) (\d{6})")
+NAME = re.compile(r"(?:---|\+\+\+) (?P<prefixed>[^\t]*)\t?|(?:rename|copy) (?:from|to) (?P<bare>.*)")
+OTHER_HEADER = re.compile(r"index \S+|(?:dis)?similarity index \d+%|")
+ESCAPE = re.compile(rb"\\([0-3][0-7]{2}|.)")
+ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+
+
+class PatchRefused(TurnsmithError):
+    """The patch breaks the policy; the message says how."""
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """The part of a patch that speaks of one file."""
+
+    text: str
+    """The part itself, verbatim."""
+    paths: frozenset[str]
+    """Paths that it reads or writes, from the root of the tree."""
+    modes: frozenset[str]
+    """File modes that it names, e.g. `100644`."""
+
+
+def read_patch(patch: str) -> list[FilePatch]:
+    """Split a git patch into its files and check the policy on each. Raises PatchRefused."""
+    if len(to_bytes(patch)) > MAX_PATCH_BYTES:
+        raise PatchRefused(f"larger than {MAX_PATCH_BYTES} bytes")
+    files = [_read_file(lines) for lines in _sections(patch)]
+    for file in files:
+        _check(file)
+    return files
+
+
+def to_bytes(patch: str) -> bytes:
+    """The patch as git reads it; bytes that were not UTF-8 are back. Raises PatchRefused."""
+    try:
+        return patch.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise PatchRefused("not text in UTF-8") from None
+
+
+def is_test_surface(path: str, test_files: Collection[str]) -> bool:
+    """Does the file decide what the tests are or how they run? Then the patch has no say in it."""
+    parts = PurePosixPath(path).parts
+    return (
+        path in test_files
+        or parts[-1] in SURFACE_FILES
+        or bool(SURFACE_FOLDERS.intersection(parts[:-1]))
+        or SURFACE_NAMES.fullmatch(parts[-1]) is not None
+    )
+
+
+def _check(file: FilePatch) -> None:
+    if not file.paths:
+        raise PatchRefused("a part that names no file")
+    for path in file.paths:
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or ".." in parts:
+            raise PatchRefused(f"path outside the tree: {path!r}")
+        if any(part.lower() == ".git" for part in parts):
+            raise PatchRefused(f"path inside .git: {path!r}")
+    odd = file.modes - {"100644", "100755"}
+    if odd:
+        raise PatchRefused(f"only regular files may change, not mode {min(odd)}: {min(file.paths)!r}")
+
+
+def _sections(patch: str) -> Iterator[list[str]]:
+    """The lines of each file's part; what lies between `diff --git` lines outside of any hunk."""
+    lines = patch.removesuffix("\n").split("\n") if patch else []
+    start = 0
+    while start < len(lines):
+        if not lines[start].startswith("diff --git "):
+            raise PatchRefused(f"line {start + 1} is not what git writes: {lines[start][:60]!r}")
+        end = start + 1
+        while end < len(lines) and not lines[end].startswith("diff --git "):
+            end = _hunk_end(lines, end) if HUNK.match(lines[end]) else end + 1
+        yield lines[start:end]
+        start = end
+
+
+def _hunk_end(lines: list[str], start: int) -> int:
+    """Index one past the last line of a hunk, by the lengths that its header states. Raises PatchRefused."""
+    header = HUNK.match(lines[start])
+    assert header is not None
+    old, new = (int(length or 1) for length in header.groups())
+    at = start + 1
+    while old > 0 or new > 0 or lines[at : at + 1] == ["\\ No newline at end of file"]:
+        mark = lines[at][:1] if at < len(lines) else "end"
+        if mark not in ("", " ", "-", "+", "\\"):
+            raise PatchRefused(f"line {at + 1}: the hunk is shorter than it says")
+        old -= mark in ("", " ", "-")
+        new -= mark in ("", " ", "+")
+        at += 1
+    return at
+
+
+def _read_file(lines: list[str]) -> FilePatch:
+    """Read the headers of one file's part. Raises PatchRefused."""
+    paths, modes = _paired_name(lines[0].removeprefix("diff --git ")), set()
+    at = 1
+    while at < len(lines) and lines[at] != "GIT binary patch":
+        line = lines[at]
+        if HUNK.match(line):
+            at = _hunk_end(lines, at)
+            continue
+        if name := NAME.fullmatch(line):
+            paths |= _named(name)
+        elif mode := MODE.fullmatch(line):
+            modes.add(mode[1])
+        elif not OTHER_HEADER.fullmatch(line):
+            raise PatchRefused(f"not a line that git writes: {line[:60]!r}")
+        at += 1
+    return FilePatch("\n".join(lines) + "\n", frozenset(paths), frozenset(modes))
+
+
+def _named(name: re.Match[str]) -> set[str]:
+    if name["bare"] is not None:
+        return {unquote(name["bare"])}
+    path = unquote(name["prefixed"])
+    return set() if path == "/dev/null" else {_without_prefix(path)}
+
+
+def _paired_name(pair: str) -> set[str]:
+    """`a/x b/x` → `{"x"}`; nothing where the two differ: then other headers must name the file."""
+    first, second = unquote(pair[: len(pair) // 2]), unquote(pair[len(pair) // 2 + 1 :])
+    same = _without_prefix(first) == _without_prefix(second) and "/" in first
+    return {_without_prefix(first)} if same else set()
+
+
+def _without_prefix(path: str) -> str:
+    return path.partition("/")[2]
+
+
+def unquote(name: str) -> str:
+    """A path as git writes it: odd characters make it `"a/\\303\\244"`, in quotes with escapes."""
+    if not (len(name) > 1 and name[0] == name[-1] == '"'):
+        return name
+    return os.fsdecode(ESCAPE.sub(_unescape, os.fsencode(name[1:-1])))
+
+
+def _unescape(escape: re.Match[bytes]) -> bytes:
+    return bytes([int(escape[1], 8)]) if escape[1].isdigit() else ESCAPES.get(escape[1], escape[1])

@@ -1,0 +1,80 @@
+"""Task files: JSONL with the column names of SWE-bench, one task per line."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from turnsmith.errors import UsageError
+from turnsmith.runs import replacing
+from turnsmith.types import Task
+
+FILE_NAME = "tasks.jsonl"
+
+
+def load_tasks(path: Path) -> list[Task]:
+    """Read a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line."""
+    file = find_task_file(path)
+    tasks = [_parse(line, file, number) for number, line in enumerate(_read_lines(file), 1) if line.strip()]
+    _check_distinct(tasks, file)
+    return tasks
+
+
+def save_tasks(path: Path, tasks: Iterable[Task]) -> Path:
+    """Write tasks to a file, or to `tasks.jsonl` in a folder; returns the file. A reader sees all of it or nothing."""
+    file = path if path.suffix == ".jsonl" else path / FILE_NAME
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as temporary:
+        temporary.write_text("".join(task.model_dump_json() + "\n" for task in tasks), encoding="utf-8")
+    return file
+
+
+def find_task_file(path: Path) -> Path:
+    """The file itself, or the task file of a folder. Raises UsageError where there is none."""
+    file = path / FILE_NAME if path.is_dir() else path
+    if not file.is_file():
+        raise UsageError(f"no task file at {file}: give a .jsonl file or the folder that holds {FILE_NAME}")
+    return file
+
+
+def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
+    """The layers of a task, lowest first, resolved against the folder of its task file. Raises UsageError."""
+    paths = tuple((task_file.parent / layer).resolve() for layer in task.layers)
+    for path in paths:
+        if not path.is_dir():
+            raise UsageError(f"{task_file}: task {task.instance_id} needs the folder {path}, which is missing")
+    return paths
+
+
+def _read_lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"{file} is not UTF-8 text ({error.reason} at byte {error.start}): is it a task file?"
+        ) from None
+
+
+def _parse(line: str, file: Path, number: int) -> Task:
+    try:
+        return Task.model_validate(json.loads(line))
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{file}, line {number}: not valid JSON: {error.msg} at column {error.colno}") from None
+    except ValidationError as error:
+        raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    column = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return f"column {column!r} is missing"
+    return f"column {column!r}: {first['msg']}" if column else f"a task is an object: {first['msg']}"
+
+
+def _check_distinct(tasks: Iterable[Task], file: Path) -> None:
+    name, count = (Counter(task.instance_id for task in tasks).most_common(1) or [("", 1)])[0]
+    if count > 1:
+        raise UsageError(f"{file}: instance_id {name!r} occurs {count} times: ids must be unique")

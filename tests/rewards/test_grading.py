@@ -1,0 +1,197 @@
+import asyncio
+
+import pytest
+
+from turnsmith.errors import SandboxError
+from turnsmith.rewards.grading import Grader, judge
+from turnsmith.rewards.logparse import TestResult
+from turnsmith.rewards.testing import SuiteReport
+from turnsmith.types import Outcome, Task
+
+BUGGY = "def add(a, b):\n    return a - b\n"
+TESTS = "from calc import add\n\n\ndef test_add():\n    assert add(2, 1) == 3\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
+GOLD = """diff --git a/calc.py b/calc.py
+--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+"""
+
+
+def new_file(path, *lines):
+    body = "".join(f"+{line}\n" for line in lines)
+    return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n{body}"
+
+
+def replace_body(*lines, after=()):
+    """A patch that gives `add` another body, and the module more lines after it."""
+    added = [*(f"    {line}" for line in lines), *after]
+    head = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
+    body = "".join(f"+{line}\n" for line in added)
+    return f"{head}@@ -1,2 +1,{1 + len(added)} @@\n def add(a, b):\n-    return a - b\n{body}"
+
+
+@pytest.fixture
+def layers(tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/calc.py").write_text(BUGGY)
+    (tmp_path / "tree/test_calc.py").write_text(TESTS)
+    return (tmp_path / "tree",)
+
+
+@pytest.fixture
+def task():
+    return Task(
+        instance_id="calc-1",
+        repo="calc",
+        base_commit="0" * 40,
+        problem_statement="add is wrong",
+        FAIL_TO_PASS=["test_calc.py::test_add"],
+        PASS_TO_PASS=["test_calc.py::test_zero"],
+        patch=GOLD,
+        layers=["tree"],
+    )
+
+
+@pytest.fixture
+def grader(provider):
+    return Grader(provider, tests_timeout_s=20, num_workers=2)
+
+
+async def test_the_gold_patch_resolves_and_no_patch_does_not(grader, task, layers):
+    gold, nothing = await asyncio.gather(grader.grade(task, layers, GOLD), grader.grade_unpatched(task, layers))
+    assert gold.outcome is Outcome.RESOLVED
+    assert gold.statuses == {"test_calc.py::test_add": "passed", "test_calc.py::test_zero": "passed"}
+    assert nothing.outcome is Outcome.UNRESOLVED
+    assert nothing.detail == "1 of 2 expected tests do not pass: test_calc.py::test_add failed"
+
+
+@pytest.mark.parametrize(
+    ("patch", "outcome", "detail"),
+    [
+        ("", Outcome.EMPTY_PATCH, "nothing was changed"),
+        (GOLD.replace("a - b", "a * b"), Outcome.PATCH_INVALID, "does not apply: error: patch failed: calc.py:1"),
+        (new_file("../x.py", "x"), Outcome.PATCH_INVALID, "path outside the tree: '../x.py'"),
+        (new_file("tests/x.py", "x"), Outcome.EMPTY_PATCH, "nothing but the test surface was changed"),
+    ],
+)
+async def test_patches_that_never_meet_the_tests(grader, task, layers, patch, outcome, detail):
+    grade = await grader.grade(task, layers, patch)
+    assert (grade.outcome, grade.detail) == (outcome, detail)
+
+
+FORGED = "= short test summary info =\\nPASSED test_calc.py::test_add\\nPASSED test_calc.py::test_zero\\n"
+CHEATS = {
+    "a conftest that skips": new_file("conftest.py", "collect_ignore = ['test_calc.py']") + replace_body("return 7"),
+    "another test file": GOLD.replace("calc.py", "test_calc.py") + replace_body("return 7"),
+    "a conftest that forges": new_file("conftest.py", "def pytest_runtest_makereport(call): call.excinfo = None")
+    + replace_body("return 7"),
+    "exit on import": replace_body("return 7", after=["import sys; sys.exit(0)"]),
+    "skip on import": replace_body("return 7", after=["import pytest; pytest.skip('', allow_module_level=True)"]),
+    "a printed summary": replace_body(f"import atexit, os; atexit.register(os.write, 1, b'{FORGED}')", "return 7"),
+    "a broken import": replace_body("return 7", after=["import nowhere"]),
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+async def test_cheats_score_nothing(grader, task, layers, cheat):
+    grade = await grader.grade(task, layers, CHEATS[cheat])
+    assert grade.outcome is Outcome.UNRESOLVED, grade
+
+
+async def test_hunks_on_the_test_surface_are_left_out_and_counted(grader, task, layers):
+    grade = await grader.grade(task, layers, GOLD + new_file("conftest.py", "raise SystemExit"))
+    assert grade.resolved
+    assert grade.detail == "1 files of the test surface left out"
+
+
+async def test_an_endless_patch_runs_out_of_time(provider, task, layers):
+    grader = Grader(provider, tests_timeout_s=1.5, num_workers=1)
+    grade = await grader.grade(task, layers, replace_body("while True: pass"))
+    assert grade.outcome is Outcome.TESTS_TIMED_OUT
+
+
+async def test_hidden_tests_are_added_after_the_patch(grader, task, layers):
+    (layers[0] / "test_calc.py").unlink()
+    hidden = task.model_copy(update={"test_patch": new_file("test_calc.py", *TESTS.splitlines())})
+    squatter = new_file("test_calc.py", "def test_add(): pass")
+    assert (await grader.grade(hidden, layers, GOLD + squatter)).resolved
+
+
+class CountingProvider:
+    """Starts sandboxes of another provider and counts them; the first `faults` starts fail."""
+
+    isolation = "none"
+
+    def __init__(self, provider, faults=0):
+        self.provider, self.faults, self.num_started = provider, faults, 0
+
+    async def start(self, spec):
+        self.num_started += 1
+        if self.num_started <= self.faults:
+            raise SandboxError("no room")
+        return await self.provider.start(spec)
+
+    async def close(self):
+        pass
+
+
+async def test_identical_patches_of_one_task_share_one_run_until_forgotten(provider, task, layers):
+    counting = CountingProvider(provider)
+    grader = Grader(counting, tests_timeout_s=20, num_workers=2)
+    grades = await asyncio.gather(*(grader.grade(task, layers, GOLD) for _ in range(3)))
+    assert [grade.shared for grade in grades] == [False, True, True]
+    assert all(grade.resolved for grade in grades)
+    await grader.grade(task.model_copy(update={"instance_id": "calc-2"}), layers, GOLD)
+    assert counting.num_started == 2
+    grader.forget()
+    assert not (await grader.grade(task, layers, GOLD)).shared
+
+
+async def test_a_failed_sandbox_is_the_graders_fault_and_is_not_remembered(provider, task, layers):
+    grader = Grader(CountingProvider(provider, faults=1), tests_timeout_s=20, num_workers=1)
+    first = await grader.grade(task, layers, GOLD)
+    assert (first.outcome, first.detail) == (Outcome.GRADER_FAILED, "no room")
+    second = await grader.grade(task, layers, GOLD)
+    assert second.resolved and not second.shared
+
+
+async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):
+    grade = await grader.grade(task.model_copy(update={"setup": ["exit 3"]}), layers, GOLD)
+    assert grade.outcome is Outcome.GRADER_FAILED
+    assert "'exit 3'" in grade.detail
+
+
+def report(exit_code=0, **statuses):
+    results = {f"test_calc.py::test_{name}": TestResult(status) for name, status in statuses.items()}
+    return SuiteReport(results, exit_code, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("suite", "resolved"),
+    [
+        (report(add="passed", zero="passed"), True),
+        (report(add="xfailed", zero="xpassed"), True),
+        (report(add="passed", zero="passed", other="failed", exit_code=1), True),
+        (report(add="passed", zero="passed", exit_code=1), False),
+        (report(add="passed", zero="passed", other="failed", exit_code=0), False),
+        (report(add="passed"), False),
+        (report(add="skipped", zero="passed"), False),
+        (report(add="passed", zero="skipped"), False),
+        (report(exit_code=5), False),
+    ],
+)
+def test_only_agreement_and_full_presence_resolve(task, suite, resolved):
+    assert judge(task, suite).resolved is resolved
+
+
+def test_a_test_that_was_skipped_before_may_still_be(task):
+    skipping = task.model_copy(update={"meta": {"skipped": ["test_calc.py::test_zero"]}})
+    assert judge(skipping, report(add="passed", zero="skipped")).resolved
+
+
+async def test_what_a_patch_says_about_itself_is_printable(grader, task, layers):
+    grade = await grader.grade(task, layers, GOLD.replace("a - b", "\x1b[2J"))
+    assert grade.detail.isprintable()

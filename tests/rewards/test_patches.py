@@ -1,0 +1,118 @@
+import os
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnsmith.rewards.patches import PatchRefused, is_test_surface, read_patch, unquote
+
+GOOD = """diff --git a/pkg/a.py b/pkg/a.py
+index 1111111..2222222 100644
+--- a/pkg/a.py
++++ b/pkg/a.py
+@@ -1,2 +1,2 @@ def f():
+-x = 1
++--- a/evil.py
+ y = 2
+diff --git a/new file.py b/new file.py
+new file mode 100644
+index 0000000..3333333
+--- /dev/null
++++ b/new file.py\t
+@@ -0,0 +1 @@
++z = 3
+\\ No newline at end of file
+diff --git a/old.py b/young.py
+similarity index 100%
+rename from old.py
+rename to young.py
+diff --git a/empty.py b/empty.py
+deleted file mode 100644
+"""
+
+
+def test_a_git_patch_splits_into_its_files_and_loses_nothing():
+    files = read_patch(GOOD)
+    assert "".join(file.text for file in files) == GOOD
+    assert [set(file.paths) for file in files] == [{"pkg/a.py"}, {"new file.py"}, {"old.py", "young.py"}, {"empty.py"}]
+
+
+def one_file(path, mode="100644"):
+    return f"diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        (one_file("../x.py"), "outside the tree"),
+        (one_file("/etc/passwd"), "outside the tree"),
+        (one_file("a/../../x"), "outside the tree"),
+        (one_file(".git/config"), "inside .git"),
+        (one_file("sub/.GIT/hooks/x"), "inside .git"),
+        (one_file("link", mode="120000"), "mode 120000"),
+        (one_file("module", mode="160000"), "mode 160000"),
+        (one_file("a.py") + "+" + "x" * 2_000_001, "larger"),
+        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "not what git writes"),
+        (one_file("a.py") + "--- a/b.py\nhello\n", "not a line that git writes"),
+        (one_file("a.py").replace("+1 @@", "+1,2 @@"), "shorter"),
+        ("diff --git a/x b/y\nold mode 100644\nnew mode 100755\n", "names no file"),
+        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "not a line that git writes"),
+        (one_file("a.py") + "\ud800", "not text"),
+    ],
+)
+def test_what_breaks_the_policy_is_refused_by_name(patch, reason):
+    with pytest.raises(PatchRefused, match=reason):
+        read_patch(patch)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "conftest.py",
+        "src/deep/conftest.py",
+        "pyproject.toml",
+        "tests/helper.py",
+        "pkg/tests/data/x.json",
+        "pkg/test_a.py",
+        "pkg/__pycache__/a.pyc",
+        "check_all.py",
+        "sitecustomize.py",
+        "x.pth",
+        "_pytest/main.py",
+    ],
+)
+def test_the_test_surface(path):
+    assert is_test_surface(path, {"check_all.py"})
+
+
+@pytest.mark.parametrize("path", ["src/pkg/core.py", "pkg/testing.py", "attest/a.py", "contest.py", "docs/tests.md"])
+def test_source_is_not_test_surface(path):
+    assert not is_test_surface(path, set())
+
+
+name = st.text(st.characters(exclude_characters="/\x00", exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
+    lambda text: text.strip(".") and text.lower() != ".git"
+)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=40)
+@given(st.dictionaries(name, st.binary(max_size=30), min_size=1, max_size=4), st.booleans())
+def test_whatever_git_writes_is_read_with_the_paths_that_git_reads(tmp_path_factory, files, quoted):
+    folder = tmp_path_factory.mktemp("tree")
+    run = lambda *arguments: subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True).stdout  # noqa: E731
+    run("init", "-q")
+    for path, content in files.items():
+        (folder / os.fsencode(path).decode()).write_bytes(content)
+    run("add", "-A")
+    patch = run("-c", f"core.quotePath={quoted}".lower(), "diff", "--cached", "--binary").decode(
+        errors="surrogateescape"
+    )
+    paths = {path for file in read_patch(patch) for path in file.paths}
+    assert paths == set(run("diff", "--cached", "--name-only", "-z").decode().split("\0")) - {""}
+
+
+def test_quoted_names_are_read():
+    assert unquote(r'"a/\303\244\t\"x"') == 'a/ä\t"x'
+    assert unquote("a/plain name") == "a/plain name"

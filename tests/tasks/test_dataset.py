@@ -1,0 +1,86 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnsmith.errors import UsageError
+from turnsmith.tasks.dataset import layer_paths, load_tasks, save_tasks
+from turnsmith.types import Task
+
+text = st.text(st.characters(exclude_categories=["Cs"]))
+tasks = st.builds(
+    Task,
+    instance_id=text,
+    repo=text,
+    base_commit=text,
+    problem_statement=text,
+    FAIL_TO_PASS=st.lists(text, max_size=2),
+    PASS_TO_PASS=st.lists(text, max_size=2),
+    patch=text,
+    test_patch=text,
+    layers=st.lists(text, min_size=1, max_size=2),
+    setup=st.just([]),
+    meta=st.dictionaries(text, st.integers() | text, max_size=2),
+)
+
+
+def make_row(**columns):
+    row = {"instance_id": "a-1", "repo": "a", "base_commit": "0", "problem_statement": "", "patch": "", "layers": ["x"]}
+    return row | {"FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []} | columns
+
+
+@given(st.lists(tasks, max_size=4, unique_by=lambda task: task.instance_id))
+def test_what_is_saved_is_loaded(tmp_path_factory, tasks):
+    folder = tmp_path_factory.mktemp("tasks")
+    assert load_tasks(save_tasks(folder, tasks)) == tasks
+    assert load_tasks(folder) == tasks
+
+
+def test_columns_of_other_makers_are_kept_and_json_strings_read(tmp_path):
+    row = make_row(FAIL_TO_PASS='["t1", "t2"]', hints_text="look")
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(row) + "\n\n")
+    [task] = load_tasks(tmp_path)
+    assert task.FAIL_TO_PASS == ["t1", "t2"]
+    assert task.model_dump()["hints_text"] == "look"
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "line 2: not valid JSON: Expecting property name enclosed in double quotes at column 2"),
+        ("3", "line 2: a task is an object"),
+        (json.dumps({"repo": "a"}), "line 2: column 'instance_id' is missing"),
+        (json.dumps(make_row(layers=[])), "line 2: column 'layers': List should have at least 1 item"),
+        (json.dumps(make_row(patch=7)), "line 2: column 'patch': Input should be a valid string"),
+        (json.dumps(make_row(FAIL_TO_PASS="[")), "line 2: column 'FAIL_TO_PASS'"),
+        (json.dumps(make_row()), "instance_id 'a-1' occurs 2 times"),
+    ],
+)
+def test_a_bad_line_is_named_by_file_and_number(tmp_path, line, complaint):
+    file = tmp_path / "mine.jsonl"
+    file.write_text(f"{json.dumps(make_row())}\n{line}\n")
+    with pytest.raises(UsageError) as fault:
+        load_tasks(file)
+    assert str(fault.value).startswith(str(file))
+    assert complaint in str(fault.value)
+    assert "\n" not in str(fault.value)
+
+
+def test_a_missing_file_and_a_binary_one_are_named(tmp_path):
+    with pytest.raises(UsageError, match=r"no task file at .*tasks\.jsonl"):
+        load_tasks(tmp_path)
+    with pytest.raises(UsageError, match=r"no task file at .*nowhere"):
+        load_tasks(tmp_path / "nowhere")
+    (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        load_tasks(tmp_path / "x.jsonl")
+
+
+def test_layers_lie_beside_the_task_file_or_are_named(tmp_path):
+    (tmp_path / "layers/x").mkdir(parents=True)
+    task = Task.model_validate(make_row(layers=["layers/x"]))
+    assert layer_paths(task, tmp_path / "tasks.jsonl") == (tmp_path / "layers/x",)
+    gone = Task.model_validate(make_row(layers=["layers/x", "layers/gone"]))
+    with pytest.raises(UsageError, match=r"a-1 needs the folder .*layers/gone"):
+        layer_paths(gone, tmp_path / "tasks.jsonl")
