@@ -152,7 +152,7 @@ async def test_observations_are_cut_to_their_budget_and_keep_the_prompt_line(run
     episode = await run([say("seq 5000"), say("submit")], max_observation_tokens=200)
     observation = episode.turns[0].observation
     assert len(renderer.content_ids(observation)) <= 200
-    assert " tokens cut ...]" in observation
+    assert " characters cut ...]" in observation
     assert observation.startswith("1\n2\n") and observation.endswith("bash-$")
 
 

@@ -42,7 +42,7 @@ async def run_episode(
 ) -> Episode:
     """Play one episode in a sandbox that is ready. Raises UsageError where the context cannot hold the first prompt."""
     started = time.monotonic()
-    prompt = renderer.prompt_ids(prompts.system(demonstration), prompts.issue(task.problem_statement, task.workdir))
+    prompt = first_prompt(task, renderer, prompts, demonstration)
     check_limits(len(prompt), config, renderer)
     play = Play(engine, sandbox, renderer, config, episode_id, seed, Workspace(task.workdir))
     play.history.add_given(prompt)
@@ -59,6 +59,11 @@ async def run_episode(
         duration_s=time.monotonic() - started,
         detail=detail,
     )
+
+
+def first_prompt(task: Task, renderer: ChatRenderer, prompts: Prompts, demonstration: bool = False) -> list[int]:
+    """Token ids up to the first turn. Fine-tuning puts the one without the demonstration before what was collected with it."""
+    return renderer.prompt_ids(prompts.system(demonstration), prompts.issue(task.problem_statement, task.workdir))
 
 
 def check_limits(prompt_tokens: int, config: AgentConfig, renderer: ChatRenderer) -> None:

@@ -1,4 +1,7 @@
-"""Observations cut to a token budget: head and tail kept, the cut stated."""
+"""Observations cut to a token budget: head and tail kept, the cut stated.
+
+The notice counts characters, so that the middle of a long text need not be tokenised only to be dropped.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -7,25 +10,26 @@ from turnsmith.errors import UsageError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_NOTICE = "\n[... {} tokens cut ...]\n"
+NOTICE = "\n[... {} characters cut ...]\n"
 _MAX_DIGITS = 9
+_END_CHARACTERS = 8
+"""Characters looked at, at each end of a text, for each token of the budget; few texts have longer tokens on average."""
 
 
 def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
     """The text itself, or its head and tail around a notice of the cut, in at most `max_tokens` tokens.
 
-    The same text, budget and tokenizer give the same result.
+    The same text, budget and tokenizer give the same result. A text longer than 16 characters per token is always cut.
     """
-    spans = _token_spans(text, tokenizer)
-    if len(spans) <= max_tokens:
+    if len(text) <= 2 * _END_CHARACTERS * max_tokens and _num_tokens(text, tokenizer) <= max_tokens:
         return text
     check_budget(max_tokens, tokenizer)
     num_kept = max_tokens - _notice_tokens(tokenizer)
-    shorter = _cut(text, spans, num_kept)
+    shorter = _cut(text, num_kept, max_tokens, tokenizer)
     # A cut inside a word can give the pieces more tokens than they had in the whole, so the result is counted again.
-    while num_kept and (excess := len(_token_spans(shorter, tokenizer)) - max_tokens) > 0:
+    while num_kept and (excess := _num_tokens(shorter, tokenizer) - max_tokens) > 0:
         num_kept = max(num_kept - excess, 0)
-        shorter = _cut(text, spans, num_kept)
+        shorter = _cut(text, num_kept, max_tokens, tokenizer)
     return shorter
 
 
@@ -36,18 +40,34 @@ def check_budget(max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> None:
         raise UsageError(f"max_observation_tokens {max_tokens} is too small: the notice of a cut alone takes {needed}")
 
 
-def _notice_tokens(tokenizer: "PreTrainedTokenizerBase") -> int:
-    """Most tokens that a notice can take: one for each digit."""
-    return len(_token_spans(_NOTICE.format(""), tokenizer)) + _MAX_DIGITS
-
-
-def _cut(text: str, spans: list[tuple[int, int]], num_kept: int) -> str:
+def _cut(text: str, num_kept: int, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
     """Keep about `num_kept` tokens of the text, the larger half in front; never cut inside a character."""
     num_tail = num_kept // 2
-    num_head = num_kept - num_tail
-    head = text[: spans[num_head][0]]
-    tail = text[spans[-num_tail - 1][1] :]
-    return head + _NOTICE.format(len(spans) - num_kept) + tail
+    reach = min(_END_CHARACTERS * max_tokens, len(text) // 2)
+    first, last = text[:reach], text[len(text) - reach :]
+    head, tail = _head(first, num_kept - num_tail, tokenizer), _tail(last, num_tail, tokenizer)
+    return head + NOTICE.format(len(text) - len(head) - len(tail)) + tail
+
+
+def _head(text: str, num_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
+    """The first tokens of a text."""
+    spans = _token_spans(text, tokenizer)
+    return text[: spans[num_tokens][0]] if num_tokens < len(spans) else text
+
+
+def _tail(text: str, num_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
+    """The last tokens of a text."""
+    spans = _token_spans(text, tokenizer)
+    return text[spans[-num_tokens - 1][1] :] if num_tokens < len(spans) else text
+
+
+def _notice_tokens(tokenizer: "PreTrainedTokenizerBase") -> int:
+    """Most tokens that a notice can take: one for each digit."""
+    return _num_tokens(NOTICE.format(""), tokenizer) + _MAX_DIGITS
+
+
+def _num_tokens(text: str, tokenizer: "PreTrainedTokenizerBase") -> int:
+    return len(tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
 
 
 def _token_spans(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from turnsmith.sandboxes.base import Sandbox
 
 
+def legible(text: str) -> str:
+    """Text that can be encoded: bytes that were no UTF-8, in a file or in the name of a directory, become U+FFFD."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 @dataclass(frozen=True)
 class Workspace:
     """What the host remembers between turns."""
@@ -20,7 +25,7 @@ class Workspace:
     @property
     def prompt_line(self) -> str:
         """The shell prompt that ends every observation (paper §3.4)."""
-        return f"(Current directory: {self.cwd}, current file: {self.file or 'none'}) bash-$"
+        return legible(f"(Current directory: {self.cwd}, current file: {self.file or 'none'}) bash-$")
 
     def absolute(self, path: str) -> str:
         """The path as seen from the current directory."""
@@ -94,4 +99,4 @@ class Tool:
     @property
     def help(self) -> str:
         """Help text in the style of the original tools."""
-        return f"Usage: {self.usage}\n\n{self.purpose}"
+        return f"Usage: {self.usage}\n{self.purpose}"

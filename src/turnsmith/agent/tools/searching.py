@@ -6,7 +6,7 @@ the host busy; for patterns there is `grep -nE` in the shell.
 
 from turnsmith.agent.tools.base import Call, Kit, Reply, Tool, ToolError, Workspace
 from turnsmith.agent.tools.files import open_path, read_file
-from turnsmith.agent.tools.window import readable
+from turnsmith.agent.tools.window import number_line
 
 MAX_HITS = 100
 
@@ -18,7 +18,7 @@ async def search_file(call: Call, workspace: Workspace, kit: Kit) -> Reply:
     file = await read_file(path, kit.sandbox)
     if not term:
         raise ToolError("the search term is empty")
-    hits = [f"{number}:{readable(line)}" for number, line in enumerate(file.lines, 1) if term in line]
+    hits = [number_line(number, line) for number, line in enumerate(file.lines, 1) if term in line]
     if len(hits) > MAX_HITS:
         raise ToolError(f"{len(hits)} lines of {path} contain {term!r}, more than {MAX_HITS}: search for a longer text")
     if not hits:

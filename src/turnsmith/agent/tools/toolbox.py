@@ -1,6 +1,8 @@
 """The table of tools, and the one way in: `act`."""
 
-from turnsmith.agent.tools.base import Kit, Reply, Tool, ToolError, Workspace
+from dataclasses import replace
+
+from turnsmith.agent.tools.base import Kit, Reply, Tool, ToolError, Workspace, legible
 from turnsmith.agent.tools.command_line import first_word, read_call
 from turnsmith.agent.tools.editing import CREATE, EDIT, REPLACE
 from turnsmith.agent.tools.searching import SEARCH_FILE
@@ -20,9 +22,10 @@ async def act(command: str, workspace: Workspace, kit: Kit) -> Reply:
     """
     try:
         tool = TOOLS.get(first_word(command))
-        return await (use(tool, command, workspace, kit) if tool else run_shell(command, workspace, kit, TOOLS))
+        reply = await (use(tool, command, workspace, kit) if tool else run_shell(command, workspace, kit, TOOLS))
     except ToolError as error:
-        return Reply(f"Error: {error}", workspace, exit_code=1)
+        reply = Reply(f"Error: {error}", workspace, exit_code=1)
+    return replace(reply, text=legible(reply.text))
 
 
 async def use(tool: Tool, command: str, workspace: Workspace, kit: Kit) -> Reply:

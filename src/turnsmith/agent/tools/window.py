@@ -29,17 +29,12 @@ def render_window(file: TextFile, first_line: int, window_lines: int) -> str:
     rows = [f"[File: {file.path} ({len(lines)} lines total)]"]
     if first_line > 1:
         rows.append(f"({first_line - 1} more lines above)")
-    rows.extend(number_lines(lines[first_line - 1 : last_line], first_line))
+    rows.extend(number_line(number, lines[number - 1]) for number in range(first_line, last_line + 1))
     if last_line < len(lines):
         rows.append(f"({len(lines) - last_line} more lines below)")
     return "\n".join(rows)
 
 
-def number_lines(lines: list[str], first_line: int) -> list[str]:
-    """`N:content` for each line."""
-    return [f"{number}:{readable(line)}" for number, line in enumerate(lines, first_line)]
-
-
-def readable(line: str) -> str:
-    """The line as the agent sees it: no carriage return at the end, bytes that are no UTF-8 replaced."""
-    return line.removesuffix("\r").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def number_line(number: int, line: str) -> str:
+    """`N:content`, without a carriage return at the end."""
+    return f"{number}:" + line.removesuffix("\r")
