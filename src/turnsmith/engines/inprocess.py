@@ -1,0 +1,280 @@
+"""An engine inside of this process: it decodes many episodes together and reads the trainer's own weights.
+
+Each episode keeps its keys and values between turns, so only new tokens are computed; a prompt that another slot begins with
+is copied, not computed. Requests join and leave at any step. One forward pass holds the next token of every running turn and
+the prompts of those that join. Left out: beam search, and every sampling filter, on purpose.
+"""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from turnsmith.engines import attention
+from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.cache import Shape, SlotCache, SlotLayout, Span
+from turnsmith.engines.sampling import draw_uniforms, sample
+from turnsmith.engines.slots import SlotTable
+from turnsmith.errors import EngineError
+from turnsmith.types import Completion
+
+MAX_STEP_TOKENS = 2_048
+"""Prompt tokens of one forward pass; longer prompts take several."""
+
+
+@dataclass
+class EngineStats:
+    """What the engine has done since it started."""
+
+    sampled_tokens: int = 0
+    prefilled_tokens: int = 0
+    """Prompt and observation tokens that were computed."""
+    reused_tokens: int = 0
+    """Prompt and observation tokens whose keys were kept or copied."""
+    num_steps: int = 0
+    """Forward passes."""
+    busy_s: float = 0.0
+
+
+@dataclass(eq=False)
+class Row:
+    """A turn being sampled."""
+
+    request: GenerateRequest
+    answer: "asyncio.Future[Completion]"
+    slot: int
+    start: int
+    """Number of tokens whose keys lie in the slot."""
+    pending: list[int]
+    """Tokens after them, whose keys are to be computed."""
+    uniforms: np.ndarray
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    @property
+    def finish_reason(self) -> str | None:
+        """None while the turn goes on."""
+        if self.token_ids and self.token_ids[-1] in self.request.stop_token_ids:
+            return "stop"
+        return "length" if len(self.token_ids) == len(self.uniforms) else None
+
+
+class InProcessEngine:
+    """Samples from a Hugging Face causal model that it shares with the trainer."""
+
+    def __init__(
+        self, model: PreTrainedModel, *, max_context: int, num_slots: int = 64, policy_version: int = 0
+    ) -> None:
+        """Room for `num_slots` episodes of `max_context` tokens; more episodes take turns and recompute what they lost."""
+        model.set_attn_implementation(attention.NAME)
+        self.policy_version = policy_version
+        self.stats = EngineStats()
+        self._model = model
+        self._decoder = model.get_decoder()
+        self._max_context = max_context
+        self._slots = SlotTable(num_slots, max_context)
+        self._cache = make_cache(model, num_slots, max_context)
+        self._waiting: list[tuple[GenerateRequest, asyncio.Future[Completion]]] = []
+        self._rows: list[Row] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
+        self._stepping: asyncio.Task[None] | None = None
+
+    async def generate(self, request: GenerateRequest) -> Completion:
+        """Sample one turn. Raises EngineError where the model fails, ValueError where the request is not the policy's own or does not fit."""
+        check_request(request, self._max_context)
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        if self._stepping is None or self._stepping.done():
+            self._stepping = asyncio.create_task(self._step_until_idle())
+        return await answer
+
+    def release(self, episode_id: str) -> None:
+        """The episode is over: its slot is free."""
+        self._slots.release(episode_id)
+
+    def on_new_weights(self, policy_version: int) -> None:
+        """The shared weights have changed: what was computed with the old ones is void. Raises EngineError during a turn."""
+        if self._rows or self._waiting:
+            raise EngineError(
+                "the weights changed while turns were being sampled: wait for them before a training step"
+            )
+        self._slots.forget()
+        self.policy_version = policy_version
+
+    def close(self) -> None:
+        """Stop the thread; turns that still run fail."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    async def _step_until_idle(self) -> None:
+        """Let turns join, compute one step in the thread, answer those that are over; again while there are any."""
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting or self._rows:
+                self._join()
+                await loop.run_in_executor(self._thread, self._step)
+                self._leave()
+        except Exception as error:
+            self._fail(error)
+
+    def _join(self) -> None:
+        """Give slots to waiting turns, in order of arrival, as far as they reach."""
+        waiting, self._waiting = self._waiting, []
+        for request, answer in waiting:
+            row = None if answer.cancelled() or self._slots.all_busy else self._place(request, answer)
+            if row:
+                self._rows.append(row)
+            elif not answer.cancelled():
+                self._waiting.append((request, answer))
+
+    def _place(self, request: GenerateRequest, answer: "asyncio.Future[Completion]") -> Row | None:
+        """A row whose slot holds the longest prefix that is known, or None where the turn has to wait."""
+        history = np.array(request.token_ids)
+        # The last token is computed in any case: it gives the logits.
+        if self._is_being_computed(history[:-1]):
+            return None
+        slot = self._slots.assign(request.episode_id)
+        if slot is None:
+            return None
+        start = self._reuse(slot, history[:-1])
+        self.stats.reused_tokens += start
+        limit = min(request.max_new_tokens, self._max_context - len(history))
+        uniforms = draw_uniforms(request.seed, limit)
+        return Row(request, answer, slot, start, request.token_ids[start:], uniforms)
+
+    def _is_being_computed(self, history: np.ndarray) -> bool:
+        """Does the next step compute a longer prefix than any slot holds? Then to wait for it is cheaper."""
+        fresh = [common_prefix(np.array(row.request.token_ids), history) for row in self._rows if not row.token_ids]
+        return bool(fresh) and max(fresh) > self._slots.prefix_lengths(history).max()
+
+    def _reuse(self, slot: int, history: np.ndarray) -> int:
+        """Keep or copy the longest known prefix of a history into the slot; returns its length."""
+        lengths = self._slots.prefix_lengths(history)
+        kept, source = int(lengths[slot]), int(lengths.argmax())
+        start = int(lengths[source])
+        if start > kept:
+            with torch.inference_mode():
+                self._cache.copy(source, slot, kept, start)
+        self._slots.hold(slot, 0, history[:start].tolist())
+        return start
+
+    @torch.inference_mode()
+    def _step(self) -> None:
+        """One forward pass over pending tokens, then one sampled token for each row whose history is complete."""
+        began = time.perf_counter()
+        parts = share_step(self._rows, MAX_STEP_TOKENS)
+        hidden = self._forward(parts)
+        is_complete = [count == len(row.pending) for row, count in parts]
+        last = np.cumsum([count for _, count in parts])[is_complete] - 1
+        for row, count in parts:
+            self._keep(row, count)
+        self._sample(hidden[torch.from_numpy(last)], [row for row, _ in parts if not row.pending])
+        self.stats.num_steps += 1
+        self.stats.busy_s += time.perf_counter() - began
+
+    def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
+        """Final hidden states of the first pending tokens of some rows, end to end, shape [tokens, hidden_size]."""
+        spans = [Span(row.slot, row.start, count) for row, count in parts]
+        layout = SlotLayout(self._cache, spans)
+        token_ids = torch.tensor([[token for row, count in parts for token in row.pending[:count]]])
+        return self._decoder(
+            input_ids=token_ids.to(self._model.device),
+            position_ids=layout.position_ids,
+            layout=layout,
+            use_cache=False,
+        ).last_hidden_state[0]
+
+    def _keep(self, row: Row, count: int) -> None:
+        """Note that the keys of a row's first pending tokens now lie in its slot."""
+        self._slots.hold(row.slot, row.start, row.pending[:count])
+        self.stats.prefilled_tokens += 0 if row.token_ids else count
+        row.start += count
+        row.pending = row.pending[count:]
+
+    def _sample(self, hidden: Tensor, rows: list[Row]) -> None:
+        """Sample each row's next token, which is then pending, from the hidden state before it."""
+        logits = self._model.get_output_embeddings()(hidden)
+        uniforms = torch.tensor([row.uniforms[len(row.token_ids)] for row in rows], dtype=torch.float64)
+        token_ids, logprobs = sample(logits, uniforms.to(logits.device))
+        if not logprobs.isfinite().all():
+            raise ArithmeticError("the model's log-probs are not finite")
+        for row, token_id, logprob in zip(rows, token_ids.tolist(), logprobs.tolist(), strict=True):
+            row.pending = [token_id]
+            row.token_ids.append(token_id)
+            row.logprobs.append(logprob)
+        self.stats.sampled_tokens += len(rows)
+
+    def _leave(self) -> None:
+        """Answer the turns that are over and let their slots rest; turns that no one waits for any more end too."""
+        for row in self._rows:
+            if row.finish_reason and not row.answer.cancelled():
+                completion = Completion(row.token_ids, row.logprobs, row.finish_reason, self.policy_version)
+                row.answer.set_result(completion)
+        over = [row for row in self._rows if row.answer.done()]
+        for row in over:
+            self._slots.rest(row.slot)
+        self._rows = [row for row in self._rows if not row.answer.done()]
+
+    def _fail(self, error: Exception) -> None:
+        """Tell everyone who waits; what the slots hold is no longer sure."""
+        answers = [row.answer for row in self._rows] + [answer for _, answer in self._waiting]
+        for row in self._rows:
+            self._slots.rest(row.slot)
+        self._slots.forget()
+        self._rows, self._waiting = [], []
+        for answer in answers:
+            if not answer.done():
+                answer.set_exception(EngineError(f"the engine failed: {type(error).__name__}: {error}"))
+
+
+def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
+    """Rows and how many of their pending tokens the next step computes: every single one, prompts as far as the bound reaches.
+
+    In the order that SlotLayout asks for: single tokens by slot, then the others.
+    """
+    singles = [(row, 1) for row in rows if len(row.pending) == 1]
+    prompts, room = [], max_prompt_tokens
+    for row in rows:
+        if len(row.pending) > 1 and room > 0:
+            prompts.append((row, min(len(row.pending), room)))
+            room -= prompts[-1][1]
+    # A prompt cut down to one token is a single one.
+    return sorted(singles + prompts, key=lambda part: (part[1] > 1, part[0].slot))
+
+
+def check_request(request: GenerateRequest, max_context: int) -> None:
+    """Raise ValueError for what would not be a sample of the policy, or could not hold one."""
+    if not request.params.is_policy:
+        raise ValueError(
+            f"only the policy's own distribution can be sampled, but the request asks for {request.params}"
+        )
+    if request.max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens must be at least 1, not {request.max_new_tokens}")
+    if not 0 < len(request.token_ids) < max_context:
+        raise ValueError(f"a history of {len(request.token_ids)} tokens leaves no room in a context of {max_context}")
+
+
+def make_cache(model: PreTrainedModel, num_slots: int, max_tokens: int) -> SlotCache:
+    """A cache that fits a model."""
+    config = model.config.get_text_config()
+    num_heads = config.num_attention_heads
+    shape = Shape(
+        num_layers=config.num_hidden_layers,
+        num_slots=num_slots,
+        max_tokens=max_tokens,
+        num_heads=getattr(config, "num_key_value_heads", None) or num_heads,
+        head_dim=getattr(config, "head_dim", None) or config.hidden_size // num_heads,
+    )
+    with torch.inference_mode():
+        return SlotCache(shape, model.dtype, model.device)
+
+
+def common_prefix(one: np.ndarray, other: np.ndarray) -> int:
+    """Number of leading tokens that two histories share."""
+    width = min(len(one), len(other))
+    differs = one[:width] != other[:width]
+    return int(differs.argmax()) if differs.any() else width

@@ -1,0 +1,225 @@
+"""The in-process engine against the trainer, against itself in other company, and against plain transformers."""
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+import torch
+from scipy.stats import chisquare
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+from turnsmith.engines import inprocess
+from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.errors import EngineError
+from turnsmith.training.model import sampled_logprobs
+from turnsmith.types import MicroBatch, Sample, SamplingParams
+
+# Tiny tensors on shared cores: a second thread only waits at barriers.
+torch.set_num_threads(1)
+
+VOCABULARY = 61
+STOP = 7
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "initializer_range": 0.3,
+}
+
+
+def make_model(kind="qwen2", seed=0):
+    """A random model whose distribution is far from uniform."""
+    torch.manual_seed(seed)
+    if kind == "qwen2":
+        return Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **SIZES)).eval()
+    return LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+
+
+def make_engine(model=None, num_slots=8, max_context=200):
+    return InProcessEngine(model or make_model(), max_context=max_context, num_slots=num_slots)
+
+
+def random_tokens(rng, count):
+    return [rng.randrange(VOCABULARY) for _ in range(count)]
+
+
+SYSTEM_PROMPT = random_tokens(random.Random(99), 12)
+
+
+async def play(engine, index, num_turns=4):
+    """One episode: a prompt with a shared beginning, then sampled turns and random observations."""
+    rng = random.Random(index)
+    name = f"episode-{index}"
+    token_ids = SYSTEM_PROMPT + random_tokens(rng, rng.randint(1, 20))
+    mask, logprobs = [False] * len(token_ids), [0.0] * len(token_ids)
+    for turn in range(num_turns):
+        request = GenerateRequest(name, token_ids, rng.randint(1, 12), frozenset({STOP}), seed=1000 * index + turn)
+        completion = await engine.generate(request)
+        observation = random_tokens(rng, rng.randint(0, 15))
+        token_ids = token_ids + completion.token_ids + observation
+        mask += [True] * len(completion.token_ids) + [False] * len(observation)
+        logprobs += completion.logprobs + [0.0] * len(observation)
+        await asyncio.sleep(rng.random() * 0.01)
+    engine.release(name)
+    return Sample(name, token_ids, mask, logprobs, [0.0] * len(token_ids))
+
+
+async def play_all(engine, indices):
+    return await asyncio.gather(*(play(engine, index) for index in indices))
+
+
+def assert_same(samples, expected):
+    for one, other in zip(samples, expected, strict=True):
+        assert one.token_ids == other.token_ids
+        assert one.sampled_logprobs == pytest.approx(other.sampled_logprobs, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+async def test_logprobs_equal_the_trainers_on_episodes_that_join_and_leave(kind):
+    model = make_model(kind)
+    samples = await play_all(make_engine(model), range(8))
+    with torch.no_grad():
+        trained = sampled_logprobs(model, MicroBatch(samples))
+    sampled = torch.tensor([lp for s in samples for lp, m in zip(s.sampled_logprobs, s.loss_mask, strict=True) if m])
+    assert len(sampled) > 50
+    assert (trained - sampled).abs().mean() < 1e-5
+    assert (trained - sampled).abs().max() < 1e-3
+
+
+async def test_a_seed_gives_the_same_tokens_in_any_company():
+    together = await play_all(make_engine(), range(6))
+    alone = [await play(make_engine(), index) for index in range(6)]
+    assert_same(together, alone)
+
+
+async def test_fewer_slots_than_episodes_evict_and_recompute_with_equal_results():
+    roomy, tight = make_engine(num_slots=8), make_engine(num_slots=2)
+    assert_same(await play_all(tight, range(7)), await play_all(roomy, range(7)))
+    assert tight.stats.prefilled_tokens > roomy.stats.prefilled_tokens
+
+
+async def test_long_prompts_take_several_steps_with_equal_results(monkeypatch):
+    expected = await play_all(make_engine(), range(3))
+    monkeypatch.setattr(inprocess, "MAX_STEP_TOKENS", 5)
+    assert_same(await play_all(make_engine(), range(3)), expected)
+
+
+async def test_only_new_tokens_are_computed():
+    engine = make_engine()
+    prompt = random_tokens(random.Random(0), 30)
+    first = await engine.generate(GenerateRequest("a", prompt, 5, frozenset(), seed=1))
+    await engine.generate(GenerateRequest("a", prompt + first.token_ids + [1, 2, 3], 5, frozenset(), seed=2))
+    assert engine.stats.prefilled_tokens == 30 + 1 + 3  # the last sampled token has no keys yet
+    assert engine.stats.reused_tokens == 30 + 4
+
+
+async def test_siblings_that_start_together_compute_their_prompt_once():
+    engine = make_engine()
+    prompt = random_tokens(random.Random(0), 40)
+    requests = [GenerateRequest(f"sibling-{i}", prompt, 3, frozenset(), seed=i) for i in range(6)]
+    await asyncio.gather(*(engine.generate(request) for request in requests))
+    assert engine.stats.prefilled_tokens == 40 + 5
+
+
+async def test_a_history_that_does_not_extend_the_last_one_is_recomputed_from_where_it_differs():
+    engine, prompt = make_engine(), random_tokens(random.Random(0), 30)
+    await engine.generate(GenerateRequest("a", prompt, 5, frozenset(), seed=1))
+    changed = [*prompt[:20], (prompt[20] + 1) % VOCABULARY, *prompt[21:]]
+    again = await engine.generate(GenerateRequest("a", changed, 5, frozenset(), seed=2))
+    fresh = await make_engine().generate(GenerateRequest("a", changed, 5, frozenset(), seed=2))
+    assert again.token_ids == fresh.token_ids
+    assert engine.stats.reused_tokens == 20
+
+
+async def test_a_stop_token_ends_the_turn_and_is_part_of_it():
+    engine = make_engine()
+    free = await engine.generate(GenerateRequest("a", [1, 2, 3], 20, frozenset(), seed=5))
+    stop = free.token_ids[6]
+    stopped = await engine.generate(GenerateRequest("b", [1, 2, 3], 20, frozenset({stop}), seed=5))
+    length = free.token_ids.index(stop) + 1
+    assert stopped.token_ids == free.token_ids[:length]
+    assert (stopped.finish_reason, free.finish_reason) == ("stop", "length")
+
+
+async def test_the_context_bounds_a_turn():
+    engine = make_engine(max_context=20)
+    completion = await engine.generate(GenerateRequest("a", [1] * 15, 50, frozenset(), seed=0))
+    assert (len(completion.token_ids), completion.finish_reason) == (5, "length")
+    with pytest.raises(ValueError, match="no room"):
+        await engine.generate(GenerateRequest("b", [1] * 20, 5, frozenset(), seed=0))
+
+
+async def test_samples_follow_the_softmax():
+    model = make_model()
+    engine = make_engine(model, num_slots=64)
+    requests = [GenerateRequest(f"e{seed}", [3, 4, 5], 1, frozenset(), seed=seed) for seed in range(3_000)]
+    completions = await asyncio.gather(*(engine.generate(request) for request in requests))
+    counts = Counter(completion.token_ids[0] for completion in completions)
+    shares = model.set_attn_implementation("eager") or model(torch.tensor([[3, 4, 5]])).logits[0, -1].softmax(-1)
+    likely = [token for token in range(VOCABULARY) if shares[token] * 3_000 >= 5]
+    observed = [counts[token] for token in likely]
+    expected = [shares[token].item() * 3_000 for token in likely]
+    rest = 3_000 - sum(observed), 3_000 - sum(expected)
+    assert chisquare([*observed, rest[0]], [*expected, rest[1]], sum_check=False).pvalue > 1e-3
+
+
+async def test_new_weights_void_what_was_kept():
+    model = make_model()
+    engine = make_engine(model)
+    request = GenerateRequest("a", random_tokens(random.Random(0), 30), 8, frozenset(), seed=1)
+    await engine.generate(request)
+    model.load_state_dict(make_model(seed=5).state_dict())
+    engine.on_new_weights(3)
+    completion = await engine.generate(request)
+    fresh = await make_engine(make_model(seed=5)).generate(request)
+    assert completion.token_ids == fresh.token_ids
+    assert completion.policy_version == 3
+    assert engine.stats.reused_tokens == 0
+
+
+async def test_weights_may_not_change_during_a_turn():
+    engine = make_engine()
+    turn = asyncio.create_task(engine.generate(GenerateRequest("a", [1, 2], 50, frozenset(), seed=0)))
+    await asyncio.sleep(0)
+    with pytest.raises(EngineError, match="weights changed"):
+        engine.on_new_weights(1)
+    await turn
+
+
+async def test_filters_are_refused():
+    request = GenerateRequest("a", [1], 5, frozenset(), seed=0, params=SamplingParams(top_p=0.9))
+    with pytest.raises(ValueError, match="own distribution"):
+        await make_engine().generate(request)
+
+
+async def test_a_failing_model_is_an_engine_error_for_all_who_wait_and_the_engine_goes_on():
+    model = make_model()
+    engine = make_engine(model, num_slots=2)
+    requests = [GenerateRequest(f"e{i}", [1, 2, i], 5, frozenset(), seed=i) for i in range(5)]
+    broken = model.model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
+    answers = await asyncio.gather(*(engine.generate(request) for request in requests), return_exceptions=True)
+    assert all(isinstance(answer, EngineError) and "ZeroDivisionError" in str(answer) for answer in answers)
+    broken.remove()
+    again = await engine.generate(requests[0])
+    assert again.token_ids == (await make_engine().generate(requests[0])).token_ids
+
+
+async def test_a_turn_that_no_one_waits_for_gives_its_slot_back():
+    engine = make_engine(num_slots=1)
+    lost = asyncio.create_task(engine.generate(GenerateRequest("a", [1, 2], 150, frozenset(), seed=0)))
+    await asyncio.sleep(0.02)
+    lost.cancel()
+    request = GenerateRequest("b", [4, 5], 5, frozenset(), seed=0)
+    assert (await engine.generate(request)).token_ids == (await make_engine().generate(request)).token_ids
+
+
+async def test_a_closed_engine_says_so():
+    engine = make_engine()
+    engine.close()
+    with pytest.raises(EngineError):
+        await engine.generate(GenerateRequest("a", [1], 5, frozenset(), seed=0))
