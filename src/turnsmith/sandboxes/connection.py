@@ -51,7 +51,9 @@ class Connection:
                 head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
                 header = json.loads(await self._reader.readexactly(head_length))
                 payload = await self._reader.readexactly(payload_length)
-                if waiting := self._waiting.get(header["id"]):
+                if "error" in header:
+                    self.close(f"the sandbox died: {header['error']}")
+                elif waiting := self._waiting.get(header["id"]):
                     waiting.set_result((header, payload))
         except (asyncio.IncompleteReadError, ConnectionError):
             self.close("the sandbox died")

@@ -15,6 +15,9 @@ from turnsmith.sandboxes.layers import Change, File
 _DIFF = ["diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"]
 _SETTINGS = ["-c", "core.quotePath=true", "-c", "core.protectNTFS=false", "-c", "core.protectHFS=false"]
 
+MAX_TEXT_BYTES = 4 << 20
+"""A larger file is compared as binary."""
+
 
 def format_patch(changes: list[Change]) -> str:
     """A patch that `git apply` accepts, in order of paths, text before binary; empty where nothing changed."""
@@ -32,8 +35,9 @@ def _is_expressible(change: Change) -> bool:
 
 
 def _is_text(change: Change) -> bool:
-    """Only what is text in Unicode may stand in a patch as text, since the patch is a string."""
-    return all(_is_unicode(file.content) for file in (change.old, change.new) if file)
+    """Only what is text in Unicode may stand in a patch as text, since the patch is a string; nor what is slow to compare."""
+    contents = [file.content for file in (change.old, change.new) if file]
+    return all(len(content) <= MAX_TEXT_BYTES and _is_unicode(content) for content in contents)
 
 
 def _is_unicode(content: bytes) -> bool:

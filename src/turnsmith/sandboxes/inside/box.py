@@ -1,16 +1,18 @@
 """The making of one sandbox: new namespaces, a root of its own, nothing left of the host, then the supervisor."""
 
+# ruff: noqa: PTH101, PTH102
+
 import fcntl
 import os
 import signal
 import socket
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, template, wire
-from turnsmith.sandboxes.inside.identity import Identity, become, map_to
+from turnsmith.sandboxes.inside.identity import Identity, name_user, take_user
+from turnsmith.sandboxes.inside.seccomp import deny_system_calls
 from turnsmith.sandboxes.inside.supervisor import Supervisor
 from turnsmith.sandboxes.inside.wire import Limits
 
@@ -38,41 +40,46 @@ class Box:
     """Detached mounts, lowest first."""
     workdir: str
     limits: Limits
-    identity: Identity
 
 
-def run_box(box: Box) -> NoReturn:
-    """Be the sandbox, in this process and the one that it forks; reports a failure on the connection, never returns."""
+def fork_box(box: Box, identity: Identity) -> None:
+    """Fork process 1 of a new sandbox and give it its user; it reports on its connection."""
+    gate, opener = os.pipe()
+    pid = kernel.fork_into(_NAMESPACES)
+    if pid == 0:
+        os.close(opener)
+        _be_process_one(box, gate)
+    os.close(gate)
     try:
-        if box.identity.is_own:
-            become(box.identity)
-        kernel.unshare(_NAMESPACES)
-        kernel.die_with_parent(signal.SIGKILL)
-        map_to(template.UID, template.UID, box.identity)
-        pid = os.fork()
-        if pid == 0:
-            _be_process_one(box)
-        box.connection.close()
-        os.waitpid(pid, 0)
-    except OSError as error:
-        wire.send(box.connection, {"error": str(error)})
-    os._exit(0)
+        name_user(pid, template.UID, template.UID, identity)
+        os.write(opener, b".")
+    finally:
+        os.close(opener)
 
 
-def _be_process_one(box: Box) -> NoReturn:
+def _be_process_one(box: Box, gate: int) -> NoReturn:
+    """Make the sandbox around this process, then serve it. Never returns."""
     try:
-        kernel.die_with_parent(signal.SIGKILL)
-        upper = _build_root(box)
-        _bring_up_loopback()
-        socket.sethostname("sandbox")
-        _forbid_nested_namespaces()
-        _drop_privileges()
-        socket.send_fds(box.connection, [wire.pack({})], [upper])
-        os.close(upper)
-        Supervisor(box.connection, box.limits, template.TOOLBOX).run()
-    except OSError as error:
-        wire.send(box.connection, {"error": str(error)})
-    os._exit(0)
+        if os.read(gate, 1):  # else the spawner could not name us, and has said so
+            _furnish(box)
+            Supervisor(box.connection, box.limits, template.TOOLBOX).run()
+    except Exception as error:
+        wire.send(box.connection, {"error": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(0)
+
+
+def _furnish(box: Box) -> None:
+    take_user(template.UID, template.UID)
+    kernel.die_with_parent(signal.SIGKILL)
+    upper = _build_root(box)
+    _bring_up_loopback()
+    socket.sethostname("sandbox")
+    _forbid_nested_namespaces()
+    _drop_privileges()
+    _close_standard_streams()
+    socket.send_fds(box.connection, [wire.pack({})], [upper])
+    os.close(upper)
 
 
 def _build_root(box: Box) -> int:
@@ -96,9 +103,9 @@ def _mount_scratch(limits: Limits) -> None:
     options = f"mode=0755,size={limits.disk_bytes},nr_inodes={limits.disk_bytes // _INODE_BYTES}"
     kernel.mount("scratch", template.SCRATCH, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
     for name in ("upper", "work", "tmp", "shm", "tmp/home"):
-        Path(template.SCRATCH, name).mkdir()
+        os.mkdir(f"{template.SCRATCH}/{name}")
     for name, target in (("tmp", "tmp"), ("shm", "dev/shm")):
-        Path(template.SCRATCH, name).chmod(0o1777)
+        os.chmod(f"{template.SCRATCH}/{name}", 0o1777)
         kernel.attach_tree(kernel.clone_tree(f"{template.SCRATCH}/{name}"), f"{template.ROOT}/{target}")
 
 
@@ -119,12 +126,23 @@ def _bring_up_loopback() -> None:
 
 def _forbid_nested_namespaces() -> None:
     """A nested user namespace would hand out capabilities, and with them tmpfs mounts beyond every limit."""
-    Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    fd = os.open("/proc/sys/user/max_user_namespaces", os.O_WRONLY)
+    os.write(fd, b"0")
+    os.close(fd)
 
 
 def _drop_privileges() -> None:
-    """Process 1 ends as weak as the rest, yet out of their reach."""
+    """Process 1 is as weak as the rest, yet out of their reach."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.forbid_new_privileges()
+    deny_system_calls()
     kernel.drop_capabilities()
     kernel.set_dumpable(False)
+
+
+def _close_standard_streams() -> None:
+    """The host's terminal and the spawner's socket stay outside."""
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for stream in range(3):
+        os.dup2(null, stream)
+    os.close(null)

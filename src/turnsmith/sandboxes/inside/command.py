@@ -1,6 +1,6 @@
 """One shell command: its process, its output, its deadline, and the directory in which it ended."""
 
-# ruff: noqa: PTH101, PTH103, PTH112, PTH120, PTH123, PTH208
+# ruff: noqa: PTH112
 
 import os
 import signal
@@ -12,6 +12,9 @@ from turnsmith.sandboxes.inside.toolbox import CWD_FD
 from turnsmith.sandboxes.inside.wire import Header
 
 MAX_PATH_BYTES = 4096
+PIPE_BYTES = 1 << 16
+"""What a pipe holds without a reader."""
+
 NOT_STARTED = 126
 """Exit code of a command that could not be started, as in a shell."""
 
@@ -64,9 +67,9 @@ def start_command(request: Header, stdin: bytes, environment: dict[str, str], ou
     """Start bash on the command. Raises OSError or ValueError where it cannot be started."""
     os.chdir(request["cwd"])
     started = time.monotonic()
+    stdin_fd = _readable(stdin)
     output, output_writer = os.pipe()
     cwd_fd, cwd_writer = os.pipe()
-    stdin_fd = _readable(stdin)
     try:
         pid = os.posix_spawn(
             "/bin/bash",
@@ -109,10 +112,22 @@ def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
 
 
 def _readable(content: bytes) -> int:
-    """A file descriptor from which the content can be read; memory, so that nobody has to feed a pipe."""
+    """A file descriptor from which the content can be read without anyone feeding it."""
     if not content:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    return _filled_pipe(content) if len(content) <= PIPE_BYTES else _filled_file(content)
+
+
+def _filled_pipe(content: bytes) -> int:
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    return reading
+
+
+def _filled_file(content: bytes) -> int:
+    """A nameless file among what the sandbox has written, within its disk limit."""
+    fd = os.open("/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     with open(fd, "wb", closefd=False) as file:
         file.write(content)
     os.lseek(fd, 0, os.SEEK_SET)

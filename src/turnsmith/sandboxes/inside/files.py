@@ -1,6 +1,6 @@
 """Reading and writing one file as the sandbox's own user, in a child that can fail without harm."""
 
-# ruff: noqa: PTH101, PTH103, PTH112, PTH120, PTH123, PTH208
+# ruff: noqa: PTH103, PTH120, PTH123
 
 import errno
 import os

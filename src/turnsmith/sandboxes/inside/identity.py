@@ -20,8 +20,8 @@ class Identity:
 
     uid: int
     gid: int
-    is_own: bool
-    """True where root gave up its own identity, so that layers must be shown as owned by this one."""
+    is_foreign: bool
+    """True where it is not the one who asks, so that layers must be shown as owned by it."""
 
 
 def choose_identity() -> Identity:
@@ -29,36 +29,34 @@ def choose_identity() -> Identity:
     return Identity(FREE_ID, FREE_ID, True) if is_host_root else Identity(os.geteuid(), os.getegid(), False)
 
 
-def become(identity: Identity) -> None:
-    """Change to the identity, keeping the capabilities that the coming user namespace needs."""
+def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
+    """In the new user namespace of a process: call the identity, its only user, by these numbers."""
+    _write_maps(pid, f"{uid} {identity.uid} 1", f"{gid} {identity.gid} 1")
+
+
+def take_user(uid: int, gid: int) -> None:
+    """Become that user, keeping the capabilities inside the namespace until they are dropped."""
     kernel.keep_capabilities()
-    os.setgroups([])
-    os.setresgid(identity.gid, identity.gid, identity.gid)
-    os.setresuid(identity.uid, identity.uid, identity.uid)
-    kernel.set_dumpable(True)  # the change of user has taken our files under /proc from us
-
-
-def map_to(uid: int, gid: int, identity: Identity) -> None:
-    """In a new user namespace: call our only user `uid` and our only group `gid`."""
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{uid} {identity.uid} 1")
-    Path("/proc/self/gid_map").write_text(f"{gid} {identity.gid} 1")
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
 
 
 def open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> int:
     """A user namespace, as a descriptor, that shows files of the owner as files of the identity (for mounts only)."""
-    reading, writing = os.pipe()
-    pid = os.fork()
+    pid = kernel.fork_into(kernel.CLONE_NEWUSER)
     if pid == 0:
-        kernel.unshare(kernel.CLONE_NEWUSER)
-        os.write(writing, b".")
         signal.pause()
-    os.read(reading, 1)
     try:
-        Path(f"/proc/{pid}/uid_map").write_text(f"{owner_uid} {identity.uid} 1")
-        Path(f"/proc/{pid}/gid_map").write_text(f"{owner_gid} {identity.gid} 1")
+        _write_maps(pid, f"{owner_uid} {identity.uid} 1", f"{owner_gid} {identity.gid} 1")
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.kill(pid, signal.SIGKILL)
-        os.close(reading)
-        os.close(writing)
+
+
+def _write_maps(pid: int, users: str, groups: str) -> None:
+    for name, line in (("setgroups", "deny"), ("uid_map", users), ("gid_map", groups)):
+        fd = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, line.encode())
+        finally:
+            os.close(fd)

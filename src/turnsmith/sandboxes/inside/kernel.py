@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import signal
 import struct
 
 CLONE_NEWNS = 0x0002_0000
@@ -32,13 +33,15 @@ _OPEN_TREE_CLONE = 1
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442  # one number on every architecture
-_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}.get(platform.machine(), 41)
+_SYS_PIVOT_ROOT, _SYS_CLONE = {"x86_64": (155, 56)}.get(platform.machine(), (41, 220))
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
+_PR_SET_SECCOMP = 22
 _PR_SET_SECUREBITS = 28
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_MODE_FILTER = 2
 _SECBIT_NO_SETUID_FIXUP = 4
 _LINUX_CAPABILITY_VERSION_3 = 0x2008_0522
 
@@ -55,6 +58,14 @@ def _check(result: int, what: str) -> int:
 def _syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
     values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return _check(_libc.syscall(ctypes.c_long(number), *values), what)
+
+
+def fork_into(namespaces: int) -> int:
+    """Fork a child straight into new namespaces, process 1 where a PID namespace is among them; 0 in the child.
+
+    Python's own fork cannot name them, and unshare plus fork would take two. A single-threaded caller is required.
+    """
+    return _syscall(_SYS_CLONE, namespaces | signal.SIGCHLD, 0, 0, 0, 0, what="clone")
 
 
 def unshare(namespaces: int) -> None:
@@ -98,8 +109,8 @@ def attach_tree(tree: int, target: str) -> None:
     os.close(tree)
 
 
-def _prctl(option: int, value: int) -> None:
-    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+def _prctl(option: int, value: int, pointer: bytes = b"") -> None:
+    _check(_libc.prctl(option, ctypes.c_ulong(value), pointer or None, None, None), f"prctl {option}")
 
 
 def die_with_parent(signal_number: int) -> None:
@@ -125,6 +136,11 @@ def adopt_orphans() -> None:
 def forbid_new_privileges() -> None:
     """No program that we or our children start can gain privileges."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def set_filter(program: bytes) -> None:
+    """Pass every later system call of ours and our children through a seccomp program (`struct sock_fprog`)."""
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
 
 
 def drop_capabilities() -> None:

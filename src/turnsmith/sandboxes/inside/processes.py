@@ -1,6 +1,6 @@
 """Who runs in this sandbox, what they use, and how to end them: always the descendants of the supervisor."""
 
-# ruff: noqa: PTH101, PTH103, PTH112, PTH120, PTH123, PTH208
+# ruff: noqa: PTH123, PTH208
 
 import os
 import signal
@@ -70,11 +70,10 @@ def _signal(pid: int) -> None:
         return  # ended already; or, outside a namespace, became another user's
 
 
-def memory_bytes(limit: int) -> int:
-    """Memory in use; exact only where the quick estimate, which counts shared pages twice, passes the limit."""
-    pids = [process.pid for process in living_descendants()]
-    estimate = sum(map(_resident_bytes, pids))
-    return estimate if estimate <= limit else sum(map(_proportional_bytes, pids))
+def uses_more_than(limit_bytes: int, processes: list[Process]) -> bool:
+    """Whether their memory passes the limit; counted exactly only where the quick count, shared pages twice, does."""
+    pids = [process.pid for process in processes]
+    return sum(map(_resident_bytes, pids)) > limit_bytes and sum(map(_proportional_bytes, pids)) > limit_bytes
 
 
 def _resident_bytes(pid: int) -> int:

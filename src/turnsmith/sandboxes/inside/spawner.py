@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel, template, wire
-from turnsmith.sandboxes.inside.box import Box, run_box
-from turnsmith.sandboxes.inside.identity import Identity, choose_identity, map_to, open_ownership_map
+from turnsmith.sandboxes.inside.box import Box, fork_box
+from turnsmith.sandboxes.inside.identity import Identity, choose_identity, name_user, open_ownership_map
 from turnsmith.sandboxes.inside.wire import Limits, Machine, StartRequest
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -47,10 +47,7 @@ class Spawner:
         try:
             self._make_mount_points(request)
             layers.extend(self._open_layer(path) for path in request.layers)
-            if os.fork() == 0:
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                self.control.close()
-                run_box(Box(connection, layers, request.workdir, self.limits, self.identity))
+            fork_box(Box(connection, layers, request.workdir, self.limits), self.identity)
         except OSError as error:
             wire.send(connection, {"error": str(error)})
         for tree in layers:
@@ -66,7 +63,7 @@ class Spawner:
         source = template.HOST + path
         tree = kernel.clone_tree(source)
         attributes = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-        if self.identity.is_own:
+        if self.identity.is_foreign:
             kernel.set_mount_attributes(tree, attributes | kernel.MOUNT_ATTR_IDMAP, self._ownership_map(source))
         else:
             kernel.set_mount_attributes(tree, attributes)
@@ -90,13 +87,15 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which will close the socket
     try:
         identity = choose_identity()
-        if not identity.is_own:
+        if identity.is_foreign:
+            os.setgroups([])
+        else:
             kernel.unshare(kernel.CLONE_NEWUSER)
-            map_to(identity.uid, identity.gid, identity)
+            name_user(os.getpid(), identity.uid, identity.gid, identity)
         template.leave_host_root()
         template.build_template(machine, limits)
     except OSError as error:
         control.send(json.dumps({"error": str(error)}).encode())
         return
-    control.send(json.dumps({"isolation": "namespaces-root" if identity.is_own else "namespaces-user"}).encode())
+    control.send(json.dumps({"isolation": "namespaces-root" if identity.is_foreign else "namespaces-user"}).encode())
     Spawner(control, limits, identity).serve(host)

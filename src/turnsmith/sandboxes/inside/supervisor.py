@@ -20,6 +20,9 @@ from turnsmith.sandboxes.inside.wire import Header, Limits
 WATCH_INTERVAL_S = 0.1
 """How often memory is added up while anything runs."""
 
+LEFTOVER_SHARE = 0.5
+"""More than this share of the process limit in the background, with no command running, is what a fork bomb leaves."""
+
 
 class Supervisor:
     """Serves one sandbox until `stop`, or until the host closes the connection."""
@@ -44,7 +47,7 @@ class Supervisor:
                 key.data()
             self._reap()
             self._end_overdue()
-            self._watch_memory()
+            self._watch()
         processes.end_all()
 
     def _listen(self, fd: int, handler: Callable[[], object]) -> None:
@@ -72,7 +75,8 @@ class Supervisor:
             self._add(start_access(request, payload))
 
     def _stop(self, request: Header) -> None:
-        """Answer only when nobody is left."""
+        """Answer when nobody is left; commands that still ran have no result."""
+        self._jobs.clear()
         processes.end_all()
         while processes.living_descendants():
             time.sleep(0.0005)
@@ -121,11 +125,13 @@ class Supervisor:
         if overdue:
             processes.end_all({pid for pid, job in self._jobs.items() if not job.timed_out})
 
-    def _watch_memory(self) -> None:
+    def _watch(self) -> None:
         """End everyone where they use too much together; each alone is already bounded by its own limit."""
         if not self._is_busy or time.monotonic() < self._next_watch:
             return
-        if processes.memory_bytes(self._limits.memory_bytes) > self._limits.memory_bytes:
+        running = processes.living_descendants()
+        is_bomb = not self._jobs and len(running) > self._limits.num_processes * LEFTOVER_SHARE
+        if is_bomb or processes.uses_more_than(self._limits.memory_bytes, running):
             processes.end_all()
         self._next_watch = time.monotonic() + WATCH_INTERVAL_S
 

@@ -33,6 +33,7 @@ _FILES = {
     "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "etc/hostname": "sandbox\n",
+    "etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@sandbox\n[safe]\n\tdirectory = *\n",
 }
 _LINKS = {
     "dev/fd": "/proc/self/fd",

@@ -1,0 +1,159 @@
+"""The patch of a sandbox, whatever was done in it, rebuilds the same tree when git applies it to the base."""
+
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from turnsmith.sandboxes.layers import Change, File, compare, copy_merged
+from turnsmith.sandboxes.patch import format_patch
+
+EDITS = {
+    "add": "echo new > added.txt; mkdir -p p/q; echo deep > p/q/deep.txt",
+    "modify": "sed -i 's/line 25/LINE 25/' pkg/b.py; echo more >> README",
+    "delete": "rm README pkg/sub/c.py",
+    "delete a directory": "rm -r pkg",
+    "replace a directory": "rm -r pkg; mkdir pkg; echo other > pkg/other.py",
+    "replace a directory by a file": "rm -r pkg; echo file > pkg",
+    "replace a file by a directory": "rm README; mkdir README; echo x > README/x",
+    "rename": "mv pkg/b.py pkg/renamed.py; mv pkg/sub moved",
+    "link": "ln -s /etc/passwd outside; ln -sfn ../README pkg/l; ln -sfn nowhere link",
+    "link becomes file": "rm link; echo real > link",
+    "file becomes link": "rm README; ln -s pkg/a.py README",
+    "mode": "chmod +x README; chmod -x,u+x run.sh; chmod 640 pkg/a.py",
+    "binary": "head -c 3000 /dev/urandom > noise; printf '\\0' >> logo.bin; rm new.txt",
+    "binary becomes text": "echo text > logo.bin",
+    "latin-1 is binary to a patch in Unicode": "printf 'caf\\351\\n' > cafe.txt",
+    "no newline at the end": "printf 'no newline' > README; printf 'x\\r\\ny' > crlf",
+    "odd names": "touch 'a b' 'tab\\tq' '\"quoted\"' 'é' ./-dash; "
+    "printf x > \"$(printf 'nl\\nname')\"; echo y > \"$(printf '\\377')\"",
+    "empty file": "touch empty; : > README",
+    "unreadable": "echo s > secret; chmod 000 secret; mkdir closed; echo t > closed/t; chmod 000 closed",
+    "touched only": "touch README pkg; echo x > README; echo hello > README; mkdir empty",
+}
+
+
+def rebuild(layers, patch, target):
+    """The base with the patch applied by git, strictly."""
+    copy_merged(layers, target)
+    if patch:
+        command = ["git", "apply", "--whitespace=nowarn", "-"]
+        clean = {"PATH": os.environ["PATH"], "GIT_DIR": "/nowhere", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nowhere"}
+        subprocess.run(command, input=patch.encode(), cwd=target, env=clean, check=True, capture_output=True)
+
+
+def snapshot(folder):
+    """Every file that a patch can express: path → (kind and execute bit, content)."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*")):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            found[os.fsencode(path.relative_to(folder))] = ("link", path.readlink())
+        elif stat.S_ISREG(status.st_mode):
+            found[os.fsencode(path.relative_to(folder))] = (bool(status.st_mode & 0o100), path.read_bytes())
+    return found
+
+
+@pytest.mark.parametrize("edit", EDITS)
+async def test_git_applies_the_patch_and_gets_the_same_tree(edit, run, sandbox, layers, tmp_path):
+    assert (await run(EDITS[edit])).exit_code == 0
+    patch = await sandbox.diff()
+    assert patch == await sandbox.diff()
+    await run("chmod -R u+rwX .")
+    rebuild(layers, patch, tmp_path / "rebuilt")
+    (tmp_path / "seen").mkdir()
+    archive = await run("tar cf - .")
+    subprocess.run(["tar", "xf", "-", "-C", tmp_path / "seen"], input=archive.output, check=True)
+    assert snapshot(tmp_path / "rebuilt") == snapshot(tmp_path / "seen")
+
+
+async def test_an_untouched_tree_has_an_empty_patch(sandbox, run):
+    await run("cat README; ls -R; git status")
+    assert await sandbox.diff() == ""
+
+
+async def test_what_tools_leave_behind_is_not_in_the_patch(sandbox, run):
+    await run("git init -q .; mkdir -p pkg/__pycache__ .pytest_cache .hypothesis pkg/.GIT")
+    await run("echo x | tee pkg/x.pyc pkg/__pycache__/y .pytest_cache/z .hypothesis/w pkg/.GIT/config")
+    await run("mkfifo pipe; python -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
+    assert await sandbox.diff() == ""
+
+
+async def test_git_inside_has_no_say(sandbox, run):
+    """Attributes, filters and configuration of the agent change nothing in the patch."""
+    await run("git init -q .; git config diff.external /bin/true; git config core.fileMode false")
+    await run("echo '* binary diff=evil filter=evil' > .gitattributes; echo '*' > .gitignore; echo more >> README")
+    patch = await sandbox.diff()
+    assert "+more\n" in patch
+    assert "GIT binary patch" not in patch
+
+
+async def test_a_link_is_never_followed(sandbox, run, tmp_path):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("hunter2\n")
+    await run(f"rm -r pkg; ln -s {secret} pkg; ln -s {secret}/key key; ln -s / root")
+    patch = await sandbox.diff()
+    assert "hunter2" not in patch
+    assert f"+{secret}/key\n" in patch
+
+
+async def test_a_huge_file_is_left_out_and_the_rest_stays(sandbox, run):
+    await run("head -c 20000000 /dev/zero > huge; echo small > small")
+    patch = await sandbox.diff()
+    assert "+small" in patch
+    assert "huge" not in patch
+
+
+async def test_a_deep_tree_does_not_break_the_diff(sandbox, run):
+    await run("(for i in $(seq 300); do mkdir -p d; cd d; done; echo x > bottom); echo y > top")
+    assert "+y\n" in await sandbox.diff()
+
+
+names = st.text(st.characters(blacklist_characters="/\0", blacklist_categories=("Cs",)), min_size=1, max_size=8)
+contents = st.one_of(st.none(), st.binary(max_size=40), st.text(max_size=40).map(str.encode))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(names, st.tuples(contents, contents), max_size=4))
+def test_any_change_of_any_file_survives_git_apply(tmp_path, files):
+    """Against a plain reference: write old, apply, compare with new."""
+    shutil.rmtree(tmp_path, ignore_errors=True)
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder, position in ((old, 0), (new, 1)):
+        folder.mkdir(parents=True)
+        for name, pair in files.items():
+            if name not in (".", "..") and len(name.encode()) < 200 and pair[position] is not None:
+                (folder / name).write_bytes(pair[position])
+    tree = os.open(new, os.O_RDONLY)
+    try:
+        patch = format_patch(compare((old,), tree, stacked=False))
+    finally:
+        os.close(tree)
+    rebuild((old,), patch, tmp_path / "rebuilt")
+    patched = {name: seen for name, seen in snapshot(new).items() if not name.endswith(b".pyc")}
+    assert {
+        name: seen for name, seen in snapshot(tmp_path / "rebuilt").items() if not name.endswith(b".pyc")
+    } == patched
+
+
+def test_layers_left_by_a_sandbox_can_be_stacked_again(tmp_path):
+    """Opaque directories and whiteouts of a lower layer hide what is below them."""
+    bottom, middle = tmp_path / "bottom", tmp_path / "middle"
+    (bottom / "d").mkdir(parents=True)
+    (bottom / "d" / "old").write_text("old\n")
+    (middle / "d").mkdir(parents=True)
+    (middle / "d" / "new").write_text("new\n")
+    os.setxattr(middle / "d", "user.overlay.opaque", b"y")
+    copy_merged((bottom, middle), tmp_path / "copy")
+    assert snapshot(tmp_path / "copy") == {b"d/new": (False, b"new\n")}
+
+
+def test_git_refuses_some_paths_and_the_patch_leaves_them_out():
+    link = Change(b"x/.gitmodules", None, File("120000", b"target"))
+    assert format_patch([link]) == ""

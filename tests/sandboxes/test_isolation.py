@@ -1,0 +1,293 @@
+"""What a local sandbox keeps in, and what it survives. Everything that runs inside is taken to be hostile."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from turnsmith.errors import SandboxError
+
+
+@pytest.fixture
+def kind():
+    return "local"
+
+
+async def python(run, code, **options):
+    """Run Python code inside; returns its output as text."""
+    result = await run("python -", stdin=textwrap.dedent(code).encode(), **options)
+    return result.output.decode(errors="replace").strip()
+
+
+async def test_there_is_no_network_but_itself(run):
+    assert (await run("ls /sys/class/net 2>/dev/null; cat /proc/net/dev | grep -c :")).output == b"1\n"
+    attempts = """
+        import socket
+        for address in [("1.1.1.1", 53), ("169.254.169.254", 80), ("10.0.0.1", 22)]:
+            try:
+                socket.create_connection(address, timeout=2)
+            except OSError as error:
+                print(error.strerror)
+    """
+    assert (await python(run, attempts)).splitlines() == ["Network is unreachable"] * 3
+    itself = """
+        import socket
+        server = socket.create_server(("127.0.0.1", 0))
+        socket.create_connection(server.getsockname(), timeout=2)
+        print("connected")
+    """
+    assert await python(run, itself) == "connected"
+
+
+async def test_abstract_sockets_of_the_host_are_out_of_reach(run):
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("\0turnsmith-test")
+        server.listen()
+        attempt = "import socket; socket.socket(socket.AF_UNIX).connect('\\0turnsmith-test')"
+        assert "ConnectionRefusedError" in await python(run, attempt)
+
+
+async def test_nothing_of_the_hosts_files_is_in_sight(run, tmp_path):
+    (tmp_path / "secret").write_text("hunter2")
+    home = Path.home()
+    for path in (
+        tmp_path,
+        home / ".ssh",
+        home / ".cache",
+        "/home",
+        "/work",
+        "/etc/shadow",
+        "/var/log",
+        "/boot",
+        "/sys",
+    ):
+        assert (await run(f"ls -d {path}")).exit_code != 0, path
+    mounts = (await run("cat /proc/self/mountinfo /proc/mounts")).output.decode()
+    assert str(tmp_path) not in mounts
+
+
+async def test_no_other_process_is_in_sight(run):
+    listing = (await run("ps ax -o pid= | wc -l; ls /proc | grep -c '^[0-9]'")).output.split()
+    assert all(int(count) <= 6 for count in listing)
+    assert (await run(f"kill -0 {os.getpid()}")).exit_code != 0
+
+
+async def test_the_system_cannot_be_written(run):
+    for path in (
+        "/x",
+        "/etc/passwd",
+        "/usr/x",
+        "/bin/x",
+        "/opt/runtime/x",
+        "/opt/turnsmith/shell.sh",
+        "/proc/sys/kernel/hostname",
+    ):
+        result = await run(f"echo x >> {path}")
+        assert result.exit_code != 0, path
+    assert (await run("echo x > /dev/null && echo y > /tmp/y && echo z > /dev/shm/z")).exit_code == 0
+
+
+async def test_no_privilege_can_be_had(run):
+    status = (await run("cat /proc/self/status")).output.decode()
+    assert "CapEff:\t0000000000000000" in status and "CapPrm:\t0000000000000000" in status
+    assert "NoNewPrivs:\t1" in status and "Seccomp:\t2" in status
+    assert (await run("id -u")).output == b"1000\n"
+    for attempt in (
+        "unshare -U true",
+        "unshare -Ur true",
+        "mount -t tmpfs x /mnt",
+        "chroot / true",
+        "su -c true",
+        "mknod n c 1 3",
+    ):
+        assert (await run(attempt, timeout_s=5)).exit_code != 0, attempt
+
+
+async def test_process_one_is_out_of_reach(run):
+    assert (
+        await run("kill -9 1; kill -STOP 1; kill -INT 1; kill -TERM 1; kill -CHLD 1; sleep 0.1; echo alive")
+    ).output == b"alive\n"
+    for attempt in (
+        "cat /proc/1/mem",
+        "cat /proc/1/environ",
+        "cat /proc/1/maps",
+        "cat /proc/1/fd/0",
+        "ls /proc/1/root/",
+    ):
+        assert (await run(attempt)).exit_code != 0, attempt
+    command_line = (await run("cat /proc/1/cmdline")).output.decode()
+    assert str(Path(__file__).parents[2]) not in command_line
+
+
+async def test_memory_without_an_owner_cannot_be_had(run):
+    """Files in memory and detached segments would count for nobody."""
+    for attempt in (
+        "import os; os.memfd_create('x')",
+        "import ctypes; assert ctypes.CDLL(None).shmget(0, 1 << 20, 0o1600) >= 0",
+    ):
+        assert "Error" in await python(run, attempt)
+
+
+async def test_a_fork_bomb_is_an_ordinary_result(run):
+    result = await run(":(){ :|:& };:; sleep 9", timeout_s=1)
+    assert result.exit_code != 0 or result.timed_out
+    assert (await run("echo alive; ps ax | wc -l")).output.split()[0] == b"alive"
+
+
+async def test_what_a_fork_bomb_leaves_behind_is_swept(run):
+    await run(":(){ :|:& };:", timeout_s=2)
+    await asyncio.sleep(0.5)
+    assert int((await run("ps ax -o pid= | wc -l")).output) < 10
+
+
+async def test_the_number_of_processes_is_limited(run):
+    result = await run("for i in $(seq 200); do sleep 5 & done; wait", timeout_s=3)
+    assert b"Resource temporarily unavailable" in result.output
+
+
+async def test_a_memory_hog_is_an_ordinary_result(run):
+    assert "MemoryError" in await python(run, "x = bytearray(300 << 20)")
+    assert (await run("echo alive")).output == b"alive\n"
+
+
+async def test_many_small_hogs_are_ended_together(run):
+    hog = "python -c 'import time; x = bytearray(b\"x\") * (60 << 20); time.sleep(9)'"
+    result = await run(f"for i in $(seq 8); do {hog} & done; wait", timeout_s=20)
+    assert result.exit_code == 137
+    assert not result.timed_out
+    assert (await run("echo alive")).output == b"alive\n"
+
+
+async def test_shared_memory_counts_too(run):
+    code = """
+        import mmap, time
+        shared = mmap.mmap(-1, 500 << 20)
+        for page in range(0, 500 << 20, 4096):
+            shared[page] = 1
+        print("got it")
+    """
+    assert "got it" not in await python(run, code)
+
+
+async def test_the_disk_is_limited(run):
+    result = await run("for i in 1 2 3 4; do head -c 40000000 /dev/zero > big$i || exit 5; done")
+    assert (result.exit_code, b"No space left" in result.output) == (5, True)
+    assert (await run("rm big*; echo back > back && cat back")).output == b"back\n"
+    assert (
+        await run(
+            "head -c 40000000 /dev/zero > /tmp/a; head -c 40000000 /dev/zero > /dev/shm/b; head -c 40000000 /dev/zero > c"
+        )
+    ).exit_code
+
+
+async def test_an_endless_loop_is_an_ordinary_timeout(run):
+    assert (await run("while :; do :; done", timeout_s=0.3)).timed_out
+    assert (await run("trap '' TERM INT HUP; while :; do :; done", timeout_s=0.3)).timed_out
+    assert (await run("echo alive")).output == b"alive\n"
+
+
+async def test_a_stopped_shell_is_an_ordinary_timeout(run):
+    assert (await run("kill -STOP $$", timeout_s=0.3)).timed_out
+
+
+async def test_a_daemon_is_gone_after_stop(run, sandbox):
+    mark = f"{os.getpid()}{time.monotonic_ns() % 10**6}"
+    await run(f"(setsid setsid sleep {mark} > /dev/null 2>&1 &)")
+    assert processes_named(f"sleep {mark}")
+    await sandbox.stop()
+    assert not processes_named(f"sleep {mark}")
+
+
+async def test_the_death_of_process_one_is_a_sandbox_error(run, sandbox):
+    mark = f"{os.getpid()}{time.monotonic_ns() % 10**6}"
+    running = asyncio.create_task(run(f"sleep {mark}"))
+    await asyncio.sleep(0.3)
+    child = int(processes_named(f"sleep {mark}")[0])
+    os.kill(ancestor_in_sandbox(child), signal.SIGKILL)
+    with pytest.raises(SandboxError):
+        await running
+    with pytest.raises(SandboxError):
+        await run("true")
+    await sandbox.stop()
+
+
+async def test_a_killed_host_leaves_nothing(tmp_path, layers):
+    mark = f"{os.getpid()}{time.monotonic_ns() % 10**6}"
+    code = f"""
+        import asyncio, os
+        from pathlib import Path
+        from turnsmith.config import SandboxConfig
+        from turnsmith.sandboxes import make_provider
+        from turnsmith.sandboxes.base import SandboxSpec
+
+        async def main():
+            provider = make_provider(SandboxConfig())
+            boxes = [await provider.start(SandboxSpec((Path({str(layers[0])!r}),))) for _ in range(3)]
+            for box in boxes:
+                await box.exec("(setsid sleep {mark} > /dev/null 2>&1 &)", timeout_s=9)
+            if os.fork() == 0:  # a child without exec keeps every socket open
+                await asyncio.sleep(3600)
+            print("ready", flush=True)
+            await asyncio.gather(*(box.exec("sleep {mark}", timeout_s=60) for box in boxes))
+
+        asyncio.run(main())
+    """
+    mounts = Path("/proc/self/mounts").read_text()
+    host = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert host.stdout.readline() == b"ready\n"
+    assert len(processes_named(f"sleep {mark}")) >= 3
+    os.kill(host.pid, signal.SIGKILL)
+    try:
+        await asyncio.to_thread(wait_until, lambda: not processes_named(f"sleep {mark}"))
+    finally:
+        os.killpg(host.pid, signal.SIGKILL)
+        host.stdout.close()
+        host.wait()
+    assert Path("/proc/self/mounts").read_text() == mounts
+
+
+async def test_nothing_is_held_after_stop(provider, spec):
+    before = open_descriptors()
+    for _ in range(5):
+        sandbox = await provider.start(spec)
+        await sandbox.exec("echo x > x", timeout_s=9)
+        await sandbox.stop()
+    await asyncio.sleep(0.05)
+    assert open_descriptors() <= before
+    assert not list(Path("/tmp").glob("turnsmith-sandbox-*"))
+
+
+def open_descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def processes_named(command):
+    """Host process ids of a command line."""
+    found = subprocess.run(["pgrep", "-f", "-x", command], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+def ancestor_in_sandbox(pid):
+    """Process 1 of the namespace of a process, as the host sees it."""
+    while pid:
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        if status["NSpid"].split()[-1] == "1":
+            return pid
+        pid = int(status["PPid"])
+    raise AssertionError("not in a sandbox")
+
+
+def wait_until(condition, limit_s=10.0):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,72 @@
+"""The same promises when an ordinary user, not root, starts the sandboxes."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+NOBODY = 65534
+SUBSET = "tier or bomb or hog or disk or privilege or network or replace or unreadable or by_every_name or killed_host or background or stdin"
+
+
+def closed_ancestor(path):
+    """The topmost folder above a path that others may not enter, or None."""
+    return next((folder for folder in reversed(path.parents) if not folder.stat().st_mode & stat.S_IXOTH), None)
+
+
+def open_to_all(paths):
+    """Shell commands for a private mount namespace: closed folders are replaced by open ones that hold only these paths."""
+    closed = {path: closed_ancestor(path) for path in paths}
+    lines = ["set -e", "mount -t tmpfs -o mode=755 tmpfs /mnt"]
+    for number, (path, folder) in enumerate(closed.items()):
+        if folder:
+            lines += [f"mkdir /mnt/{number}", f"mount --bind {path} /mnt/{number}"]
+    lines += [
+        f"mount -t tmpfs -o mode=755 tmpfs {folder}" for folder in {folder for folder in closed.values() if folder}
+    ]
+    for number, (path, folder) in enumerate(closed.items()):
+        if folder:
+            lines += [f"mkdir -p {path}", f"mount --bind /mnt/{number} {path}"]
+    return "\n".join([*lines, 'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"'])
+
+
+@pytest.mark.slow
+def test_an_ordinary_user_gets_the_same_promises():
+    if os.geteuid() != 0:
+        pytest.skip("we are an ordinary user already: every other test has shown it")
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("this machine does not let root make a mount namespace")
+    folder = Path(tempfile.mkdtemp(prefix="turnsmith-nobody-"))
+    os.chown(folder, NOBODY, NOBODY)
+    prepare = open_to_all([Path(sys.base_prefix).resolve(), Path(sys.prefix), REPOSITORY])
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}/t", "tests/sandboxes"]
+    try:
+        result = subprocess.run(
+            [
+                "unshare",
+                "--mount",
+                "--propagation=private",
+                "sh",
+                "-c",
+                prepare,
+                "sh",
+                sys.executable,
+                *arguments,
+                "-k",
+                SUBSET,
+            ],
+            cwd=REPOSITORY,
+            env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        shutil.rmtree(folder)
+    assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
+    assert "skipped" not in result.stdout, result.stdout[-2000:]

@@ -1,0 +1,223 @@
+"""What every kind of sandbox owes its caller."""
+
+import asyncio
+import errno
+import hashlib
+import os
+import random
+
+import pytest
+
+from turnsmith.errors import SandboxError
+
+
+async def test_the_tier_of_isolation_that_was_obtained_is_named(sandbox, provider, kind):
+    tiers = {"local": "namespaces-root" if os.geteuid() == 0 else "namespaces-user", "subprocess": "none"}
+    assert sandbox.isolation == provider.isolation == tiers[kind]
+
+
+async def test_exec_returns_exit_code_and_merged_output_in_order(run):
+    result = await run("echo one; echo two >&2; echo three; exit 7")
+    assert (result.exit_code, result.output) == (7, b"one\ntwo\nthree\n")
+    assert not result.timed_out and not result.truncated
+    assert 0 < result.duration_s < 20
+
+
+async def test_a_signal_is_128_plus_its_number(run):
+    assert (await run("kill -9 $$")).exit_code == 137
+    assert (await run("bash -c 'kill -TERM $$'")).exit_code == 143
+
+
+async def test_a_closed_pipe_ends_a_writer_as_in_any_shell(run):
+    assert (await run("yes | head -1; echo ${PIPESTATUS[0]}")).output == b"y\n141\n"
+
+
+@pytest.mark.parametrize("size", [0, 3, 65_536, 65_537, 3_000_000])
+async def test_stdin_arrives_whole_and_ends(run, size):
+    content = random.Random(0).randbytes(size)
+    result = await run("sha256sum", stdin=content)
+    assert result.output.decode().split()[0] == hashlib.sha256(content).hexdigest()
+
+
+async def test_output_is_bytes_and_may_be_megabytes(run):
+    assert (await run(r"printf '\000\377\n'")).output == b"\x00\xff\n"
+    assert len((await run("head -c 900000 /dev/zero")).output) == 900_000
+
+
+async def test_output_beyond_the_limit_is_dropped_and_said_so(run):
+    result = await run("head -c 5000000 /dev/zero; exit 3")
+    assert (len(result.output), result.truncated, result.exit_code) == (1_000_000, True, 3)
+
+
+async def test_a_timeout_ends_everything_that_the_command_started(run):
+    result = await run("sleep 7654 & setsid sleep 7654 & echo begun; sleep 7654", timeout_s=0.3)
+    assert result.timed_out
+    assert result.exit_code == 137
+    assert result.output == b"begun\n"
+    assert result.duration_s < 5
+    assert b"sleep 7654" not in (await run("ps axww -o args | grep -v grep")).output
+
+
+async def test_an_endless_output_is_an_ordinary_timeout(run):
+    result = await run("yes", timeout_s=0.3)
+    assert result.timed_out and result.truncated and len(result.output) == 1_000_000
+    assert (await run("echo alive")).output == b"alive\n"
+
+
+async def test_the_directory_in_which_the_shell_ended_is_reported(run):
+    assert (await run("pwd", cwd="pkg")).cwd == "/testbed/pkg"
+    result = await run("cd pkg; cd sub; (cd /)")
+    assert result.cwd == "/testbed/pkg/sub"
+    assert (await run("ls", cwd=result.cwd)).output == b"c.py\n"
+    assert (await run("cd /usr; false")).cwd == "/usr"
+    assert (await run("cd pkg; exit 4")).cwd == "/testbed/pkg"
+
+
+async def test_a_directory_that_cannot_be_reported_is_the_one_of_the_beginning(run):
+    assert (await run("cd /usr; kill -9 $$", cwd="/testbed/pkg")).cwd == "/testbed/pkg"
+    assert (await run("mkdir gone; cd gone; rmdir ../gone")).cwd == "/testbed"
+    assert (await run("trap - EXIT; printf '/no\\0where' >&250")).cwd == "/testbed"
+    assert (await run("trap - EXIT; head -c 9000 /dev/zero | tr '\\0' / >&250")).cwd == "/testbed"
+
+
+async def test_a_command_that_cannot_start_is_an_ordinary_result(run):
+    assert (await run("ls", cwd="/testbed/nowhere")).exit_code == 126
+    assert (await run("echo " + "x" * 200_000)).exit_code == 126
+    assert (await run("echo \0")).exit_code == 126
+    assert (await run("if then fi")).exit_code == 2
+    assert (await run("no-such-program")).exit_code == 127
+
+
+async def test_unicode_and_spaces_in_names(run, sandbox):
+    await sandbox.write("größe/süß 1.txt", "naïve\n".encode())
+    assert (await run("cat 'größe/süß 1.txt'")).output.decode() == "naïve\n"
+    assert await sandbox.read("größe/süß 1.txt") == "naïve\n".encode()
+
+
+async def test_commands_run_beside_each_other_in_one_sandbox(run):
+    results = await asyncio.gather(*(run(f"sleep 0.{n}; echo {n}") for n in range(8)))
+    assert [result.output for result in results] == [b"%d\n" % n for n in range(8)]
+
+
+async def test_the_timeout_of_one_command_spares_the_others(run):
+    slow, overdue = await asyncio.gather(run("sleep 1; echo whole"), run("sleep 9", timeout_s=0.2))
+    assert overdue.timed_out
+    assert slow.output == b"whole\n"
+
+
+async def test_a_background_process_outlives_its_command_but_not_the_sandbox(run):
+    await run("(while sleep 0.05; do echo tick; echo x >> ticks; done) &")
+    await asyncio.sleep(0.3)
+    assert int((await run("wc -l < ticks")).output) >= 2
+
+
+async def test_the_environment_is_small_and_the_hosts_secrets_are_absent(run, monkeypatch):
+    monkeypatch.setenv("API_TOKEN", "hunter2")
+    names = {line.split("=")[0] for line in (await run("env")).output.decode().splitlines()}
+    assert {"PATH", "HOME", "LANG", "PYTHONHASHSEED", "TZ"} <= names
+    assert not names & {"API_TOKEN", "BASH_ENV", "LD_PRELOAD", "SSH_AUTH_SOCK"}
+    assert (await run("echo $A$B", env={"A": "x", "B": "y"})).output == b"xy\n"
+
+
+async def test_the_environment_of_the_specification_and_of_a_command(provider, spec):
+    sandbox = await provider.start(type(spec)(spec.layers, env={"A": "spec", "BASH_ENV": "/nowhere"}))
+    assert (await sandbox.exec("echo $A", timeout_s=9)).output == b"spec\n"
+    assert (await sandbox.exec("echo $A", timeout_s=9, env={"A": "command"})).output == b"command\n"
+    assert (await sandbox.exec("cd /usr", timeout_s=9)).cwd == "/usr"
+
+
+async def test_layers_are_stacked_and_stay_as_they_are(run, layers):
+    assert (await run("cat pkg/a.py new.txt README link")).output == b"x = 3\nfrom the second layer\nhello\nx = 3\n"
+    await run("echo changed > pkg/a.py; rm README; rm -rf pkg/sub; echo more >> new.txt")
+    assert (layers[1] / "pkg" / "a.py").read_text() == "x = 3\n"
+    assert (layers[0] / "README").read_text() == "hello\n"
+    assert (layers[0] / "pkg" / "sub" / "c.py").exists()
+
+
+async def test_files_are_read_and_written_as_they_are(sandbox, run):
+    content = bytes(range(256)) * 1000
+    await sandbox.write("/testbed/deep/er/file", content)
+    assert await sandbox.read("deep/er/file") == content
+    await sandbox.write("deep/er/file", b"")
+    assert await sandbox.read("/testbed/deep/er/file") == b""
+    await sandbox.write("link", b"through the link\n")
+    assert await sandbox.read("pkg/a.py") == b"through the link\n"
+    assert (await run("stat -c %a deep/er/file")).output == b"644\n"
+
+
+async def test_large_files_pass_and_larger_ones_say_so(sandbox, run):
+    content = b"0123456789abcdef" * (1 << 20)
+    await sandbox.write("large", content)
+    assert await sandbox.read("large") == content
+    await run("truncate -s 65M sparse")
+    for use in (sandbox.read("sparse"), sandbox.write("larger", bytes((64 << 20) + 1))):
+        with pytest.raises(OSError, match="64 MB") as refused:
+            await use
+        assert refused.value.errno == errno.EFBIG
+
+
+async def test_the_errors_of_reading_and_writing(sandbox, run):
+    await run("mkfifo pipe; touch locked")
+    with pytest.raises(FileNotFoundError):
+        await sandbox.read("nowhere")
+    with pytest.raises(IsADirectoryError):
+        await sandbox.read("pkg")
+    with pytest.raises(IsADirectoryError):
+        await sandbox.write("pkg", b"")
+    with pytest.raises(PermissionError):
+        await sandbox.read("pipe")
+    with pytest.raises(OSError):
+        await sandbox.write("README/below", b"")
+    with pytest.raises(OSError):
+        await sandbox.read("nul\0byte")
+    with pytest.raises(PermissionError):
+        await sandbox.read("/dev/zero")
+
+
+async def test_pytest_runs_by_every_name_and_sees_only_its_own_packages(run, sandbox):
+    await sandbox.write("tests/test_it.py", b"def test_a(): pass\ndef test_b(): assert 0\n")
+    for name in ("python -m pytest", "python3 -m pytest", "pytest"):
+        result = await run(f"{name} -rA --color=no -p no:cacheprovider tests")
+        assert result.exit_code == 1, result.output
+        assert b"PASSED tests/test_it.py::test_a" in result.output
+        assert b"FAILED tests/test_it.py::test_b" in result.output
+        assert b"plugins:" not in result.output
+    assert (await run("find . -name '*.pyc'")).output == b""
+
+
+async def test_stop_is_safe_twice_and_final(sandbox, run):
+    await asyncio.gather(sandbox.stop(), sandbox.stop())
+    await sandbox.stop()
+    for use in (run("true"), sandbox.read("README"), sandbox.write("x", b""), sandbox.diff()):
+        with pytest.raises(SandboxError):
+            await use
+
+
+async def test_stop_interrupts_what_runs(sandbox, run):
+    running = asyncio.create_task(run("sleep 7655"))
+    await asyncio.sleep(0.2)
+    await sandbox.stop()
+    with pytest.raises(SandboxError):
+        await running
+
+
+async def test_closing_the_provider_stops_its_sandboxes(provider, spec):
+    sandbox = await provider.start(spec)
+    await provider.close()
+    with pytest.raises(SandboxError):
+        await sandbox.exec("true", timeout_s=5)
+
+
+async def test_sixteen_sandboxes_at_once_do_not_see_each_other(provider, spec):
+    sandboxes = await asyncio.gather(*(provider.start(spec) for _ in range(16)))
+    await asyncio.gather(*(box.write("mine", b"%d" % n) for n, box in enumerate(sandboxes)))
+    results = await asyncio.gather(*(box.exec("cat mine", timeout_s=30) for box in sandboxes))
+    assert [int(result.output) for result in results] == list(range(16))
+    await asyncio.gather(*(box.stop() for box in sandboxes))
+
+
+async def test_a_layer_that_is_not_there_is_a_sandbox_error(provider, spec, tmp_path):
+    with pytest.raises(SandboxError, match="could not start"):
+        await provider.start(type(spec)((tmp_path / "nowhere",)))
+    sandbox = await provider.start(spec)
+    assert (await sandbox.exec("cat README", timeout_s=9)).output == b"hello\n"
