@@ -1,0 +1,1 @@
+"""Collecting: many episodes at once, each prepared, played and graded; what they leave becomes groups and samples."""

@@ -1,0 +1,135 @@
+"""Train the tiny base policy from random weights, with our own SFT path: `python scripts/make_tiny_base.py OUT`.
+
+Five lessons of growing kind, about half an hour on two cores:
+
+1. the tokenizer, from the texts of practice repositories of the `base` split;
+2. the drill, which forms the circuit that copies;
+3. reading: the teacher's clean episodes, every token in the loss;
+4. acting: the same episodes, only the teacher's turns in the loss: a competent policy;
+5. habits: episodes of a teacher with faults, so that the base is weak over a latent skill, as pre-trained models are.
+"""
+
+import argparse
+import asyncio
+import itertools
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+
+from tiny_base.drill import run_drill
+from tiny_base.lessons import draw_lessons
+from tiny_base.rehearsal import rehearse, with_observations
+from tiny_base.teacher import CLEAN, HABITS, Faults
+from tiny_base.tokenizer import SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
+from turnsmith.agent.prompts import load_prompts
+from turnsmith.algo.losses import batch_denominator, nll_loss
+from turnsmith.algo.packing import pack
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.config import OptimizerConfig, SandboxConfig
+from turnsmith.engines import attention
+from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
+from turnsmith.training.trainer import Trainer
+from turnsmith.types import Sample
+
+NUM_REPOSITORIES = 400
+NUM_LESSONS = 2_500
+NUM_HABIT_LESSONS = 1_000
+BATCH_SIZE = 16
+MICRO_BATCH_TOKENS = 8_192
+EPOCHS = {"reading": 1, "acting": 2, "habits": 1}
+DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
+LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
+HABIT = LESSON.model_copy(update={"learning_rate": 5e-4})
+
+
+def make_model() -> PreTrainedModel:
+    """A Qwen2 of some 0.9 million parameters with random weights."""
+    config = Qwen2Config(
+        vocab_size=VOCABULARY_SIZE,
+        hidden_size=128,
+        intermediate_size=344,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        tie_word_embeddings=True,
+        max_position_embeddings=4_096,
+        rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+    )
+    return Qwen2ForCausalLM._from_config(config, attn_implementation=attention.NAME).eval()
+
+
+def texts(seed: int) -> Iterator[str]:
+    """What the tokenizer learns from: sources, as they are and as a file window shows them, and the prompts."""
+    prompts = load_prompts("brief")
+    for repository in itertools.islice(draw_repositories(PracticeSpec("base", 0, 0.2, seed)), NUM_REPOSITORIES):
+        for text in repository.files.values():
+            yield text
+            yield "\n".join(f"{number}:{line}" for number, line in enumerate(text.split("\n"), 1))
+        yield prompts.system(True) + prompts.issue("One test fails:\n", "/testbed")
+
+
+def collect(num_lessons: int, faults: Faults, renderer: ChatRenderer, seed: int) -> list[Sample]:
+    """Let the teacher play."""
+
+    async def play() -> list[Sample]:
+        provider = make_provider(SandboxConfig())
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                return await rehearse(draw_lessons(Path(folder), num_lessons, seed), faults, provider, renderer, seed)
+        finally:
+            await provider.close()
+
+    return asyncio.run(play())
+
+
+def study(model: PreTrainedModel, samples: list[Sample], config: OptimizerConfig, epochs: int, name: str) -> None:
+    """Plain supervised fine-tuning on the samples."""
+    per_epoch = -(-len(samples) // BATCH_SIZE)
+    trainer, rng = Trainer(model, config, total_steps=epochs * per_epoch), random.Random(name)
+    for _ in range(epochs):
+        rng.shuffle(samples)
+        for start in range(0, len(samples), BATCH_SIZE):
+            batch = samples[start : start + BATCH_SIZE]
+            loss_fn = partial(nll_loss, denominator=batch_denominator(batch))
+            metrics = trainer.step(pack(batch, MICRO_BATCH_TOKENS), loss_fn)
+            if trainer.num_steps % 25 == 0:
+                say(f"{name}: step {trainer.num_steps} of {trainer.total_steps}, nll {metrics['loss/nll']:.4f}")
+
+
+def say(text: str, started: float = time.monotonic()) -> None:
+    """One line with the seconds since the start."""
+    print(f"{time.monotonic() - started:6.0f} s  {text}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.manual_seed(arguments.seed)
+
+    tokenizer = train_tokenizer(texts(arguments.seed))
+    renderer = ChatRenderer(tokenizer)
+    say(f"tokenizer: {len(tokenizer)} tokens")
+    model = make_model()
+    run_drill(Trainer(model, DRILL, 1), list(range(len(SPECIAL_TOKENS), len(tokenizer))), arguments.seed, say)
+    clean = collect(NUM_LESSONS, CLEAN, renderer, arguments.seed)
+    say(f"{len(clean)} clean lessons")
+    study(model, [with_observations(sample) for sample in clean], LESSON, EPOCHS["reading"], "reading")
+    study(model, clean, LESSON, EPOCHS["acting"], "acting")
+    habits = collect(NUM_HABIT_LESSONS, HABITS, renderer, arguments.seed + 1)
+    study(model, habits, HABIT, EPOCHS["habits"], "habits")
+    model.save_pretrained(arguments.out)
+    save_tokenizer(tokenizer, arguments.out)
+    say(f"written to {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Lessons: bugs in practice repositories of the `base` split, with the knowledge of where and what they are.
+
+A lesson is a task that nobody has validated: the issue says what its failing test would say. It only teaches the tools.
+"""
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnsmith.rewards.logparse import TestResult
+from turnsmith.rewards.testing import SuiteReport
+from turnsmith.synthesis.candidates import write_candidate, write_repository
+from turnsmith.synthesis.issues import write_issue
+from turnsmith.synthesis.mutators import Mutation
+from turnsmith.synthesis.practice.functions import Function
+from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories
+from turnsmith.synthesis.practice.repository import PracticeRepository
+from turnsmith.synthesis.repositories import to_tree
+from turnsmith.types import Task
+
+DIFFICULTIES = (0.0, 0.15, 0.3)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A task and its solution."""
+
+    task: Task
+    folder: Path
+    """The folder that the task's layers are relative to."""
+    function: str
+    path: str
+    def_line: int
+    """Line of the function's `def` in the buggy file."""
+    first_line: int
+    """First line that the fix replaces, counted from 1."""
+    old_lines: tuple[str, ...]
+    new_lines: tuple[str, ...]
+    buggy: str
+    """The buggy file."""
+    other_paths: tuple[str, ...]
+    """Modules in which there is nothing to fix."""
+
+
+def draw_lessons(folder: Path, num_lessons: int, seed: int) -> Iterator[Lesson]:
+    """Lessons with their layers written under `folder`."""
+    return itertools.islice(_endless(folder, seed), num_lessons)
+
+
+def _endless(folder: Path, seed: int) -> Iterator[Lesson]:
+    for index in itertools.count():
+        difficulty = DIFFICULTIES[index % len(DIFFICULTIES)]
+        spec = PracticeSpec("base", 0, difficulty, seed * 1_000_000 + index)
+        yield from write_lessons(next(draw_repositories(spec)), spec, folder)
+
+
+def write_lessons(practice: PracticeRepository, spec: PracticeSpec, folder: Path) -> Iterator[Lesson]:
+    """One lesson for each function of a repository."""
+    repository = write_repository(practice.name, to_tree(practice.files), folder)
+    functions = {function.name: function for module in practice.modules for function in module.functions}
+    rng = random.Random(f"lessons {practice.name}")
+    for path, mutation in draw_bugs(practice):
+        candidate = write_candidate(repository, path, mutation)
+        speaks = rng.random() >= spec.difficulty
+        task = Task(
+            instance_id=candidate.instance_id,
+            repo=practice.name,
+            base_commit=candidate.base_commit,
+            problem_statement=imagine_issue(path, functions[mutation.function], speaks),
+            FAIL_TO_PASS=[],
+            PASS_TO_PASS=[],
+            patch="",
+            layers=[str(layer.relative_to(folder)) for layer in candidate.layers],
+        )
+        yield to_lesson(task, folder, path, mutation, [p for p in practice.files if p.startswith(practice.name)])
+
+
+def imagine_issue(path: str, function: Function, speaks: bool) -> str:
+    """The issue as the real one would read, without running the tests."""
+    test = f"tests/test_{Path(path).stem}.py::test_{function.name}"
+    message = f"AssertionError: {function.sentence}" if speaks else "assert 3 == 4"
+    return write_issue(SuiteReport({test: TestResult("failed", message)}, 1, 0.0), dial=0.0)
+
+
+def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, paths: list[str]) -> Lesson:
+    """Work out the lines that the fix replaces."""
+    buggy, clean = mutation.apply().split("\n"), mutation.source.split("\n")
+    start = next(i for i, (a, b) in enumerate(itertools.zip_longest(buggy, clean)) if a != b)
+    end = next(i for i, (a, b) in enumerate(zip(reversed(buggy), reversed(clean), strict=False)) if a != b)
+    end = min(end, len(buggy) - start, len(clean) - start)
+    if start == len(buggy) - end:  # only lines to add: the line after them is replaced by them and itself
+        end -= 1
+    return Lesson(
+        task=task,
+        folder=folder,
+        function=mutation.function,
+        path=path,
+        def_line=1 + next(i for i, line in enumerate(buggy) if line.startswith(f"def {mutation.function}(")),
+        first_line=start + 1,
+        old_lines=tuple(buggy[start : len(buggy) - end]),
+        new_lines=tuple(clean[start : len(clean) - end]),
+        buggy=mutation.apply(),
+        other_paths=tuple(p for p in paths if p != path),
+    )

@@ -1,0 +1,89 @@
+"""Evaluation: n runs per task, Pass@1 ± SEM over runs as in the paper, unbiased pass@k, and how episodes ended."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+from pydantic import BaseModel
+
+from turnsmith.config import AgentConfig, EvalConfig
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.runs import RunFolder, read_json, write_json
+from turnsmith.stats import mean_and_sem, pass_at_k
+from turnsmith.types import OUTCOMES, StopReason, Trajectory
+
+
+class EvalResult(BaseModel):
+    """What one checkpoint did on one task set."""
+
+    stage: str
+    task_set: str
+    pass_at_1: float
+    """Mean over runs of the share of tasks resolved."""
+    sem: float | None
+    """Standard error of that mean over runs; none for a single run."""
+    pass_at_k: float
+    k: int
+    num_tasks: int
+    num_runs: int
+    mean_turns: float
+    submit_rate: float
+    outcomes: dict[str, int]
+    per_task: dict[str, float]
+    """Share of runs that resolved each task."""
+    num_lost: int
+    """Rollouts lost to the infrastructure; they count nowhere."""
+
+
+async def evaluate(
+    stage: str, task_set: TaskSet, agent: AgentConfig, config: EvalConfig, generator: LocalGenerator, folder: RunFolder
+) -> EvalResult:
+    """Evaluate the policy at hand on a task set, or read what was found before."""
+    place = folder.evaluation(stage, task_set.name)
+    if (place / "result.json").exists():
+        return EvalResult.model_validate(read_json(place / "result.json"))
+    rollouts = plan_rollouts(
+        task_set.with_layers(),
+        prefix=f"eval-{stage}",
+        iteration=0,
+        num_each=config.num_runs,
+        seed=config.seed,
+    )
+    label = f"evaluating {stage} on {task_set.name}"
+    trajectories = await generator.collect(rollouts, agent, place / "trajectories.jsonl", label=label)
+    result = summarise(stage, task_set.name, trajectories, config)
+    write_json(place / "result.json", result.model_dump())
+    return result
+
+
+def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], config: EvalConfig) -> EvalResult:
+    """Statistics over all attempts that count; siblings stand side by side, the i-th of each task is run i."""
+    counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
+    attempts = {name: [t.resolved for t in group] for name, group in groupby(counted, key=lambda t: t.instance_id)}
+    mean, sem = mean_and_sem(rates_of_runs(trajectories, config.num_runs))
+    return EvalResult(
+        stage=stage,
+        task_set=task_set,
+        pass_at_1=mean,
+        sem=sem if config.num_runs > 1 else None,
+        pass_at_k=statistics.fmean(
+            pass_at_k(len(tries), sum(tries), config.k) for tries in attempts.values() if len(tries) >= config.k
+        ),
+        k=config.k,
+        num_tasks=len(attempts),
+        num_runs=config.num_runs,
+        mean_turns=statistics.fmean(t.num_turns for t in counted),
+        submit_rate=statistics.fmean(t.stop_reason is StopReason.SUBMITTED for t in counted),
+        outcomes=dict(Counter(t.outcome.value for t in trajectories)),
+        per_task={name: statistics.fmean(tries) for name, tries in attempts.items()},
+        num_lost=len(trajectories) - len(counted),
+    )
+
+
+def rates_of_runs(trajectories: Sequence[Trajectory], num_runs: int) -> list[float]:
+    """Share of tasks resolved in each run."""
+    runs = [[t for t in trajectories[run::num_runs] if OUTCOMES[t.outcome].in_evaluation] for run in range(num_runs)]
+    return [statistics.fmean(t.resolved for t in run) for run in runs if run]

@@ -1,0 +1,106 @@
+"""Rejection fine-tuning (paper §4.2): collect from the base, keep what the tests resolved, imitate it for one epoch."""
+
+from functools import partial
+from pathlib import Path
+
+from turnsmith.agent.loop import first_prompt
+from turnsmith.agent.prompts import Prompts
+from turnsmith.algo.losses import batch_denominator, nll_loss
+from turnsmith.algo.packing import pack, split_batches
+from turnsmith.config import RFTConfig, RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.recipes.policy import Policy, copy_tokenizer
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.rollouts.samples import to_rft_sample
+from turnsmith.runs import RunFolder, write_json
+from turnsmith.tracking import Progress
+from turnsmith.training.trainer import Trainer
+from turnsmith.types import Sample, Trajectory
+
+STAGE = "rft"
+
+
+async def run_rft(
+    config: RunConfig,
+    rft: RFTConfig,
+    tasks: TaskSet,
+    policy: Policy,
+    prompts: Prompts,
+    generator: LocalGenerator,
+    folder: RunFolder,
+    progress: Progress,
+) -> Path:
+    """The whole stage; returns the checkpoint that it ends with. Raises UsageError where nothing was resolved."""
+    checkpoint = folder.checkpoint(STAGE, 0)
+    if folder.metrics(STAGE, 0).exists():
+        policy.load(checkpoint, policy_version=1)
+        return checkpoint
+    agent = config.agent.model_copy(update={"max_turns": rft.max_turns, "max_context": rft.max_context})
+    rollouts = plan_rollouts(
+        tasks.with_layers(), prefix=STAGE, iteration=0, num_each=rft.rollouts_per_task, seed=config.seed
+    )
+    trajectories = await generator.collect(
+        rollouts, agent, folder.trajectories(STAGE, 0), label="RFT: collecting", demonstration=rft.demonstration
+    )
+    kept = [trajectory for trajectory in trajectories if trajectory.resolved]
+    if not kept:
+        raise UsageError(
+            f"the base resolved none of {len(trajectories)} rollouts: give easier tasks or a stronger base"
+        )
+    samples = render_samples(kept, tasks, policy, prompts, rft)
+    trainer = Trainer(policy.model, rft.optimizer, total_steps=count_steps(len(samples), rft))
+    losses = [
+        train_epoch(trainer, samples, rft, seed=config.seed + epoch, progress=progress) for epoch in range(rft.epochs)
+    ]
+    policy.engine.on_new_weights(trainer.policy_version)
+    trainer.save(checkpoint)
+    copy_tokenizer(policy.directory, checkpoint)
+    write_json(
+        folder.metrics(STAGE, 0),
+        {
+            "rollouts/collected": len(trajectories),
+            "rollouts/kept": len(kept),
+            "rollouts/resolved_rate": len(kept) / len(trajectories),
+            "loss/nll_first": losses[0][0],
+            "loss/nll_last": losses[-1][-1],
+            "optimizer/steps": trainer.num_steps,
+        },
+    )
+    progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {trainer.num_steps} steps")
+    return checkpoint
+
+
+def render_samples(
+    kept: list[Trajectory], tasks: TaskSet, policy: Policy, prompts: Prompts, rft: RFTConfig
+) -> list[Sample]:
+    """Kept trajectories behind the prompt without demonstration (paper §3.3)."""
+    by_name = {task.instance_id: task for task in tasks.tasks}
+    return [
+        to_rft_sample(
+            trajectory,
+            first_prompt(by_name[trajectory.instance_id], policy.renderer, prompts),
+            mask_format_errors=rft.mask_format_errors,
+        )
+        for trajectory in kept
+    ]
+
+
+def count_steps(num_samples: int, rft: RFTConfig) -> int:
+    """Optimizer steps of the stage."""
+    return rft.epochs * -(-num_samples // rft.batch_size)
+
+
+def train_epoch(trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: int, progress: Progress) -> list[float]:
+    """One pass over the samples; returns the loss of each step."""
+    batches = split_batches(samples, rft.batch_size, seed)
+    progress.begin("RFT: training", len(batches))
+    losses = []
+    for batch in batches:
+        micro_batches = pack(batch, rft.optimizer.max_tokens_per_micro_batch)
+        metrics = trainer.step(micro_batches, partial(nll_loss, denominator=batch_denominator(batch)))
+        losses.append(metrics["loss/nll"])
+        progress.advance("RFT: training", note=f"loss {losses[-1]:.3f}")
+    progress.end("RFT: training")
+    return losses

@@ -1,0 +1,214 @@
+"""One stage of synchronous RL with a modified DAPO (paper §3.2, §4.3).
+
+Collect groups, keep those that carry signal, take optimizer steps, hand the new weights over. Repeat.
+"""
+
+import random
+import shutil
+import statistics
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from turnsmith.algo.advantages import has_signal
+from turnsmith.algo.losses import batch_denominator, dapo_loss, group_denominators
+from turnsmith.algo.packing import pack, split_batches
+from turnsmith.config import GapConfig, RunConfig, StageConfig
+from turnsmith.errors import TrainingError, UsageError
+from turnsmith.recipes.policy import Policy, copy_tokenizer
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.rewards.shaping import permute_rewards
+from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.rollouts.samples import to_groups, to_samples
+from turnsmith.runs import RunFolder, read_records, write_json
+from turnsmith.tasks import filters
+from turnsmith.tracking import Progress
+from turnsmith.training.trainer import Trainer
+from turnsmith.types import OUTCOMES, Group, Sample, StopReason, Task, Trajectory
+
+Metrics = dict[str, float]
+
+
+async def run_stage(
+    config: RunConfig,
+    stage: StageConfig,
+    pool: TaskSet,
+    policy: Policy,
+    generator: LocalGenerator,
+    folder: RunFolder,
+    progress: Progress,
+) -> Path:
+    """All iterations of a stage that are not done yet; returns the checkpoint that it ends with."""
+    trainer = resume_trainer(stage, policy, folder)
+    for iteration in range(folder.next_iteration(stage.name), stage.iterations):
+        started = time.monotonic()
+        trajectories = await collect(config, stage, pool, generator, folder, iteration)
+        groups = to_groups(trajectories, stage)
+        if stage.permute_rewards:
+            groups = permute_rewards(groups, seed=config.seed + iteration)
+        collected_s = time.monotonic() - started
+        metrics = describe(groups) | train(trainer, groups, config, stage, iteration)
+        metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
+        policy.engine.on_new_weights(trainer.policy_version)
+        finish_iteration(trainer, policy, metrics, stage, folder, iteration)
+        progress.say(summary(stage, iteration, metrics))
+    return folder.checkpoint(stage.name, stage.iterations - 1)
+
+
+def resume_trainer(stage: StageConfig, policy: Policy, folder: RunFolder) -> Trainer:
+    """A trainer at the start of the stage's next iteration: new, or from the last checkpoint."""
+    trainer = Trainer(policy.model, stage.optimizer, total_steps=0, policy_version=policy.engine.policy_version)
+    done = folder.next_iteration(stage.name)
+    if done:
+        trainer.load(folder.checkpoint(stage.name, done - 1))
+        policy.engine.on_new_weights(trainer.policy_version)
+    return trainer
+
+
+async def collect(
+    config: RunConfig, stage: StageConfig, pool: TaskSet, generator: LocalGenerator, folder: RunFolder, iteration: int
+) -> list[Trajectory]:
+    """G trajectories of each task of the iteration."""
+    chosen = draw_tasks(pool, iteration, stage.tasks_per_iteration, seed=config.seed)
+    rollouts = plan_rollouts(
+        chosen.with_layers(),
+        prefix=f"{stage.name}-{iteration:04d}",
+        iteration=iteration,
+        num_each=stage.group_size,
+        seed=config.seed + 1_000_003 * (iteration + 1),
+    )
+    agent = config.agent.model_copy(update={"max_turns": stage.max_turns, "max_context": stage.max_context})
+    label = f"{stage.name}: iteration {iteration + 1} of {stage.iterations}"
+    return await generator.collect(rollouts, agent, folder.trajectories(stage.name, iteration), label=label)
+
+
+def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> TaskSet:
+    """The tasks of an iteration: the pool in shuffled passes, so that each task comes up equally often."""
+    first = iteration * num_tasks
+    drawn = [_nth(pool, position, seed) for position in range(first, first + min(num_tasks, len(pool.tasks)))]
+    return replace(pool, tasks=list({task.instance_id: task for task in drawn}.values()))
+
+
+def _nth(pool: TaskSet, position: int, seed: int) -> Task:
+    """The task at a position of the endless sequence of shuffled passes."""
+    number, index = divmod(position, len(pool.tasks))
+    order = list(range(len(pool.tasks)))
+    random.Random(f"pass {seed} {number}").shuffle(order)
+    return pool.tasks[order[index]]
+
+
+def train(trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: StageConfig, iteration: int) -> Metrics:
+    """One pass of optimizer steps over the samples that carry signal."""
+    kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
+    samples = [sample for group in kept for sample in to_samples(group, stage)]
+    counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
+    if not samples:
+        return counts | {"optimizer/steps": 0.0}
+    samples, gap = with_old_logprobs(trainer, samples, stage)
+    check_gap(gap, config.logprob_gap)
+    owners = {t.trajectory_id: group.instance_id for group in kept for t in group.trajectories}
+    batches = split_batches(samples, stage.batch_size, seed=config.seed + iteration)
+    steps = [train_batch(trainer, batch, owners, stage) for batch in batches]
+    means = {name: statistics.fmean(step[name] for step in steps) for name in steps[0]}
+    return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
+
+
+def train_batch(trainer: Trainer, batch: list[Sample], owners: dict[str, str], stage: StageConfig) -> Metrics:
+    """One optimizer step."""
+    per_group = stage.denominator == "group"
+    loss_fn = partial(
+        dapo_loss,
+        denominator=group_denominators(batch, owners) if per_group else batch_denominator(batch),
+        clip_eps_low=stage.clip_eps_low,
+        clip_eps_high=stage.clip_eps_high,
+    )
+    return trainer.step(pack(batch, stage.optimizer.max_tokens_per_micro_batch), loss_fn)
+
+
+def with_old_logprobs(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> tuple[list[Sample], float]:
+    """Samples with π_old of the trainer where the stage says so, and the mean gap to what the engine said."""
+    old = trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
+    gaps = [
+        abs(ours - theirs)
+        for sample in samples
+        for ours, theirs, counts in zip(
+            old[sample.trajectory_id], sample.sampled_logprobs, sample.loss_mask, strict=True
+        )
+        if counts
+    ]
+    gap = statistics.fmean(gaps)
+    if stage.old_logprobs == "engine":
+        return samples, gap
+    return [replace(sample, sampled_logprobs=old[sample.trajectory_id]) for sample in samples], gap
+
+
+def check_gap(gap: float, bounds: GapConfig) -> None:
+    """Sampler and policy must be one: past the bound the ratio means nothing (paper §5.2)."""
+    if gap > bounds.stop:
+        raise TrainingError(
+            f"engine and trainer log-probs differ by {gap:.2g} per token on average, past logprob_gap.stop {bounds.stop}: "
+            "the engine does not sample from the policy"
+        )
+
+
+def describe(groups: Sequence[Group]) -> Metrics:
+    """What an iteration collected."""
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
+    outcomes = Counter(f"outcome/{t.outcome}" for t in trajectories)
+    endings = Counter(f"stop_reason/{t.stop_reason}" for t in trajectories)
+    return {
+        "rollouts/collected": len(trajectories),
+        "rollouts/resolved_rate": statistics.fmean(t.resolved for t in counted),
+        "rollouts/turns_mean": statistics.fmean(t.num_turns for t in counted),
+        "rollouts/tokens_mean": statistics.fmean(len(t.token_ids) for t in counted),
+        "rollouts/submit_rate": statistics.fmean(t.stop_reason is StopReason.SUBMITTED for t in counted),
+        "rollouts/format_errors_mean": statistics.fmean(sum(bool(x.format_error) for x in t.turns) for t in counted),
+        "rollouts/gradings_shared": float(sum(bool(t.grade and t.grade.shared) for t in trajectories)),
+        "reward/mean": statistics.fmean(reward for group in groups for reward in group.rewards),
+        **{name: float(count) for name, count in sorted((outcomes + endings).items())},
+    }
+
+
+def finish_iteration(
+    trainer: Trainer, policy: Policy, metrics: Metrics, stage: StageConfig, folder: RunFolder, iteration: int
+) -> None:
+    """Checkpoint, then metrics, which say that the iteration is done; the checkpoint before the last one goes."""
+    checkpoint = folder.checkpoint(stage.name, iteration)
+    trainer.save(checkpoint)
+    copy_tokenizer(policy.directory, checkpoint)
+    write_json(folder.metrics(stage.name, iteration), metrics)
+    if iteration >= 2:
+        shutil.rmtree(folder.checkpoint(stage.name, iteration - 2), ignore_errors=True)
+
+
+def summary(stage: StageConfig, iteration: int, metrics: Metrics) -> str:
+    """One line for people."""
+    return (
+        f"{stage.name} {iteration + 1}/{stage.iterations}: resolved {metrics['rollouts/resolved_rate']:.1%}, "
+        f"{metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
+        f"{metrics['groups/with_signal']:.0f}/{metrics['groups/all']:.0f}, {metrics['optimizer/steps']:.0f} steps, "
+        f"log-prob gap {metrics.get('logprob_gap/mean', 0.0):.1e}, "
+        f"{metrics['time/collect_s']:.0f} s + {metrics['time/train_s']:.0f} s"
+    )
+
+
+def apply_curriculum(pool: TaskSet, before: StageConfig, folder: RunFolder) -> TaskSet:
+    """Drop what the stage before never solved and what it solved at 2/3 or more (paper §4.3). Raises UsageError if all goes."""
+    solved, tried = Counter[str](), Counter[str]()
+    for iteration in range(before.iterations):
+        for trajectory in read_records(folder.trajectories(before.name, iteration), Trajectory):
+            if OUTCOMES[trajectory.outcome].in_evaluation:
+                tried[trajectory.instance_id] += 1
+                solved[trajectory.instance_id] += trajectory.resolved
+    kept = [task for task in pool.tasks if filters.has_signal(solved[task.instance_id], tried[task.instance_id])]
+    if not kept:
+        raise UsageError(
+            f"the curriculum after {before.name} leaves none of {len(pool.tasks)} tasks: "
+            "give more tasks, or set curriculum = false"
+        )
+    return replace(pool, tasks=kept)

@@ -1,0 +1,69 @@
+"""The task sets of a run: made once, kept in the run folder, read again on resume."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnsmith.config import TaskSetConfig
+from turnsmith.errors import UsageError
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.packages import make_package_tasks
+from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.tasks.dataset import FILE_NAME, find_task_file, layer_paths, load_tasks
+from turnsmith.tracking import Progress
+from turnsmith.types import Task
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Named tasks, each with the folders it is made of."""
+
+    name: str
+    tasks: list[Task]
+    file: Path
+
+    def with_layers(self) -> list[tuple[Task, tuple[Path, ...]]]:
+        """Each task with its layers as absolute paths."""
+        return [(task, layer_paths(task, self.file)) for task in self.tasks]
+
+
+async def prepare_task_set(
+    name: str, config: TaskSetConfig, folder: Path, provider: SandboxProvider, progress: Progress
+) -> TaskSet:
+    """Read the task set, making it first where it is not there yet. Raises UsageError, SandboxError."""
+    if config.path:
+        return read_task_set(name, Path(config.path))
+    if not (folder / FILE_NAME).exists():
+        await make_tasks(name, config, folder, provider, progress)
+    return read_task_set(name, folder)
+
+
+def read_task_set(name: str, path: Path) -> TaskSet:
+    """A task set from disk. Raises UsageError where a file or a layer is missing, or where there is no task in it."""
+    tasks = load_tasks(path)
+    if not tasks:
+        raise UsageError(f"{path} holds no task: make some with `turnsmith tasks make`")
+    task_set = TaskSet(name, tasks, find_task_file(path))
+    task_set.with_layers()
+    return task_set
+
+
+async def make_tasks(
+    name: str, config: TaskSetConfig, folder: Path, provider: SandboxProvider, progress: Progress
+) -> None:
+    """Make practice tasks or tasks of a real package, whichever the configuration asks for."""
+    label = f"making tasks: {name}"
+    total = config.practice_tasks or config.package_tasks
+    progress.begin(label, total)
+    if config.package:
+        await make_package_tasks(
+            config.package,
+            folder,
+            num_tasks=total,
+            provider=provider,
+            seed=config.seed,
+            on_verdict=lambda verdict: progress.advance(label, int(verdict.kept)),
+        )
+    else:
+        spec = PracticeSpec(config.split, total, config.difficulty, config.seed)
+        await make_practice_tasks(spec, folder, provider, on_task=lambda task: progress.advance(label))
+    progress.end(label)

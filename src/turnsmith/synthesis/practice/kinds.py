@@ -1,0 +1,24 @@
+"""Kinds of practice module. Two of them are held out: no task that anything is trained on is ever of these kinds."""
+
+import random
+from collections.abc import Callable
+
+from turnsmith.synthesis.practice import functions
+from turnsmith.synthesis.practice.functions import Function
+
+Shape = Callable[[str, list[str], int, random.Random], Function]
+
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "ledgers": (functions.arithmetic,),
+    "limits": (functions.clamped,),
+    "choices": (functions.chosen,),
+    "tallies": (functions.tallied,),
+    "labels": (functions.joined,),
+    "blends": (functions.arithmetic, functions.clamped, functions.chosen),
+    "voyages": (functions.capped_choice, functions.arithmetic),
+    "orchards": (functions.bounded_tally, functions.clamped),
+}
+"""The shapes of function that a kind of module holds."""
+
+HELDOUT_KINDS = ("voyages", "orchards")
+TRAIN_KINDS = tuple(kind for kind in SHAPES if kind not in HELDOUT_KINDS)

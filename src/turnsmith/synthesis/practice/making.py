@@ -1,0 +1,96 @@
+"""Practice tasks: bugs put into practice repositories, one per function, each proven by the repository's own tests."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
+from turnsmith.synthesis.mutators import Mutation, find_mutations
+from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
+from turnsmith.synthesis.practice.repository import PracticeRepository, make_repository
+from turnsmith.synthesis.repositories import building, to_tree
+from turnsmith.synthesis.validate import Suite, run_suite, validate
+from turnsmith.tasks.dataset import save_tasks
+from turnsmith.types import Task
+
+TEST_COMMAND = "python -m pytest -rA --color=no -p no:cacheprovider"
+
+
+@dataclass(frozen=True)
+class PracticeSpec:
+    """Which practice tasks to make. The split is part of every seed, so no two splits ever share a repository."""
+
+    split: str
+    """`train`, `heldout`, or `base` for what the shipped base policy was taught on."""
+    num_tasks: int
+    difficulty: float
+    seed: int
+
+
+def draw_repositories(spec: PracticeSpec) -> Iterator[PracticeRepository]:
+    """Endless repositories of a split; every second one of the held-out split is of kinds that no other split uses."""
+    for index in count():
+        unseen = spec.split == "heldout" and index % 2 == 0
+        kinds = HELDOUT_KINDS if unseen else TRAIN_KINDS
+        yield make_repository(kinds, spec.difficulty, f"{spec.split} {spec.seed} {index}")
+
+
+async def make_practice_tasks(
+    spec: PracticeSpec, out: Path, provider: SandboxProvider, on_task: Callable[[Task], None] = lambda task: None
+) -> list[Task]:
+    """Make tasks and write them to the new folder `out`. Raises UsageError where `out` is in use, SandboxError."""
+    tasks: list[Task] = []
+    repositories = draw_repositories(spec)
+    with building(out) as folder:
+        while len(tasks) < spec.num_tasks:
+            made = await make_repository_tasks(next(repositories), spec, folder, provider)
+            tasks += made[: spec.num_tasks - len(tasks)]
+            for task in made:
+                on_task(task)
+        save_tasks(folder, tasks)
+    return tasks
+
+
+async def make_repository_tasks(
+    practice: PracticeRepository, spec: PracticeSpec, folder: Path, provider: SandboxProvider
+) -> list[Task]:
+    """The tasks of one repository: at most one for each of its functions."""
+    repository = write_repository(practice.name, to_tree(practice.files), folder)
+    suite = Suite(TEST_COMMAND, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
+    before = await run_suite(provider, (repository.layer,), suite)
+    candidates = list(write_candidates(repository, practice))
+    kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
+    meta = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}
+    return [
+        to_task(
+            candidate,
+            verdict,
+            before,
+            suite,
+            dial=spec.difficulty,
+            created_by="practice",
+            meta=meta | {"kind": Path(candidate.path).stem},
+        )
+        for candidate, verdict in kept
+    ]
+
+
+def write_candidates(repository: Repository, practice: PracticeRepository) -> Iterator[Candidate]:
+    """One bug for each function, families drawn evenly."""
+    for path, mutation in draw_bugs(practice):
+        yield write_candidate(repository, path, mutation)
+
+
+def draw_bugs(practice: PracticeRepository) -> Iterator[tuple[str, Mutation]]:
+    """One bug for each function: first a family is drawn, then a mutation of it."""
+    rng = random.Random(f"bugs {practice.name}")
+    for module in practice.modules:
+        path = f"{practice.name}/{module.name}.py"
+        found = find_mutations(practice.files[path])
+        for function in module.functions:
+            mine = [mutation for mutation in found if mutation.function == function.name]
+            family = rng.choice(sorted({mutation.family for mutation in mine}))
+            yield path, rng.choice([mutation for mutation in mine if mutation.family == family])

@@ -1,0 +1,103 @@
+"""A practice repository: a small package of several modules with docstrings and a pytest suite, never the same twice."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from turnsmith.synthesis.practice.functions import Function
+from turnsmith.synthesis.practice.kinds import SHAPES
+from turnsmith.synthesis.practice.words import ADJECTIVES, VERBS, draw_words, invent_word
+
+INVENTED_SHARE = 0.35
+"""Share of invented words among the names of a module."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of a practice repository."""
+
+    name: str
+    kind: str
+    functions: tuple[Function, ...]
+
+
+@dataclass(frozen=True)
+class PracticeRepository:
+    """A generated package: its modules, and its files as path → text."""
+
+    name: str
+    modules: tuple[Module, ...]
+    files: dict[str, str]
+
+
+def make_repository(kinds: tuple[str, ...], difficulty: float, seed: str) -> PracticeRepository:
+    """Generate a repository. `difficulty` lengthens functions, adds modules and silences test messages."""
+    rng = random.Random(f"practice {seed}")
+    name = invent_word(rng)
+    drawn = rng.sample(kinds, min(len(kinds), 2 + round(2 * difficulty)))
+    modules = tuple(make_module(kind, difficulty, rng) for kind in drawn)
+    return PracticeRepository(name, modules, write_files(name, modules, difficulty, rng))
+
+
+def make_module(kind: str, difficulty: float, rng: random.Random) -> Module:
+    """A module of two to four functions, each with names of its own."""
+    num_functions = rng.randint(2, 3) + round(difficulty)
+    words = draw_words(kind, rng, 2 + num_functions * 6, INVENTED_SHARE)
+    made = []
+    for index in range(num_functions):
+        name = f"{rng.choice(VERBS)}_{rng.choice([*ADJECTIVES, words[0]])}_{words[1]}" if rng.random() < 0.2 else ""
+        name = name or f"{rng.choice(VERBS)}_{words[2 + index * 6 + 5]}"
+        shape = rng.choice(SHAPES[kind])
+        made.append(shape(name, words[2 + index * 6 :][:6], draw_num_rules(difficulty, rng), rng))
+    distinct = {function.name: function for function in made}
+    return Module(kind, kind, tuple(distinct.values()))
+
+
+def draw_num_rules(difficulty: float, rng: random.Random) -> int:
+    """One to three rules; the higher the difficulty, the more."""
+    return 1 + (rng.random() < 0.15 + 0.7 * difficulty) + (rng.random() < 0.5 * difficulty)
+
+
+def write_files(name: str, modules: tuple[Module, ...], difficulty: float, rng: random.Random) -> dict[str, str]:
+    """The tree of the repository."""
+    files = {
+        "README.md": f"# {name}\n\nModules: {', '.join(module.name for module in modules)}.\n",
+        f"{name}/__init__.py": f'"""The {name} package."""\n',
+        "conftest.py": "",
+    }
+    for module in modules:
+        files[f"{name}/{module.name}.py"] = write_module(module)
+        files[f"tests/test_{module.name}.py"] = write_tests(name, module, difficulty, rng)
+    return files
+
+
+def write_module(module: Module) -> str:
+    """Source of a module."""
+    return "\n\n".join([f'"""Functions on {module.name}."""\n', *(function.source for function in module.functions)])
+
+
+def write_tests(package: str, module: Module, difficulty: float, rng: random.Random) -> str:
+    """Tests of a module: each function on three sets of arguments, with a message unless the dial says silence."""
+    names = ", ".join(function.name for function in module.functions)
+    tests = [write_test(function, rng.random() >= difficulty, rng) for function in module.functions]
+    return "\n\n".join([f"from {package}.{module.name} import {names}\n", *tests])
+
+
+def write_test(function: Function, speaks: bool, rng: random.Random) -> str:
+    """One test function; what is expected comes from running the function itself."""
+    call = evaluate(function)
+    cases = [function.draw_arguments(rng) for _ in range(4)]
+    table = "".join(f"        ({arguments!r}, {call(*arguments)!r}),\n" for arguments in cases)
+    message = f", {function.sentence!r}" if speaks else ""
+    return (
+        f"def test_{function.name}():\n    cases = [\n{table}    ]\n"
+        f"    for arguments, expected in cases:\n        assert {function.name}(*arguments) == expected{message}\n"
+    )
+
+
+def evaluate(function: Function) -> Callable[..., object]:
+    """The generated function as a callable; its source is our own."""
+    namespace: dict[str, Any] = {}
+    exec(function.source, namespace)
+    return namespace[function.name]
