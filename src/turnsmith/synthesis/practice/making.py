@@ -31,11 +31,15 @@ class PracticeSpec:
 
 
 def draw_repositories(spec: PracticeSpec) -> Iterator[PracticeRepository]:
-    """Endless repositories of a split; every second one of the held-out split is of kinds that no other split uses."""
+    """Endless repositories of distinct names; every second one of the held-out split is of kinds that no other split uses."""
+    names = set()
     for index in count():
         unseen = spec.split == "heldout" and index % 2 == 0
         kinds = HELDOUT_KINDS if unseen else TRAIN_KINDS
-        yield make_repository(kinds, spec.difficulty, f"{spec.split} {spec.seed} {index}")
+        repository = make_repository(kinds, spec.difficulty, f"{spec.split} {spec.seed} {index}")
+        if repository.name not in names:
+            yield repository
+        names.add(repository.name)
 
 
 async def make_practice_tasks(

@@ -1,0 +1,38 @@
+from pytest import approx
+
+from turnsmith.config import EvalConfig
+from turnsmith.recipes.evaluate import rates_of_runs, summarise
+from turnsmith.types import Outcome, StopReason, Trajectory
+
+
+def attempt(task, index, outcome):
+    return Trajectory(
+        trajectory_id=f"e/{task}/{index}", instance_id=task, iteration=0, policy_version=0, seed=0, token_ids=[], sampled=[],
+        logprobs=[], turns=[], stop_reason=StopReason.SUBMITTED, outcome=outcome,
+    )  # fmt: skip
+
+
+def attempts(**outcomes):
+    return [attempt(task, index, outcome) for task, row in outcomes.items() for index, outcome in enumerate(row)]
+
+
+YES, NO, LOST = Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.SANDBOX_FAILED
+
+
+def test_pass_at_1_is_the_mean_over_runs_of_the_share_of_tasks():
+    result = summarise("base", "set", attempts(a=[YES, YES], b=[NO, YES], c=[NO, NO]), EvalConfig(num_runs=2, k=2))
+    assert result.pass_at_1 == approx(0.5)
+    assert result.sem == approx(1 / 6)
+    assert result.pass_at_k == approx(2 / 3)
+    assert result.per_task == {"a": 1.0, "b": 0.5, "c": 0.0}
+
+
+def test_what_the_infrastructure_lost_counts_nowhere_but_is_said():
+    result = summarise("base", "set", attempts(a=[YES, LOST], b=[NO, YES]), EvalConfig(num_runs=2, k=1))
+    assert result.num_lost == 1
+    assert rates_of_runs(attempts(a=[YES, LOST], b=[NO, YES]), 2) == [0.5, 1.0]
+    assert result.per_task == {"a": 1.0, "b": 0.5}
+
+
+def test_a_single_run_has_no_error():
+    assert summarise("base", "set", attempts(a=[YES]), EvalConfig(num_runs=1, k=1)).sem is None

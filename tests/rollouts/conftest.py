@@ -1,0 +1,111 @@
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from turnsmith.agent.prompts import load_prompts
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.config import SandboxConfig
+from turnsmith.engines.scripted import ScriptedEngine
+from turnsmith.errors import SandboxError
+from turnsmith.rewards.grading import Grader
+from turnsmith.rollouts.rollout import Bench
+from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
+from turnsmith.types import Task
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CLEAN = "def double(x):\n    return x * 2\n\n\ndef half(x):\n    return x // 2\n"
+BUGGY = CLEAN.replace("x * 2", "x + 2")
+TESTS = (
+    "from numbers_ import double, half\n\n\ndef test_double():\n    assert double(3) == 6\n\n\n"
+    "def test_half():\n    assert half(6) == 3\n"
+)
+
+
+def turn(command):
+    return f"Next.\n```command\n{command}\n```"
+
+
+FIX = [turn("open numbers_.py"), turn("replace 'x + 2' 'x * 2'"), turn("submit")]
+GIVE_UP = [turn("submit")]
+
+
+@pytest.fixture(scope="session")
+def renderer():
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<|im_start|>", "<|im_end|>"], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    core.train_from_iterator(["command system user assistant\n"] * 9, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>")
+    tokenizer.chat_template = CHATML
+    return ChatRenderer(tokenizer)
+
+
+@pytest.fixture
+async def provider():
+    provider = make_provider(SandboxConfig())
+    yield provider
+    await provider.close()
+
+
+@pytest.fixture
+def task(tmp_path):
+    """A task and its layers."""
+    tree = to_tree({"numbers_.py": CLEAN, "test_numbers.py": TESTS})
+    layers = (tmp_path / "clean", tmp_path / "bug")
+    write_shared_layer(layers[0], tree)
+    commit = write_bug_layer(layers[1], tree, {"numbers_.py": BUGGY.encode()})
+    made = Task(
+        instance_id="numbers-1",
+        repo="numbers",
+        base_commit=commit,
+        problem_statement="double is wrong",
+        FAIL_TO_PASS=["test_numbers.py::test_double"],
+        PASS_TO_PASS=["test_numbers.py::test_half"],
+        patch=make_patch("numbers_.py", BUGGY, CLEAN),
+        layers=[str(layer) for layer in layers],
+    )
+    return made, layers
+
+
+class FailingProvider:
+    """A real provider whose first starts fail, as a broken machine's do."""
+
+    def __init__(self, provider, num_failures):
+        self.provider, self.num_failures = provider, num_failures
+        self.isolation = provider.isolation
+
+    async def start(self, spec):
+        if self.num_failures:
+            self.num_failures -= 1
+            raise SandboxError("no room on this machine")
+        return await self.provider.start(spec)
+
+    async def close(self):
+        await self.provider.close()
+
+
+@pytest.fixture
+def make_bench(provider, renderer):
+    """A bench on which a script plays; `num_failures` sandboxes fail to start at first."""
+
+    def make(answers, num_failures=0):
+        engine = ScriptedEngine(renderer.tokenizer, answers, stop_token_id=renderer.end_of_turn_id)
+        grader = Grader(provider, tests_timeout_s=30, num_workers=2)
+        return Bench(engine, FailingProvider(provider, num_failures), grader, renderer, load_prompts("brief"))
+
+    return make
+
+
+@pytest.fixture
+def journal(tmp_path) -> Path:
+    return tmp_path / "run" / "trajectories.jsonl"

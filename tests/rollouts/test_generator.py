@@ -1,0 +1,71 @@
+from pytest import raises
+
+from turnsmith.config import AgentConfig, RolloutConfig
+from turnsmith.errors import InfrastructureStorm
+from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.runs import read_records
+from turnsmith.tracking import Silence
+from turnsmith.types import Outcome, StopReason, Trajectory
+
+from .conftest import FIX, GIVE_UP
+
+AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tokens=256, window_lines=10)
+ROLLOUTS = RolloutConfig(concurrency=4, retries=1, max_infrastructure_share=0.3)
+
+
+def plan(task, num):
+    return plan_rollouts([task], prefix="t", iteration=0, num_each=num, seed=1)
+
+
+async def test_a_script_that_repairs_the_bug_is_resolved_by_the_tests(make_bench, task, journal):
+    generator = LocalGenerator(make_bench(FIX), ROLLOUTS, Silence())
+    [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
+    assert trajectory.outcome is Outcome.RESOLVED
+    assert trajectory.stop_reason is StopReason.SUBMITTED
+    assert "+    return x * 2" in trajectory.patch
+    assert trajectory.num_turns == 3 and sum(trajectory.sampled) > 20
+
+
+async def test_an_empty_patch_scores_nothing(make_bench, task, journal):
+    generator = LocalGenerator(make_bench(GIVE_UP), ROLLOUTS, Silence())
+    [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
+    assert trajectory.outcome is Outcome.EMPTY_PATCH
+
+
+async def test_identical_patches_are_graded_once_and_marked(make_bench, task, journal):
+    generator = LocalGenerator(make_bench(FIX), ROLLOUTS, Silence())
+    trajectories = await generator.collect(plan(task, 4), AGENT, journal, label="x")
+    assert sorted(t.grade.shared for t in trajectories) == [False, True, True, True]
+    assert all(t.resolved for t in trajectories)
+
+
+async def test_what_the_journal_holds_is_not_made_again(make_bench, task, journal):
+    rollouts = plan(task, 3)
+    first = await LocalGenerator(make_bench(FIX), ROLLOUTS, Silence()).collect(rollouts[:2], AGENT, journal, label="x")
+    again = await LocalGenerator(make_bench(GIVE_UP), ROLLOUTS, Silence()).collect(rollouts, AGENT, journal, label="x")
+    assert again[:2] == first
+    assert again[2].outcome is Outcome.EMPTY_PATCH
+    assert len(list(read_records(journal, Trajectory))) == 3
+
+
+async def test_a_sandbox_that_does_not_start_is_tried_again(make_bench, task, journal):
+    generator = LocalGenerator(make_bench(FIX, num_failures=1), ROLLOUTS, Silence())
+    [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
+    assert trajectory.resolved
+
+
+async def test_too_many_failures_of_the_infrastructure_stop_the_run_with_their_name(make_bench, task, journal):
+    generator = LocalGenerator(make_bench(FIX, num_failures=99), ROLLOUTS, Silence())
+    with raises(InfrastructureStorm, match="2 of 2 rollouts were lost.*no room on this machine"):
+        await generator.collect(plan(task, 2), AGENT, journal, label="x")
+
+
+async def test_unsubmitted_work_counts_only_where_the_configuration_says_so(make_bench, task, journal, tmp_path):
+    short = AGENT.model_copy(update={"max_turns": 2})
+    generator = LocalGenerator(make_bench(FIX), ROLLOUTS, Silence())
+    [graded] = await generator.collect(plan(task, 1), short, journal, label="x")
+    strict = short.model_copy(update={"grade_unsubmitted": False})
+    [ungraded] = await generator.collect(plan(task, 1), strict, tmp_path / "other.jsonl", label="x")
+    assert graded.stop_reason is ungraded.stop_reason is StopReason.MAX_TURNS
+    assert (graded.outcome, ungraded.outcome) == (Outcome.RESOLVED, Outcome.NOT_SUBMITTED)

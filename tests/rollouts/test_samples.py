@@ -1,0 +1,59 @@
+from pytest import approx
+
+from turnsmith.config import StageConfig
+from turnsmith.rollouts.samples import to_groups, to_rft_sample, to_samples
+from turnsmith.types import Outcome, StopReason, Trajectory, Turn
+
+
+def trajectory(index, outcome, *, task="a", format_error=None):
+    """A prompt of three tokens, a turn of two, an observation of one, a turn of two."""
+    turns = [
+        Turn(start=3, end=5, text="one", format_error=format_error),
+        Turn(start=6, end=8, text="two", command="submit"),
+    ]
+    return Trajectory(
+        trajectory_id=f"t/{task}/{index}", instance_id=task, iteration=0, policy_version=0, seed=index,
+        token_ids=[1, 2, 3, 10, 11, 4, 12, 13], sampled=[False, False, False, True, True, False, True, True],
+        logprobs=[0.0, 0.0, 0.0, -0.1, -0.2, 0.0, -0.3, -0.4], turns=turns, stop_reason=StopReason.SUBMITTED,
+        outcome=outcome, prompt_tokens=3,
+    )  # fmt: skip
+
+
+STAGE = StageConfig(max_turns=8, length_threshold=4)
+
+
+def test_siblings_become_a_group_with_shaped_rewards():
+    groups = to_groups(
+        [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED), trajectory(0, Outcome.RESOLVED, task="b")], STAGE
+    )
+    assert [group.instance_id for group in groups] == ["a", "b"]
+    assert groups[0].rewards == [1.0, 0.0]
+
+
+def test_every_sampled_token_carries_the_advantage_of_its_trajectory():
+    [group] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED)], STAGE)
+    good, bad = to_samples(group, STAGE)
+    assert good.loss_mask == group.trajectories[0].sampled
+    assert good.advantages[0] == approx(1.0, abs=1e-5) and bad.advantages[0] == approx(-1.0, abs=1e-5)
+    assert good.token_ids == group.trajectories[0].token_ids
+
+
+def test_a_group_without_difference_and_a_lost_member_leave_no_samples():
+    [equal] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.RESOLVED)], STAGE)
+    assert to_samples(equal, STAGE) == []
+    [lost] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.SANDBOX_FAILED)], STAGE)
+    assert to_samples(lost, STAGE) == []
+
+
+def test_rft_trains_behind_the_prompt_without_demonstration():
+    sample = to_rft_sample(trajectory(0, Outcome.RESOLVED), [7], mask_format_errors=True)
+    assert sample.token_ids == [7, 10, 11, 4, 12, 13]
+    assert sample.loss_mask == [False, True, True, False, True, True]
+
+
+def test_rft_leaves_format_error_turns_out_of_the_loss_but_not_of_the_text():
+    broken = trajectory(0, Outcome.RESOLVED, format_error="no_command")
+    sample = to_rft_sample(broken, [1, 2, 3], mask_format_errors=True)
+    assert sample.token_ids == broken.token_ids
+    assert sample.loss_mask == [False, False, False, False, False, False, True, True]
+    assert to_rft_sample(broken, [1, 2, 3], mask_format_errors=False).loss_mask == broken.sampled

@@ -1,0 +1,94 @@
+import itertools
+import re
+
+from pytest import mark
+
+from turnsmith.config import SandboxConfig
+from turnsmith.rewards.grading import Grader
+from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
+from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories, make_practice_tasks
+from turnsmith.synthesis.practice.repository import evaluate, make_repository
+from turnsmith.synthesis.practice.words import NOUNS
+from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
+from turnsmith.types import Outcome
+
+
+def draw(split, num, seed=0, difficulty=0.2):
+    return list(itertools.islice(draw_repositories(PracticeSpec(split, num, difficulty, seed)), num))
+
+
+def functions_of(repositories):
+    return {function.source for repository in repositories for module in repository.modules for function in module.functions}
+
+
+def test_what_is_held_out_shares_no_function_with_what_is_trained_on():
+    assert not functions_of(draw("heldout", 60)) & functions_of([*draw("train", 60), *draw("base", 60)])
+
+
+def test_repositories_of_one_split_have_distinct_names():
+    names = [repository.name for repository in draw("train", 300)]
+    assert len(names) == len(set(names))
+
+
+def test_two_kinds_of_module_are_only_ever_in_the_held_out_split():
+    def kinds(split):
+        return {module.kind for repository in draw(split, 60) for module in repository.modules}
+
+    assert kinds("train") == kinds("base") == set(TRAIN_KINDS)
+    assert kinds("heldout") == set(SHAPES)
+    assert len(HELDOUT_KINDS) == 2
+
+
+def test_the_nouns_of_the_held_out_kinds_are_theirs_alone():
+    trained = {noun for kind in TRAIN_KINDS for noun in NOUNS[kind].split()}
+    assert not trained & {noun for kind in HELDOUT_KINDS for noun in NOUNS[kind].split()}
+
+
+def test_a_seed_makes_the_same_repository_again_and_another_seed_another():
+    assert make_repository(TRAIN_KINDS, 0.3, "a").files == make_repository(TRAIN_KINDS, 0.3, "a").files
+    assert make_repository(TRAIN_KINDS, 0.3, "a").files != make_repository(TRAIN_KINDS, 0.3, "b").files
+
+
+def test_difficulty_adds_modules_and_rules_and_silences_messages():
+    def size(difficulty):
+        repositories = [make_repository(TRAIN_KINDS, difficulty, str(seed)) for seed in range(30)]
+        modules = [module for repository in repositories for module in repository.modules]
+        rules = [len(function.rules) for module in modules for function in module.functions]
+        messages = sum(text.count("== expected, ") for repository in repositories for text in repository.files.values())
+        return len(modules), sum(rules) / len(rules), messages / len(rules)
+
+    easy, hard = size(0.0), size(1.0)
+    assert easy[0] < hard[0] and easy[1] < hard[1]
+    assert easy[2] == 1.0 and hard[2] == 0.0
+
+
+def test_the_docstring_of_a_function_says_each_of_its_rules():
+    for repository in draw("train", 10):
+        for module in repository.modules:
+            for function in module.functions:
+                docstring = re.search(r'"""Here (.*)\."""', function.source)[1]
+                assert docstring.split("; ") == [rule.english for rule in function.rules]
+                evaluate(function)
+
+
+def test_each_function_gets_one_bug_that_changes_its_module():
+    for repository in draw("train", 5):
+        bugs = list(draw_bugs(repository))
+        assert len(bugs) == sum(len(module.functions) for module in repository.modules)
+        assert all(mutation.apply() != repository.files[path] for path, mutation in bugs)
+
+
+@mark.slow
+async def test_the_gold_patch_of_a_practice_task_resolves_it_and_the_unpatched_tree_does_not(tmp_path):
+    provider = make_provider(SandboxConfig())
+    try:
+        made = await make_practice_tasks(PracticeSpec("train", 4, 0.2, 3), tmp_path / "set", provider)
+        grader = Grader(provider, tests_timeout_s=30, num_workers=2)
+        assert load_tasks(tmp_path / "set") == made and len(made) == 4
+        for task in made:
+            layers = layer_paths(task, find_task_file(tmp_path / "set"))
+            assert (await grader.grade(task, layers, task.patch)).outcome is Outcome.RESOLVED
+            assert (await grader.grade_unpatched(task, layers)).outcome is Outcome.UNRESOLVED
+    finally:
+        await provider.close()
