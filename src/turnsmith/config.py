@@ -247,6 +247,11 @@ def load(path: Path, overrides: list[str], kind: type[C]) -> C:
     data = read_toml(path)
     for key, value in pair_overrides(overrides):
         set_key(data, key, value)
+    return validate(data, path, kind)
+
+
+def validate(data: Any, path: Path, kind: type[C]) -> C:
+    """Check what a file at `path` holds. Raises UsageError that names file and key."""
     try:
         return kind.model_validate(data)
     except ValidationError as error:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel
 
@@ -44,6 +44,10 @@ class RunFolder:
     def curves(self) -> Path:
         return self.path / "curves.png"
 
+    @property
+    def log(self) -> Path:
+        return self.path / "run.log"
+
     def task_set(self, name: str) -> Path:
         return self.path / "tasks" / name
 
@@ -63,6 +67,20 @@ class RunFolder:
     def evaluation(self, stage: str, task_set: str) -> Path:
         return self.path / "evals" / stage / task_set
 
+    def result(self, stage: str, task_set: str) -> Path:
+        """Written last: where it exists, the evaluation is done."""
+        return self.evaluation(stage, task_set) / "result.json"
+
+    def journals(self) -> list[Path]:
+        """Every journal of trajectories there is."""
+        return sorted(
+            [*self.path.glob("evals/*/*/trajectories.jsonl"), *self.path.glob("stages/*/*/trajectories.jsonl")]
+        )
+
+    def is_untouched(self) -> bool:
+        """True where a run was announced and nothing of it was done."""
+        return {file.name for file in self.path.iterdir()} <= {self.config.name, self.log.name}
+
     def next_iteration(self, stage: str) -> int:
         """The first iteration of a stage that is not done."""
         done = 0
@@ -71,19 +89,66 @@ class RunFolder:
         return done
 
 
+def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
+    """Take a folder for a run; True where the run is new, False where it goes on.
+
+    Raises UsageError where the folder is in use: by a run of another configuration, or for something else.
+    """
+    if folder.config.exists():
+        key = first_difference(read_json(folder.config), config)
+        if key:
+            raise UsageError(
+                f"{folder.path} holds a run of another configuration (its {key} differs): "
+                f"go on with that one by `turnsmith resume {folder.path}`, or give another --out"
+            )
+        return False
+    if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+        raise UsageError(f"{folder.path} exists and is not a run folder: give another --out, nothing is written over")
+    write_json(folder.config, config)
+    return True
+
+
+def first_difference(old: Any, new: Any, key: str = "") -> str:
+    """Dotted key of the first value that differs, or nothing: `{"a": {"b": 1}}`, `{"a": {"b": 2}}` → `a.b`."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        old, new = dict(enumerate(old)), dict(enumerate(new))
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return "" if old == new else key
+    for name in [*new, *old]:
+        inner = f"{key}.{name}" if key else str(name)
+        if name not in old or name not in new:
+            return inner
+        found = first_difference(old[name], new[name], inner)
+        if found:
+            return found
+    return ""
+
+
 def append_record(path: Path, record: BaseModel) -> None:
     """Add one line to a journal and push it to the disk's cache: a kill loses at most a torn last line."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as journal:
+    with path.open("ab+") as journal:
+        _cut_torn_line(journal)
         journal.write(record.model_dump_json().encode() + b"\n")
 
 
-def read_records(path: Path, kind: type[R]) -> Iterator[R]:
-    """Read a journal; a torn last line, as a kill leaves it, is passed over."""
+def _cut_torn_line(journal: BinaryIO) -> None:
+    """Drop what a kill or a full disk left without its line end, lest the next record be glued to it."""
+    end = journal.seek(0, os.SEEK_END)
+    if not end:
+        return
+    journal.seek(end - 1)
+    if journal.read(1) != b"\n":
+        journal.seek(0)
+        journal.truncate(journal.read().rfind(b"\n") + 1)
+
+
+def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
+    """Read a journal, or only its lines that contain a text; a torn last line, as a kill leaves it, is passed over."""
     if not path.exists():
         return
     for line in path.read_bytes().splitlines(keepends=True):
-        if line.endswith(b"\n"):
+        if line.endswith(b"\n") and containing.encode() in line:
             yield kind.model_validate_json(line)
 
 
@@ -95,6 +160,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
+    """Read a file of a run. Raises UsageError where there is none."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:

@@ -1,0 +1,5 @@
+"""`python -m turnsmith`."""
+
+from turnsmith.cli import main
+
+main()

@@ -1,0 +1,70 @@
+"""The command line. What a person got wrong comes back as one sentence and exit code 2.
+
+Torch and the recipes are imported by the command that needs them, so that `--help` is instant.
+"""
+
+from typing import Annotated
+
+import typer
+
+from turnsmith import __version__
+from turnsmith.cli import looking, running, tasks
+from turnsmith.cli.sentences import Sentences
+
+OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
+HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
+
+
+def main() -> None:
+    """Run the command line."""
+    make_app()()
+
+
+def make_app() -> typer.Typer:
+    """All commands, in the order in which a person meets them."""
+    app = typer.Typer(
+        cls=Sentences,
+        callback=describe,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    for name, command in running.LEARNING.items():
+        app.command(name, context_settings=OVERRIDES, epilog=HINT)(command)
+    app.command("resume")(running.resume)
+    app.add_typer(make_tasks_app(), name="tasks")
+    app.command("show")(looking.show)
+    app.command("results")(looking.show_results)
+    app.command("doctor")(looking.doctor)
+    return app
+
+
+def make_tasks_app() -> typer.Typer:
+    """The commands about task sets."""
+    app = typer.Typer(help="Make, check and count tasks.", no_args_is_help=True, rich_markup_mode=None)
+    app.command("make")(tasks.make)
+    app.command("check")(tasks.check)
+    app.command("stats")(tasks.stats)
+    return app
+
+
+def describe(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=lambda wanted: print_version(wanted),
+            is_eager=True,
+            help="Print the version and stop.",
+        ),
+    ] = False,
+) -> None:
+    """Train software-engineering agents by reinforcement learning."""
+
+
+def print_version(wanted: bool) -> None:
+    """The version, and nothing else is done."""
+    if wanted:
+        typer.echo(f"turnsmith {__version__}")
+        raise typer.Exit()

@@ -1,0 +1,101 @@
+"""Commands that only look: `show` and `results` at a run folder, `doctor` at this machine."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from turnsmith.config import RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.runs import RunFolder
+from turnsmith.ui.reading import find_task, read_config, read_iterations, read_results, read_trajectories
+from turnsmith.ui.tables import iterations_table, results_table, trajectories_table, yes_no_table
+from turnsmith.ui.terminal import make_console
+from turnsmith.ui.trajectory import show_trajectory
+
+NOT_ISOLATED = (
+    "warning: sandbox.kind was subprocess: neither agents nor tests were isolated, so a patch may have cheated"
+)
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Id = Annotated[
+    str | None,
+    typer.Option("--trajectory", metavar="ID", help="One trajectory, or the beginning of the ids of several."),
+]
+
+
+def show(run: Run, trajectory: Id = None) -> None:
+    """What a run did, or one trajectory turn by turn."""
+    folder = RunFolder(run)
+    if trajectory is None:
+        show_run(folder)
+    else:
+        show_trajectories(folder, trajectory)
+
+
+def show_run(folder: RunFolder) -> None:
+    """Evaluations, iterations, and how to see more."""
+    console = make_console()
+    config = read_config(folder)
+    results, iterations = read_results(folder), read_iterations(folder)
+    if results:
+        print_results(results, config)
+    if iterations:
+        console.print(iterations_table(iterations))
+    if not (results or iterations):
+        console.print("nothing is finished yet")
+    beginnings = [f"eval-{stage}" for stage in dict.fromkeys(result["stage"] for result in results)]
+    for beginning in beginnings[-1:]:
+        console.print(f"trajectories: turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
+
+
+def show_trajectories(folder: RunFolder, beginning: str) -> None:
+    """The one trajectory with this id, or a table of those whose ids begin so. Raises UsageError where there is none."""
+    read_config(folder)
+    found = list(read_trajectories(folder, beginning))
+    console = make_console()
+    exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning]
+    if exact or len(found) == 1:
+        [trajectory] = exact[:1] or found
+        show_trajectory(trajectory, find_task(folder, trajectory.instance_id), console)
+    elif found:
+        console.print(trajectories_table(found))
+    else:
+        raise UsageError(
+            f"{folder.path} holds no trajectory whose id begins with {beginning!r}: "
+            "ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. eval-base"
+        )
+
+
+def show_results(run: Run, as_json: Json = False) -> None:
+    """What each checkpoint reached on each task set."""
+    folder = RunFolder(run)
+    config, results = read_config(folder), read_results(folder)
+    if as_json:
+        typer.echo(json.dumps(results, indent=2))
+    elif results:
+        print_results(results, config)
+    else:
+        typer.echo("no evaluation is finished yet")
+
+
+def print_results(results: Sequence[dict[str, Any]], config: RunConfig) -> None:
+    """The table, and a warning where the numbers may not be trusted."""
+    make_console().print(results_table(results))
+    if config.sandbox.kind == "subprocess":
+        typer.echo(NOT_ISOLATED)
+
+
+def doctor(as_json: Json = False) -> None:
+    """What this machine can do, with remedies."""
+    from turnsmith.cli.machine import examine_machine
+
+    findings = examine_machine()
+    if as_json:
+        typer.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    else:
+        rows = [(finding.ok, (finding.name, finding.detail, finding.remedy)) for finding in findings]
+        make_console().print(yes_no_table(["this machine", "", "found", "remedy"], rows))

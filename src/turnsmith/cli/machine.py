@@ -1,0 +1,95 @@
+"""What this machine can do for a run of `configs/laptop.toml`, each answer with a remedy where it is no."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from turnsmith.sandboxes.probe import Finding, probe
+
+MIN_MEMORY_BYTES = 3 * 2**30
+MIN_DISK_BYTES = 2 * 2**30
+MIN_CORES = 2
+LEARNING_PACKAGES = ("torch", "transformers")
+
+
+def examine_machine() -> list[Finding]:
+    """All findings: isolation first, since it is what a machine most often forbids."""
+    return [
+        *probe(),
+        *examine_packages(),
+        examine_memory(),
+        examine_cores(),
+        examine_disk(),
+        examine_git(),
+        examine_python(),
+    ]
+
+
+def examine_packages() -> Iterator[Finding]:
+    """Are the packages that learn there, in the versions that we are made for? Nothing is imported."""
+    requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
+    for requirement in requirements:
+        if requirement.name in LEARNING_PACKAGES:
+            yield examine_package(requirement)
+
+
+def examine_package(requirement: Requirement) -> Finding:
+    """Is a distribution installed in a version that the requirement admits?"""
+    remedy = "pip install 'turnsmith[train]'"
+    try:
+        version = importlib.metadata.version(requirement.name)
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(requirement.name, False, "not installed", remedy)
+    # A local build such as 2.13.0+cpu is that version.
+    is_admitted = requirement.specifier.contains(version, prereleases=True)
+    wanted = f"{version}, wanted {requirement.specifier}"
+    return Finding(requirement.name, is_admitted, version if is_admitted else wanted, "" if is_admitted else remedy)
+
+
+def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> Finding:
+    """Is there memory for the model, its optimizer and the sandboxes?"""
+    [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
+    return _compare_bytes(
+        "memory", int(kilobytes) * 1024, MIN_MEMORY_BYTES, "lower rollouts.concurrency, or free memory"
+    )
+
+
+def examine_cores() -> Finding:
+    """How many cores may this process use?"""
+    cores = len(os.sched_getaffinity(0))
+    remedy = "" if cores >= MIN_CORES else f"a run works with fewer than {MIN_CORES}, but takes longer"
+    return Finding("cores", cores >= MIN_CORES, str(cores), remedy)
+
+
+def examine_disk(folder: Path = Path()) -> Finding:
+    """Is there room for a run folder here?"""
+    free = shutil.disk_usage(folder).free
+    return _compare_bytes("disk", free, MIN_DISK_BYTES, "free some, or give --out a folder on another disk")
+
+
+def examine_git() -> Finding:
+    """Patches are applied by git."""
+    remedy = "install git, e.g. `apt install git`"
+    try:
+        result = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return Finding("git", False, str(error), remedy)
+    return Finding("git", True, result.stdout.strip().removeprefix("git version "))
+
+
+def examine_python() -> Finding:
+    """The Python that runs us; an older one could not have come here."""
+    return Finding("python", True, f"{platform.python_version()} {platform.machine()}")
+
+
+def _compare_bytes(name: str, found: int, wanted: int, remedy: str) -> Finding:
+    is_enough = found >= wanted
+    gigabytes = f"{found / 2**30:.1f} GB free"
+    detail = gigabytes if is_enough else f"{gigabytes}, {wanted / 2**30:.0f} GB are needed"
+    return Finding(name, is_enough, detail, "" if is_enough else remedy)

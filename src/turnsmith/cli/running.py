@@ -1,0 +1,166 @@
+"""Commands that learn or evaluate: `run`, `rft`, `rl`, `eval`, and `resume`, which goes on with any of them."""
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnsmith.cli.looking import print_results
+from turnsmith.cli.sentences import EXIT_STOPPED
+from turnsmith.config import RunConfig, load
+from turnsmith.errors import UsageError
+from turnsmith.runs import RunFolder, claim, write_json
+from turnsmith.tracking import Progress
+from turnsmith.ui.live import watching
+from turnsmith.ui.reading import read_config, read_results
+from turnsmith.ui.terminal import make_console
+
+Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, print the resolved configuration as JSON, and stop.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="RUN", help="Run folder [default: runs/CONFIG-TIME].")]
+Parts = Callable[[RunConfig, str], RunConfig]
+
+
+def run_whole(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
+    """The whole recipe: base, RFT, RL, evaluations.
+
+    Base policy, rejection fine-tuning, the stages of RL; each checkpoint is evaluated.
+    """
+    start(context, config, dry_run, out, whole)
+
+
+def run_rft(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
+    """Rejection fine-tuning (RFT) only."""
+    start(context, config, dry_run, out, only_rft)
+
+
+def run_rl(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
+    """RL only, from the model at model.path."""
+    start(context, config, dry_run, out, only_stages)
+
+
+def run_evaluation(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
+    """Evaluation only, of the model at model.path."""
+    start(context, config, dry_run, out, only_evaluation)
+
+
+def resume(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]) -> None:
+    """Go on with a run that was stopped or killed."""
+    folder = RunFolder(run)
+    go(read_config(folder), folder)
+
+
+LEARNING = {"run": run_whole, "rft": run_rft, "rl": run_rl, "eval": run_evaluation}
+"""Commands that take a configuration."""
+
+
+def whole(config: RunConfig, file: str) -> RunConfig:
+    """All that the configuration holds."""
+    if not (config.rft or config.stages or config.eval_tasks):
+        raise UsageError(f"{file} asks for nothing: give it an [rft] section, [[stages]] or [eval_tasks.NAME]")
+    return config
+
+
+def only_rft(config: RunConfig, file: str) -> RunConfig:
+    """The configuration without its stages of RL."""
+    if not config.rft:
+        raise UsageError(f"{file} has no [rft] section: add one, an empty one takes the paper's numbers")
+    return config.model_copy(update={"stages": []})
+
+
+def only_stages(config: RunConfig, file: str) -> RunConfig:
+    """The configuration without rejection fine-tuning."""
+    if not config.stages:
+        raise UsageError(f"{file} has no [[stages]]: add one, an empty one takes the paper's numbers")
+    return config.model_copy(update={"rft": None})
+
+
+def only_evaluation(config: RunConfig, file: str) -> RunConfig:
+    """The configuration without any training."""
+    if not config.eval_tasks:
+        raise UsageError(f"{file} has no [eval_tasks.NAME] section: add the tasks to evaluate on")
+    return config.model_copy(update={"rft": None, "stages": []})
+
+
+def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, parts: Parts) -> None:
+    """Check the configuration, take a run folder for it, go."""
+    if file.startswith("-"):
+        raise UsageError(f"{file} stands before the configuration: write CONFIG first, then {file}")
+    config = parts(load(Path(file), context.args, RunConfig), file)
+    if dry_run:
+        plan(config)
+        return
+    folder = RunFolder(out or name_folder(file))
+    is_new = claim(folder, config.model_dump(mode="json"))
+    try:
+        go(config, folder)
+    except UsageError:
+        if is_new and folder.is_untouched():
+            shutil.rmtree(folder.path)
+        raise
+
+
+def name_folder(file: str) -> Path:
+    """`configs/laptop.toml` → `runs/laptop-20260131-235959`."""
+    return Path("runs") / f"{Path(file).stem}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def plan(config: RunConfig) -> None:
+    """Print the resolved configuration; what this machine lacks for it is a remark, not an error."""
+    typer.echo(json.dumps(config.model_dump(mode="json"), indent=2))
+    missing = list_missing(config)
+    remark = f"; a run here would miss {', '.join(missing)}" if missing else ""
+    typer.echo(f"the configuration is valid; nothing but it was checked{remark}", err=True)
+
+
+def list_missing(config: RunConfig) -> list[str]:
+    """Files and folders that the configuration names and that are not here."""
+    task_sets = {"train_tasks": config.train_tasks, **{f"eval_tasks.{n}": t for n, t in config.eval_tasks.items()}}
+    named = {
+        "model.path": None if config.model.path == "tiny" else Path(config.model.path, "config.json"),
+        **{f"{name}.path": Path(task_set.path) for name, task_set in task_sets.items() if task_set.path},
+    }
+    return [f"{key} {path}" for key, path in named.items() if path and not path.exists()]
+
+
+def go(config: RunConfig, folder: RunFolder) -> None:
+    """Start or resume, and show what came out."""
+    try:
+        with watching(folder.log) as progress:
+            learn(config, folder, progress)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped; `turnsmith resume {folder.path}` goes on", err=True)
+        raise typer.Exit(EXIT_STOPPED) from None
+    finish(config, folder)
+
+
+def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
+    """Run the recipe to its end."""
+    from turnsmith.recipes.whole import run
+
+    progress.say(f"run folder {folder.path}")
+    if config.sandbox.kind == "subprocess":
+        progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
+    asyncio.run(run(config, folder, progress))
+
+
+def finish(config: RunConfig, folder: RunFolder) -> None:
+    """Write results and curves, print the table and where to look next."""
+    from turnsmith.ui.curves import draw_curves
+
+    results = read_results(folder)
+    write_json(folder.results, results)
+    draw_curves(folder)
+    if results:
+        print_results(results, config)
+    example = f"eval-{results[0]['stage']}" if results else "rft"
+    console = make_console()
+    console.print(f"curves        {folder.curves}", soft_wrap=True)
+    console.print(f"iterations    turnsmith show {folder.path}", soft_wrap=True)
+    console.print(f"trajectories  turnsmith show {folder.path} --trajectory {example}", soft_wrap=True)
+    console.print(f"results       turnsmith results {folder.path} --json", soft_wrap=True)

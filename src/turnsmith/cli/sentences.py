@@ -1,0 +1,62 @@
+"""What becomes of an error: one sentence and an exit code."""
+
+import errno
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from turnsmith.errors import TurnsmithError, UsageError
+from turnsmith.ui.terminal import to_line
+
+EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED = 1, 2, 130
+TRAIN_EXTRA = {"torch", "transformers", "safetensors", "tokenizers", "numpy", "scipy", "matplotlib"}
+"""Packages that only `turnsmith[train]` brings."""
+
+
+class Sentences(TyperGroup):
+    """Commands whose known errors end as a sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. Errors that nobody foresaw keep their traceback."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("stopped", err=True)
+            raise typer.Exit(EXIT_STOPPED) from None
+        except (TurnsmithError, OSError, ImportError, BaseExceptionGroup) as error:
+            sentence, code = explain(error)
+            typer.echo(f"error: {to_line(sentence)}", err=True)
+            raise typer.Exit(code) from None
+
+
+def explain(error: BaseException) -> tuple[str, int]:
+    """A sentence and an exit code for an error, or for the first of a group. Raises it again where it is none of ours."""
+    known = [_explain_known(leaf) for leaf in leaves(error)]
+    for found in known:
+        if found is None:
+            raise error
+    return known[0] or ("", EXIT_FAILED)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group, groups inside it taken apart too."""
+    if not isinstance(error, BaseExceptionGroup):
+        yield error
+        return
+    for inner in error.exceptions:
+        yield from leaves(inner)
+
+
+def _explain_known(error: BaseException) -> tuple[str, int] | None:
+    if isinstance(error, UsageError):
+        return str(error), EXIT_USAGE
+    if isinstance(error, TurnsmithError):
+        return str(error), EXIT_FAILED
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        place = f" at {error.filename}" if error.filename else ""
+        return f"the disk is full{place}: make room there, then give the command again", EXIT_USAGE
+    if isinstance(error, ImportError) and error.name in TRAIN_EXTRA:
+        return f"this command needs {error.name}: install it by `pip install 'turnsmith[train]'`", EXIT_USAGE
+    return None

@@ -1,0 +1,6 @@
+"""curves"""
+
+from turnsmith.runs import RunFolder
+
+
+def draw_curves(folder: RunFolder) -> None: ...

@@ -1,0 +1,101 @@
+"""One trajectory, turn by turn, readable in a terminal. All of it was written by an agent and is shown as plain text."""
+
+from collections.abc import Iterator
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from turnsmith.types import Task, Trajectory, Turn
+from turnsmith.ui.tables import count_up
+from turnsmith.ui.terminal import to_line, to_printable
+
+INDENT = (0, 0, 0, 2)
+PATCH_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+MAX_TESTS = 20
+"""Tests listed by name; the others are counted."""
+
+
+def show_trajectory(trajectory: Trajectory, task: Task | None, console: Console) -> None:
+    """Head, issue, turns, patch, verdict."""
+    console.print(head(trajectory))
+    if task:
+        console.print(_rule("issue"), Padding(plain(task.problem_statement.strip()), INDENT))
+    for number, turn in enumerate(trajectory.turns, 1):
+        console.print(*turn_parts(turn, number, trajectory))
+    console.print(*verdict_parts(trajectory))
+
+
+def head(trajectory: Trajectory) -> Text:
+    """Name and ending, then the numbers."""
+    style = "bold green" if trajectory.resolved else "bold red"
+    facts = [
+        f"ended by {trajectory.stop_reason}",
+        f"{trajectory.num_turns} turns",
+        f"{len(trajectory.token_ids)} tokens, {sum(trajectory.sampled)} of them sampled",
+        f"policy version {trajectory.policy_version}",
+        f"isolation {to_line(trajectory.isolation) or 'unknown'}",
+        f"{trajectory.duration_s:.1f} s",
+    ]
+    return Text.assemble(
+        (to_line(trajectory.trajectory_id), "bold"),
+        "  ",
+        (trajectory.outcome.value, style),
+        "\n",
+        (" · ".join(facts), "dim"),
+    )
+
+
+def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[RenderableType]:
+    """What the policy said, and what answered."""
+    logprobs = trajectory.logprobs[turn.start : turn.end]
+    mean = f" · mean log-prob {sum(logprobs) / len(logprobs):.2f}" if logprobs else ""
+    cut = " · cut by its length" if turn.finish_reason == "length" else ""
+    yield _rule(
+        f"turn {number} · {turn.end - turn.start} tokens{mean}{cut} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s"
+    )
+    yield Padding(plain(turn.text.strip(), "cyan"), INDENT)
+    if turn.format_error:
+        yield Padding(plain(f"format error: {turn.format_error}", "bold red"), INDENT)
+    if turn.exit_code:
+        yield Padding(plain(f"exit code {turn.exit_code}", "yellow"), INDENT)
+    if turn.observation:
+        yield Padding(plain(turn.observation.rstrip()), (0, 0, 0, 6))
+
+
+def verdict_parts(trajectory: Trajectory) -> Iterator[RenderableType]:
+    """The patch, and what the tests said."""
+    yield _rule("patch")
+    yield Padding(patch_text(trajectory.patch) if trajectory.patch else plain("nothing was changed", "dim"), INDENT)
+    yield _rule("verdict")
+    yield Padding(plain(trajectory.outcome.value, "bold green" if trajectory.resolved else "bold red"), INDENT)
+    if trajectory.detail:
+        yield Padding(plain(to_line(trajectory.detail)), INDENT)
+    if trajectory.grade and trajectory.grade.statuses:
+        yield Padding(plain(describe_tests(trajectory.grade.statuses)), INDENT)
+
+
+def describe_tests(statuses: dict[str, str]) -> str:
+    """How many tests ended how, and those that did not pass by name."""
+    counts: dict[str, int] = {}
+    for status in statuses.values():
+        counts[status] = counts.get(status, 0) + 1
+    broken = [f"{status}: {to_line(test)}" for test, status in statuses.items() if status != "passed"]
+    more = [f"… and {len(broken) - MAX_TESTS} more"] if len(broken) > MAX_TESTS else []
+    return "\n".join([f"tests: {count_up(counts)}", *broken[:MAX_TESTS], *more])
+
+
+def patch_text(patch: str) -> Text:
+    """A patch with added and removed lines in colour."""
+    lines = [plain(line, PATCH_STYLES.get(line[:1], "")) for line in patch.rstrip("\n").split("\n")]
+    return Text("\n").join(lines)
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Text with nothing in it but visible characters."""
+    return Text(to_printable(text), style=style)
+
+
+def _rule(title: str) -> Rule:
+    return Rule(Text(to_line(title), style="dim"), align="left", style="dim")
