@@ -201,7 +201,7 @@ async def test_a_failing_model_is_an_engine_error_for_all_who_wait_and_the_engin
     model = make_model()
     engine = make_engine(model, num_slots=2)
     requests = [GenerateRequest(f"e{i}", [1, 2, i], 5, frozenset(), seed=i) for i in range(5)]
-    broken = model.model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
+    broken = model.lm_head.register_forward_pre_hook(lambda *_: 1 / 0)
     answers = await asyncio.gather(*(engine.generate(request) for request in requests), return_exceptions=True)
     assert all(isinstance(answer, EngineError) and "ZeroDivisionError" in str(answer) for answer in answers)
     broken.remove()

@@ -13,10 +13,22 @@ NAME = "turnsmith"
 
 
 class Layout(Protocol):
-    """Says which keys each query of a batch sees."""
+    """Tokens that lie end to end in one row: where each belongs, what it sees, and whose hidden states are wanted."""
+
+    position_ids: Tensor
+    """Position of each token in its own sequence, `[tokens]`."""
+    selected: Tensor
+    """Indices of the tokens whose final hidden states are wanted, `[selected]`."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Causal attention of one layer: `[rows, heads, tokens, head_dim]` in, the same shape as `query` out."""
+        """Causal attention of one layer: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+
+    def attend_selected(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """The same with the queries of the selected tokens only; keys and values are still those of all."""
+
+
+def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+    """Causal attention of one layer: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
 
 
 def attend(
@@ -30,9 +42,8 @@ def attend(
     scaling: float | None = None,
     **unused: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls in each layer; returns `[rows, tokens, heads, head_dim]` and no weights."""
-    output = layout.attend(module.layer_idx, query, key, value, scaling)  # type: ignore[arg-type]
-    return output.transpose(1, 2), None
+    """What transformers calls in each layer; returns the output of the layout, and no attention weights."""
+    return layout.attend(module.layer_idx, query, key, value, scaling), None  # type: ignore[arg-type]
 
 
 AttentionInterface.register(NAME, attend)

@@ -4,8 +4,9 @@ One forward pass sees spans of new tokens of several slots, end to end in one ro
 longer one a prefill. Nothing is padded but the keys of neighbouring slots that are read together.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -39,57 +40,82 @@ class Shape:
 
 
 class SlotCache:
-    """Preallocated keys and values, `[layers, 2, slots, tokens, heads, head_dim]`."""
+    """Preallocated keys and values, `[layers, 2, slots, heads, tokens, head_dim]`."""
 
     def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> None:
         self.shape = shape
-        size = (shape.num_layers, 2, shape.num_slots, shape.max_tokens, shape.num_heads, shape.head_dim)
+        size = (shape.num_layers, 2, shape.num_slots, shape.num_heads, shape.max_tokens, shape.head_dim)
         # Not `empty`: masked keys weigh nothing, but nothing times a stray NaN is NaN.
         self._store = torch.zeros(size, dtype=dtype, device=device)
-        self._layers = [(layer[0].transpose(1, 2), layer[1].transpose(1, 2)) for layer in self._store]
-        self._flat = [(layer[0].flatten(0, 1), layer[1].flatten(0, 1)) for layer in self._store]
+        self._layers = [(layer[0], layer[1]) for layer in self._store]
+        self._flat = [(layer[0].flatten(0, 2), layer[1].flatten(0, 2)) for layer in self._store]
+
+    @property
+    def device(self) -> torch.device:
+        return self._store.device
 
     def layer(self, index: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of one layer, views of shape `[slots, heads, tokens, head_dim]`."""
+        """Keys and values of one layer, each `[slots, heads, tokens, head_dim]`."""
         return self._layers[index]
 
+    def places(self, spans: list[Span]) -> Tensor:
+        """Rows of the flattened cache that new tokens go to, shape `[heads * tokens]`."""
+        heads, width = self.shape.num_heads, self.shape.max_tokens
+        offsets = [span.slot * heads * width + position for span in spans for position in range(span.start, span.end)]
+        first_head = torch.tensor(offsets, device=self.device)
+        return (torch.arange(heads, device=self.device)[:, None] * width + first_head).flatten()
+
     def write(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values `[tokens, heads, head_dim]` to places `slot * max_tokens + position`."""
+        """Put keys and values `[heads, tokens, head_dim]` to their places."""
         flat_keys, flat_values = self._flat[layer]
-        flat_keys.index_copy_(0, places, keys)
-        flat_values.index_copy_(0, places, values)
+        flat_keys.index_copy_(0, places, keys.flatten(0, 1))
+        flat_values.index_copy_(0, places, values.flatten(0, 1))
 
     def copy(self, source: int, target: int, start: int, end: int) -> None:
         """Copy positions `[start, end)` of one slot to another, all layers."""
-        self._store[:, :, target, start:end] = self._store[:, :, source, start:end]
+        self._store[:, :, target, :, start:end] = self._store[:, :, source, :, start:end]
 
 
 class SlotLayout:
-    """Says which keys each packed token sees: those of its own slot up to itself."""
+    """Each packed token sees the keys of its own slot up to itself; wanted is the last token of each span."""
 
     def __init__(self, cache: SlotCache, spans: list[Span]) -> None:
         """`spans` lie in the order of the packed tokens: single tokens first, by slot, then the longer ones."""
         self._cache = cache
-        self._device = cache.layer(0)[0].device
-        self._places = self._index([span.slot * cache.shape.max_tokens for span in spans], spans)
-        self._num_single = sum(span.length == 1 for span in spans)
-        self._groups = [Group(group, self._device) for group in group_neighbours(spans[: self._num_single])]
-        self._prefills = [Prefill(span, self._device) for span in spans[self._num_single :]]
-        self.position_ids = self._index([0] * len(spans), spans).unsqueeze(0)
-
-    def _index(self, offsets: list[int], spans: list[Span]) -> Tensor:
-        """Offset plus position of each packed token."""
-        places = [o + p for o, span in zip(offsets, spans, strict=True) for p in range(span.start, span.end)]
-        return torch.tensor(places, device=self._device)
+        self._places = cache.places(spans)
+        positions = [position for span in spans for position in range(span.start, span.end)]
+        self.position_ids = torch.tensor(positions, device=cache.device)
+        self.selected = torch.tensor([span.length for span in spans], device=cache.device).cumsum(0) - 1
+        singles = [span for span in spans if span.length == 1]
+        groups = make_groups(singles, cache.device)
+        self._parts = [*groups, *(Prefill(span, cache.device) for span in spans[len(singles) :])]
+        lasts = [Span(span.slot, span.end - 1, 1) for span in spans]
+        self._last_parts = groups if len(singles) == len(spans) else make_groups(lasts, cache.device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Keep the new keys and values, then attend, span by span; all `[1, heads, tokens, head_dim]`."""
-        self._cache.write(layer, self._places, key[0].transpose(0, 1), value[0].transpose(0, 1))
-        keys, values = self._cache.layer(layer)
-        parts = [*self._groups, *self._prefills]
-        queries = query.split([part.num_tokens for part in parts], dim=2)
-        outputs = [part.attend(q, keys, values, scaling) for part, q in zip(parts, queries, strict=True)]
-        return torch.cat(outputs, dim=2)
+        """Keep the new keys and values, then attend, part by part."""
+        self._cache.write(layer, self._places, key[0], value[0])
+        return attend_parts(self._parts, query[0], self._cache.layer(layer), scaling)
+
+    def attend_selected(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """Keep all new keys and values, then attend with the last token of each span."""
+        self._cache.write(layer, self._places, key[0], value[0])
+        return attend_parts(self._last_parts, query[0], self._cache.layer(layer), scaling)
+
+
+class Part(Protocol):
+    """Neighbouring packed tokens that one call attends with."""
+
+    num_tokens: int
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
+        """Queries `[heads, tokens, head_dim]` over the cache of a layer, to `[tokens, heads, head_dim]`."""
+
+
+def attend_parts(parts: Sequence[Part], query: Tensor, cache: tuple[Tensor, Tensor], scaling: float | None) -> Tensor:
+    """Queries `[heads, tokens, head_dim]`, part by part, to `[1, tokens, heads, head_dim]`."""
+    queries = query.split([part.num_tokens for part in parts], dim=1)
+    return torch.cat([part.attend(q, *cache, scaling) for part, q in zip(parts, queries, strict=True)])[None]
 
 
 class Group:
@@ -103,12 +129,12 @@ class Group:
         self._mask = None if min(ends) == self._end else _end_mask(ends, self._end, device)
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """The query heads that share a key head go as its tokens, so no key is repeated."""
         keys, values = keys[self._slots, :, : self._end], values[self._slots, :, : self._end]
-        grouped = query[0].transpose(0, 1).reshape(self.num_tokens, keys.shape[1], -1, query.shape[3])
+        # The query heads that share a key head go as its tokens, so no key is repeated.
+        grouped = query.transpose(0, 1).reshape(self.num_tokens, keys.shape[1], -1, query.shape[2])
         mask = None if self._mask is None else self._mask.to(query.dtype)
         output = scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=scaling)
-        return output.reshape(self.num_tokens, query.shape[1], query.shape[3]).transpose(0, 1).unsqueeze(0)
+        return output.reshape(self.num_tokens, -1, query.shape[2])
 
 
 class Prefill:
@@ -121,8 +147,8 @@ class Prefill:
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
         slot, end = self._span.slot, self._span.end
-        return scaled_dot_product_attention(
-            query,
+        output = scaled_dot_product_attention(
+            query.unsqueeze(0),
             keys[slot : slot + 1, :, :end],
             values[slot : slot + 1, :, :end],
             attn_mask=None if self._mask is None else self._mask.to(query.dtype),
@@ -130,10 +156,15 @@ class Prefill:
             scale=scaling,
             enable_gqa=True,
         )
+        return output[0].transpose(0, 1)
+
+
+def make_groups(spans: list[Span], device: torch.device) -> list[Group]:
+    return [Group(group, device) for group in group_neighbours(spans)]
 
 
 def group_neighbours(spans: list[Span]) -> list[list[Span]]:
-    """Cut single-token spans, sorted by slot, into runs of adjacent slots whose padding costs less than a call."""
+    """Cut single-token spans into runs of adjacent slots whose padding costs less than a call; the order stays."""
     groups: list[list[Span]] = []
     for span in spans:
         if groups and _is_worth_joining(groups[-1], span):

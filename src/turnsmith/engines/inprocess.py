@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.cache import Shape, SlotCache, SlotLayout, Span
+from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.sampling import draw_uniforms, sample
 from turnsmith.engines.slots import SlotTable
 from turnsmith.errors import EngineError
@@ -75,7 +76,7 @@ class InProcessEngine:
         self.policy_version = policy_version
         self.stats = EngineStats()
         self._model = model
-        self._decoder = model.get_decoder()
+        self._decoder = make_decoder(model)
         self._max_context = max_context
         self._slots = SlotTable(num_slots, max_context)
         self._cache = make_cache(model, num_slots, max_context)
@@ -168,25 +169,18 @@ class InProcessEngine:
         began = time.perf_counter()
         parts = share_step(self._rows, MAX_STEP_TOKENS)
         hidden = self._forward(parts)
-        is_complete = [count == len(row.pending) for row, count in parts]
-        last = np.cumsum([count for _, count in parts])[is_complete] - 1
         for row, count in parts:
             self._keep(row, count)
-        self._sample(hidden[torch.from_numpy(last)], [row for row, _ in parts if not row.pending])
+        complete = [index for index, (row, _) in enumerate(parts) if not row.pending]
+        self._sample(hidden[complete], [parts[index][0] for index in complete])
         self.stats.num_steps += 1
         self.stats.busy_s += time.perf_counter() - began
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
-        """Final hidden states of the first pending tokens of some rows, end to end, shape [tokens, hidden_size]."""
-        spans = [Span(row.slot, row.start, count) for row, count in parts]
-        layout = SlotLayout(self._cache, spans)
-        token_ids = torch.tensor([[token for row, count in parts for token in row.pending[:count]]])
-        return self._decoder(
-            input_ids=token_ids.to(self._model.device),
-            position_ids=layout.position_ids,
-            layout=layout,
-            use_cache=False,
-        ).last_hidden_state[0]
+        """Compute the first pending tokens of some rows; hidden states of the last of each, `[rows, hidden_size]`."""
+        layout = SlotLayout(self._cache, [Span(row.slot, row.start, count) for row, count in parts])
+        token_ids = [token for row, count in parts for token in row.pending[:count]]
+        return self._decoder(torch.tensor(token_ids, device=self._model.device), layout)
 
     def _keep(self, row: Row, count: int) -> None:
         """Note that the keys of a row's first pending tokens now lie in its slot."""

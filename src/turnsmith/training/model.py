@@ -1,7 +1,7 @@
 """Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
 
-import itertools
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
 from turnsmith.engines import attention
+from turnsmith.engines.decoder import make_decoder
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
 from turnsmith.types import MicroBatch
@@ -60,16 +61,14 @@ def _check_supported(config: Any, directory: Path) -> None:
 
 def sampled_logprobs(model: PreTrainedModel, micro_batch: MicroBatch) -> Tensor:
     """Log-probs (fp32, 1-D, in order) of the tokens in the loss mask, each given all tokens before it in its sample."""
-    samples = micro_batch.samples
-    token_ids = torch.tensor([list(itertools.chain.from_iterable(s.token_ids for s in samples))], device=model.device)
-    is_target = torch.tensor(list(itertools.chain.from_iterable(s.loss_mask for s in samples)), device=model.device)
-    layout = PackedLayout([len(sample) for sample in samples])
-    hidden = model.get_decoder()(
-        input_ids=token_ids, position_ids=layout.position_ids().to(model.device), layout=layout, use_cache=False
-    ).last_hidden_state[0]
+    samples, device = micro_batch.samples, model.device
+    token_ids = torch.tensor(list(chain.from_iterable(sample.token_ids for sample in samples)), device=device)
+    is_target = torch.tensor(list(chain.from_iterable(sample.loss_mask for sample in samples)), device=device)
     targets = is_target.nonzero().squeeze(1)
     # The hidden state before a token predicts it; a sample's first token is never a target, so samples do not mix.
-    return logprobs_of(model.get_output_embeddings(), hidden[targets - 1], token_ids[0, targets])
+    layout = PackedLayout([len(sample) for sample in samples], selected=targets - 1)
+    hidden = make_decoder(model)(token_ids, layout)
+    return logprobs_of(model.get_output_embeddings(), hidden, token_ids[targets])
 
 
 def logprobs_of(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:

@@ -1,0 +1,119 @@
+"""The decoder of a model, as trainer and engine call it: token ids and their layout in, final hidden states out.
+
+Models of the Llama family are run over their own weights in few calls, and their last layer only for the tokens whose hidden
+states are wanted: a decode step on a CPU is mostly calls, and most tokens of a trajectory are observations. Any other model goes
+through its own forward, which is also the reference of the short way.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, rms_norm, silu
+from transformers import PreTrainedModel
+
+from turnsmith.engines.attention import Layout
+
+Decoder = Callable[[Tensor, Layout], Tensor]
+"""Token ids `[tokens]` and their layout to the hidden states of `layout.selected`, `[selected, hidden_size]`."""
+
+Rotation = tuple[Tensor, Tensor]
+"""Cosine, and sine with its first half negated, each `[tokens, 1, head_dim]`."""
+
+LLAMA_FAMILY = ("llama", "qwen2")
+"""Model types built of RMSNorm, rotary half-rotation, grouped queries and a gated MLP, in this order, and nothing else."""
+
+
+def make_decoder(model: PreTrainedModel) -> Decoder:
+    """The short way where the model allows it, else its own forward."""
+    is_short = model.config.model_type in LLAMA_FAMILY and model.config.hidden_act == "silu"
+    return LlamaDecoder(model) if is_short else OwnForward(model)
+
+
+class OwnForward:
+    """The forward that transformers gives a model."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._decoder: Any = model.get_decoder()
+
+    def __call__(self, token_ids: Tensor, layout: Layout) -> Tensor:
+        output = self._decoder(
+            input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False
+        )
+        return output.last_hidden_state[0, layout.selected]
+
+
+class LlamaDecoder:
+    """The same function of the same weights, without modules and hooks."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._decoder: Any = model.get_decoder()
+
+    def __call__(self, token_ids: Tensor, layout: Layout) -> Tensor:
+        hidden = self._decoder.embed_tokens.weight[token_ids]
+        rotation = self._rotation(hidden, layout.position_ids)
+        *layers, last = self._decoder.layers
+        for layer in layers:
+            hidden = attend(layer, hidden, rotation, layout)
+            hidden = transform(layer, hidden)
+        hidden = attend_selected(last, hidden, rotation, layout)
+        return normalize(self._decoder.norm, transform(last, hidden))
+
+    def _rotation(self, hidden: Tensor, position_ids: Tensor) -> Rotation:
+        cos, sin = self._decoder.rotary_emb(hidden[None], position_ids[None])
+        first, second = sin[0].chunk(2, dim=-1)
+        return cos[0, :, None], torch.cat([-first, second], dim=-1)[:, None]
+
+
+def attend(layer: Any, hidden: Tensor, rotation: Rotation, layout: Layout) -> Tensor:
+    """Residual plus attention, shapes `[tokens, hidden_size]`."""
+    attention, normal = layer.self_attn, normalize(layer.input_layernorm, hidden)
+    query, key, value = (to_heads(attention, name, normal) for name in ("q_proj", "k_proj", "v_proj"))
+    output = layout.attend(
+        attention.layer_idx, *by_head(rotate(query, rotation), rotate(key, rotation), value), attention.scaling
+    )
+    return hidden + apply(attention.o_proj, output[0].flatten(1))
+
+
+def attend_selected(layer: Any, hidden: Tensor, rotation: Rotation, layout: Layout) -> Tensor:
+    """The same for the selected tokens only, shape `[selected, hidden_size]`; the keys are those of all tokens."""
+    attention, normal, selected = layer.self_attn, normalize(layer.input_layernorm, hidden), layout.selected
+    query = to_heads(attention, "q_proj", normal[selected])
+    key, value = (to_heads(attention, name, normal) for name in ("k_proj", "v_proj"))
+    rotated = rotate(query, tuple(part[selected] for part in rotation)), rotate(key, rotation)
+    output = layout.attend_selected(attention.layer_idx, *by_head(*rotated, value), attention.scaling)
+    return hidden[selected] + apply(attention.o_proj, output[0].flatten(1))
+
+
+def transform(layer: Any, hidden: Tensor) -> Tensor:
+    """Residual plus gated MLP."""
+    mlp, normal = layer.mlp, normalize(layer.post_attention_layernorm, hidden)
+    return hidden + apply(mlp.down_proj, silu(apply(mlp.gate_proj, normal)) * apply(mlp.up_proj, normal))
+
+
+def normalize(norm: Any, hidden: Tensor) -> Tensor:
+    """RMSNorm."""
+    return rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon)
+
+
+def apply(projection: Any, hidden: Tensor) -> Tensor:
+    """A linear layer, past the module's call."""
+    return linear(hidden, projection.weight, projection.bias)
+
+
+def to_heads(attention: Any, name: str, hidden: Tensor) -> Tensor:
+    """A projection cut into heads, `[tokens, heads, head_dim]`."""
+    return apply(getattr(attention, name), hidden).unflatten(-1, (-1, attention.head_dim))
+
+
+def by_head(*tensors: Tensor) -> list[Tensor]:
+    """`[tokens, heads, head_dim]` as `[1, heads, tokens, head_dim]`, the way of transformers."""
+    return [tensor.transpose(0, 1)[None] for tensor in tensors]
+
+
+def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:
+    """Rotary embedding: cos·x + sin·(halves of x swapped), the sign being in the sine."""
+    cos, sin = rotation
+    swapped = vectors.unflatten(-1, (2, -1)).flip(-2).flatten(-2)
+    return torch.addcmul(vectors * cos, swapped, sin)
