@@ -50,7 +50,9 @@ class Task(Record):
     """Where the working tree appears inside the sandbox."""
     setup: list[str] = []
     """Commands run once in a new sandbox before the agent or the tests."""
-    test_command: str = "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider"
+    test_command: str = (
+        "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
+    )
     """Command that runs the tests; the test files are appended."""
     log_parser: str = "pytest"
     """Name of the parser that reads the log of `test_command`."""

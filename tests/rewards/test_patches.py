@@ -38,8 +38,18 @@ def test_a_git_patch_splits_into_its_files_and_loses_nothing():
     assert [set(file.paths) for file in files] == [{"pkg/a.py"}, {"new file.py"}, {"old.py", "young.py"}, {"empty.py"}]
 
 
-def one_file(path, mode="100644"):
-    return f"diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+def one_file(path, mode="100644", text="x"):
+    return f"diff --git a/{path} b/{path}\nnew file mode {mode}\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+{text}\n"
+
+
+@pytest.mark.parametrize("target", ["x", "../x", "./a/../../b/x"])
+def test_links_inside_the_tree_are_allowed(target):
+    assert read_patch(one_file("a/link", mode="120000", text=target))
+
+
+def test_a_link_may_be_removed():
+    head = "diff --git a/l b/l\ndeleted file mode 120000\nindex 1234567..0000000\n--- a/l\n+++ /dev/null\n"
+    assert read_patch(head + "@@ -1 +0,0 @@\n-/etc/passwd\n\\ No newline at end of file\n")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +60,9 @@ def one_file(path, mode="100644"):
         (one_file("a/../../x"), "outside the tree"),
         (one_file(".git/config"), "inside .git"),
         (one_file("sub/.GIT/hooks/x"), "inside .git"),
-        (one_file("link", mode="120000"), "mode 120000"),
+        (one_file("link", mode="120000", text="/etc/passwd"), "link out of the tree"),
+        (one_file("a/link", mode="120000", text="../../x"), "link out of the tree"),
+        (one_file("link", mode="120000", text=".."), "link out of the tree"),
         (one_file("module", mode="160000"), "mode 160000"),
         (one_file("a.py") + "+" + "x" * 2_000_001, "larger"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "not what git writes"),

@@ -4,6 +4,7 @@ The grammar is the one that git writes, and strict: a patch that git could read 
 """
 
 import os
+import posixpath
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -92,9 +93,24 @@ def _check(file: FilePatch) -> None:
             raise PatchRefused(f"path outside the tree: {path!r}")
         if any(part.lower() == ".git" for part in parts):
             raise PatchRefused(f"path inside .git: {path!r}")
-    odd = file.modes - {"100644", "100755"}
+    odd = file.modes - {"100644", "100755", "120000"}
     if odd:
-        raise PatchRefused(f"only regular files may change, not mode {min(odd)}: {min(file.paths)!r}")
+        raise PatchRefused(f"only files and links may change, not mode {min(odd)}: {min(file.paths)!r}")
+    if "120000" in file.modes and not all(_stays_inside(path, _added_text(file)) for path in file.paths):
+        raise PatchRefused(f"link out of the tree: {min(file.paths)!r}")
+
+
+def _added_text(file: FilePatch) -> str:
+    """What the hunks add, or the root for a link in binary form, which no one needs."""
+    if "\nGIT binary patch\n" in file.text:
+        return "/"
+    return "".join(line[1:] for line in file.text.split("\n") if line.startswith("+") and not line.startswith("+++ "))
+
+
+def _stays_inside(link: str, target: str) -> bool:
+    """Does a relative link stay in the tree? Links that go through other links are not followed: `..` goes up one folder."""
+    reached = posixpath.normpath(posixpath.join(posixpath.dirname(link), target))
+    return not target.startswith("/") and reached != ".." and not reached.startswith("../")
 
 
 def _sections(patch: str) -> Iterator[list[str]]:

@@ -31,14 +31,19 @@ class SuiteReport:
     exit_code: int
     duration_s: float
     timed_out: bool = False
-    tail: str = ""
-    """Last lines of the log, for people."""
+    log: str = ""
+    """What the tests printed."""
 
     @property
     def agrees(self) -> bool:
         """Do the exit code and the log tell the same story?"""
         failed = any(result.status in ("failed", "error") for result in self.results.values())
         return not self.timed_out and (self.exit_code != 0) == failed
+
+    @property
+    def passing(self) -> list[str]:
+        """Ids of the tests that hold."""
+        return self.with_status(*HOLDS)
 
     def status(self, test: str) -> str:
         return self.results[test].status if test in self.results else "missing"
@@ -68,7 +73,7 @@ async def run_tests(
         exit_code=result.exit_code,
         duration_s=result.duration_s,
         timed_out=result.timed_out,
-        tail="\n".join(log.splitlines()[-10:]),
+        log=log,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from turnsmith.rewards.testing import HOLDS, SuiteReport, run_tests
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
@@ -68,6 +68,9 @@ class Tally:
     def num_kept(self) -> int:
         return self.reasons[KEPT]
 
+    def to_json(self) -> dict[str, Any]:
+        return {"num_tried": self.num_tried, "reasons": dict(self.reasons), "suite_s": round(self.suite_s, 3)}
+
 
 async def validate(
     provider: SandboxProvider,
@@ -77,13 +80,13 @@ async def validate(
     *,
     num_wanted: int,
     num_workers: int = 2,
-    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+    on_verdict: Callable[[L, Verdict], None] = lambda candidate, verdict: None,
 ) -> tuple[list[tuple[L, Verdict]], Tally]:
     """Take candidates, `num_workers` at a time, until enough are kept or none is left; the layers of the others are removed.
 
     What is kept depends on the order of the candidates alone, not on which suite ends first.
     """
-    known = before.with_status(*HOLDS)
+    known = before.passing
     waiting, running = iter(candidates), deque[tuple[L, asyncio.Task[SuiteReport]]]()
     kept: list[tuple[L, Verdict]] = []
     tally = Tally(suite_s=before.duration_s)
@@ -96,7 +99,7 @@ async def validate(
             verdict = judge(before, await run)
             running.popleft()
             tally.reasons[verdict.reason] += 1
-            on_verdict(verdict)
+            on_verdict(candidate, verdict)
             if verdict.kept:
                 kept.append((candidate, verdict))
             else:
@@ -140,7 +143,7 @@ async def run_suite(
 
 def judge(before: SuiteReport, after: SuiteReport) -> Verdict:
     """Compare the suite without and with the bug; tests that did not pass before count for nothing."""
-    passing = before.with_status(*HOLDS)
+    passing = before.passing
     fail_to_pass = [test for test in passing if after.status(test) not in HOLDS]
     pass_to_pass = [test for test in passing if after.status(test) in HOLDS]
     return Verdict(_reason(after, fail_to_pass, pass_to_pass), fail_to_pass, pass_to_pass, after)

@@ -25,7 +25,7 @@ FAMILIES: dict[str, Mutator] = {
     "swap": mutate_swaps,
 }
 
-UNTOUCHED = (
+UNTOUCHED = {
     cst.Annotation,
     cst.Decorator,
     cst.Global,
@@ -34,7 +34,9 @@ UNTOUCHED = (
     cst.Nonlocal,
     cst.Raise,
     cst.TypeParameters,
-)
+}
+BLANK = {cst.SimpleWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.ParenthesizedWhitespace, cst.Comma, cst.Dot}
+"""Half of all nodes, and nothing in them to break."""
 
 
 def find_mutations(source: str) -> list[Mutation]:
@@ -50,7 +52,7 @@ def find_mutations(source: str) -> list[Mutation]:
 
 def _walk(node: cst.CSTNode, scope: tuple[str, ...], inside: bool = False) -> Iterator[tuple[cst.CSTNode, str]]:
     """Nodes inside functions, parents first, each with the dotted name of its function."""
-    if isinstance(node, UNTOUCHED) or _is_docstring(node):
+    if type(node) in UNTOUCHED or type(node) in BLANK or _is_docstring(node):
         return
     if isinstance(node, cst.FunctionDef | cst.ClassDef):
         scope, inside = (*scope, node.name.value), inside or isinstance(node, cst.FunctionDef)

@@ -1,0 +1,193 @@
+"""Tasks from real packages: find the code and the tests, put bugs in, keep what the tests catch."""
+
+import asyncio
+import random
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path, PurePosixPath
+from shlex import quote
+
+import libcst as cst
+
+from turnsmith.errors import UsageError
+from turnsmith.rewards.patches import is_test_surface
+from turnsmith.rewards.testing import SuiteReport, test_files
+from turnsmith.runs import write_json
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
+from turnsmith.synthesis.history import Tree
+from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
+from turnsmith.synthesis.repositories import building
+from turnsmith.synthesis.sources import Source, fetch_source
+from turnsmith.synthesis.validate import Suite, Verdict, run_suite, validate
+from turnsmith.tasks.dataset import save_tasks
+from turnsmith.types import Task
+
+PYTEST = (
+    "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
+)
+TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
+ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
+"""Modules beside a package that nobody imports."""
+DURATION = re.compile(r"^(\d+\.\d+)s call +(\S.*)$", re.MULTILINE)
+SLOW_TEST_S = 0.5
+MAX_TRIES_PER_TASK = 12
+"""Candidates tried for each task wanted, before giving up."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a package keeps what."""
+
+    import_root: str
+    """Folder that must be on the path of imports: `src`, or nothing."""
+    modules: list[str]
+    """Source files that may get a bug."""
+    tests: list[str]
+    """Test files."""
+
+    @property
+    def test_command(self) -> str:
+        """Runs without what the package's own configuration adds, since the plugins are not there."""
+        path = f"PYTHONPATH={self.import_root}:$PYTHONPATH " if self.import_root else ""
+        return f"{path}{PYTEST} -o addopts="
+
+
+async def make_package_tasks(
+    package: str,
+    out: Path,
+    provider: SandboxProvider,
+    *,
+    num_tasks: int,
+    seed: int = 0,
+    dial: float = 0.0,
+    suite_timeout_s: float = 60.0,
+    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+) -> list[Task]:
+    """Make tasks from `name==version` or a git checkout and write them to the new folder `out`. Raises UsageError.
+
+    `dial` is that of the issue text. Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
+    """
+    source = fetch_source(package)
+    layout = find_layout(source)
+    tasks: list[Task] = []
+
+    def keep(candidate: Candidate, verdict: Verdict) -> None:
+        if verdict.kept:
+            meta = {"kind": "package", "seed": seed}
+            tasks.append(to_task(candidate, verdict, before, suite, dial=dial, created_by=source.title, meta=meta))
+        on_verdict(verdict)
+
+    with building(out) as folder:
+        repository = write_repository(source.title, source.tree, folder)
+        suite, before = await settle_suite(provider, repository, layout, suite_timeout_s)
+        candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)
+        _, tally = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=keep)
+        save_tasks(folder, tasks)
+        write_json(folder / "making.json", {"source": source.title, "seed": seed, **tally.to_json()})
+    return tasks
+
+
+def find_layout(source: Source) -> Layout:
+    """Find import root, modules and tests. Raises UsageError where there is nothing to break or nothing to notice."""
+    root = "src" if any(path.startswith("src/") and path.endswith(".py") for path in source.tree) else ""
+    layout = Layout(root, _find_modules(source, root), sorted(path for path in source.tree if _is_test(path)))
+    if not layout.modules:
+        raise UsageError(f"{source.title} holds no Python package: its source may be built from something else")
+    if not layout.tests:
+        raise UsageError(f"{source.title} ships no test files: take a version whose source has them, or a git checkout")
+    return layout
+
+
+def _is_test(path: str) -> bool:
+    return TEST_NAME.fullmatch(PurePosixPath(path).name) is not None
+
+
+def _find_modules(source: Source, root: str) -> list[str]:
+    """Modules of the import unit that is named like the package; of all units where none is."""
+    units = _import_units(source.tree, root)
+    name = source.name.lower().replace("-", "_").replace(".", "_")
+    named = [unit for unit in units if unit.lower() == name]
+    return sorted(path for unit in named or units for path in units[unit])
+
+
+def _import_units(tree: Tree, root: str) -> dict[str, list[str]]:
+    """`{"toolz": [its modules]}`: what can be imported from the root; a folder counts if it is a package."""
+    units: dict[str, list[str]] = defaultdict(list)
+    for path in tree:
+        below = PurePosixPath(path).relative_to(root) if path.startswith(root) else None
+        if below is None or below.suffix != ".py" or below.name in ASIDE or is_test_surface(path, ()):
+            continue
+        top = below.parts[0]
+        if len(below.parts) == 1 or f"{PurePosixPath(root, top)}/__init__.py" in tree:
+            units[top.removesuffix(".py")].append(path)
+    return units
+
+
+async def settle_suite(
+    provider: SandboxProvider, repository: Repository, layout: Layout, timeout_s: float
+) -> tuple[Suite, SuiteReport]:
+    """Learn from three runs on the clean tree which tests are quick and hold every time, and how long they take.
+
+    Slow tests are deselected: each grade would pay for them, and tests of speed are the ones that fail at random.
+    Raises UsageError where no test holds or the suite is too slow.
+    """
+    suite = Suite(f"{layout.test_command} --durations=0", tuple(layout.tests), timeout_s=timeout_s)
+    first = await run_suite(provider, [repository.layer], suite)
+    _check_settled(first, repository, suite)
+    deselected = "".join(f" --deselect {quote(test)}" for test in find_slow_tests(first.log))
+    suite = replace(suite, command=layout.test_command + deselected, files=tuple(test_files(first.passing)))
+    again = [run_suite(provider, [repository.layer], suite, known=first.passing) for _ in range(2)]
+    second, third = await asyncio.gather(*again)
+    steady = {*first.passing}.intersection(second.passing, third.passing)
+    results = {test: result for test, result in second.results.items() if test in steady or test not in second.passing}
+    before = replace(second, results=results)
+    _check_settled(before, repository, suite)
+    return replace(suite, timeout_s=3 * (second.duration_s + 1)), before
+
+
+def find_slow_tests(log: str) -> list[str]:
+    """Ids of the tests that took longer than SLOW_TEST_S, from what `--durations` prints."""
+    return [test for duration, test in DURATION.findall(log) if float(duration) > SLOW_TEST_S]
+
+
+def _check_settled(report: SuiteReport, repository: Repository, suite: Suite) -> None:
+    if report.timed_out:
+        raise UsageError(
+            f"the tests of {repository.name} take longer than {suite.timeout_s:.0f} s: too slow for training"
+        )
+    if not report.passing:
+        last = report.log.strip().rpartition("\n")[2]
+        raise UsageError(f"no test of {repository.name} holds in the sandbox; the log ends: {last!r}")
+
+
+def draw_candidates(repository: Repository, layout: Layout, rng: random.Random, num_tasks: int) -> Iterator[Candidate]:
+    """Write candidates one by one, in an order that spreads them over families and files."""
+    bugs = {path: _find_bugs(repository.tree[path].content) for path in layout.modules}
+    for path, mutation in [*spread(bugs, rng)][: num_tasks * MAX_TRIES_PER_TASK]:
+        yield write_candidate(repository, path, mutation)
+
+
+def _find_bugs(content: bytes) -> list[Mutation]:
+    """Nothing where the file is not Python of today in UTF-8."""
+    try:
+        return find_mutations(content.decode())
+    except (UnicodeDecodeError, cst.ParserSyntaxError):
+        return []
+
+
+def spread(bugs: Mapping[str, list[Mutation]], rng: random.Random) -> Iterator[tuple[str, Mutation]]:
+    """All bugs in an order in which families take turns, and inside a family files do."""
+    queues: dict[str, list[tuple[float, str, Mutation]]] = {family: [] for family in FAMILIES}
+    for path, mutations in bugs.items():
+        shuffled = rng.sample(mutations, len(mutations))
+        turns = Counter[str]()
+        for mutation in shuffled:
+            queues[mutation.family].append((turns[mutation.family] + rng.random(), path, mutation))
+            turns[mutation.family] += 1
+    in_turn = [sorted(queue, key=lambda entry: entry[0]) for queue in queues.values()]
+    for entries in zip_longest(*in_turn):
+        yield from ((entry[1], entry[2]) for entry in entries if entry)

@@ -1,0 +1,95 @@
+"""Where real packages come from: an sdist of the package index, or a local git checkout. Only the files cross, never a history.
+
+Archives are read in memory: no member of one can be written anywhere.
+"""
+
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from turnsmith.errors import UsageError
+from turnsmith.synthesis.history import EXECUTABLE, REGULAR, File
+
+REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
+MAX_TREE_BYTES = 200_000_000
+DOWNLOAD_TIMEOUT_S = 600.0
+LEFT_OUT = re.compile(r"(.*/)?(\.git|__pycache__|[^/]+\.egg-info|\.pytest_cache)(/.*)?|.*\.pyc|PKG-INFO")
+"""Histories, caches and what packaging added."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The files of one version of a package."""
+
+    name: str
+    version: str
+    """Version in the index, or the short commit of a checkout."""
+    tree: dict[str, File]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}-{self.version}"
+
+
+def fetch_source(package: str) -> Source:
+    """Fetch `name==version` from the package index, or HEAD of the git checkout at a path. Raises UsageError."""
+    requirement = REQUIREMENT.fullmatch(package)
+    if requirement:
+        return _fetch_sdist(requirement[1], requirement[2])
+    if Path(package).is_dir():
+        return _export_checkout(Path(package).resolve())
+    raise UsageError(f"no package {package!r}: give name==version, or the path of a git checkout")
+
+
+def _fetch_sdist(name: str, version: str) -> Source:
+    """Let pip download the source; it runs the package's own build to learn its name, as any installation does."""
+    with tempfile.TemporaryDirectory(prefix="turnsmith-sdist-") as folder:
+        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name, "--dest", folder]
+        _run([sys.executable, "-m", "pip", "download", *options, f"{name}=={version}"], f"fetch {name}=={version}")
+        archives = list(Path(folder).glob("*.tar.*"))
+        if not archives:
+            raise UsageError(f"{name}=={version} has no .tar.gz source in the package index: take another version")
+        return Source(name, version, read_archive(archives[0].read_bytes(), strip=1))
+
+
+def _export_checkout(path: Path) -> Source:
+    git = ["git", "-C", str(path)]
+    commit = _run([*git, "rev-parse", "--short=8", "HEAD"], f"read the commit of {path}").decode().strip()
+    return Source(path.name, commit, read_archive(_run([*git, "archive", "HEAD"], f"export {path}"), strip=0))
+
+
+def _run(command: list[str], purpose: str) -> bytes:
+    """Standard output of a command. Raises UsageError with its last complaint."""
+    try:
+        result = subprocess.run(command, capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"could not {purpose}: no answer in {DOWNLOAD_TIMEOUT_S:.0f} s") from None
+    if result.returncode != 0:
+        complaints = result.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise UsageError(f"could not {purpose}: {complaints[-1]}")
+    return result.stdout
+
+
+def read_archive(data: bytes, strip: int) -> dict[str, File]:
+    """The regular files of a tar archive, less the first `strip` folders of each path. Raises UsageError where it is too big."""
+    tree: dict[str, File] = {}
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        members = [member for member in archive if member.isreg()]
+        if sum(member.size for member in members) > MAX_TREE_BYTES:
+            raise UsageError(f"the archive holds more than {MAX_TREE_BYTES:,} bytes: too big for a task")
+        for member in members:
+            parts = PurePosixPath(member.name).parts[strip:]
+            path, content = "/".join(parts), archive.extractfile(member)
+            if content and _belongs(parts) and not LEFT_OUT.fullmatch(path):
+                tree[path] = File(content.read(), EXECUTABLE if member.mode & 0o100 else REGULAR)
+    return tree
+
+
+def _belongs(parts: tuple[str, ...]) -> bool:
+    """Is it a path inside the tree?"""
+    return bool(parts) and ".." not in parts and "/" not in parts
