@@ -33,8 +33,8 @@ def make(
     ] = None,
     num: Annotated[int, typer.Option("--num", min=1, help="With --package: number of tasks.")] = 12,
     practice: Annotated[
-        int, typer.Option("--practice", metavar="N", min=1, help="Make N tasks from generated repositories.")
-    ] = 0,
+        int | None, typer.Option("--practice", metavar="N", min=1, help="Make N tasks from generated repositories.")
+    ] = None,
     split: Annotated[Literal["train", "heldout"], typer.Option("--split", help="With --practice.")] = "train",
     difficulty: Annotated[float, typer.Option("--difficulty", min=0, max=1, help="With --practice.")] = 0.3,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the making.")] = 0,
@@ -46,7 +46,7 @@ def make(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already: give a new folder by --out, nothing is written over")
     config = TaskSetConfig(
-        package=package, package_tasks=num, practice_tasks=practice, split=split, difficulty=difficulty, seed=seed
+        package=package, package_tasks=num, practice_tasks=practice or 0, split=split, difficulty=difficulty, seed=seed
     )
     asyncio.run(make_in(out, config, sandbox))
     typer.echo(f"{len(load_tasks(out))} tasks in {out}")

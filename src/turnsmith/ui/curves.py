@@ -1,6 +1,206 @@
-"""curves"""
+"""The curves of a run as one picture: tasks resolved, evaluations with their error, and how the episodes changed."""
 
-from turnsmith.runs import RunFolder
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
+
+from turnsmith.config import RunConfig
+from turnsmith.runs import RunFolder, replacing
+from turnsmith.ui.reading import Iteration, list_stages, read_config, read_iterations, read_results
+
+INK, FAINT, BAND = "#333333", "#9a9a9a", "#f4f4f2"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
+"""One for each task set; told apart by the colour-blind too (Okabe and Ito)."""
+STYLE: Any = {
+    "font.size": 9,
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 8,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "grid.color": "#e4e4e0",
+    "grid.linewidth": 0.8,
+}
+PANELS = {
+    "turns per episode": ("rollouts/turns_mean", "linear"),
+    "share submitted": ("rollouts/submit_rate", "linear"),
+    "entropy of sampled tokens (nats)": ("loss/entropy", "linear"),
+    "log-prob gap, engine to trainer": ("logprob_gap/mean", "log"),
+}
+"""Title → metric and scale of its axis."""
+LABEL_GAP = 0.055
+"""Smallest distance between two labels, as a share of the axis."""
 
 
-def draw_curves(folder: RunFolder) -> None: ...
+@dataclass(frozen=True)
+class Span:
+    """The place of a stage on the axis of iterations; the base has no width."""
+
+    stage: str
+    start: float
+    end: float
+
+
+def draw_curves(folder: RunFolder) -> Path:
+    """Draw what a run has finished into its folder; returns the picture."""
+    config, iterations = read_config(folder), read_iterations(folder)
+    with rc_context(STYLE), replacing(folder.curves) as temporary:
+        figure = compose(config, iterations, read_results(folder))
+        figure.savefig(temporary, format="png", dpi=160, facecolor="white")
+    return folder.curves
+
+
+def compose(config: RunConfig, iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]) -> Figure:
+    """The whole picture: resolved rates above, what else changed in a row of small panels below."""
+    spans = lay_out(list_stages(config), iterations)
+    panels = {title: panel for title, panel in PANELS.items() if any(panel[0] in i.metrics for i in iterations)}
+    figure = Figure(figsize=(11.5, 7.2 if panels else 4.8), layout="constrained")
+    rows = figure.add_gridspec(2 if panels else 1, max(1, len(panels)), height_ratios=[2.3, 1] if panels else None)
+    draw_resolved(figure.add_subplot(rows[0, :]), spans, iterations, results)
+    for column, (title, (metric, scale)) in enumerate(panels.items()):
+        axes = figure.add_subplot(rows[1, column], yscale=scale)
+        draw_panel(axes, title, spans, iterations, metric)
+    return figure
+
+
+def lay_out(stages: Sequence[str], iterations: Sequence[Iteration]) -> list[Span]:
+    """Stages end to end, as wide as they have iterations; RL begins at 0, so RFT lies before it.
+
+    Base, RFT and two stages of 5 iterations: (−1, −1), (−1, 0), (0, 5), (5, 10).
+    """
+    spans: list[Span] = []
+    end = -1.0 if "rft" in stages else 0.0
+    for stage in stages:
+        start, end = end, end + sum(iteration.stage == stage for iteration in iterations)
+        spans.append(Span(stage, start, end))
+    return spans
+
+
+def draw_resolved(
+    axes: Axes, spans: Sequence[Span], iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]
+) -> None:
+    """Rate of each iteration on the training tasks; Pass@1 ± SEM of each evaluation, at the end of its stage."""
+    axes.set_title("Share of tasks resolved", fontsize=13, fontweight="bold", pad=24)
+    draw_bands(axes, spans, named=True)
+    draw_metric(
+        axes, spans, iterations, "rollouts/resolved_rate", color=FAINT, label="training tasks, while collecting"
+    )
+    ends = {span.stage: span.end for span in spans}
+    labels: list[tuple[float, str, str]] = []
+    for position, name in enumerate(dict.fromkeys(result["task_set"] for result in results)):
+        points = [result for result in results if result["task_set"] == name]
+        color = COLOURS[position % len(COLOURS)]
+        draw_evaluations(axes, [ends[point["stage"]] for point in points], points, color, f"{name}: Pass@1 ± SEM")
+        labels.append((points[-1]["pass_at_1"], f"{name}  {points[-1]['pass_at_1']:.0%}", color))
+    axes.set_ylim(bottom=0)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_xlabel("iterations of RL")
+    draw_labels(axes, spans[-1].end, labels)
+    if results or iterations:
+        axes.legend(loc="upper left", frameon=False, labelcolor=INK, borderaxespad=0.8)
+
+
+def draw_evaluations(
+    axes: Axes, ends: Sequence[float], points: Sequence[dict[str, Any]], color: str, label: str
+) -> None:
+    """Pass@1 of one task set after each stage, with its standard error."""
+    axes.errorbar(
+        ends,
+        [point["pass_at_1"] for point in points],
+        yerr=[point["sem"] or 0.0 for point in points],
+        color=color,
+        label=label,
+        marker="o",
+        markersize=7,
+        markeredgecolor="white",
+        markeredgewidth=1.2,
+        linewidth=2.2,
+        elinewidth=1.4,
+        capsize=3,
+        zorder=4,
+        clip_on=False,
+    )
+
+
+def draw_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]]) -> None:
+    """Name and last value beside the end of each line, pushed apart where they would overlap."""
+    gap = LABEL_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
+    lowest = float("-inf")
+    for value, text, color in sorted(labels):
+        lowest = max(value, lowest + gap)
+        axes.annotate(
+            text, (x, lowest), xytext=(12, 0), textcoords="offset points", color=color,
+            va="center", fontsize=10, fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+
+
+def draw_panel(axes: Axes, title: str, spans: Sequence[Span], iterations: Sequence[Iteration], metric: str) -> None:
+    """One metric over all iterations."""
+    axes.set_title(title, color=INK)
+    draw_bands(axes, spans)
+    draw_metric(axes, spans, iterations, metric, color=INK)
+    if metric.endswith("_rate"):
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.set_ylim(0, 1.03)
+    if axes.get_yscale() == "log":
+        show_decades(axes)
+
+
+def show_decades(axes: Axes) -> None:
+    """Whole powers of ten, so that noise in a small number looks small."""
+    lowest, highest = axes.dataLim.minposy, axes.dataLim.ymax
+    if highest <= 0:
+        axes.set_yscale("linear")
+        return
+    axes.set_ylim(10 ** floor(log10(lowest)), 10 ** max(ceil(log10(highest)), floor(log10(lowest)) + 1))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def draw_metric(
+    axes: Axes,
+    spans: Sequence[Span],
+    iterations: Sequence[Iteration],
+    metric: str,
+    color: str,
+    label: str | None = None,
+) -> None:
+    """A line for each stage, a dot in the middle of each iteration; stages are not joined, since their limits differ."""
+    for span in spans:
+        mine = [i for i in iterations if i.stage == span.stage and metric in i.metrics]
+        x, y = [span.start + i.number + 0.5 for i in mine], [i.metrics[metric] for i in mine]
+        if mine:
+            axes.plot(x, y, color=color, marker="o", markersize=3.5, linewidth=1.4, label=label, zorder=3)
+            label = None
+
+
+def draw_bands(axes: Axes, spans: Sequence[Span], named: bool = False) -> None:
+    """A band for every second stage, and the names of the stages above."""
+    drawn = [span for span in spans if span.end > span.start]
+    for position, span in enumerate(drawn):
+        if position % 2 == 0:
+            axes.axvspan(span.start, span.end, color=BAND, zorder=0, linewidth=0)
+        if named:
+            middle = (span.start + span.end) / 2
+            axes.text(middle, 1.02, span.stage, transform=axes.get_xaxis_transform(), ha="center", color=FAINT)
+    axes.grid(axis="y", zorder=1)
+    axes.set_axisbelow(True)
+    axes.spines["left"].set_visible(False)
+    width = spans[-1].end - spans[0].start
+    axes.set_xlim(spans[0].start - 0.02 * width - 0.1, spans[-1].end + 0.02 * width + 0.1)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12 if named else 6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: "base" if x < 0 else f"{x:.0f}"))

@@ -51,8 +51,9 @@ async def make_practice_tasks(
     with building(out) as folder:
         while len(tasks) < spec.num_tasks:
             made = await make_repository_tasks(next(repositories), spec, folder, provider)
-            tasks += made[: spec.num_tasks - len(tasks)]
-            for task in made:
+            wanted = made[: spec.num_tasks - len(tasks)]
+            tasks += wanted
+            for task in wanted:
                 on_task(task)
         save_tasks(folder, tasks)
     return tasks

@@ -1,0 +1,104 @@
+"""A run folder as a run leaves it, written by the functions that a run uses."""
+
+import pytest
+
+from turnsmith.config import RunConfig
+from turnsmith.runs import RunFolder, append_record, claim, write_json
+from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end"
+
+
+def make_trajectory(name: str, outcome: Outcome = Outcome.RESOLVED, observation: str = "ok") -> Trajectory:
+    turns = [
+        Turn(start=2, end=4, text="Look.\n```command\nls\n```", command="ls", observation=observation, exit_code=0),
+        Turn(start=5, end=7, text="Done.\n```command\nsubmit\n```", command="submit"),
+    ]
+    return Trajectory(
+        trajectory_id=name,
+        instance_id=name.split("/")[1],
+        iteration=0,
+        policy_version=3,
+        seed=0,
+        token_ids=[1, 2, 3, 4, 5, 6, 7],
+        sampled=[False, False, True, True, False, True, True],
+        logprobs=[0.0, 0.0, -1.0, -0.5, 0.0, -0.25, -0.25],
+        turns=turns,
+        stop_reason=StopReason.SUBMITTED,
+        outcome=outcome,
+        patch="diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-1\n+2\n",
+        grade=Grade(
+            outcome=outcome, statuses={"tests/test_x.py::test_a": "passed", "tests/test_x.py::test_b": "failed"}
+        ),
+        isolation="namespaces-user",
+        prompt_tokens=2,
+        detail="1 of 2 expected tests do not pass",
+    )
+
+
+def make_config() -> RunConfig:
+    practice = {"practice_tasks": 4}
+    return RunConfig.model_validate(
+        {
+            "train_tasks": practice,
+            "eval_tasks": {"practice": practice | {"split": "heldout"}, "package": {"package": "toolz==1.0.0"}},
+            "rft": {},
+            "stages": [{"name": "stage1", "iterations": 5}, {"name": "stage2", "iterations": 5}],
+        }
+    )
+
+
+def make_result(stage: str, task_set: str, rate: float) -> dict:
+    return {
+        "stage": stage,
+        "task_set": task_set,
+        "pass_at_1": rate,
+        "sem": 0.02,
+        "pass_at_k": min(1.0, rate * 1.4),
+        "k": 2,
+        "num_tasks": 104,
+        "num_runs": 2,
+        "mean_turns": 5.2,
+        "submit_rate": 0.9,
+        "outcomes": {"resolved": 20, "unresolved": 184, "empty_patch": 4},
+        "per_task": {},
+        "num_lost": 0,
+    }
+
+
+def make_metrics(rate: float, position: int) -> dict:
+    return {
+        "rollouts/resolved_rate": rate,
+        "rollouts/turns_mean": 7.0 - 0.3 * position,
+        "rollouts/tokens_mean": 700.0,
+        "rollouts/submit_rate": 0.5 + 0.04 * position,
+        "rollouts/format_errors_mean": 0.4 / (position + 1),
+        "groups/all": 24,
+        "groups/with_signal": 15,
+        "optimizer/steps": 4.0,
+        "loss/entropy": 0.8 - 0.05 * position,
+        "logprob_gap/mean": 2e-7 * (1 + position % 3),
+        "time/collect_s": 21.0,
+        "time/train_s": 14.0,
+    }
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    claim(folder, make_config().model_dump(mode="json"))
+    rates = {"base": 0.08, "rft": 0.31, "stage1": 0.52, "stage2": 0.58}
+    for stage, rate in rates.items():
+        write_json(folder.result(stage, "practice"), make_result(stage, "practice", rate))
+        write_json(folder.result(stage, "package"), make_result(stage, "package", rate / 4))
+        record = make_trajectory(f"eval-{stage}/practice-1.swap.1f3a9c04/0", observation=HOSTILE)
+        append_record(folder.evaluation(stage, "practice") / "trajectories.jsonl", record)
+        append_record(
+            folder.evaluation(stage, "practice") / "trajectories.jsonl",
+            make_trajectory(f"eval-{stage}/practice-1.swap.1f3a9c04/1", Outcome.UNRESOLVED),
+        )
+    write_json(folder.metrics("rft", 0), {"rollouts/resolved_rate": 0.09, "rollouts/kept": 45, "optimizer/steps": 3})
+    for position in range(10):
+        metrics = make_metrics(0.3 + 0.025 * position, position)
+        write_json(folder.metrics(f"stage{1 + position // 5}", position % 5), metrics)
+    return folder

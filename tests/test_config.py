@@ -1,0 +1,156 @@
+import ast
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnsmith import config as config_module
+from turnsmith.config import RunConfig, load, pair_overrides, parse_value, set_key, validate
+from turnsmith.errors import UsageError
+
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
+MINIMAL = "[train_tasks]\npractice_tasks = 4\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "run.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_what_is_resolved_reads_back_the_same(path):
+    config = load(path, [], RunConfig)
+    assert validate(json.loads(config.model_dump_json()), path, RunConfig) == config
+
+
+def test_the_papers_numbers_of_table_3():
+    stage1, stage2 = load(CONFIGS[-1], [], RunConfig).stages
+    assert [stage1.max_context, stage2.max_context] == [65_536, 131_072]
+    assert [stage1.tasks_per_iteration, stage2.tasks_per_iteration] == [300, 100]
+    assert [stage1.batch_size, stage2.batch_size] == [128, 256]
+    assert [stage1.max_turns, stage2.max_turns] == [40, 80]
+    assert [(s.clip_eps_low, s.clip_eps_high) for s in (stage1, stage2)] == [(0.2, 0.3), (0.2, 0.26)]
+    assert {s.length_threshold for s in (stage1, stage2)} == {s.group_size for s in (stage1, stage2)} == {10}
+    optimizer = stage1.optimizer
+    assert (optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.eps) == (1e-6, 0.9, 0.999, 1e-8)
+    assert (optimizer.weight_decay, optimizer.grad_clip) == (0.1, 1.0)
+
+
+def test_the_stage_1_file_is_the_first_half_of_the_whole():
+    first, second = (load(path, [], RunConfig) for path in CONFIGS[-2:])
+    assert first.rft == second.rft
+    assert first.stages == second.stages[:1]
+
+
+def test_every_key_has_a_sentence():
+    module = ast.parse(Path(config_module.__file__).read_text())
+    for section in (node for node in module.body if isinstance(node, ast.ClassDef)):
+        for field, after in pairwise(section.body):
+            if isinstance(field, ast.AnnAssign):
+                assert isinstance(after, ast.Expr) and after.value.value.endswith("."), ast.unparse(field)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("sed = 3\n" + MINIMAL, ["'sed'", "did you mean 'seed'"]),
+        (MINIMAL + "[rft.optimizer]\nlearning_rat = 1\n", ["rft.optimizer.learning_rat", "'learning_rate'"]),
+        (MINIMAL + "[[stages]]\nbatch_sise = 1\n", ["stages.0.batch_sise", "'batch_size'"]),
+        (MINIMAL + "zzzzzz = 1\n", ["zzzzzz", "remove it"]),
+        ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
+        (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
+        (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
+        (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local' or 'subprocess'"]),
+        ("seed = 3\n", ["train_tasks", "missing"]),
+        ("[train_tasks]\n", ["train_tasks", "exactly one of path, practice_tasks, package"]),
+        ("seed = \n", ["not valid TOML"]),
+    ],
+)
+def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
+    path = write(text)
+    with pytest.raises(UsageError) as caught:
+        load(path, [], RunConfig)
+    assert all(piece in str(caught.value) for piece in [str(path), *pieces]), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+    with pytest.raises(UsageError, match="no configuration file at"):
+        load(tmp_path / "none.toml", [], RunConfig)
+    with pytest.raises(UsageError, match="is a folder"):
+        load(tmp_path, [], RunConfig)
+
+
+def test_overrides_reach_any_depth_and_lists(write):
+    path = write(MINIMAL + "[[stages]]\n[[stages]]\nname = 'stage2'\n")
+    arguments = [
+        "--seed",
+        "7",
+        "--stages.1.iterations=3",
+        "--rft.optimizer.learning_rate",
+        "3e-4",
+        "--stages.0.curriculum=true",
+    ]
+    config = load(path, arguments, RunConfig)
+    assert config.seed == 7
+    assert [stage.iterations for stage in config.stages] == [50, 3]
+    assert config.stages[0].curriculum
+    assert config.rft and config.rft.optimizer.learning_rate == 3e-4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["seed", "3"], "unexpected argument 'seed'"),
+        (["--seed"], "--seed needs a value"),
+        (["--seed.x", "3"], "is a value, not a section"),
+        (["--stages.2.iterations", "3"], "'2' is not a position in a list of 1"),
+        (["--stages.first.iterations", "3"], "'first' is not a position"),
+    ],
+)
+def test_overrides_that_lead_nowhere_say_so(write, arguments, message):
+    path = write("seed = 1\n" + MINIMAL + "[[stages]]\n")
+    with pytest.raises(UsageError, match=message):
+        load(path, arguments, RunConfig)
+
+
+def test_dashes_and_underscores_spell_the_same_key():
+    assert (
+        pair_overrides(["--rft.batch-size=4"]) == pair_overrides(["--rft.batch_size", "4"]) == [("rft.batch_size", 4)]
+    )
+
+
+@given(st.recursive(st.integers() | st.booleans() | st.none() | st.text(), st.lists, max_leaves=5))
+def test_values_are_read_as_json_and_anything_else_is_text(value):
+    assert parse_value(json.dumps(value)) == value
+    assert parse_value(f"name=={value}") == f"name=={value}"
+
+
+names = st.text("abc", min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(st.lists(names, min_size=1, max_size=4), st.integers())))
+def test_set_key_is_what_nested_assignment_would_do(pairs):
+    """Against a flat dictionary of dotted keys; where a value stands in the way, it says so."""
+    data, flat = {}, {}
+    for path, value in pairs:
+        dotted = ".".join(path)
+        if any(dotted.startswith(f"{key}.") for key in flat):
+            with pytest.raises(UsageError):
+                set_key(data, dotted, value)
+            continue
+        set_key(data, dotted, value)
+        flat = {key: old for key, old in flat.items() if not key.startswith(f"{dotted}.")} | {dotted: value}
+    for dotted, value in flat.items():
+        node = data
+        for name in dotted.split("."):
+            node = node[name]
+        assert node == value

@@ -1,0 +1,34 @@
+"""The shape of the house: imports go down only, and the way in is light."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import turnsmith
+
+ROOT = Path(__file__).parent.parent
+HEAVY = {"torch", "transformers", "scipy", "numpy", "matplotlib", "libcst"}
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """Top-level modules that a command of a fresh interpreter imports."""
+    command = [sys.executable, "-X", "importtime", "-m", "turnsmith", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = [line for line in result.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rsplit("|", 1)[1].strip().split(".")[0] for line in lines}
+
+
+def test_imports_go_down_only():
+    command = [Path(sys.executable).with_name("lint-imports"), "--config", ROOT / "pyproject.toml"]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_help_and_dry_run_import_nothing_heavy():
+    assert not HEAVY & imported_by("--help")
+    assert not HEAVY & imported_by("run", str(ROOT / "configs" / "laptop.toml"), "--dry-run")
+
+
+def test_nothing_is_called_a_bag():
+    names = {path.stem for path in Path(turnsmith.__file__).parent.rglob("*.py")}
+    assert not names & {"utils", "common", "core", "helpers", "manager"}

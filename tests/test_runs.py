@@ -1,0 +1,121 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnsmith.errors import UsageError
+from turnsmith.runs import (
+    RunFolder,
+    append_record,
+    claim,
+    first_difference,
+    read_json,
+    read_records,
+    replacing,
+    write_json,
+)
+from turnsmith.types import Record
+
+
+class Note(Record):
+    text: str
+
+
+NOTES = [Note(text=text) for text in ("first", "zweite", "третья\u2028\n", "4")]
+
+
+def write_journal(path, notes):
+    for note in notes:
+        append_record(path, note)
+    return path
+
+
+def test_a_journal_reads_back_in_order(tmp_path):
+    journal = write_journal(tmp_path / "new" / "notes.jsonl", NOTES)
+    assert list(read_records(journal, Note)) == NOTES
+    assert list(read_records(tmp_path / "none.jsonl", Note)) == []
+
+
+def test_a_journal_torn_anywhere_keeps_every_whole_line_and_goes_on(tmp_path):
+    whole = write_journal(tmp_path / "whole.jsonl", NOTES).read_bytes()
+    for length in range(len(whole) + 1):
+        torn = tmp_path / "torn.jsonl"
+        torn.write_bytes(whole[:length])
+        kept = NOTES[: whole[:length].count(b"\n")]
+        assert list(read_records(torn, Note)) == kept
+        append_record(torn, NOTES[0])
+        assert list(read_records(torn, Note)) == [*kept, NOTES[0]]
+
+
+def test_a_journal_can_be_read_by_what_its_lines_contain(tmp_path):
+    journal = write_journal(tmp_path / "notes.jsonl", NOTES)
+    assert list(read_records(journal, Note, containing="zwei")) == [NOTES[1]]
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "metrics.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(RuntimeError), replacing(path) as temporary:
+        temporary.write_text('{"a":')
+        raise RuntimeError("killed")
+    assert read_json(path) == {"a": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_reading_what_is_no_run_folder_says_so(tmp_path):
+    with pytest.raises(UsageError, match=r"no file at .*config.json: is this a run folder"):
+        read_json(RunFolder(tmp_path).config)
+    RunFolder(tmp_path).config.write_text("{")
+    with pytest.raises(UsageError, match="is not valid JSON"):
+        read_json(RunFolder(tmp_path).config)
+
+
+def test_the_next_iteration_is_the_first_without_metrics(tmp_path):
+    folder = RunFolder(tmp_path)
+    assert folder.next_iteration("stage1") == 0
+    for iteration in (0, 1, 3):
+        write_json(folder.metrics("stage1", iteration), {})
+    append_record(folder.trajectories("stage1", 2), NOTES[0])
+    assert folder.next_iteration("stage1") == 2
+
+
+def test_a_folder_is_claimed_once_and_found_again(tmp_path):
+    folder = RunFolder(tmp_path / "a" / "run")
+    assert claim(folder, {"seed": 1, "rft": {"epochs": 2}}) is True
+    assert claim(folder, {"seed": 1, "rft": {"epochs": 2}}) is False
+    assert folder.is_untouched()
+    write_json(folder.metrics("rft", 0), {})
+    assert not folder.is_untouched()
+
+
+def test_a_folder_of_another_configuration_is_refused_and_left_as_it_was(tmp_path):
+    folder = RunFolder(tmp_path)
+    claim(folder, {"seed": 1, "rft": {"epochs": 2}})
+    before = folder.config.read_bytes()
+    with pytest.raises(UsageError, match=r"its rft.epochs differs.*turnsmith resume"):
+        claim(folder, {"seed": 1, "rft": {"epochs": 3}})
+    assert folder.config.read_bytes() == before
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(UsageError, match="nothing is written over"):
+        claim(RunFolder(tmp_path), {})
+    with pytest.raises(UsageError, match="nothing is written over"):
+        claim(RunFolder(tmp_path / "thesis.tex"), {})
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+values = st.recursive(
+    st.integers(0, 2),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@given(values, values)
+def test_a_difference_is_named_if_and_only_if_there_is_one(old, new):
+    found = first_difference({"root": old}, {"root": new})
+    assert (found == "") == (json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True))
+    assert found == "" or found.startswith("root")
