@@ -13,6 +13,10 @@ Messages = list[dict[str, str]]
 """Chat messages: `[{"role": "user", "content": "…"}, …]`."""
 
 
+PYTEST = "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
+"""Runs every test file that can be read and lists every test with its status; nothing else, and nothing on disk."""
+
+
 class Record(BaseModel):
     """A frozen record that reads and writes JSON."""
 
@@ -50,9 +54,7 @@ class Task(Record):
     """Where the working tree appears inside the sandbox."""
     setup: list[str] = []
     """Commands run once in a new sandbox before the agent or the tests."""
-    test_command: str = (
-        "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
-    )
+    test_command: str = PYTEST
     """Command that runs the tests; the test files are appended."""
     log_parser: str = "pytest"
     """Name of the parser that reads the log of `test_command`."""

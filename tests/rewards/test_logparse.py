@@ -51,6 +51,20 @@ def test_a_test_listed_twice_takes_its_worst_status():
     }
 
 
+def test_a_test_fails_with_its_subtests():
+    log = (
+        f"{HEADER}\nPASSED a.py::T::t\nPASSED a.py::T::u\nSUBSKIPPED(i=1) a.py::T::u - Skipped: no\n"
+        "SUBFAILED[x - [y] (i=1) a.py::T::t - assert 1 == 0\nSUBFAILED(i=2) b.py::gone - no\n"
+    )
+    results = parse_log(log, "pytest")
+    assert {test: result.status for test, result in results.items()} == {
+        "a.py::T::t": "failed",
+        "a.py::T::u": "passed",
+        "(i=2) b.py::gone - no": "failed",
+    }
+    assert results["a.py::T::t"].message == "assert 1 == 0"
+
+
 def test_the_generic_form_reads_every_line():
     assert parse_log("PASSED one\nsaid FAILED\nFAILED two three\n", "lines").keys() == {"one", "two three"}
 

@@ -5,7 +5,7 @@ a test printed to flatter itself changes nothing.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from turnsmith.errors import UsageError
@@ -37,6 +37,7 @@ STATUSES = {
 SEVERITY = list(STATUSES.values())
 """From best to worst."""
 LINE = re.compile(rf"^({'|'.join(STATUSES)}) +(\S.*?)\s*$", re.MULTILINE)
+SUBTEST = re.compile(r"^SUBFAIL(?:ED)?(\S.*| .*)$", re.MULTILINE)
 SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
 
 
@@ -50,7 +51,11 @@ def parse_log(log: str, parser: str, known: Collection[str] = ()) -> dict[str, T
 def parse_pytest(log: str, known: Collection[str]) -> dict[str, TestResult]:
     """The short test summary of `pytest -rA`, e.g. `FAILED tests/test_a.py::test_b[x - y] - assert 1 == 2`."""
     summary = SUMMARY.search(log)
-    return _collect(log[summary.end() :], known) if summary else {}
+    if not summary:
+        return {}
+    text = log[summary.end() :]
+    results = _collect(text, known)
+    return results | _blame_parents(SUBTEST.findall(text), {*results, *known})
 
 
 def parse_lines(log: str, known: Collection[str]) -> dict[str, TestResult]:
@@ -68,6 +73,18 @@ def _collect(text: str, known: Collection[str]) -> dict[str, TestResult]:
         result = TestResult(STATUSES[word], message)
         if name not in results or _severity(result) > _severity(results[name]):
             results[name] = result
+    return results
+
+
+def _blame_parents(lines: Iterable[str], names: Collection[str]) -> dict[str, TestResult]:
+    """A test fails with its subtests, though pytest lists it as passed: `[message] (i=1) a.py::T::t - assert 1 == 2`.
+
+    Every name in the line is blamed, since the code under test may have written others into it.
+    """
+    results = {}
+    for line in lines:
+        for parent in [name for name in names if f" {name} - " in f" {line} - "] or [line]:
+            results[parent] = TestResult("failed", line.partition(f"{parent} - ")[2])
     return results
 
 

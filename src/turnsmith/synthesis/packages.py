@@ -24,11 +24,8 @@ from turnsmith.synthesis.repositories import building
 from turnsmith.synthesis.sources import Source, fetch_source
 from turnsmith.synthesis.validate import Suite, Verdict, run_suite, validate
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.types import Task
+from turnsmith.types import PYTEST, Task
 
-PYTEST = (
-    "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
-)
 TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
 ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
 """Modules beside a package that nobody imports."""
