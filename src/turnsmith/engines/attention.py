@@ -27,10 +27,6 @@ class Layout(Protocol):
         """The same with the queries of the selected tokens only; keys and values are still those of all."""
 
 
-def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-    """Causal attention of one layer: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
-
-
 def attend(
     module: nn.Module,
     query: Tensor,

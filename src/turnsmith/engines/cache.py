@@ -88,7 +88,7 @@ class SlotLayout:
         self.selected = torch.tensor([span.length for span in spans], device=cache.device).cumsum(0) - 1
         singles = [span for span in spans if span.length == 1]
         groups = make_groups(singles, cache.device)
-        self._parts = [*groups, *(Prefill(span, cache.device) for span in spans[len(singles) :])]
+        self._parts: list[Part] = [*groups, *(Prefill(span, cache.device) for span in spans[len(singles) :])]
         lasts = [Span(span.slot, span.end - 1, 1) for span in spans]
         self._last_parts = groups if len(singles) == len(spans) else make_groups(lasts, cache.device)
 

@@ -70,9 +70,8 @@ def attend(layer: Any, hidden: Tensor, rotation: Rotation, layout: Layout) -> Te
     """Residual plus attention, shapes `[tokens, hidden_size]`."""
     attention, normal = layer.self_attn, normalize(layer.input_layernorm, hidden)
     query, key, value = (to_heads(attention, name, normal) for name in ("q_proj", "k_proj", "v_proj"))
-    output = layout.attend(
-        attention.layer_idx, *by_head(rotate(query, rotation), rotate(key, rotation), value), attention.scaling
-    )
+    query, key, value = by_head(rotate(query, rotation), rotate(key, rotation), value)
+    output = layout.attend(attention.layer_idx, query, key, value, attention.scaling)
     return hidden + apply(attention.o_proj, output[0].flatten(1))
 
 
@@ -81,8 +80,9 @@ def attend_selected(layer: Any, hidden: Tensor, rotation: Rotation, layout: Layo
     attention, normal, selected = layer.self_attn, normalize(layer.input_layernorm, hidden), layout.selected
     query = to_heads(attention, "q_proj", normal[selected])
     key, value = (to_heads(attention, name, normal) for name in ("k_proj", "v_proj"))
-    rotated = rotate(query, tuple(part[selected] for part in rotation)), rotate(key, rotation)
-    output = layout.attend_selected(attention.layer_idx, *by_head(*rotated, value), attention.scaling)
+    query = rotate(query, (rotation[0][selected], rotation[1][selected]))
+    query, key, value = by_head(query, rotate(key, rotation), value)
+    output = layout.attend_selected(attention.layer_idx, query, key, value, attention.scaling)
     return hidden[selected] + apply(attention.o_proj, output[0].flatten(1))
 
 

@@ -86,7 +86,7 @@ class InProcessEngine:
         self._stepping: asyncio.Task[None] | None = None
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample one turn. Raises EngineError where the model fails, ValueError where the request is not the policy's own or does not fit."""
+        """Sample one turn. Raises EngineError where the model fails, ValueError where the request filters or does not fit."""
         check_request(request, self._max_context)
         answer = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
