@@ -291,3 +291,36 @@ def wait_until(condition, limit_s=10.0):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+async def test_a_layer_whose_files_cannot_be_shown_as_anothers_is_copied(tmp_path):
+    """As root in a container, whose own file system is an overlay."""
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user's layers are his own")
+    for name in ("lower/pkg", "upper", "work", "merged"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "lower" / "pkg" / "a.py").write_text("x = 1\n")
+    code = f"""
+        import asyncio
+        from pathlib import Path
+        from turnsmith.config import SandboxConfig
+        from turnsmith.sandboxes import make_provider
+        from turnsmith.sandboxes.base import SandboxSpec
+
+        async def main():
+            provider = make_provider(SandboxConfig())
+            for _ in range(2):
+                box = await provider.start(SandboxSpec((Path("{tmp_path}/merged"),)))
+                result = await box.exec("echo y >> pkg/a.py; stat -c %U pkg pkg/a.py", timeout_s=9)
+                print(result.output, await box.diff())
+            await provider.close()
+
+        asyncio.run(main())
+    """
+    script = f'cd {tmp_path} && mount -t overlay o -o lowerdir=lower,upperdir=upper,workdir=work merged && exec "$@"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", sys.executable, "-c", textwrap.dedent(code)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    if "mount:" in finished.stderr:
+        pytest.skip(f"no overlay on this file system: {finished.stderr}")
+    assert finished.stdout.count("b'agent\\nagent\\n'") == 2, finished
+    assert finished.stdout.count("+y\n") == 2

@@ -12,7 +12,9 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 NOBODY = 65534
-SUBSET = "tier or bomb or hog or disk or privilege or network or replace or unreadable or by_every_name or killed_host or background or stdin"
+SUBSET = (
+    "tier or bomb or hog or disk or privilege or network or replace or unreadable or by_every_name or killed or stdin"
+)
 
 
 def closed_ancestor(path):

@@ -28,7 +28,7 @@ class BareProvider:
     def __init__(self, config: SandboxConfig) -> None:
         self._limits = to_limits(config)
         self._machine = describe_machine()
-        self._sandboxes: set[SupervisedSandbox] = set()
+        self._sandboxes: list[SupervisedSandbox] = []
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """A ready sandbox. Raises SandboxError."""
@@ -37,7 +37,7 @@ class BareProvider:
             await asyncio.to_thread(self._furnish, folder, spec)
             ours, theirs = socket.socketpair()
             with theirs:
-                supervisor = run_inside("plain", theirs, str(folder), *map(str, astuple(self._limits)))
+                supervisor = run_inside("plain", theirs.fileno(), str(folder), *map(str, astuple(self._limits)))
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise SandboxError(f"the sandbox could not start: {error}") from None
@@ -50,13 +50,13 @@ class BareProvider:
         )
         environment = self._environment(folder) | spec.env
         sandbox = SupervisedSandbox(self.isolation, await Connection.open(ours), workspace, environment)
-        self._sandboxes.add(sandbox)
+        self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]
         return sandbox
 
     def _furnish(self, folder: Path, spec: SandboxSpec) -> None:
         (folder / "home").mkdir()
         toolbox.write_toolbox(
-            folder / "toolbox", self._machine.python, toolbox.shell_setup(self._limits, limit_processes=False)
+            folder / "toolbox", self._machine.python, toolbox.shell_setup(self._limits, is_contained=False)
         )
         copy_merged(spec.layers, folder / "tree")
 

@@ -13,6 +13,7 @@ from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import template, toolbox, wire
 from turnsmith.sandboxes.inside.wire import StartRequest
 from turnsmith.sandboxes.layers import compare
+from turnsmith.sandboxes.obstacles import name_obstacle
 from turnsmith.sandboxes.patch import format_patch
 from turnsmith.sandboxes.runtime import describe_machine
 from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace, run_inside, to_limits
@@ -29,17 +30,17 @@ class LocalProvider:
         settings = {"limits": asdict(to_limits(config)), "machine": asdict(describe_machine())}
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._spawner = run_inside("spawner", theirs)
+            self._spawner = run_inside("spawner", theirs.fileno())
         self._control.send(json.dumps(settings).encode())
         greeting = json.loads(self._control.recv(MAX_GREETING_BYTES) or b'{"error": "it died"}')
         if "error" in greeting:
             self._end_spawner()
             raise UsageError(
-                f"this machine does not allow local sandboxes ({greeting['error']}): "
-                "see `turnsmith doctor` for the setting, or choose --sandbox.kind subprocess, which isolates nothing"
+                f"this machine does not allow local sandboxes ({greeting['error']}): {name_obstacle()}; "
+                "or choose --sandbox.kind subprocess, which isolates nothing"
             )
         self.isolation: str = greeting["isolation"]
-        self._sandboxes: set[SupervisedSandbox] = set()
+        self._sandboxes: list[SupervisedSandbox] = []
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """A ready sandbox. Raises SandboxError."""
@@ -53,6 +54,9 @@ class LocalProvider:
         except (OSError, TimeoutError) as error:
             ours.close()
             raise SandboxError(f"the sandbox could not start: {error or 'no answer'}") from None
+        except asyncio.CancelledError:
+            ours.close()  # which ends what may have started
+            raise
         workspace = Workspace(
             workdir=spec.workdir,
             place=spec.workdir,
@@ -61,7 +65,7 @@ class LocalProvider:
         )
         environment = toolbox.environment(template.TOOLBOX, template.RUNTIME, template.HOME) | spec.env
         sandbox = SupervisedSandbox(self.isolation, await Connection.open(ours), workspace, environment)
-        self._sandboxes.add(sandbox)
+        self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]
         return sandbox
 
     async def close(self) -> None:

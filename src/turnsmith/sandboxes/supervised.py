@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,7 +60,7 @@ class SupervisedSandbox:
         self._connection = connection
         self._workspace = workspace
         self._environment = environment
-        self._is_stopped = False
+        self.is_stopped = False
 
     async def exec(
         self,
@@ -109,15 +108,15 @@ class SupervisedSandbox:
 
     async def diff(self) -> str:
         """Git-style patch of the working tree against its layers, taken from outside the sandbox."""
-        if self._is_stopped:
+        if self.is_stopped:
             raise SandboxError("the sandbox was stopped")
         return await asyncio.to_thread(self._workspace.diff)
 
     async def stop(self) -> None:
         """End every process and drop the writable layer. Safe to call twice."""
-        if self._is_stopped:
+        if self.is_stopped:
             return
-        self._is_stopped = True
+        self.is_stopped = True
         try:
             await self._connection.request({"op": "stop"}, patience_s=GRACE_S)
         except SandboxError:
@@ -136,13 +135,14 @@ def to_limits(config: SandboxConfig) -> Limits:
     )
 
 
-def run_inside(module: str, connection: socket.socket, *arguments: str) -> subprocess.Popen[bytes]:
+def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) -> subprocess.Popen[bytes]:
     """Start a module of `inside` on the bare interpreter: no site packages, a session of its own."""
     code = f"import os, sys; sys.path.append(os.environ['HOME']); from turnsmith.sandboxes.inside.{module} import main; main()"
     python = sys._base_executable  # type: ignore[attr-defined]
     return subprocess.Popen(
         [python, "-I", "-S", "-c", code, *arguments],
-        stdin=connection.fileno(),
+        stdin=stdin,
+        stdout=subprocess.PIPE if capture else None,
         env={"HOME": str(Path(turnsmith.__file__).parent.parent)},  # not an argument: those show in /proc
         cwd="/",
         start_new_session=True,

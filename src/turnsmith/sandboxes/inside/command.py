@@ -58,7 +58,10 @@ class Command:
         except BlockingIOError:
             reported = b""
         os.close(self.cwd_fd)
-        path = os.fsdecode(reported.removesuffix(b"\n"))
+        try:
+            path = reported.decode().removesuffix("\n")
+        except UnicodeDecodeError:
+            return self.cwd  # nobody could show it
         is_plausible = path.startswith("/") and "\0" not in path and len(reported) <= MAX_PATH_BYTES
         return path if is_plausible and os.path.isdir(path) else self.cwd
 

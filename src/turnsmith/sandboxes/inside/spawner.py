@@ -3,9 +3,11 @@
 Started as `python -I -S` with a socket of packets as standard input; the first packet holds its settings.
 """
 
+import errno
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 from dataclasses import dataclass, field
@@ -28,6 +30,8 @@ class Spawner:
     identity: Identity
     ownership_maps: dict[tuple[int, int], int] = field(default_factory=dict)
     """From owner of a layer to the user namespace that shows it as ours."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """From a layer that cannot be shown as ours to a copy that is."""
 
     def serve(self, host: int) -> None:
         """Loop; `host` is a descriptor that becomes readable when the host process is gone."""
@@ -61,12 +65,24 @@ class Spawner:
     def _open_layer(self, path: str) -> int:
         """A layer as a detached read-only mount, its files shown as the sandbox user's own."""
         source = template.HOST + path
+        if not self.identity.is_foreign:
+            return self._clone(source)
+        if path not in self.copies:
+            try:
+                return self._clone(source, kernel.MOUNT_ATTR_IDMAP, self._ownership_map(source))
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                self.copies[path] = self._copy(source)  # a file system that cannot, such as a container's own
+        return self._clone(self.copies[path])
+
+    def _clone(self, source: str, attributes: int = 0, ownership_map: int = 0) -> int:
         tree = kernel.clone_tree(source)
-        attributes = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-        if self.identity.is_foreign:
-            kernel.set_mount_attributes(tree, attributes | kernel.MOUNT_ATTR_IDMAP, self._ownership_map(source))
-        else:
-            kernel.set_mount_attributes(tree, attributes)
+        try:
+            kernel.set_mount_attributes(tree, template.SAFE | attributes, ownership_map)
+        except OSError:
+            os.close(tree)
+            raise
         return tree
 
     def _ownership_map(self, path: str) -> int:
@@ -75,6 +91,14 @@ class Spawner:
         if key not in self.ownership_maps:
             self.ownership_maps[key] = open_ownership_map(*key, self.identity)
         return self.ownership_maps[key]
+
+    def _copy(self, source: str) -> str:
+        """A copy in memory that belongs to the sandbox's user; it goes when the spawner does."""
+        target = Path(template.COPIES, str(len(self.copies)))
+        shutil.copytree(source, target, symlinks=True)
+        for path in (target, *target.rglob("*")):
+            os.chown(path, self.identity.uid, self.identity.gid, follow_symlinks=False)
+        return str(target)
 
 
 def main() -> None:

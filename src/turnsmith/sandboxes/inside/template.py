@@ -17,10 +17,13 @@ ROOT = "/box"
 TOOLBOX = "/opt/turnsmith"
 RUNTIME = "/opt/runtime"
 HOME = "/tmp/home"
-SCRATCH, LAYERS = "/scratch", "/layers"
-"""Mount points beside the template that a new sandbox uses and leaves behind."""
+SCRATCH, LAYERS, COPIES = "/scratch", "/layers", "/copies"
+"""Beside the template: mount points that a new sandbox uses and leaves behind, and copies of layers."""
 UID = 1000
 """User and group inside a sandbox."""
+
+SAFE = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+"""Attributes of whatever is shown of the host."""
 
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "services", "protocols")
@@ -50,7 +53,7 @@ def leave_host_root() -> None:
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("template", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
-    for name in (HOST, ROOT, SCRATCH, LAYERS):
+    for name in (HOST, ROOT, SCRATCH, LAYERS, COPIES):
         Path("/tmp" + name).mkdir()
     kernel.pivot_root("/tmp", "/tmp" + HOST)
     os.chdir("/")
@@ -71,9 +74,9 @@ def build_template(machine: Machine, limits: Limits) -> None:
     for name in _ETC:
         _show(f"/etc/{name}")
     for name in _DEVICES:
-        _show(f"/dev/{name}", kernel.MOUNT_ATTR_NOSUID)
+        _show(f"/dev/{name}", SAFE & ~kernel.MOUNT_ATTR_NODEV)
     _add_python(machine)
-    toolbox.write_toolbox(Path(ROOT + TOOLBOX), machine.python, toolbox.shell_setup(limits, limit_processes=True))
+    toolbox.write_toolbox(Path(ROOT + TOOLBOX), machine.python, toolbox.shell_setup(limits, is_contained=True))
 
 
 def _add_python(machine: Machine) -> None:
@@ -86,7 +89,7 @@ def _add_python(machine: Machine) -> None:
     _bind(HOST + machine.runtime, ROOT + RUNTIME)
 
 
-def _show(path: str, attributes: int = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV) -> None:
+def _show(path: str, attributes: int = SAFE) -> None:
     """Let a path of the host appear at the same place, read-only; links as links, nothing where the host has nothing."""
     source, target = Path(HOST + path), Path(ROOT + path)
     if source.is_symlink():
@@ -97,11 +100,11 @@ def _show(path: str, attributes: int = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_A
         _bind(str(source), str(target), attributes)
 
 
-def _bind(source: str, target: str, attributes: int = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV) -> None:
+def _bind(source: str, target: str, attributes: int = SAFE) -> None:
     if Path(source).is_dir():
         Path(target).mkdir(parents=True, exist_ok=True)
     else:
         Path(target).touch()
     tree = kernel.clone_tree(source)
-    kernel.set_mount_attributes(tree, attributes | kernel.MOUNT_ATTR_RDONLY)
+    kernel.set_mount_attributes(tree, attributes)
     kernel.attach_tree(tree, target)

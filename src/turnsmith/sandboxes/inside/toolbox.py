@@ -25,22 +25,15 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
     (folder / "shell.sh").write_text(setup)
 
 
-def shell_setup(limits: Limits, *, limit_processes: bool) -> str:
+def shell_setup(limits: Limits, *, is_contained: bool) -> str:
     """What bash reads (BASH_ENV) before the command: hard limits, and the report of the last directory.
 
-    The limits stand here, not in the supervisor, so that the supervisor itself never runs into them.
+    The limits stand here, not in the supervisor, so that the supervisor itself never runs into them. Where nothing is
+    contained, processes cannot be counted apart from the user's others, and files are limited one by one.
     """
-    lines = [
-        "ulimit -c 0",
-        f"ulimit -n {MAX_OPEN_FILES}",
-        f"ulimit -d {limits.memory_bytes // 1024}",
-        f"ulimit -f {limits.disk_bytes // 1024}",
-        f"trap 'pwd >&{CWD_FD}' EXIT",
-        "unset BASH_ENV",
-    ]
-    if limit_processes:
-        lines.insert(0, f"ulimit -u {limits.num_processes}")
-    return "\n".join(lines) + "\n"
+    own_limit = f"-u {limits.num_processes}" if is_contained else f"-f {limits.disk_bytes // 1024}"
+    ulimit = f"ulimit {own_limit} -d {limits.memory_bytes // 1024} -n {MAX_OPEN_FILES} -c 0 2> /dev/null"
+    return f"{ulimit}\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
 
 
 def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
