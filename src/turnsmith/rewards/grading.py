@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.patches import PatchRefused, is_test_surface, read_patch, to_bytes
-from turnsmith.rewards.testing import HOLDS, SuiteReport, run_tests, test_files
+from turnsmith.rewards.testing import HOLDS, SuiteReport, find_test_files, run_tests
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import Grade, Outcome, Task
 
@@ -93,7 +93,7 @@ def _surface_files(task: Task) -> set[str]:
         hidden = {path for file in read_patch(task.test_patch) for path in file.paths}
     except PatchRefused as refusal:
         raise GradingError(f"the test patch of {task.instance_id} cannot be used: {refusal}") from None
-    return hidden.union(test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]))
+    return hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]))
 
 
 async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float) -> Grade:
@@ -109,7 +109,7 @@ async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float) 
     report = await run_tests(
         sandbox,
         task.test_command,
-        test_files(expected),
+        find_test_files(expected),
         parser=task.log_parser,
         timeout_s=timeout_s,
         known=frozenset(expected),

@@ -84,6 +84,6 @@ def _between(output: str, begin: str, end: str) -> str:
     return log if opened and closed else ""
 
 
-def test_files(tests: Collection[str]) -> list[str]:
+def find_test_files(tests: Collection[str]) -> list[str]:
     """The files of test ids, sorted: `["tests/test_a.py::test_b"]` → `["tests/test_a.py"]`."""
     return sorted({test.split("::")[0] for test in tests})

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 
 from turnsmith.rewards.logparse import TestResult
-from turnsmith.rewards.testing import SuiteReport, test_files
+from turnsmith.rewards.testing import SuiteReport, find_test_files
 
 MAX_TESTS = 5
 MAX_MESSAGE_CHARACTERS = 200
@@ -31,7 +31,7 @@ def _headline(num_failing: int) -> str:
 
 def _lines(failing: dict[str, TestResult], dial: float) -> list[str]:
     if dial > 2 / 3:
-        return test_files(failing)
+        return find_test_files(failing)
     if dial > 1 / 3:
         return list(failing)
     return [f"{test}: {shorten(result.message)}".removesuffix(": ") for test, result in failing.items()]

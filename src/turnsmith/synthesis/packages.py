@@ -14,7 +14,7 @@ import libcst as cst
 
 from turnsmith.errors import UsageError
 from turnsmith.rewards.patches import is_test_surface
-from turnsmith.rewards.testing import SuiteReport, test_files
+from turnsmith.rewards.testing import SuiteReport, find_test_files
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
@@ -68,7 +68,7 @@ async def make_package_tasks(
 
     `dial` is that of the issue text. Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
     """
-    source = fetch_source(package)
+    source = await asyncio.to_thread(fetch_source, package)
     layout = find_layout(source)
     tasks: list[Task] = []
 
@@ -136,7 +136,7 @@ async def settle_suite(
     first = await run_suite(provider, [repository.layer], suite)
     _check_settled(first, repository, suite)
     deselected = "".join(f" --deselect {quote(test)}" for test in find_slow_tests(first.log))
-    suite = replace(suite, command=layout.test_command + deselected, files=tuple(test_files(first.passing)))
+    suite = replace(suite, command=layout.test_command + deselected, files=tuple(find_test_files(first.passing)))
     again = [run_suite(provider, [repository.layer], suite, known=first.passing) for _ in range(2)]
     second, third = await asyncio.gather(*again)
     steady = {*first.passing}.intersection(second.passing, third.passing)

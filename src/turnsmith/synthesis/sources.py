@@ -60,7 +60,8 @@ def _fetch_sdist(name: str, version: str) -> Source:
 def _export_checkout(path: Path) -> Source:
     git = ["git", "-C", str(path)]
     commit = _run([*git, "rev-parse", "--short=8", "HEAD"], f"read the commit of {path}").decode().strip()
-    return Source(path.name, commit, read_archive(_run([*git, "archive", "HEAD"], f"export {path}"), strip=0))
+    name = re.sub(r"[^A-Za-z0-9._+-]", "-", path.name)
+    return Source(name, commit, read_archive(_run([*git, "archive", "HEAD"], f"export {path}"), strip=0))
 
 
 def _run(command: list[str], purpose: str) -> bytes:

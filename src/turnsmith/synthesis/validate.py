@@ -124,7 +124,7 @@ async def _abandon(running: Iterable[tuple[L, asyncio.Task[SuiteReport]]]) -> No
     """End suites that nobody waits for and remove their layers."""
     for candidate, run in running:
         run.cancel()
-        await asyncio.wait([run])
+        await asyncio.gather(run, return_exceptions=True)
         shutil.rmtree(candidate.layers[-1], ignore_errors=True)
 
 
