@@ -14,10 +14,11 @@ from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import toolbox
+from turnsmith.sandboxes.launch import run_inside, to_limits
 from turnsmith.sandboxes.layers import compare, copy_merged
 from turnsmith.sandboxes.patch import format_patch
 from turnsmith.sandboxes.runtime import describe_machine
-from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace, run_inside, to_limits
+from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace
 
 
 class BareProvider:

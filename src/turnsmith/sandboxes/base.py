@@ -37,7 +37,10 @@ class Sandbox(Protocol):
         """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns."""
 
     async def read(self, path: str) -> bytes:
-        """Content of a file as the sandbox sees it. Raises FileNotFoundError, IsADirectoryError or PermissionError."""
+        """Content of a file as the sandbox sees it. Raises FileNotFoundError, IsADirectoryError or PermissionError.
+
+        A relative path begins at the workdir. Above 64 MB it is an OSError (EFBIG), here and in `write`.
+        """
 
     async def write(self, path: str, content: bytes) -> None:
         """Write a file as the sandbox's own user, making parent directories. Raises the same errors as `read`."""

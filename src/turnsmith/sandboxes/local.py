@@ -12,11 +12,12 @@ from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import template, toolbox, wire
 from turnsmith.sandboxes.inside.wire import StartRequest
+from turnsmith.sandboxes.launch import run_inside, to_limits
 from turnsmith.sandboxes.layers import compare
 from turnsmith.sandboxes.obstacles import name_obstacle
 from turnsmith.sandboxes.patch import format_patch
 from turnsmith.sandboxes.runtime import describe_machine
-from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace, run_inside, to_limits
+from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace
 
 START_TIMEOUT_S = 60.0
 MAX_GREETING_BYTES = 1 << 16

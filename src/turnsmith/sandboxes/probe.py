@@ -9,9 +9,9 @@ from pathlib import Path
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import TurnsmithError
 from turnsmith.sandboxes.base import Sandbox, SandboxSpec
+from turnsmith.sandboxes.launch import run_inside
 from turnsmith.sandboxes.local import LocalProvider
 from turnsmith.sandboxes.obstacles import name_obstacle
-from turnsmith.sandboxes.supervised import run_inside
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,13 @@
 import asyncio
 import errno
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-import turnsmith
-from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.connection import Connection
-from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Limits
+from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES
 from turnsmith.types import ExecResult
 
 GRACE_S = 30.0
@@ -124,26 +120,3 @@ class SupervisedSandbox:
         finally:
             self._connection.close("the sandbox was stopped")
             self._workspace.release()
-
-
-def to_limits(config: SandboxConfig) -> Limits:
-    return Limits(
-        memory_bytes=config.memory_mb << 20,
-        num_processes=config.max_processes,
-        disk_bytes=config.disk_mb << 20,
-        output_bytes=config.max_output_bytes,
-    )
-
-
-def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) -> subprocess.Popen[bytes]:
-    """Start a module of `inside` on the bare interpreter: no site packages, a session of its own."""
-    code = f"import os, sys; sys.path.append(os.environ['HOME']); from turnsmith.sandboxes.inside.{module} import main; main()"
-    python = sys._base_executable  # type: ignore[attr-defined]
-    return subprocess.Popen(
-        [python, "-I", "-S", "-c", code, *arguments],
-        stdin=stdin,
-        stdout=subprocess.PIPE if capture else None,
-        env={"HOME": str(Path(turnsmith.__file__).parent.parent)},  # not an argument: those show in /proc
-        cwd="/",
-        start_new_session=True,
-    )

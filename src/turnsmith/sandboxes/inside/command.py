@@ -74,20 +74,8 @@ def start_command(request: Header, stdin: bytes, environment: dict[str, str], ou
     output, output_writer = os.pipe()
     cwd_fd, cwd_writer = os.pipe()
     try:
-        pid = os.posix_spawn(
-            "/bin/bash",
-            ["bash", "-c", request["command"]],
-            environment,
-            setsid=True,
-            setsigdef=_RESET_SIGNALS,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, stdin_fd, 0),
-                (os.POSIX_SPAWN_DUP2, output_writer, 1),
-                (os.POSIX_SPAWN_DUP2, output_writer, 2),
-                (os.POSIX_SPAWN_DUP2, cwd_writer, CWD_FD),
-            ],
-        )
-    except BaseException:
+        pid = _spawn_bash(request["command"], environment, stdin_fd, output_writer, cwd_writer)
+    except (OSError, ValueError):
         os.close(output)
         os.close(cwd_fd)
         raise
@@ -98,6 +86,20 @@ def start_command(request: Header, stdin: bytes, environment: dict[str, str], ou
     os.set_blocking(cwd_fd, False)
     pipe = Pipe(output, output_bytes)
     return Command(request["id"], pid, pipe, request["cwd"], cwd_fd, started, started + request["timeout_s"])
+
+
+def _spawn_bash(command: str, environment: dict[str, str], stdin_fd: int, output_fd: int, cwd_fd: int) -> int:
+    """In a session of its own; by posix_spawn, which copies no memory."""
+    actions = [
+        (os.POSIX_SPAWN_DUP2, stdin_fd, 0),
+        (os.POSIX_SPAWN_DUP2, output_fd, 1),
+        (os.POSIX_SPAWN_DUP2, output_fd, 2),
+        (os.POSIX_SPAWN_DUP2, cwd_fd, CWD_FD),
+    ]
+    arguments = ["bash", "-c", command]
+    return os.posix_spawn(
+        "/bin/bash", arguments, environment, setsid=True, setsigdef=_RESET_SIGNALS, file_actions=actions
+    )
 
 
 def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
