@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import time
+import warnings
 
 import pytest
 
@@ -18,6 +19,7 @@ LIMITS = Limits(memory_bytes=128 << 20, num_processes=20, disk_bytes=1 << 20, ou
 
 
 def serve(connection, other_end, toolbox):
+    warnings.simplefilter("default")  # a coverage tracer warns at its end of what the parent had imported
     other_end.close()
     kernel.adopt_orphans()
     Supervisor(connection, LIMITS, toolbox).run()
