@@ -12,7 +12,7 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
 from turnsmith.ui.reading import find_task, read_config, read_iterations, read_results, read_trajectories
-from turnsmith.ui.tables import iterations_table, results_table, trajectories_table, yes_no_table
+from turnsmith.ui.tables import endings_table, iterations_table, results_table, trajectories_table, yes_no_table
 from turnsmith.ui.terminal import make_console
 from turnsmith.ui.trajectory import show_trajectory
 
@@ -38,18 +38,17 @@ def show(run: Run, trajectory: Id = None) -> None:
 
 def show_run(folder: RunFolder) -> None:
     """Evaluations, iterations, and how to see more."""
-    console = make_console()
-    config = read_config(folder)
+    console, config = make_console(), read_config(folder)
     results, iterations = read_results(folder), read_iterations(folder)
+    print_results(results, config)
     if results:
-        print_results(results, config)
+        console.print(endings_table(results))
     if iterations:
+        last = iterations[-1]
         console.print(iterations_table(iterations))
-    if not (results or iterations):
-        console.print("nothing is finished yet")
-    beginnings = [f"eval-{stage}" for stage in dict.fromkeys(result["stage"] for result in results)]
-    for beginning in beginnings[-1:]:
-        console.print(f"trajectories: turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
+        console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
+    beginning = f"eval-{results[-1]['stage']}" if results else "eval-base"
+    console.print(f"trajectories  turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
 
 
 def show_trajectories(folder: RunFolder, beginning: str) -> None:
@@ -74,16 +73,19 @@ def show_results(run: Run, as_json: Json = False) -> None:
     """What each checkpoint reached on each task set."""
     folder = RunFolder(run)
     config, results = read_config(folder), read_results(folder)
-    if as_json:
-        typer.echo(json.dumps(results, indent=2))
-    elif results:
+    if not as_json:
         print_results(results, config)
-    else:
-        typer.echo("no evaluation is finished yet")
+        return
+    typer.echo(json.dumps(results, indent=2))
+    if config.sandbox.kind == "subprocess":
+        typer.echo(NOT_ISOLATED, err=True)
 
 
 def print_results(results: Sequence[dict[str, Any]], config: RunConfig) -> None:
     """The table, and a warning where the numbers may not be trusted."""
+    if not results:
+        typer.echo("no evaluation is finished yet")
+        return
     make_console().print(results_table(results))
     if config.sandbox.kind == "subprocess":
         typer.echo(NOT_ISOLATED)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from turnsmith.cli.looking import print_results
-from turnsmith.cli.sentences import EXIT_STOPPED
+from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig, load
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, claim, write_json
@@ -136,6 +136,12 @@ def go(config: RunConfig, folder: RunFolder) -> None:
     except KeyboardInterrupt:
         typer.echo(f"stopped; `turnsmith resume {folder.path}` goes on", err=True)
         raise typer.Exit(EXIT_STOPPED) from None
+    except (OSError, BaseExceptionGroup) as error:
+        if not is_disk_full(error):
+            raise
+        raise UsageError(
+            f"the disk of {folder.path} is full: make room there, then `turnsmith resume {folder.path}` goes on"
+        ) from None
     finish(config, folder)
 
 
@@ -156,11 +162,10 @@ def finish(config: RunConfig, folder: RunFolder) -> None:
     results = read_results(folder)
     write_json(folder.results, results)
     draw_curves(folder)
-    if results:
-        print_results(results, config)
-    example = f"eval-{results[0]['stage']}" if results else "rft"
+    print_results(results, config)
     console = make_console()
+    beginning = f"eval-{results[-1]['stage']}" if results else "rft"
     console.print(f"curves        {folder.curves}", soft_wrap=True)
     console.print(f"iterations    turnsmith show {folder.path}", soft_wrap=True)
-    console.print(f"trajectories  turnsmith show {folder.path} --trajectory {example}", soft_wrap=True)
+    console.print(f"trajectories  turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
     console.print(f"results       turnsmith results {folder.path} --json", soft_wrap=True)

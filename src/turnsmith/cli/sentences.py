@@ -49,14 +49,18 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield from leaves(inner)
 
 
+def is_disk_full(error: BaseException) -> bool:
+    """Is it that, or a group with that in it?"""
+    return any(isinstance(leaf, OSError) and leaf.errno in (errno.ENOSPC, errno.EDQUOT) for leaf in leaves(error))
+
+
 def _explain_known(error: BaseException) -> tuple[str, int] | None:
     if isinstance(error, UsageError):
         return str(error), EXIT_USAGE
     if isinstance(error, TurnsmithError):
         return str(error), EXIT_FAILED
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        place = f" at {error.filename}" if error.filename else ""
-        return f"the disk is full{place}: make room there, then give the command again", EXIT_USAGE
+    if is_disk_full(error):
+        return f"the disk is full ({error}): make room, then give the command again", EXIT_USAGE
     if isinstance(error, ImportError) and error.name in TRAIN_EXTRA:
         return f"this command needs {error.name}: install it by `pip install 'turnsmith[train]'`", EXIT_USAGE
     return None

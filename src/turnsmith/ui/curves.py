@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
+from math import ceil, floor, inf, log10
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +164,7 @@ def draw_panel(axes: Axes, title: str, spans: Sequence[Span], iterations: Sequen
 def show_decades(axes: Axes) -> None:
     """Whole powers of ten, so that noise in a small number looks small."""
     lowest, highest = axes.dataLim.minposy, axes.dataLim.ymax
-    if highest <= 0:
+    if not 0 < highest < inf:
         axes.set_yscale("linear")
         return
     axes.set_ylim(10 ** floor(log10(lowest)), 10 ** max(ceil(log10(highest)), floor(log10(lowest)) + 1))

@@ -1,8 +1,8 @@
 """Tables for the terminal."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from rich import box
@@ -14,25 +14,21 @@ from turnsmith.ui.reading import Iteration
 from turnsmith.ui.terminal import to_line
 
 ITERATION_COLUMNS = {
-    "resolved": ("rollouts/resolved_rate", "{:.1%}"),
-    "turns": ("rollouts/turns_mean", "{:.1f}"),
-    "tokens": ("rollouts/tokens_mean", "{:.0f}"),
-    "submitted": ("rollouts/submit_rate", "{:.0%}"),
-    "format errors": ("rollouts/format_errors_mean", "{:.2f}"),
-    "signal": ("groups/with_signal", "{:.0f}"),
-    "groups": ("groups/all", "{:.0f}"),
-    "steps": ("optimizer/steps", "{:.0f}"),
-    "entropy": ("loss/entropy", "{:.3f}"),
-    "log-prob gap": ("logprob_gap/mean", "{:.1e}"),
-    "collect s": ("time/collect_s", "{:.0f}"),
-    "train s": ("time/train_s", "{:.0f}"),
+    "resolved": "{rollouts/resolved_rate:.1%}",
+    "turns": "{rollouts/turns_mean:.1f}",
+    "submit": "{rollouts/submit_rate:.0%}",
+    "signal": "{groups/with_signal:.0f}/{groups/all:.0f}",
+    "steps": "{optimizer/steps:.0f}",
+    "entropy": "{loss/entropy:.3f}",
+    "gap": "{logprob_gap/mean:.1e}",
+    "seconds": "{time/collect_s:.0f}+{time/train_s:.0f}",
 }
-"""Heading → metric and how it is written."""
+"""Heading → metrics and how they are written. All of it fits into 80 columns; the files have more."""
 
 
 def make_table(headings: Sequence[str], num_names: int, title: str | None = None) -> Table:
     """A plain table: the first columns hold names, the rest numbers."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
     for position, heading in enumerate(headings):
         table.add_column(heading, justify="left" if position < num_names else "right", overflow="fold")
     return table
@@ -40,17 +36,11 @@ def make_table(headings: Sequence[str], num_names: int, title: str | None = None
 
 def results_table(results: Sequence[dict[str, Any]]) -> Table:
     """Each stage on each task set; stages of one set stand together, so that one sees what they gained."""
-    headings = ["task set", "stage", "Pass@1 ± SEM", "pass@k", "turns", "submitted", "tasks × runs", "endings"]
+    headings = ["task set", "stage", "Pass@1 ± SEM", f"pass@{results[0]['k']}", "turns", "submitted", "tasks × runs"]
     table = make_table(headings, num_names=2)
-    ordered = [result for name in _names(results) for result in results if result["task_set"] == name]
-    for result, after in pairwise([*ordered, None]):
-        assert result
-        table.add_row(*_result_cells(result), end_section=bool(after and after["task_set"] != result["task_set"]))
+    for result, is_last in with_ends(by_task_set(results), "task_set"):
+        table.add_row(*_result_cells(result), end_section=is_last)
     return table
-
-
-def _names(results: Iterable[dict[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(result["task_set"] for result in results))
 
 
 def _result_cells(result: dict[str, Any]) -> list[str]:
@@ -59,27 +49,50 @@ def _result_cells(result: dict[str, Any]) -> list[str]:
         to_line(result["task_set"]),
         to_line(result["stage"]),
         f"{100 * result['pass_at_1']:.1f}{sem} %",
-        f"{100 * result['pass_at_k']:.1f} % (k={result['k']})",
+        f"{100 * result['pass_at_k']:.1f} %",
         f"{result['mean_turns']:.1f}",
         f"{result['submit_rate']:.0%}",
         f"{result['num_tasks']} × {result['num_runs']}",
-        count_up(result["outcomes"]),
     ]
+
+
+def endings_table(results: Sequence[dict[str, Any]]) -> Table:
+    """How the rollouts of each evaluation ended."""
+    table = make_table(["task set", "stage", "rollouts ended"], num_names=3)
+    for result, is_last in with_ends(by_task_set(results), "task_set"):
+        names = to_line(result["task_set"]), to_line(result["stage"])
+        table.add_row(*names, count_up(result["outcomes"]), end_section=is_last)
+    return table
+
+
+def by_task_set(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same, all of one task set side by side."""
+    names = dict.fromkeys(result["task_set"] for result in results)
+    return [result for name in names for result in results if result["task_set"] == name]
+
+
+def with_ends(rows: Sequence[dict[str, Any]], key: str) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Each row, and whether another value of the key comes after it."""
+    for row, after in zip_longest(rows, rows[1:]):
+        yield row, bool(after) and after[key] != row[key]
 
 
 def iterations_table(iterations: Sequence[Iteration]) -> Table:
     """Metrics of the finished iterations."""
-    table = make_table(["stage", "iteration", *ITERATION_COLUMNS], num_names=1)
-    for iteration, after in pairwise([*iterations, None]):
-        assert iteration
-        cells = [_metric(iteration.metrics, *column) for column in ITERATION_COLUMNS.values()]
-        is_last = bool(after and after.stage != iteration.stage)
-        table.add_row(to_line(iteration.stage), str(iteration.number + 1), *cells, end_section=is_last)
+    table = make_table(["stage", "#", *ITERATION_COLUMNS], num_names=1)
+    rows = [{"stage": iteration.stage, "iteration": iteration} for iteration in iterations]
+    for row, is_last in with_ends(rows, "stage"):
+        cells = [_write(form, row["iteration"].metrics) for form in ITERATION_COLUMNS.values()]
+        table.add_row(to_line(row["stage"]), str(row["iteration"].number + 1), *cells, end_section=is_last)
     return table
 
 
-def _metric(metrics: dict[str, float], name: str, form: str) -> str:
-    return form.format(metrics[name]) if name in metrics else ""
+def _write(form: str, metrics: dict[str, float]) -> str:
+    """Metrics in a form such as `{a/b:.1f}`; nothing where they were not measured."""
+    try:
+        return form.format_map(metrics)
+    except KeyError:
+        return ""
 
 
 def trajectories_table(trajectories: Iterable[Trajectory]) -> Table:

@@ -4,10 +4,15 @@ import sys
 
 from rich.console import Console
 
+PIPE_WIDTH = 160
+"""Columns where there is no terminal that has a width."""
+
 
 def make_console(*, stderr: bool = False) -> Console:
     """A console that takes text as it is: no markup, no emoji codes, no guessed highlights."""
-    return Console(file=sys.stderr if stderr else sys.stdout, markup=False, emoji=False, highlight=False)
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
 def to_printable(text: str) -> str:

@@ -1,0 +1,86 @@
+"""The command line in this process, a random model that can spell, and a task set of two practice tasks."""
+
+import asyncio
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from typer.testing import CliRunner
+
+from turnsmith.cli import make_app
+from turnsmith.config import SandboxConfig
+from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@pytest.fixture
+def turnsmith():
+    """Run a command; the result has `exit_code`, `stdout` and `stderr`."""
+    return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="session")
+def model_directory(tmp_path_factory):
+    """Weights that know nothing, a tokenizer of bytes, ChatML."""
+    directory = tmp_path_factory.mktemp("model")
+    torch.manual_seed(0)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>")
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    tokenizer.chat_template = CHATML
+    tokenizer.save_pretrained(directory)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = Qwen2Config(vocab_size=len(tokenizer), num_key_value_heads=1, max_position_embeddings=8192, **sizes)
+    Qwen2ForCausalLM(config).save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def task_folder(tmp_path_factory):
+    """Two practice tasks on disk."""
+    folder = tmp_path_factory.mktemp("tasks") / "practice"
+
+    async def make():
+        provider = make_provider(SandboxConfig())
+        try:
+            await make_practice_tasks(PracticeSpec("train", 2, 0.0, seed=3), folder, provider)
+        finally:
+            await provider.close()
+
+    asyncio.run(make())
+    return folder
+
+
+@pytest.fixture
+def config_file(tmp_path, model_directory, task_folder):
+    """A configuration for the model that knows nothing; everything in it is as small as it can be."""
+    path = tmp_path / "small.toml"
+    path.write_text(
+        f"""
+        model.path = "{model_directory}"
+        model.threads = 1
+        train_tasks.path = "{task_folder}"
+        eval_tasks.practice.path = "{task_folder}"
+        agent = {{ prompts = "brief", max_context = 8192, max_new_tokens = 12, max_turns = 3 }}
+        rollouts.concurrency = 2
+        rft = {{ rollouts_per_task = 1, max_context = 8192, max_turns = 3 }}
+        eval = {{ num_runs = 2, k = 2 }}
+        [[stages]]
+        iterations = 2
+        tasks_per_iteration = 2
+        group_size = 2
+        max_context = 8192
+        max_turns = 3
+        length_threshold = 2
+        """
+    )
+    return path

@@ -1,0 +1,167 @@
+"""Bad input: one clear sentence that names file, key or command and the remedy; exit code 2; nothing written over."""
+
+import errno
+import json
+import os
+import shutil
+
+import pytest
+
+from turnsmith.cli.sentences import explain, is_disk_full, leaves
+from turnsmith.errors import EngineError, InfrastructureStorm, UsageError
+from turnsmith.runs import RunFolder, claim
+from turnsmith.tasks.dataset import load_tasks, save_tasks
+
+
+def assert_refused(result, *pieces):
+    assert result.exit_code == 2, result.output
+    [sentence] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert all(str(piece) in sentence for piece in pieces), sentence
+
+
+def files_below(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pieces"),
+    [
+        (["--sed", "3"], ["small.toml", "'sed'", "did you mean 'seed'"]),
+        (["--rft.batch_size", "many"], ["small.toml", "rft.batch_size", '"many"']),
+        (["--seed"], ["--seed needs a value"]),
+        (["--eval.k", "3"], ["eval", "k 3 must be at most num_runs 2"]),
+        (["--model.path", "nowhere"], ["no model at nowhere"]),
+        (["--agent.prompts", "long"], ["no prompts 'long'", "agent.prompts is one of brief, paper"]),
+        (["--train_tasks.path", "nowhere.jsonl"], ["no task file at nowhere.jsonl"]),
+    ],
+)
+def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_file, tmp_path, arguments, pieces):
+    assert_refused(turnsmith("eval", config_file, *arguments, "--out", tmp_path / "run"), *pieces)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_override_before_the_configuration(turnsmith, config_file):
+    assert_refused(turnsmith("run", "--seed", "3", config_file), "write CONFIG first")
+
+
+def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
+    path = tmp_path / "nothing.toml"
+    path.write_text("train_tasks.practice_tasks = 3\n")
+    for command, piece in {
+        "run": "asks for nothing",
+        "rft": "[rft]",
+        "rl": "[[stages]]",
+        "eval": "[eval_tasks",
+    }.items():
+        assert_refused(turnsmith(command, path), path, piece)
+
+
+def test_a_malformed_line_of_a_task_file_is_named_by_its_number(turnsmith, config_file, task_folder, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(task_folder, broken)
+    (broken / "tasks.jsonl").write_text((broken / "tasks.jsonl").read_text().split("\n")[0] + '\n{"instance_id": 3\n')
+    assert_refused(turnsmith("tasks", "stats", broken), broken / "tasks.jsonl", "line 2")
+    out = tmp_path / "run"
+    assert_refused(turnsmith("eval", config_file, f"--train_tasks.path={broken}", "--out", out), "line 2")
+
+
+def test_a_gold_patch_that_does_not_pass(turnsmith, task_folder, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(task_folder, broken, symlinks=True)
+    first, second = load_tasks(broken)
+    save_tasks(broken, [first, second.model_copy(update={"patch": first.patch.replace(first.repo, "elsewhere")})])
+    result = turnsmith("tasks", "check", broken, "--json")
+    assert_refused(result, "1 of 2 tasks", second.instance_id, "gold patch")
+    assert [check["is_sound"] for check in json.loads(result.stdout)] == [True, False]
+
+
+def test_sound_tasks_pass_the_check(turnsmith, task_folder):
+    result = turnsmith("tasks", "check", task_folder)
+    assert result.exit_code == 0
+    assert "no" not in result.stdout.split()
+
+
+def test_tasks_are_never_made_over_something(turnsmith, task_folder):
+    before = files_below(task_folder)
+    assert_refused(turnsmith("tasks", "make", "--practice", "1", "--out", task_folder), task_folder, "exists already")
+    assert files_below(task_folder) == before
+
+
+def test_tasks_are_made_from_one_source(turnsmith, tmp_path):
+    for sources in ([], ["--practice", "1", "--package", "toolz==1.0.0"]):
+        assert_refused(turnsmith("tasks", "make", *sources, "--out", tmp_path / "tasks"), "either --package")
+    assert_refused(turnsmith("tasks", "make", "--package", "no such", "--out", tmp_path / "tasks"), "name==version")
+    assert not (tmp_path / "tasks").exists()
+
+
+def test_a_model_without_a_chat_template(turnsmith, config_file, model_directory, tmp_path):
+    mute = tmp_path / "mute"
+    shutil.copytree(model_directory, mute)
+    (mute / "chat_template.jinja").unlink()
+    out = tmp_path / "run"
+    assert_refused(turnsmith("eval", config_file, f"--model.path={mute}", "--out", out), mute, "no chat template")
+    assert not out.exists()
+
+
+def test_a_context_shorter_than_the_first_prompt(turnsmith, config_file, tmp_path):
+    result = turnsmith("eval", config_file, "--agent.max_context", "100", "--out", tmp_path / "run")
+    assert_refused(result, "the first prompt has", "max_context is 100", "raise max_context")
+
+
+def test_a_run_folder_of_another_configuration(turnsmith, config_file, run_folder):
+    before = files_below(run_folder.path)
+    result = turnsmith("eval", config_file, "--out", run_folder.path)
+    assert_refused(result, run_folder.path, "model.path differs", "turnsmith resume", "--out")
+    assert files_below(run_folder.path) == before
+
+
+def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("precious")
+    assert_refused(turnsmith("eval", config_file, "--out", tmp_path / "thesis"), "nothing is written over")
+    for command in ("resume", "show", "results"):
+        assert_refused(turnsmith(command, tmp_path / "thesis"), tmp_path / "thesis", "is this a run folder?")
+
+
+def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
+    assert_refused(turnsmith("show", run_folder.path, "--trajectory", "eval-sft/1"), "'eval-sft/1'", "e.g. eval-base")
+
+
+def test_a_full_disk(turnsmith, config_file, tmp_path):
+    """`/dev/full` answers every write as a full disk does; once there is room, the run goes on."""
+    folder = RunFolder(tmp_path / "run")
+    claim(folder, json.loads(turnsmith("eval", config_file, "--dry-run").stdout))
+    folder.log.symlink_to("/dev/full")
+    result = turnsmith("eval", config_file, "--out", folder.path)
+    assert_refused(result, f"the disk of {folder.path} is full", f"turnsmith resume {folder.path}")
+    folder.log.unlink()
+    assert turnsmith("resume", folder.path).exit_code == 0
+
+
+def test_a_full_disk_is_recognised_among_many_rollouts():
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert is_disk_full(ExceptionGroup("a", [UsageError("other"), ExceptionGroup("b", [full])]))
+    assert not is_disk_full(ExceptionGroup("a", [OSError(errno.EACCES, "denied")]))
+    assert explain(full)[1] == 2
+
+
+def test_an_error_of_many_rollouts_is_told_once():
+    group = ExceptionGroup("a", [UsageError("first"), ExceptionGroup("b", [UsageError("second")])])
+    assert [str(leaf) for leaf in leaves(group)] == ["first", "second"]
+    assert explain(group) == ("first", 2)
+
+
+def test_errors_that_are_not_the_users_have_another_exit_code():
+    assert explain(InfrastructureStorm("too many")) == ("too many", 1)
+    assert explain(EngineError("no")) == ("no", 1)
+
+
+def test_a_package_that_only_training_needs_is_asked_for():
+    sentence, code = explain(ModuleNotFoundError("No module named 'torch'", name="torch"))
+    assert "turnsmith[train]" in sentence and code == 2
+
+
+def test_errors_that_nobody_foresaw_keep_their_traceback():
+    for error in (OSError(13, "denied"), ExceptionGroup("a", [UsageError("first"), ZeroDivisionError()])):
+        with pytest.raises(type(error)):
+            explain(error)

@@ -1,0 +1,115 @@
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from turnsmith import __version__
+from turnsmith.config import RunConfig, load
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+COMMANDS = [
+    "run",
+    "rft",
+    "rl",
+    "eval",
+    "resume",
+    "show",
+    "results",
+    "doctor",
+    "tasks",
+    "tasks make",
+    "tasks check",
+    "tasks stats",
+]
+
+
+def timed_help():
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "turnsmith", "--help"], check=True, capture_output=True)
+    return time.perf_counter() - started
+
+
+def test_help_is_instant():
+    assert min(timed_help() for _ in range(3)) < 1.0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(turnsmith, command):
+    result = turnsmith(*command.split(), "--help")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Usage: ")
+
+
+def test_the_version(turnsmith):
+    assert turnsmith("--version").stdout == f"turnsmith {__version__}\n"
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_shipped_configuration_passes_a_dry_run(turnsmith, path):
+    result = turnsmith("run", path, "--dry-run", "--seed", "11")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == load(path, ["--seed=11"], RunConfig).model_dump(mode="json")
+    assert result.stderr.startswith("the configuration is valid; nothing but it was checked")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_dry_run_says_what_this_machine_lacks(turnsmith, tmp_path):
+    result = turnsmith("run", CONFIGS[0], "--dry-run", "--model.path", tmp_path / "none")
+    assert result.exit_code == 0
+    assert f"would miss model.path {tmp_path}/none/config.json" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "has_rft", "num_stages"), [("run", True, 2), ("rft", True, 0), ("rl", False, 2), ("eval", False, 0)]
+)
+def test_each_command_does_its_part_of_the_whole(turnsmith, command, has_rft, num_stages):
+    config = json.loads(turnsmith(command, CONFIGS[0], "--dry-run").stdout)
+    assert (config["rft"] is not None, len(config["stages"])) == (has_rft, num_stages)
+
+
+def test_results_are_what_others_script_against(turnsmith, run_folder):
+    result = turnsmith("results", run_folder.path, "--json")
+    entries = json.loads(result.stdout)
+    assert (result.exit_code, len(entries)) == (0, 8)
+    fields = "stage task_set pass_at_1 sem pass_at_k k num_tasks num_runs mean_turns submit_rate outcomes"
+    assert all(list(entry) == fields.split() for entry in entries)
+
+
+def test_results_without_json_are_a_table(turnsmith, run_folder):
+    assert "Pass@1 ± SEM" in turnsmith("results", run_folder.path).stdout
+
+
+def test_results_without_isolation_carry_a_warning(turnsmith, run_folder):
+    config = json.loads(run_folder.config.read_text())
+    run_folder.config.write_text(json.dumps(config | {"sandbox": {"kind": "subprocess"}}))
+    assert "warning: " in turnsmith("results", run_folder.path).stdout
+    result = turnsmith("results", run_folder.path, "--json")
+    assert json.loads(result.stdout) and "warning: " in result.stderr
+
+
+def test_a_run_is_shown_as_tables(turnsmith, run_folder):
+    text = turnsmith("show", run_folder.path).stdout
+    assert "Pass@1 ± SEM" in text and "entropy" in text
+    assert f"turnsmith show {run_folder.path} --trajectory eval-stage2" in text
+
+
+def test_one_trajectory_is_shown_and_not_obeyed(turnsmith, run_folder):
+    result = turnsmith("show", run_folder.path, "--trajectory", "eval-base/practice-1.swap.1f3a9c04/0")
+    assert result.exit_code == 0
+    assert "turn 1" in result.stdout
+    assert "\x1b" not in result.stdout and "\\x1b[2J" in result.stdout
+
+
+def test_the_beginning_of_an_id_lists_those_that_begin_so(turnsmith, run_folder):
+    text = turnsmith("show", run_folder.path, "--trajectory", "eval-base").stdout
+    assert text.count("eval-base/practice-1.swap.1f3a9c04/") == 2
+
+
+def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):
+    findings = json.loads(turnsmith("doctor", "--json").stdout)
+    assert {"torch", "memory", "cores", "disk", "git", "python"} <= {finding["name"] for finding in findings}
+    assert all(finding["ok"] or finding["remedy"] for finding in findings)
+    assert "remedy" in turnsmith("doctor").stdout

@@ -1,0 +1,91 @@
+"""Real runs with a model that knows nothing: what they print, what they leave, and that Ctrl-C leaves nothing running."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from turnsmith.runs import RunFolder, read_records
+from turnsmith.types import Trajectory
+
+pytestmark = pytest.mark.slow
+
+
+def test_an_evaluation_ends_with_a_table_and_where_to_look_next(turnsmith, config_file, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    result = turnsmith("eval", config_file, "--out", folder.path)
+    assert result.exit_code == 0, result.output
+    [entry] = json.loads(folder.results.read_text())
+    assert (entry["stage"], entry["task_set"], entry["num_tasks"], entry["num_runs"]) == ("base", "practice", 2, 2)
+    assert "Pass@1 ± SEM" in result.stdout
+    assert folder.curves.exists() and f"turnsmith show {folder.path}" in result.stdout
+    assert "base on practice: Pass@1 0.0%" in folder.log.read_text()
+    assert turnsmith("show", folder.path, "--trajectory", "eval-base").exit_code == 0
+
+
+def test_a_run_folder_is_named_after_configuration_and_time(turnsmith, config_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert turnsmith("eval", config_file).exit_code == 0
+    [folder] = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"small-\d{8}-\d{6}", folder.name)
+
+
+def test_the_same_command_again_finds_everything_done(turnsmith, config_file, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    assert turnsmith("rl", config_file, "--out", folder.path).exit_code == 0
+    before = {path: path.read_bytes() for path in folder.path.rglob("*.json*")}
+    assert len(list(folder.path.glob("stages/stage1/*/metrics.json"))) == 2
+    for again in (["rl", config_file, "--out", folder.path], ["resume", folder.path]):
+        assert turnsmith(*again).exit_code == 0
+    assert {path: path.read_bytes() for path in folder.path.rglob("*.json*")} == before
+
+
+def test_a_base_that_resolves_nothing_cannot_be_fine_tuned(turnsmith, config_file, tmp_path):
+    result = turnsmith("rft", config_file, "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "the base resolved none of 2 rollouts" in result.stderr
+
+
+def descendants(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children] + [pid for child in children for pid in descendants(int(child))]
+
+
+def is_alive(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, config_file, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    command = ["rl", config_file, "--out", folder.path, "--stages.0.iterations=3", "--stages.0.group_size=8"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "turnsmith", *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    journal = folder.trajectories("stage1", 0)
+    while not journal.exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    running = descendants(process.pid)
+    process.send_signal(signal.SIGINT)
+    stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, stderr
+    assert f"stopped; `turnsmith resume {folder.path}` goes on" in stderr
+    assert "Traceback" not in stderr
+    deadline = time.monotonic() + 5
+    while any(map(is_alive, running)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert running and not any(map(is_alive, running))
+    assert not [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(os.fspath(tmp_path)) in line]
+    kept = list(read_records(journal, Trajectory))
+    assert turnsmith("resume", folder.path).exit_code == 0
+    assert list(read_records(journal, Trajectory))[: len(kept)] == kept
+    assert folder.next_iteration("stage1") == 3

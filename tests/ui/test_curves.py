@@ -1,0 +1,52 @@
+import pytest
+from matplotlib.image import imread
+
+from turnsmith.runs import RunFolder, claim, write_json
+from turnsmith.ui.curves import Span, draw_curves, lay_out
+from turnsmith.ui.reading import Iteration, read_config
+
+
+def test_stages_stand_end_to_end_and_rl_begins_at_zero():
+    iterations = [Iteration(stage, n, {}) for stage, count in (("rft", 1), ("stage1", 3)) for n in range(count)]
+    assert lay_out(["base", "rft", "stage1"], iterations) == [
+        Span("base", -1, -1),
+        Span("rft", -1, 0),
+        Span("stage1", 0, 3),
+    ]
+    assert lay_out(["base"], []) == [Span("base", 0, 0)]
+
+
+def test_a_whole_run_becomes_a_picture(run_folder):
+    picture = imread(draw_curves(run_folder))
+    height, width, _ = picture.shape
+    assert (width, height) == (1840, 1152)
+    assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
+
+
+@pytest.mark.parametrize("gap", [0.0, 2e-7, float("nan")])
+def test_unusual_numbers_are_drawn_without_complaint(run_folder, gap):
+    write_json(run_folder.metrics("stage1", 0), {"rollouts/resolved_rate": 0.0, "logprob_gap/mean": gap})
+    for stage in ("stage1", "stage2"):
+        for number in range(5):
+            write_json(run_folder.metrics(stage, number), {"rollouts/resolved_rate": 0.5, "logprob_gap/mean": gap})
+    assert draw_curves(run_folder).exists()
+
+
+def test_a_run_with_nothing_but_an_evaluation_has_a_picture_too(run_folder, tmp_path):
+    folder = RunFolder(tmp_path / "eval")
+    config = read_config(run_folder).model_copy(update={"rft": None, "stages": []})
+    claim(folder, config.model_dump(mode="json"))
+    write_json(folder.result("base", "practice"), {**_any_result(run_folder), "sem": None})
+    assert draw_curves(folder).exists()
+
+
+def test_a_run_with_nothing_finished_has_an_empty_one(run_folder, tmp_path):
+    folder = RunFolder(tmp_path / "new")
+    claim(folder, read_config(run_folder).model_dump(mode="json"))
+    assert draw_curves(folder).exists()
+
+
+def _any_result(folder):
+    import json
+
+    return json.loads(folder.result("base", "practice").read_text())

@@ -1,0 +1,56 @@
+import pytest
+
+from turnsmith.errors import UsageError
+from turnsmith.runs import RunFolder, claim, write_json
+from turnsmith.tasks.dataset import save_tasks
+from turnsmith.types import Task
+from turnsmith.ui.reading import RESULT_FIELDS, find_task, read_config, read_iterations, read_results, read_trajectories
+
+TASK = Task(
+    instance_id="practice-1.swap.1f3a9c04", repo="practice-1", base_commit="0" * 40, problem_statement="It is broken.",
+    FAIL_TO_PASS=["t"], PASS_TO_PASS=[], patch="", layers=["."],
+)  # fmt: skip
+
+
+def test_results_come_in_the_order_of_the_run(run_folder):
+    results = read_results(run_folder)
+    assert [result["stage"] for result in results] == [
+        "base",
+        "base",
+        "rft",
+        "rft",
+        "stage1",
+        "stage1",
+        "stage2",
+        "stage2",
+    ]
+    assert [result["task_set"] for result in results[:2]] == ["practice", "package"]
+    assert all(tuple(result) == RESULT_FIELDS for result in results)
+
+
+def test_iterations_come_in_the_order_of_the_run_and_rft_is_one(run_folder):
+    iterations = [(iteration.stage, iteration.number) for iteration in read_iterations(run_folder)]
+    assert iterations == [("rft", 0), *(("stage1", n) for n in range(5)), *(("stage2", n) for n in range(5))]
+
+
+def test_trajectories_are_found_by_the_beginning_of_their_id(run_folder):
+    assert len(list(read_trajectories(run_folder, "eval-base"))) == 2
+    assert [t.trajectory_id for t in read_trajectories(run_folder, "eval-rft/practice-1.swap.1f3a9c04/1")] == [
+        "eval-rft/practice-1.swap.1f3a9c04/1"
+    ]
+    assert list(read_trajectories(run_folder, "practice")) == []
+
+
+def test_the_task_of_a_trajectory_is_found_where_its_set_is(run_folder):
+    assert find_task(run_folder, TASK.instance_id) is None
+    save_tasks(run_folder.task_set("practice"), [TASK])
+    assert find_task(run_folder, TASK.instance_id) == TASK
+
+
+def test_a_configuration_that_no_longer_fits_names_its_key(tmp_path):
+    folder = RunFolder(tmp_path)
+    claim(folder, {"train_tasks": {"practice_tasks": 4}})
+    assert read_config(folder).train_tasks.practice_tasks == 4
+    write_json(folder.config, {"train_tasks": {"practice_tasks": 4}, "gone": 1})
+    with pytest.raises(UsageError, match=r"config.json: unknown key 'gone'"):
+        read_config(folder)

@@ -1,0 +1,105 @@
+import io
+
+from rich.console import Console
+from rich.measure import Measurement
+
+from turnsmith.types import StopReason
+from turnsmith.ui.reading import read_iterations, read_results, read_trajectories
+from turnsmith.ui.tables import (
+    count_up,
+    endings_table,
+    iterations_table,
+    results_table,
+    trajectories_table,
+    yes_no_table,
+)
+from turnsmith.ui.trajectory import describe_tests, show_trajectory
+
+
+def shown(*renderables):
+    console = Console(file=io.StringIO(), width=200, markup=False, emoji=False, highlight=False)
+    console.print(*renderables)
+    return console.file.getvalue()
+
+
+def shown_trajectory(trajectory, task=None):
+    console = Console(file=io.StringIO(), width=120, markup=False, emoji=False, highlight=False)
+    show_trajectory(trajectory, task, console)
+    return console.file.getvalue()
+
+
+def test_stages_of_one_task_set_stand_together(run_folder):
+    rows = [line.split()[:2] for line in shown(results_table(read_results(run_folder))).splitlines()]
+    assert [row for row in rows if row and row[0] in ("practice", "package")] == [
+        [name, stage] for name in ("practice", "package") for stage in ("base", "rft", "stage1", "stage2")
+    ]
+
+
+def test_a_result_shows_its_error_only_where_there_is_one(run_folder):
+    result = read_results(run_folder)[0]
+    assert "8.0 ± 2.0 %" in shown(results_table([result]))
+    assert "±" not in shown(results_table([result | {"sem": None}])).split("runs")[1]
+
+
+def test_iterations_show_what_they_measured_and_blanks_for_the_rest(run_folder):
+    lines = [line.split() for line in shown(iterations_table(read_iterations(run_folder))).splitlines()]
+    [rft] = [line for line in lines if line[:1] == ["rft"]]
+    [first] = [line for line in lines if line[:2] == ["stage1", "1"]]
+    assert rft == ["rft", "1", "9.0%", "3"]
+    assert first[2:] == ["30.0%", "7.0", "50%", "15/24", "4", "0.800", "2.0e-07", "21+14"]
+
+
+def test_every_table_fits_into_80_columns(run_folder):
+    results = read_results(run_folder)
+    for table in (results_table(results), endings_table(results), iterations_table(read_iterations(run_folder))):
+        assert Measurement.get(Console(), Console().options, table).maximum <= 80
+
+
+def test_trajectories_are_one_line_each(run_folder):
+    table = shown(trajectories_table(read_trajectories(run_folder, "eval-base")))
+    assert "eval-base/practice-1.swap.1f3a9c04/0" in table
+    assert StopReason.SUBMITTED in table
+
+
+def test_what_an_agent_wrote_is_shown_but_not_obeyed(run_folder):
+    [trajectory] = read_trajectories(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
+    text = shown_trajectory(trajectory)
+    assert "\x1b" not in text and "\x07" not in text and "\u202e" not in text
+    assert r"\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end" in text
+
+
+def test_a_hostile_name_patch_or_detail_is_not_obeyed_either(run_folder):
+    [trajectory] = read_trajectories(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
+    evil = "x\x1b[31m[red]\r"
+    hostile = trajectory.model_copy(
+        update={"trajectory_id": evil, "patch": f"+{evil}", "detail": evil, "isolation": evil}
+    )
+    for text in (shown_trajectory(hostile), shown(trajectories_table([hostile]))):
+        assert "\x1b" not in text and "\r" not in text
+        assert r"x\x1b[31m[red]" in text
+
+
+def test_a_trajectory_is_shown_from_issue_to_verdict(run_folder):
+    [trajectory] = read_trajectories(run_folder, "eval-base/practice-1.swap.1f3a9c04/1")
+    text = shown_trajectory(trajectory)
+    landmarks = ["turn 1", "Look.", "ls", "ok", "turn 2", "submit", "patch", "+2", "verdict", "unresolved", "test_b"]
+    rest = text
+    for landmark in landmarks:
+        _, found, rest = rest.partition(landmark)
+        assert found, landmark
+    assert "mean log-prob -0.75" in text
+
+
+def test_many_broken_tests_are_counted_not_listed():
+    text = describe_tests({f"t{number}": "failed" for number in range(50)})
+    assert text.splitlines()[0] == "tests: 50 failed"
+    assert text.splitlines()[-1] == "… and 30 more"
+
+
+def test_yes_and_no():
+    rows = [line.split() for line in shown(yes_no_table(["a", ""], [(True, ["git"]), (False, ["disk"])])).splitlines()]
+    assert ["git", "yes"] in rows and ["disk", "no"] in rows
+
+
+def test_counts_begin_with_the_most_frequent():
+    assert count_up({"resolved": 1, "unresolved": 3}) == "3 unresolved, 1 resolved"
