@@ -94,6 +94,7 @@ def read_objects(layer):
     return b"".join(zlib.decompress(path.read_bytes()) for path in (layer / ".git/objects").glob("??/*"))
 
 
+@pytest.mark.slow
 async def test_a_checkout_becomes_tasks_that_gold_solves_and_nothing_else_does(checkout, provider, tmp_path):
     verdicts = []
     out = tmp_path / "out"
@@ -113,6 +114,7 @@ async def test_a_checkout_becomes_tasks_that_gold_solves_and_nothing_else_does(c
     assert {f"layers/{path.name}" for path in (out / "layers").iterdir()} == kept
 
 
+@pytest.mark.slow
 async def test_making_twice_gives_the_same_tasks(checkout, provider, tmp_path):
     first = await make_package_tasks(str(checkout), tmp_path / "a", provider, num_tasks=2)
     second = await make_package_tasks(str(checkout), tmp_path / "b", provider, num_tasks=2)
@@ -223,7 +225,7 @@ def test_families_and_files_take_turns():
 
 
 def test_slow_tests_are_found_in_the_log():
-    log = "0.70s call     a.py::test_x[a b]\n0.90s setup    a.py::test_y\n0.40s call     a.py::test_z\n"
+    log = "0.70s call     a.py::test_x[a b]\n0.90s setup    a.py::test_y\n0.04s call     a.py::test_z\n"
     assert find_slow_tests(log) == ["a.py::test_x[a b]"]
 
 

@@ -35,6 +35,7 @@ def test_a_bug_is_kept_only_where_tests_tell(after, reason, fail_to_pass, pass_t
     assert (verdict.reason, verdict.fail_to_pass, verdict.pass_to_pass) == (reason, fail_to_pass, pass_to_pass)
 
 
+@pytest.mark.slow
 async def test_real_bugs_are_tried_in_order_and_the_rejected_leave_no_layer(provider, tmp_path):
     repository = write_repository("r", to_tree({"code_.py": SOURCE, "test_code.py": TESTS}), tmp_path)
     suite = Suite(COMMAND, ("test_code.py",), timeout_s=4)

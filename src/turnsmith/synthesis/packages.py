@@ -30,7 +30,7 @@ TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
 ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
 """Modules beside a package that nobody imports."""
 DURATION = re.compile(r"^(\d+\.\d+)s call +(\S.*)$", re.MULTILINE)
-SLOW_TEST_S = 0.5
+SLOW_TEST_S = 0.1
 MAX_TRIES_PER_TASK = 12
 """Candidates tried for each task wanted, before giving up."""
 
