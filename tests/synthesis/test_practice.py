@@ -19,7 +19,9 @@ def draw(split, num, seed=0, difficulty=0.2):
 
 
 def functions_of(repositories):
-    return {function.source for repository in repositories for module in repository.modules for function in module.functions}
+    return {
+        function.source for repository in repositories for module in repository.modules for function in module.functions
+    }
 
 
 def test_what_is_held_out_shares_no_function_with_what_is_trained_on():

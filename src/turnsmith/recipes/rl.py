@@ -88,8 +88,8 @@ async def collect(
 
 def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> TaskSet:
     """The tasks of an iteration: the pool in shuffled passes, so that each task comes up equally often."""
-    first = iteration * num_tasks
-    drawn = [_nth(pool, position, seed) for position in range(first, first + min(num_tasks, len(pool.tasks)))]
+    num = min(num_tasks, len(pool.tasks))
+    drawn = [_nth(pool, position, seed) for position in range(iteration * num, (iteration + 1) * num)]
     return replace(pool, tasks=list({task.instance_id: task for task in drawn}.values()))
 
 

@@ -14,9 +14,7 @@ from turnsmith.synthesis.practice.repository import PracticeRepository, make_rep
 from turnsmith.synthesis.repositories import building, to_tree
 from turnsmith.synthesis.validate import Suite, run_suite, validate
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.types import Task
-
-TEST_COMMAND = "python -m pytest -rA --color=no -p no:cacheprovider"
+from turnsmith.types import PYTEST, Task
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ async def make_repository_tasks(
 ) -> list[Task]:
     """The tasks of one repository: at most one for each of its functions."""
     repository = write_repository(practice.name, to_tree(practice.files), folder)
-    suite = Suite(TEST_COMMAND, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
+    suite = Suite(PYTEST, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
     before = await run_suite(provider, (repository.layer,), suite)
     candidates = list(write_candidates(repository, practice))
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
