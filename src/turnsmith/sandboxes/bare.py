@@ -15,8 +15,7 @@ from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import toolbox
 from turnsmith.sandboxes.launch import run_inside, to_limits
-from turnsmith.sandboxes.layers import compare, copy_merged
-from turnsmith.sandboxes.patch import format_patch
+from turnsmith.sandboxes.layers import copy_merged
 from turnsmith.sandboxes.runtime import describe_machine
 from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace
 
@@ -29,6 +28,7 @@ class BareProvider:
     def __init__(self, config: SandboxConfig) -> None:
         self._limits = to_limits(config)
         self._machine = describe_machine()
+        self._supervisors: list[subprocess.Popen[bytes]] = []
         self._sandboxes: list[SupervisedSandbox] = []
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
@@ -42,13 +42,9 @@ class BareProvider:
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise SandboxError(f"the sandbox could not start: {error}") from None
+        self._supervisors = [*(other for other in self._supervisors if other.poll() is None), supervisor]
         tree = os.open(folder / "tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        workspace = Workspace(
-            workdir=spec.workdir,
-            place=str(folder / "tree"),
-            diff=lambda: format_patch(compare(spec.layers, tree, stacked=False)),
-            release=lambda: _release(tree, supervisor),
-        )
+        workspace = Workspace(spec.workdir, str(folder / "tree"), spec.layers, tree, is_stacked=False)
         environment = self._environment(folder) | spec.env
         sandbox = SupervisedSandbox(self.isolation, await Connection.open(ours), workspace, environment)
         self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]
@@ -67,10 +63,6 @@ class BareProvider:
         return {**variables, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
     async def close(self) -> None:
-        """Stop every sandbox."""
+        """Stop every sandbox, and wait until its folder is gone."""
         await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))
-
-
-def _release(tree: int, supervisor: subprocess.Popen[bytes]) -> None:
-    os.close(tree)
-    supervisor.wait()
+        await asyncio.gather(*(asyncio.to_thread(supervisor.wait) for supervisor in self._supervisors))

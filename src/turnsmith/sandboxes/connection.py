@@ -53,10 +53,15 @@ class Connection:
                 payload = await self._reader.readexactly(payload_length)
                 if "error" in header:
                     self.close(f"the sandbox died: {header['error']}")
-                elif waiting := self._waiting.get(header["id"]):
-                    waiting.set_result((header, payload))
+                else:
+                    self._hand_over(header, payload)
         except (asyncio.IncompleteReadError, ConnectionError):
             self.close("the sandbox died")
+
+    def _hand_over(self, header: Header, payload: bytes) -> None:
+        waiting = self._waiting.get(header["id"])
+        if waiting and not waiting.done():  # else nobody waits any longer
+            waiting.set_result((header, payload))
 
     def close(self, reason: str) -> None:
         """Hang up, which ends the sandbox; whoever waits gets SandboxError with the first reason given."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import socket
 from dataclasses import asdict
 
@@ -13,9 +12,7 @@ from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import template, toolbox, wire
 from turnsmith.sandboxes.inside.wire import StartRequest
 from turnsmith.sandboxes.launch import run_inside, to_limits
-from turnsmith.sandboxes.layers import compare
 from turnsmith.sandboxes.obstacles import name_obstacle
-from turnsmith.sandboxes.patch import format_patch
 from turnsmith.sandboxes.runtime import describe_machine
 from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace
 
@@ -58,12 +55,7 @@ class LocalProvider:
         except asyncio.CancelledError:
             ours.close()  # which ends what may have started
             raise
-        workspace = Workspace(
-            workdir=spec.workdir,
-            place=spec.workdir,
-            diff=lambda: format_patch(compare(spec.layers, upper, stacked=True)),
-            release=lambda: os.close(upper),
-        )
+        workspace = Workspace(spec.workdir, spec.workdir, spec.layers, upper, is_stacked=True)
         environment = toolbox.environment(template.TOOLBOX, template.RUNTIME, template.HOME) | spec.env
         sandbox = SupervisedSandbox(self.isolation, await Connection.open(ours), workspace, environment)
         self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]

@@ -3,13 +3,14 @@
 import asyncio
 import errno
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES
+from turnsmith.sandboxes.layers import compare
+from turnsmith.sandboxes.patch import format_patch
 from turnsmith.types import ExecResult
 
 GRACE_S = 30.0
@@ -26,10 +27,25 @@ class Workspace:
     """Path by which callers name it."""
     place: str
     """Path at which the supervisor finds it."""
-    diff: Callable[[], str]
-    """Patch against the layers, taken from outside; blocks."""
-    release: Callable[[], object]
-    """Let go of what was kept for `diff`."""
+    layers: tuple[Path, ...]
+    """What the working tree was made of, lowest first."""
+    written: int
+    """Descriptor of the directory that holds what was written since."""
+    is_stacked: bool
+    """True where `written` lies over the layers; False where it is the whole tree."""
+
+    async def diff(self) -> str:
+        """Patch of the tree against its layers, taken from outside."""
+        written = os.dup(
+            self.written
+        )  # a stop meanwhile must not pull the directory away, nor put another in its place
+        return await asyncio.to_thread(self._take_diff, written)
+
+    def _take_diff(self, written: int) -> str:
+        try:
+            return format_patch(compare(self.layers, written, stacked=self.is_stacked))
+        finally:
+            os.close(written)
 
     def locate(self, path: str) -> str:
         """From a caller's path, absolute or relative to the workdir, to the supervisor's."""
@@ -106,7 +122,7 @@ class SupervisedSandbox:
         """Git-style patch of the working tree against its layers, taken from outside the sandbox."""
         if self.is_stopped:
             raise SandboxError("the sandbox was stopped")
-        return await asyncio.to_thread(self._workspace.diff)
+        return await self._workspace.diff()
 
     async def stop(self) -> None:
         """End every process and drop the writable layer. Safe to call twice."""
@@ -119,4 +135,4 @@ class SupervisedSandbox:
             pass  # dead already: there is nothing left to stop
         finally:
             self._connection.close("the sandbox was stopped")
-            self._workspace.release()
+            os.close(self._workspace.written)

@@ -45,19 +45,26 @@ def start_access(request: Header, content: bytes) -> FileAccess:
 
 
 def _answer(writer: int, request: Header, content: bytes) -> NoReturn:
-    """Do it, write error number and content, and leave without any clean-up of the parent's state."""
-    os.setsid()
+    """Be the child: do it, write error number and content, and leave without any clean-up of the parent's state."""
     try:
-        number, answer = 0, (read_file(request["path"]) if request["op"] == "read" else b"")
-        if request["op"] == "write":
-            write_file(request["path"], content)
+        os.setsid()
+        error_number, answer = _attempt(request, content)
+        with open(writer, "wb") as pipe:
+            pipe.write(error_number.to_bytes(ERRNO_BYTES, "big") + answer)
+    finally:
+        os._exit(0)
+
+
+def _attempt(request: Header, content: bytes) -> tuple[int, bytes]:
+    try:
+        if request["op"] == "read":
+            return 0, read_file(request["path"])
+        write_file(request["path"], content)
+        return 0, b""
     except OSError as error:
-        number, answer = error.errno or errno.EIO, b""
+        return error.errno or errno.EIO, b""
     except ValueError:
-        number, answer = errno.EINVAL, b""
-    with open(writer, "wb") as pipe:
-        pipe.write(number.to_bytes(ERRNO_BYTES, "big") + answer)
-    os._exit(0)
+        return errno.EINVAL, b""
 
 
 def read_file(path: str) -> bytes:

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
+MAX_SWEEPS = 200
+"""Times that processes are looked for and killed one by one."""
+
 
 @dataclass(frozen=True)
 class Process:
@@ -22,19 +25,14 @@ class Process:
 
 def living_descendants() -> list[Process]:
     """Every process below this one. Orphans come back to the supervisor, so nothing escapes by a double fork."""
-    processes = {process.pid: process for process in _all_processes()}
-    below = {os.getpid()}
-    found: list[Process] = []
-    frontier = [os.getpid()]
     children: dict[int, list[Process]] = {}
-    for process in processes.values():
+    for process in _all_processes():
         children.setdefault(process.parent, []).append(process)
+    found, frontier = [], [os.getpid()]
     while frontier:
-        for process in children.get(frontier.pop(), []):
-            if process.pid not in below:
-                below.add(process.pid)
-                frontier.append(process.pid)
-                found.append(process)
+        below = children.pop(frontier.pop(), [])
+        found.extend(below)
+        frontier.extend(process.pid for process in below)
     return [process for process in found if not process.is_dead]
 
 
@@ -57,10 +55,15 @@ def end_all(spared_sessions: Collection[int] = ()) -> None:
     if os.getpid() == 1 and not spared_sessions:
         _signal(-1)  # one step for the kernel: no fork can slip through
         return
-    while doomed := [p.pid for p in living_descendants() if p.session not in spared_sessions]:
+    for _ in range(MAX_SWEEPS):
+        doomed = [process.pid for process in living_descendants() if process.session not in spared_sessions]
+        if not doomed:
+            return
         for pid in doomed:
             _signal(pid)
         time.sleep(0.001)
+    if os.getpid() == 1:
+        _signal(-1)  # they multiply faster than we count: nobody can be spared
 
 
 def _signal(pid: int) -> None:
