@@ -121,7 +121,13 @@ async def starts_per_second(provider: SandboxProvider, spec: SandboxSpec, num_wo
 
 
 def print_table(isolation: str, rows: list[tuple[str, str, str, bool]]) -> None:
-    table = Table("figure", "measured", "required", "", title=f"local sandbox, {isolation}, {os.cpu_count()} cores")
+    table = Table(
+        "figure",
+        "measured",
+        "required",
+        "",
+        title=f"local sandbox, {isolation}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+    )
     for name, figure, requirement, is_met in rows:
         table.add_row(name, figure, requirement, ("yes" if is_met else "MISSED") if requirement else "")
     Console().print(table)

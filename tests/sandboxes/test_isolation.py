@@ -62,7 +62,6 @@ async def test_nothing_of_the_hosts_files_is_in_sight(run, tmp_path):
         home / ".ssh",
         home / ".cache",
         "/home",
-        "/work",
         "/etc/shadow",
         "/var/log",
         "/boot",
