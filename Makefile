@@ -1,0 +1,39 @@
+# Everything runs in .venv, which each target makes, and brings up to date when pyproject.toml has changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test check clean
+
+demo: .venv/train.stamp
+	$(BIN)/turnsmith run configs/laptop.toml
+
+test: .venv/dev.stamp
+	$(BIN)/pytest --cov --cov-report=term:skip-covered
+
+check: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+.venv/train.stamp: pyproject.toml | $(BIN)/python
+	@echo "installing into .venv; torch is large, so this takes minutes where it is not cached"
+	$(INSTALL) -e '.[train]'
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml | $(BIN)/python
+	@echo "installing into .venv; torch is large, so this takes minutes where it is not cached"
+	$(INSTALL) -e '.[train,dev]'
+	@touch $@ .venv/train.stamp
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: $(PYTHON) is older than 3.11: give another, as in make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "error: $(PYTHON) cannot make virtual environments: install venv, as in apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv .venv
