@@ -14,7 +14,7 @@ from turnsmith.types import Sample
 
 NUM_SYMBOLS = 320
 """The most frequent ones; with a thousand the circuit does not form in reasonable time, and reading teaches it the others."""
-LONGEST = (32, 96)
+LONGEST = (32, 80)
 """Longest sequence before it repeats, level by level."""
 BATCH_SIZE = 48
 SMOOTHING = 0.95

@@ -1,0 +1,78 @@
+import itertools
+import random
+from pathlib import Path
+
+from pytest import fixture, mark
+
+from tiny_base.drill import draw_repeat
+from tiny_base.lessons import draw_lessons
+from tiny_base.rehearsal import play
+from tiny_base.teacher import CLEAN, HABITS, Faults, Teacher, spoil
+from tiny_base.tokenizer import PHRASES, train_tokenizer
+from turnsmith.agent.prompts import load_prompts
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.config import SandboxConfig
+from turnsmith.sandboxes import make_provider
+from turnsmith.types import StopReason
+
+
+@fixture(scope="module")
+def tokenizer():
+    prompts = load_prompts("brief")
+    return train_tokenizer([prompts.system(True), prompts.issue("One test fails:", "/testbed"), "def total(x):\n" * 9])
+
+
+@mark.slow
+async def test_the_clean_teacher_turns_every_bug_back_with_the_real_tools(tmp_path, tokenizer):
+    renderer, rng = ChatRenderer(tokenizer), random.Random(0)
+    provider = make_provider(SandboxConfig())
+    try:
+        for lesson in draw_lessons(tmp_path, 24, seed=5):
+            episode = await play(lesson, CLEAN, provider, renderer, rng)
+            assert episode.stop_reason is StopReason.SUBMITTED
+            added = [line[1:] for line in episode.patch.splitlines() if line.startswith("+") and line[:3] != "+++"]
+            assert set(added) <= set(lesson.new_lines)
+            assert Path(lesson.path).name in episode.patch
+    finally:
+        await provider.close()
+
+
+def test_a_teacher_with_faults_seldom_does_all_four_turns_right(tmp_path):
+    rng, good = random.Random(1), 0
+    for lesson in draw_lessons(tmp_path, 60, seed=6):
+        clean = Teacher(lesson, Faults(edit_share=0.0), random.Random(0)).plan
+        good += Teacher(lesson, HABITS, rng).plan[:4] == clean
+    assert good < 20
+
+
+def test_a_spoiled_fix_differs_most_of_the_time():
+    rng = random.Random(2)
+    spoiled = [spoil(["    total = count * price"], rng) for _ in range(50)]
+    assert sum(lines != ["    total = count * price"] for lines in spoiled) > 35
+
+
+def test_a_drill_asks_only_for_what_its_first_half_tells():
+    for seed in range(50):
+        sample = draw_repeat(list(range(100)), 20, random.Random(seed))
+        seen = sample.token_ids
+        for position in itertools.compress(range(len(seen)), sample.loss_mask):
+            before = seen.index(seen[position - 1])
+            assert seen[before + 1] == seen[position]
+
+
+def test_the_tokenizer_spells_any_text_and_knows_what_the_scaffold_repeats(tokenizer):
+    text = "def f(ß):\n\treturn '→ 🎈'  # {}[]\r\n\x00"
+    assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
+    system = load_prompts("brief").system()
+    assert len(tokenizer.encode(system, add_special_tokens=False)) < 12
+    assert all(len(tokenizer.encode(phrase, add_special_tokens=False)) == 1 for phrase in PHRASES)
+
+
+def test_a_line_of_code_has_the_same_tokens_in_a_window_in_quotes_and_in_a_heredoc(tokenizer):
+    def ids(text):
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    line = ids("count = price * 3")
+    assert ids("14:    count = price * 3\n")[-len(line) - 1 : -1] == line
+    assert ids("replace 'count = price * 3' 'x'")[1 : len(line) + 1] == line
+    assert ids("edit 3:3 << 'EOF'\n    count = price * 3\nEOF")[-len(line) - 1 : -1] == line
