@@ -1,5 +1,6 @@
 import ast
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith import config as config_module
-from turnsmith.config import RunConfig, load, pair_overrides, parse_value, set_key, validate
+from turnsmith.config import RunConfig, Section, load, pair_overrides, parse_value, set_key, validate
 from turnsmith.errors import UsageError
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
@@ -56,6 +57,13 @@ def test_every_key_has_a_sentence():
         for field, after in pairwise(section.body):
             if isinstance(field, ast.AnnAssign):
                 assert isinstance(after, ast.Expr) and after.value.value.endswith("."), ast.unparse(field)
+
+
+def test_every_key_is_read_somewhere():
+    config_file = Path(config_module.__file__)
+    readers = "".join(path.read_text() for path in config_file.parent.rglob("*.py") if path != config_file)
+    keys = {key for section in Section.__subclasses__() for key in section.model_fields}
+    assert [key for key in sorted(keys) if not re.search(rf"\.{key}\b", readers)] == []
 
 
 @pytest.mark.parametrize(

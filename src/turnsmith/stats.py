@@ -25,7 +25,7 @@ def mean_and_sem(values: Sequence[float]) -> tuple[float, float]:
 
 
 def paired_p_value(before: Sequence[float], after: Sequence[float]) -> float:
-    """Two-sided Wilcoxon signed-rank test over tasks; `before` and `after` are parallel resolve rates. 1 where nothing differs."""
+    """Two-sided Wilcoxon signed-rank test over tasks; the two are parallel resolve rates. 1 where nothing differs."""
     differences = [b - a for a, b in zip(before, after, strict=True)]
     if not any(differences):
         return 1.0

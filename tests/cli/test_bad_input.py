@@ -32,7 +32,7 @@ def files_below(folder):
         (["--eval.k", "3"], ["eval", "k 3 must be at most num_runs 2"]),
         (["--model.path", "nowhere"], ["no model at nowhere"]),
         (["--agent.prompts", "long"], ["no prompts 'long'", "agent.prompts is one of brief, paper"]),
-        (["--train_tasks.path", "nowhere.jsonl"], ["no task file at nowhere.jsonl"]),
+        (["--eval_tasks.practice.path", "nowhere.jsonl"], ["no task file at nowhere.jsonl"]),
     ],
 )
 def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_file, tmp_path, arguments, pieces):
@@ -62,7 +62,7 @@ def test_a_malformed_line_of_a_task_file_is_named_by_its_number(turnsmith, confi
     (broken / "tasks.jsonl").write_text((broken / "tasks.jsonl").read_text().split("\n")[0] + '\n{"instance_id": 3\n')
     assert_refused(turnsmith("tasks", "stats", broken), broken / "tasks.jsonl", "line 2")
     out = tmp_path / "run"
-    assert_refused(turnsmith("eval", config_file, f"--train_tasks.path={broken}", "--out", out), "line 2")
+    assert_refused(turnsmith("eval", config_file, f"--eval_tasks.practice.path={broken}", "--out", out), "line 2")
 
 
 def test_a_gold_patch_that_does_not_pass(turnsmith, task_folder, tmp_path):

@@ -29,6 +29,10 @@ def test_an_evaluation_ends_with_a_table_and_where_to_look_next(turnsmith, confi
     assert turnsmith("show", folder.path, "--trajectory", "eval-base").exit_code == 0
 
 
+def test_an_evaluation_makes_no_training_tasks(turnsmith, config_file, tmp_path):
+    assert turnsmith("eval", config_file, "--train_tasks.path", "nowhere", "--out", tmp_path / "run").exit_code == 0
+
+
 def test_a_run_folder_is_named_after_configuration_and_time(turnsmith, config_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert turnsmith("eval", config_file).exit_code == 0

@@ -57,7 +57,7 @@ async def test_a_sandbox_that_does_not_start_is_tried_again(make_bench, task, jo
 
 async def test_too_many_failures_of_the_infrastructure_stop_the_run_with_their_name(make_bench, task, journal):
     generator = LocalGenerator(make_bench(FIX, num_failures=99), ROLLOUTS, Silence())
-    with raises(InfrastructureStorm, match="2 of 2 rollouts were lost.*no room on this machine"):
+    with raises(InfrastructureStorm, match=r"2 of 2 rollouts were lost.*no room on this machine"):
         await generator.collect(plan(task, 2), AGENT, journal, label="x")
 
 

@@ -24,7 +24,8 @@ STAGE = StageConfig(max_turns=8, length_threshold=4)
 
 def test_siblings_become_a_group_with_shaped_rewards():
     groups = to_groups(
-        [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED), trajectory(0, Outcome.RESOLVED, task="b")], STAGE
+        [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED), trajectory(0, Outcome.RESOLVED, task="b")],
+        STAGE,
     )
     assert [group.instance_id for group in groups] == ["a", "b"]
     assert groups[0].rewards == [1.0, 0.0]

@@ -56,6 +56,8 @@ async def run_stage(
         policy.engine.on_new_weights(trainer.policy_version)
         finish_iteration(trainer, policy, metrics, stage, folder, iteration)
         progress.say(summary(stage, iteration, metrics))
+        if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
+            progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
     return folder.checkpoint(stage.name, stage.iterations - 1)
 
 

@@ -39,7 +39,9 @@ async def run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[
     policy = load_policy(config)
     provider = make_provider(config.sandbox)
     try:
-        train_tasks = await prepare_task_set("train", config.train_tasks, folder.task_set("train"), provider, progress)
+        train_tasks = TaskSet("train", [], folder.task_set("train"))
+        if config.rft or config.stages:
+            train_tasks = await prepare_task_set("train", config.train_tasks, train_tasks.file, provider, progress)
         eval_tasks = [
             await prepare_task_set(name, task_set, folder.task_set(name), provider, progress)
             for name, task_set in config.eval_tasks.items()
@@ -80,7 +82,7 @@ async def learn(workshop: Workshop) -> list[EvalResult]:
 
 
 async def evaluate_all(stage: str, workshop: Workshop) -> list[EvalResult]:
-    """Evaluate the policy at hand on every evaluation set, under the limits of its stage, and write the results down."""
+    """Evaluate the policy at hand on every evaluation set, under the limits of `agent`, and write the results down."""
     agent = workshop.config.agent
     results = [
         await evaluate(stage, task_set, agent, workshop.config.eval, workshop.generator, workshop.folder)
