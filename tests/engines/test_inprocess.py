@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 import torch
 from scipy.stats import chisquare
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from turnsmith.engines import inprocess
 from turnsmith.engines.base import GenerateRequest
@@ -29,15 +29,14 @@ SIZES = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "initializer_range": 0.3,
+    "tie_word_embeddings": True,
 }
 
 
 def make_model(kind="qwen2", seed=0):
     """A random model whose distribution is far from uniform."""
     torch.manual_seed(seed)
-    if kind == "qwen2":
-        return Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **SIZES)).eval()
-    return LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SIZES)).eval()
 
 
 def make_engine(model=None, num_slots=8, max_context=200):
@@ -79,7 +78,7 @@ def assert_same(samples, expected):
         assert one.sampled_logprobs == pytest.approx(other.sampled_logprobs, abs=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral", "qwen3", "gpt2"])
 async def test_logprobs_equal_the_trainers_on_episodes_that_join_and_leave(kind):
     model = make_model(kind)
     samples = await play_all(make_engine(model), range(8))

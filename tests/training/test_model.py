@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from turnsmith.config import ModelConfig
 from turnsmith.errors import UsageError
@@ -64,3 +64,46 @@ def test_a_model_whose_attention_we_do_not_follow_is_refused(make_model, tmp_pat
     make_model(use_sliding_window=True, sliding_window=8, max_window_layers=1).save_pretrained(tmp_path)
     with pytest.raises(UsageError, match="sliding_attention"):
         load_model(ModelConfig(path=str(tmp_path)))
+
+
+def make_directory(tmp_path, kind, **changes):
+    """A tiny random model of any architecture that transformers knows."""
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 48, "num_key_value_heads": 4, "initializer_range": 0.3}
+    sizes |= {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **sizes | changes))
+    model.eval().save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt_neox", "olmo2", "opt", "phi", "qwen3"])
+def test_other_architectures_work_through_their_own_forward(kind, samples, tmp_path):
+    directory = make_directory(tmp_path, kind)
+    ours = load_model(ModelConfig(path=str(directory)))
+    plain = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
+    expected = torch.cat([plain_logprobs(plain, sample) for sample in samples])
+    assert torch.allclose(sampled_logprobs(ours, MicroBatch(samples)), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "reason"),
+    [
+        ("bloom", {}, "attention of its own"),
+        ("cohere", {}, "logit_scale"),
+        ("falcon", {}, "cannot be used"),
+        ("granite", {"logits_scaling": 8.0}, "logits_scaling"),
+    ],
+)
+def test_architectures_that_we_would_compute_wrongly_are_refused(kind, changes, reason, tmp_path):
+    with pytest.raises(UsageError, match=reason):
+        load_model(ModelConfig(path=str(make_directory(tmp_path, kind, **changes))))
+
+
+def test_a_directory_without_weights_or_with_a_broken_config_is_one_sentence(directory):
+    (directory / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(UsageError, match="cannot be used"):
+        load_model(ModelConfig(path=str(directory)))
+    (directory / "config.json").write_text("{")
+    with pytest.raises(UsageError, match="cannot be used"):
+        load_model(ModelConfig(path=str(directory)))

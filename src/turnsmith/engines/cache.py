@@ -5,7 +5,6 @@ longer one a prefill. Nothing is padded but the keys of neighbouring slots that 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
@@ -28,52 +27,50 @@ class Span(NamedTuple):
         return self.start + self.length
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Sizes of the cache; `num_slots * max_tokens` keys and as many values per layer."""
-
-    num_layers: int
-    num_slots: int
-    max_tokens: int
-    num_heads: int
-    head_dim: int
-
-
 class SlotCache:
-    """Preallocated keys and values, `[layers, 2, slots, heads, tokens, head_dim]`."""
+    """Keys and values of every layer, each `[slots, heads, tokens, head_dim]`, made when a layer first writes."""
 
-    def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device) -> None:
-        self.shape = shape
-        size = (shape.num_layers, 2, shape.num_slots, shape.num_heads, shape.max_tokens, shape.head_dim)
+    def __init__(self, num_slots: int, max_tokens: int, device: torch.device) -> None:
+        self.num_slots = num_slots
+        self.max_tokens = max_tokens
+        self.device = device
+        self._layers: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def write(self, layer: int, places: "Places", key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Put new keys and values `[heads, tokens, head_dim]` to their places; returns all of the layer."""
+        if layer not in self._layers:
+            self._layers[layer] = self._room(key), self._room(value)
+        for store, new in zip(self._layers[layer], (key, value), strict=True):
+            store.flatten(0, 2).index_copy_(0, places.of(len(new)), new.flatten(0, 1))
+        return self._layers[layer]
+
+    def _room(self, like: Tensor) -> Tensor:
         # Not `empty`: masked keys weigh nothing, but nothing times a stray NaN is NaN.
-        self._store = torch.zeros(size, dtype=dtype, device=device)
-        self._layers = [(layer[0], layer[1]) for layer in self._store]
-        self._flat = [(layer[0].flatten(0, 2), layer[1].flatten(0, 2)) for layer in self._store]
-
-    @property
-    def device(self) -> torch.device:
-        return self._store.device
-
-    def layer(self, index: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of one layer, each `[slots, heads, tokens, head_dim]`."""
-        return self._layers[index]
-
-    def places(self, spans: list[Span]) -> Tensor:
-        """Rows of the flattened cache that new tokens go to, shape `[heads * tokens]`."""
-        heads, width = self.shape.num_heads, self.shape.max_tokens
-        offsets = [span.slot * heads * width + position for span in spans for position in range(span.start, span.end)]
-        first_head = torch.tensor(offsets, device=self.device)
-        return (torch.arange(heads, device=self.device)[:, None] * width + first_head).flatten()
-
-    def write(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Put keys and values `[heads, tokens, head_dim]` to their places."""
-        flat_keys, flat_values = self._flat[layer]
-        flat_keys.index_copy_(0, places, keys.flatten(0, 1))
-        flat_values.index_copy_(0, places, values.flatten(0, 1))
+        return like.new_zeros(self.num_slots, len(like), self.max_tokens, like.shape[2])
 
     def copy(self, source: int, target: int, start: int, end: int) -> None:
         """Copy positions `[start, end)` of one slot to another, all layers."""
-        self._store[:, :, target, :, start:end] = self._store[:, :, source, :, start:end]
+        for stores in self._layers.values():
+            for store in stores:
+                store[target, :, start:end] = store[source, :, start:end]
+
+
+class Places:
+    """Where the new tokens of some spans belong in a flattened store."""
+
+    def __init__(self, cache: SlotCache, spans: list[Span]) -> None:
+        self._width = cache.max_tokens
+        self._slots = torch.tensor([span.slot for span in spans for _ in range(span.length)], device=cache.device)
+        positions = [position for span in spans for position in range(span.start, span.end)]
+        self.positions = torch.tensor(positions, device=cache.device)
+        self._by_heads: dict[int, Tensor] = {}
+
+    def of(self, num_heads: int) -> Tensor:
+        """Rows of a store `[slots * heads * tokens, head_dim]`, `[heads * tokens]`; computed once per number of heads."""
+        if num_heads not in self._by_heads:
+            heads = torch.arange(num_heads, device=self.positions.device)[:, None]
+            self._by_heads[num_heads] = ((self._slots * num_heads + heads) * self._width + self.positions).flatten()
+        return self._by_heads[num_heads]
 
 
 class SlotLayout:
@@ -82,9 +79,8 @@ class SlotLayout:
     def __init__(self, cache: SlotCache, spans: list[Span]) -> None:
         """`spans` lie in the order of the packed tokens: single tokens first, by slot, then the longer ones."""
         self._cache = cache
-        self._places = cache.places(spans)
-        positions = [position for span in spans for position in range(span.start, span.end)]
-        self.position_ids = torch.tensor(positions, device=cache.device)
+        self._places = Places(cache, spans)
+        self.position_ids = self._places.positions
         self.selected = torch.tensor([span.length for span in spans], device=cache.device).cumsum(0) - 1
         singles = [span for span in spans if span.length == 1]
         groups = make_groups(singles, cache.device)
@@ -94,13 +90,13 @@ class SlotLayout:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Keep the new keys and values, then attend, part by part."""
-        self._cache.write(layer, self._places, key[0], value[0])
-        return attend_parts(self._parts, query[0], self._cache.layer(layer), scaling)
+        stores = self._cache.write(layer, self._places, key[0], value[0])
+        return attend_parts(self._parts, query[0], stores, scaling)
 
     def attend_selected(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Keep all new keys and values, then attend with the last token of each span."""
-        self._cache.write(layer, self._places, key[0], value[0])
-        return attend_parts(self._last_parts, query[0], self._cache.layer(layer), scaling)
+        stores = self._cache.write(layer, self._places, key[0], value[0])
+        return attend_parts(self._last_parts, query[0], stores, scaling)
 
 
 class Part(Protocol):
@@ -112,10 +108,10 @@ class Part(Protocol):
         """Queries `[heads, tokens, head_dim]` over the cache of a layer, to `[tokens, heads, head_dim]`."""
 
 
-def attend_parts(parts: Sequence[Part], query: Tensor, cache: tuple[Tensor, Tensor], scaling: float | None) -> Tensor:
+def attend_parts(parts: Sequence[Part], query: Tensor, stores: tuple[Tensor, Tensor], scaling: float | None) -> Tensor:
     """Queries `[heads, tokens, head_dim]`, part by part, to `[1, tokens, heads, head_dim]`."""
     queries = query.split([part.num_tokens for part in parts], dim=1)
-    return torch.cat([part.attend(q, *cache, scaling) for part, q in zip(parts, queries, strict=True)])[None]
+    return torch.cat([part.attend(q, *stores, scaling) for part, q in zip(parts, queries, strict=True)])[None]
 
 
 class Group:

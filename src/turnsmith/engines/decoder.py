@@ -21,7 +21,7 @@ Decoder = Callable[[Tensor, Layout], Tensor]
 Rotation = tuple[Tensor, Tensor]
 """Cosine, and sine with its first half negated, each `[tokens, 1, head_dim]`."""
 
-LLAMA_FAMILY = ("llama", "qwen2")
+LLAMA_FAMILY = ("llama", "mistral", "qwen2")
 """Model types built of RMSNorm, rotary half-rotation, grouped queries and a gated MLP, in this order, and nothing else."""
 
 

@@ -2,12 +2,14 @@
 
 Each episode keeps its keys and values between turns, so only new tokens are computed; a prompt that another slot begins with
 is copied, not computed. Requests join and leave at any step. One forward pass holds the next token of every running turn and
-the prompts of those that join. Left out: beam search, and every sampling filter, on purpose.
+the prompts of those that join. Steps run in the event loop's own thread: beside Python code that talks to sandboxes, a second
+thread was measured slower, for both want the interpreter's lock. Left out: every sampling filter, on purpose.
 """
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +19,7 @@ from transformers import PreTrainedModel
 
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.cache import Shape, SlotCache, SlotLayout, Span
+from turnsmith.engines.cache import SlotCache, SlotLayout, Span
 from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.sampling import draw_uniforms, sample
 from turnsmith.engines.slots import SlotTable
@@ -69,9 +71,18 @@ class InProcessEngine:
     """Samples from a Hugging Face causal model that it shares with the trainer."""
 
     def __init__(
-        self, model: PreTrainedModel, *, max_context: int, num_slots: int = 64, policy_version: int = 0
+        self,
+        model: PreTrainedModel,
+        *,
+        max_context: int,
+        num_slots: int = 64,
+        policy_version: int = 0,
+        num_spared_cores: int = 1,
     ) -> None:
-        """Room for `num_slots` episodes of `max_context` tokens; more episodes take turns and recompute what they lost."""
+        """Room for `num_slots` episodes of `max_context` tokens; more episodes take turns and recompute what they lost.
+
+        `num_spared_cores` of torch's threads stay idle while the engine computes, for sandboxes and gradings.
+        """
         model.set_attn_implementation(attention.NAME)
         self.policy_version = policy_version
         self.stats = EngineStats()
@@ -79,15 +90,18 @@ class InProcessEngine:
         self._decoder = make_decoder(model)
         self._max_context = max_context
         self._slots = SlotTable(num_slots, max_context)
-        self._cache = make_cache(model, num_slots, max_context)
+        self._cache = SlotCache(num_slots, max_context, model.device)
         self._waiting: list[tuple[GenerateRequest, asyncio.Future[Completion]]] = []
         self._rows: list[Row] = []
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="engine")
         self._stepping: asyncio.Task[None] | None = None
+        self._num_spared_cores = num_spared_cores
+        self._is_closed = False
 
     async def generate(self, request: GenerateRequest) -> Completion:
         """Sample one turn. Raises EngineError where the model fails, ValueError where the request filters or does not fit."""
         check_request(request, self._max_context)
+        if self._is_closed:
+            raise EngineError("the engine is closed")
         answer = asyncio.get_running_loop().create_future()
         self._waiting.append((request, answer))
         if self._stepping is None or self._stepping.done():
@@ -108,19 +122,22 @@ class InProcessEngine:
         self.policy_version = policy_version
 
     def close(self) -> None:
-        """Stop the thread; turns that still run fail."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """Fail the turns that still run, and take no more."""
+        self._is_closed = True
+        self._fail(EngineError("the engine was closed during a turn"))
 
     async def _step_until_idle(self) -> None:
-        """Let turns join, compute one step in the thread, answer those that are over; again while there are any."""
-        loop = asyncio.get_running_loop()
-        try:
+        """Let turns join, compute one step, answer those that are over; again while there are any."""
+        with sparing(self._num_spared_cores):
             while self._waiting or self._rows:
-                self._join()
-                await loop.run_in_executor(self._thread, self._step)
-                self._leave()
-        except Exception as error:
-            self._fail(error)
+                try:
+                    self._join()
+                    self._step()
+                    self._leave()
+                except Exception as error:
+                    self._fail(EngineError(f"the engine failed: {type(error).__name__}: {error}"))
+                # Sandboxes answer and new turns arrive between steps.
+                await asyncio.sleep(0)
 
     def _join(self) -> None:
         """Give slots to waiting turns, in order of arrival, as far as they reach."""
@@ -213,7 +230,7 @@ class InProcessEngine:
             self._slots.rest(row.slot)
         self._rows = [row for row in self._rows if not row.answer.done()]
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: EngineError) -> None:
         """Tell everyone who waits; what the slots hold is no longer sure."""
         answers = [row.answer for row in self._rows] + [answer for _, answer in self._waiting]
         for row in self._rows:
@@ -222,7 +239,18 @@ class InProcessEngine:
         self._rows, self._waiting = [], []
         for answer in answers:
             if not answer.done():
-                answer.set_exception(EngineError(f"the engine failed: {type(error).__name__}: {error}"))
+                answer.set_exception(error)
+
+
+@contextmanager
+def sparing(num_cores: int) -> Iterator[None]:
+    """Compute with fewer threads: where other processes take the cores, torch's threads wait for each other instead."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, num_threads - num_cores))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
 
 
 def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
@@ -250,21 +278,6 @@ def check_request(request: GenerateRequest, max_context: int) -> None:
         raise ValueError(f"max_new_tokens must be at least 1, not {request.max_new_tokens}")
     if not 0 < len(request.token_ids) < max_context:
         raise ValueError(f"a history of {len(request.token_ids)} tokens leaves no room in a context of {max_context}")
-
-
-def make_cache(model: PreTrainedModel, num_slots: int, max_tokens: int) -> SlotCache:
-    """A cache that fits a model."""
-    config = model.config.get_text_config()
-    num_heads = config.num_attention_heads
-    shape = Shape(
-        num_layers=config.num_hidden_layers,
-        num_slots=num_slots,
-        max_tokens=max_tokens,
-        num_heads=getattr(config, "num_key_value_heads", None) or num_heads,
-        head_dim=getattr(config, "head_dim", None) or config.hidden_size // num_heads,
-    )
-    with torch.inference_mode():
-        return SlotCache(shape, model.dtype, model.device)
 
 
 def common_prefix(one: np.ndarray, other: np.ndarray) -> int:

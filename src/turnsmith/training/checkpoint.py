@@ -63,8 +63,10 @@ def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
 
 def load_weights(directory: Path, model: PreTrainedModel) -> None:
     """Copy the weights of a model directory into `model`: storage stays, so an engine that shares it sees them."""
-    source = type(model).from_pretrained(directory, dtype=model.dtype)
-    model.load_state_dict(source.state_dict())
+    try:
+        model.load_state_dict(type(model).from_pretrained(directory, dtype=model.dtype).state_dict())
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise UsageError(f"the checkpoint at {directory} does not fit the model: {error}") from error
 
 
 @contextmanager

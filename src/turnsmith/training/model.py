@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
@@ -14,7 +15,7 @@ from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
 from turnsmith.engines import attention
-from turnsmith.engines.decoder import make_decoder
+from turnsmith.engines.decoder import OwnForward, make_decoder
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
 from turnsmith.types import MicroBatch
@@ -33,12 +34,20 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     if config.threads:
         torch.set_num_threads(config.threads)
     directory = find_model(config.path)
-    _check_supported(AutoConfig.from_pretrained(directory), directory)
-    model = AutoModelForCausalLM.from_pretrained(
-        directory, dtype=getattr(torch, config.dtype), attn_implementation=attention.NAME
-    )
-    # Dropout would make the trainer's policy another one than the engine's.
-    return model.eval()
+    try:
+        _check_supported(AutoConfig.from_pretrained(directory), directory)
+        model = AutoModelForCausalLM.from_pretrained(
+            directory, dtype=getattr(torch, config.dtype), attn_implementation=attention.NAME
+        )
+        # Dropout would make the trainer's policy another one than the engine's.
+        _check_packing(model.eval(), directory)
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise UsageError(f"the model at {directory} cannot be used: {_first_line(error)}") from error
+    return model
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def find_model(path: str) -> Path:
@@ -57,6 +66,23 @@ def _check_supported(config: Any, directory: Path) -> None:
         raise UsageError(
             f"the model at {directory} uses {faults}: not supported; use a model with plain causal attention"
         )
+
+
+@torch.no_grad()
+def _check_packing(model: PreTrainedModel, directory: Path) -> None:
+    """What lies packed before a sequence must not change it: some models have an attention of their own."""
+    decoder = OwnForward(model)
+    alone = decoder(_tokens(0, 1, 2, like=model), PackedLayout([3], selected=_tokens(2, like=model)))
+    packed = decoder(_tokens(3, 3, 3, 0, 1, 2, like=model), PackedLayout([3, 3], selected=_tokens(5, like=model)))
+    tolerance = (1e-3 if model.dtype == torch.float32 else 5e-2) * alone.abs().max().item()
+    if not torch.allclose(alone, packed, rtol=0.0, atol=tolerance):
+        raise UsageError(
+            f"the model at {directory} has an attention of its own, so samples cannot be packed: use another"
+        )
+
+
+def _tokens(*token_ids: int, like: PreTrainedModel) -> Tensor:
+    return torch.tensor(token_ids, device=like.device)
 
 
 def sampled_logprobs(model: PreTrainedModel, micro_batch: MicroBatch) -> Tensor:
