@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.cache import SlotCache, SlotLayout, Span
 from turnsmith.engines.decoder import make_decoder
+from turnsmith.engines.rows import Row, share_step
 from turnsmith.engines.sampling import draw_uniforms, sample
 from turnsmith.engines.slots import SlotTable
 from turnsmith.errors import EngineError
@@ -42,29 +43,6 @@ class EngineStats:
     num_steps: int = 0
     """Forward passes."""
     busy_s: float = 0.0
-
-
-@dataclass(eq=False)
-class Row:
-    """A turn being sampled."""
-
-    request: GenerateRequest
-    answer: "asyncio.Future[Completion]"
-    slot: int
-    start: int
-    """Number of tokens whose keys lie in the slot."""
-    pending: list[int]
-    """Tokens after them, whose keys are to be computed."""
-    uniforms: np.ndarray
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-
-    @property
-    def finish_reason(self) -> str | None:
-        """None while the turn goes on."""
-        if self.token_ids and self.token_ids[-1] in self.request.stop_token_ids:
-            return "stop"
-        return "length" if len(self.token_ids) == len(self.uniforms) else None
 
 
 class InProcessEngine:
@@ -143,21 +121,23 @@ class InProcessEngine:
         """Give slots to waiting turns, in order of arrival, as far as they reach."""
         waiting, self._waiting = self._waiting, []
         for request, answer in waiting:
-            row = None if answer.cancelled() or self._slots.all_busy else self._place(request, answer)
+            if answer.cancelled():
+                continue
+            row = self._place(request, answer)
             if row:
                 self._rows.append(row)
-            elif not answer.cancelled():
+            else:
                 self._waiting.append((request, answer))
 
     def _place(self, request: GenerateRequest, answer: "asyncio.Future[Completion]") -> Row | None:
         """A row whose slot holds the longest prefix that is known, or None where the turn has to wait."""
+        if self._slots.all_busy:
+            return None
         history = np.array(request.token_ids)
         # The last token is computed in any case: it gives the logits.
         if self._is_being_computed(history[:-1]):
             return None
         slot = self._slots.assign(request.episode_id)
-        if slot is None:
-            return None
         start = self._reuse(slot, history[:-1])
         self.stats.reused_tokens += start
         limit = min(request.max_new_tokens, self._max_context - len(history))
@@ -251,21 +231,6 @@ def sparing(num_cores: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(num_threads)
-
-
-def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
-    """Rows and how many of their pending tokens the next step computes: every single one, prompts as far as the bound reaches.
-
-    In the order that SlotLayout asks for: single tokens by slot, then the others.
-    """
-    singles = [(row, 1) for row in rows if len(row.pending) == 1]
-    prompts, room = [], max_prompt_tokens
-    for row in rows:
-        if len(row.pending) > 1 and room > 0:
-            prompts.append((row, min(len(row.pending), room)))
-            room -= prompts[-1][1]
-    # A prompt cut down to one token is a single one.
-    return sorted(singles + prompts, key=lambda part: (part[1] > 1, part[0].slot))
 
 
 def check_request(request: GenerateRequest, max_context: int) -> None:

@@ -14,15 +14,16 @@ class SlotTable:
         self._used_at = [0] * num_slots
         self._clock = 0
 
-    def assign(self, episode_id: str) -> int | None:
-        """The slot of an episode, now busy: its own, else a free one, else the idle one unused for longest, else None."""
+    @property
+    def all_busy(self) -> bool:
+        return all(self._busy)
+
+    def assign(self, episode_id: str) -> int:
+        """Its own slot, else a free one, else the idle one unused for longest; it is busy then. Not all may be busy before."""
         idle = [slot for slot, busy in enumerate(self._busy) if not busy]
         own = [slot for slot in idle if self._owners[slot] == episode_id]
         free = [slot for slot in idle if self._owners[slot] is None]
-        candidates = own or free or idle
-        if not candidates:
-            return None
-        slot = min(candidates, key=self._used_at.__getitem__)
+        slot = min(own or free or idle, key=self._used_at.__getitem__)
         self._owners[slot], self._busy[slot] = episode_id, True
         return slot
 
@@ -55,7 +56,3 @@ class SlotTable:
         """All keys are void: nothing is held any more."""
         self._tokens[:] = -1
         self._lengths = [0] * len(self._lengths)
-
-    @property
-    def all_busy(self) -> bool:
-        return all(self._busy)

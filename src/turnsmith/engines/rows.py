@@ -1,0 +1,47 @@
+"""Turns being sampled, and what of them one step computes."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from turnsmith.engines.base import GenerateRequest
+from turnsmith.types import Completion
+
+
+@dataclass(eq=False)
+class Row:
+    """A turn being sampled."""
+
+    request: GenerateRequest
+    answer: "asyncio.Future[Completion]"
+    slot: int
+    start: int
+    """Number of tokens whose keys lie in the slot."""
+    pending: list[int]
+    """Tokens after them, whose keys are to be computed."""
+    uniforms: np.ndarray
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    @property
+    def finish_reason(self) -> str | None:
+        """None while the turn goes on."""
+        if self.token_ids and self.token_ids[-1] in self.request.stop_token_ids:
+            return "stop"
+        return "length" if len(self.token_ids) == len(self.uniforms) else None
+
+
+def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
+    """Rows and how many of their pending tokens the next step computes: every single one, prompts as far as the bound reaches.
+
+    In the order that SlotLayout asks for: single tokens by slot, then the others.
+    """
+    singles = [(row, 1) for row in rows if len(row.pending) == 1]
+    prompts, room = [], max_prompt_tokens
+    for row in rows:
+        if len(row.pending) > 1 and room > 0:
+            prompts.append((row, min(len(row.pending), room)))
+            room -= prompts[-1][1]
+    # A prompt cut down to one token is a single one.
+    return sorted(singles + prompts, key=lambda part: (part[1] > 1, part[0].slot))
