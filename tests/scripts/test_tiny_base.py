@@ -3,14 +3,16 @@ import random
 from pathlib import Path
 
 from pytest import fixture, mark
+from transformers import Qwen2Config
 
 from tiny_base.drill import draw_repeat
 from tiny_base.lessons import draw_lessons
 from tiny_base.rehearsal import play
 from tiny_base.teacher import CLEAN, HABITS, Faults, Teacher, spoil
-from tiny_base.tokenizer import PHRASES, train_tokenizer
+from tiny_base.tokenizer import PHRASES, save_tokenizer, train_tokenizer
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.types import StopReason
@@ -76,3 +78,10 @@ def test_a_line_of_code_has_the_same_tokens_in_a_window_in_quotes_and_in_a_hered
     assert ids("14:    count = price * 3\n")[-len(line) - 1 : -1] == line
     assert ids("replace 'count = price * 3' 'x'")[1 : len(line) + 1] == line
     assert ids("edit 3:3 << 'EOF'\n    count = price * 3\nEOF")[-len(line) - 1 : -1] == line
+
+
+def test_a_model_directory_keeps_the_splitting_rules_of_its_tokenizer_file(tokenizer, tmp_path):
+    save_tokenizer(tokenizer, tmp_path)
+    Qwen2Config().save_pretrained(tmp_path)
+    text = "14:    total = count * price\n"
+    assert load_tokenizer(tmp_path).tokenize(text) == tokenizer.tokenize(text)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from turnsmith.errors import UsageError
 
@@ -11,8 +11,10 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
     """Tokenizer of a Hugging Face model directory. Raises UsageError where there is none, or no chat template."""
     if not directory.is_dir():
         raise UsageError(f"no model directory at {directory}: give the path of a Hugging Face model directory")
+    # tokenizer.json says everything; AutoTokenizer would put the splitting rules of the model's family in the place of the file's.
+    kind = PreTrainedTokenizerFast if (directory / "tokenizer.json").exists() else AutoTokenizer
     try:
-        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True)
+        tokenizer = kind.from_pretrained(directory, local_files_only=True)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{directory} holds no tokenizer that can be loaded ({reason}): add tokenizer.json") from None

@@ -6,8 +6,8 @@ The English goes into docstrings and test messages, so that whoever reads it can
 import random
 from dataclasses import dataclass
 
-ARITHMETIC = {"+": "plus", "-": "minus", "*": "times"}
-COMPARISONS = {">": "above", "<": "below", ">=": "at least", "<=": "at most", "==": "equal to"}
+ARITHMETIC = ("+", "-", "*")
+COMPARISONS = (">", "<", ">=", "<=", "==")
 
 
 @dataclass(frozen=True)
@@ -17,19 +17,19 @@ class Rule:
     code: tuple[str, ...]
     """Lines of Python, indented from zero."""
     english: str
-    """The same as a clause without a full stop, e.g. `total is count times price`."""
+    """The same as a clause without a full stop, e.g. `total is count * price`."""
 
 
 def compute(target: str, left: str, right: str, rng: random.Random) -> Rule:
     """`total = count * price`."""
-    sign, word = rng.choice(list(ARITHMETIC.items()))
-    return Rule((f"{target} = {left} {sign} {right}",), f"{target} is {left} {word} {right}")
+    sign = rng.choice(ARITHMETIC)
+    return Rule((f"{target} = {left} {sign} {right}",), f"{target} is {left} {sign} {right}")
 
 
 def join(target: str, left: str, right: str, rng: random.Random) -> Rule:
     """`label = author + "-" + title`."""
     mark = rng.choice("-:/+.")
-    return Rule((f'{target} = {left} + "{mark}" + {right}',), f'{target} is {left}, "{mark}", {right}')
+    return Rule((f'{target} = {left} + "{mark}" + {right}',), f'{target} is {left} + "{mark}" + {right}')
 
 
 def cap(target: str, limit: str) -> Rule:
@@ -44,26 +44,26 @@ def floor(target: str, limit: str) -> Rule:
 
 def choose(target: str, yes: str, no: str, condition: tuple[str, str], rng: random.Random) -> Rule:
     """`if rank >= tier: seat = row` and its other branch."""
-    sign, word = rng.choice(list(COMPARISONS.items()))
+    sign = rng.choice(COMPARISONS)
     left, right = condition
     code = (f"if {left} {sign} {right}:", f"    {target} = {yes}", "else:", f"    {target} = {no}")
-    return Rule(code, f"{target} is {yes} if {left} is {word} {right}, else {no}")
+    return Rule(code, f"{target} is {yes} if {left} {sign} {right}, else {no}")
 
 
 def tally(target: str, items: str, bound: str, rng: random.Random) -> Rule:
     """`for unit in units: if unit > bound: total = total + unit`."""
-    sign, word = rng.choice(list(COMPARISONS.items())[:4])
+    sign = rng.choice(COMPARISONS[:4])
     code = (
         f"{target} = 0",
         f"for each in {items}:",
         f"    if each {sign} {bound}:",
         f"        {target} = {target} + each",
     )
-    return Rule(code, f"{target} adds up the {items} {word} {bound}")
+    return Rule(code, f"{target} adds up each of the {items} if each {sign} {bound}")
 
 
 def tally_all(target: str, items: str, factor: str, rng: random.Random) -> Rule:
     """`for unit in units: total = total + unit * factor`."""
-    sign, word = rng.choice([("*", "times"), ("+", "plus")])
+    sign = rng.choice(("*", "+"))
     code = (f"{target} = 0", f"for each in {items}:", f"    {target} = {target} + each {sign} {factor}")
-    return Rule(code, f"{target} adds up each of the {items} {word} {factor}")
+    return Rule(code, f"{target} adds up each {sign} {factor} of the {items}")
