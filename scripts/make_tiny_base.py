@@ -20,13 +20,13 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from tiny_base.drill import run_drill
 from tiny_base.lessons import draw_lessons
 from tiny_base.rehearsal import rehearse, with_observations
 from tiny_base.teacher import CLEAN, HABITS, Faults
-from tiny_base.tokenizer import SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
+from tiny_base.tokenizer import PHRASES, SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
@@ -89,6 +89,12 @@ def collect(num_lessons: int, faults: Faults, renderer: ChatRenderer, seed: int)
     return asyncio.run(play())
 
 
+def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    """All tokens that lessons hold and that are neither special nor phrases: what a policy may have to copy."""
+    fixed = {*tokenizer.convert_tokens_to_ids(PHRASES), *tokenizer.convert_tokens_to_ids(SPECIAL_TOKENS)}
+    return sorted({token_id for sample in samples for token_id in sample.token_ids} - fixed)
+
+
 def study(model: PreTrainedModel, samples: list[Sample], config: OptimizerConfig, epochs: int, name: str) -> None:
     """Plain supervised fine-tuning on the samples."""
     per_epoch = -(-len(samples) // BATCH_SIZE)
@@ -118,10 +124,10 @@ def main() -> None:
     tokenizer = train_tokenizer(texts(arguments.seed))
     renderer = ChatRenderer(tokenizer)
     say(f"tokenizer: {len(tokenizer)} tokens")
-    model = make_model()
-    run_drill(Trainer(model, DRILL, 1), list(range(len(SPECIAL_TOKENS), len(tokenizer))), arguments.seed, say)
     clean = collect(NUM_LESSONS, CLEAN, renderer, arguments.seed)
     say(f"{len(clean)} clean lessons")
+    model = make_model()
+    run_drill(Trainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
     study(model, [with_observations(sample) for sample in clean], LESSON, EPOCHS["reading"], "reading")
     study(model, clean, LESSON, EPOCHS["acting"], "acting")
     habits = collect(NUM_HABIT_LESSONS, HABITS, renderer, arguments.seed + 1)

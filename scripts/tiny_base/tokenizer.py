@@ -1,7 +1,7 @@
 """The tokenizer of the tiny base: byte-level BPE that can spell any text, ChatML, 656 tokens.
 
 Words, digits, spaces and operators are split before merging, so that a line of code has the same tokens wherever it stands: in a
-file window after `14:`, in quotes, in a heredoc. A policy of a million parameters lives on copying. What the scaffold says again and
+file window after `14:`, in quotes, in a heredoc. A policy of a million parameters lives on copying. What the scaffold says again
 and again (`PHRASES`) is one token each, so that its turns and prompts stay short; with other prompts, all text is simply spelled.
 """
 

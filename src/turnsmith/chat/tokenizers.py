@@ -11,7 +11,7 @@ def load_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
     """Tokenizer of a Hugging Face model directory. Raises UsageError where there is none, or no chat template."""
     if not directory.is_dir():
         raise UsageError(f"no model directory at {directory}: give the path of a Hugging Face model directory")
-    # tokenizer.json says everything; AutoTokenizer would put the splitting rules of the model's family in the place of the file's.
+    # tokenizer.json says everything; AutoTokenizer would put the splitting rules of the model's family in their place.
     kind = PreTrainedTokenizerFast if (directory / "tokenizer.json").exists() else AutoTokenizer
     try:
         tokenizer = kind.from_pretrained(directory, local_files_only=True)
