@@ -162,20 +162,16 @@ def make_groups(spans: list[Span], device: torch.device) -> list[Group]:
 def group_neighbours(spans: list[Span]) -> list[list[Span]]:
     """Cut single-token spans into runs of adjacent slots whose padding costs less than a call; the order stays."""
     groups: list[list[Span]] = []
+    longest = 0
     for span in spans:
-        if groups and _is_worth_joining(groups[-1], span):
+        padding = max(longest - span.end, (span.end - longest) * len(groups[-1]) if groups else 0)
+        if groups and span.slot == groups[-1][-1].slot + 1 and padding <= CALL_TOKENS:
             groups[-1].append(span)
+            longest = max(longest, span.end)
         else:
             groups.append([span])
+            longest = span.end
     return groups
-
-
-def _is_worth_joining(group: list[Span], span: Span) -> bool:
-    if span.slot != group[-1].slot + 1:
-        return False
-    longest = max(member.end for member in group)
-    padding = longest - span.end if span.end <= longest else (span.end - longest) * len(group)
-    return padding <= CALL_TOKENS
 
 
 def _end_mask(ends: list[int], width: int, device: torch.device) -> Tensor:

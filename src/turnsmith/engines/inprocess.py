@@ -114,8 +114,7 @@ class InProcessEngine:
                     self._leave()
                 except Exception as error:
                     self._fail(EngineError(f"the engine failed: {type(error).__name__}: {error}"))
-                # Sandboxes answer and new turns arrive between steps.
-                await asyncio.sleep(0)
+                await let_others_run()
 
     def _join(self) -> None:
         """Give slots to waiting turns, in order of arrival, as far as they reach."""
@@ -142,11 +141,11 @@ class InProcessEngine:
         self.stats.reused_tokens += start
         limit = min(request.max_new_tokens, self._max_context - len(history))
         uniforms = draw_uniforms(request.seed, limit)
-        return Row(request, answer, slot, start, request.token_ids[start:], uniforms)
+        return Row(request, answer, history, slot, start, request.token_ids[start:], uniforms)
 
     def _is_being_computed(self, history: np.ndarray) -> bool:
         """Does the next step compute a longer prefix than any slot holds? Then to wait for it is cheaper."""
-        fresh = [common_prefix(np.array(row.request.token_ids), history) for row in self._rows if not row.token_ids]
+        fresh = [common_prefix(row.history, history) for row in self._rows if not row.token_ids]
         return bool(fresh) and max(fresh) > self._slots.prefix_lengths(history).max()
 
     def _reuse(self, slot: int, history: np.ndarray) -> int:
@@ -220,6 +219,12 @@ class InProcessEngine:
         for answer in answers:
             if not answer.done():
                 answer.set_exception(error)
+
+
+async def let_others_run() -> None:
+    """Between steps sandboxes answer and new turns arrive: several passes, since an answer takes reading, waking and the next call."""
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
 @contextmanager

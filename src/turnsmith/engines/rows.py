@@ -15,6 +15,8 @@ class Row:
 
     request: GenerateRequest
     answer: "asyncio.Future[Completion]"
+    history: np.ndarray
+    """The request's token ids."""
     slot: int
     start: int
     """Number of tokens whose keys lie in the slot."""
