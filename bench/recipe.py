@@ -4,7 +4,8 @@ For each run: Pass@1 of base, RFT and the last stage on the held-out practice ta
 with rewards permuted among the trajectories of an iteration. Under `--check`, exit code 1 where a bound is missed.
 
     turnsmith run configs/laptop.toml --seed 0 --out runs/seed-0
-    turnsmith run configs/laptop.toml --seed 0 --stages.0.permute_rewards true --stages.1.permute_rewards true --out runs/control-0
+    turnsmith run configs/laptop.toml --seed 0 --out runs/control-0 \\
+        --stages.0.permute_rewards true --stages.1.permute_rewards true
     python bench/recipe.py runs/seed-0 --control runs/control-0 --check
 """
 

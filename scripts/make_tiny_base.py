@@ -5,7 +5,7 @@ Five lessons of growing kind, about half an hour on two cores:
 1. the tokenizer, from the texts of practice repositories of the `base` split;
 2. the drill, which forms the circuit that copies;
 3. reading: the teacher's clean episodes, every token in the loss;
-4. acting: the same episodes, only the teacher's turns in the loss: a competent policy;
+4. acting: the same episodes with ever new names, only the teacher's turns in the loss: a competent policy;
 5. habits: episodes of a teacher with faults, so that the base is weak over a latent skill, as pre-trained models are.
 """
 
@@ -25,6 +25,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 from tiny_base.drill import run_drill
 from tiny_base.lessons import draw_lessons
 from tiny_base.rehearsal import rehearse, with_observations
+from tiny_base.renaming import find_common_words, rename, to_script
 from tiny_base.teacher import CLEAN, HABITS, Faults
 from tiny_base.tokenizer import PHRASES, SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
 from turnsmith.agent.prompts import load_prompts
@@ -34,16 +35,17 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import OptimizerConfig, SandboxConfig
 from turnsmith.engines import attention
 from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.practice.kinds import TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
 from turnsmith.training.trainer import Trainer
 from turnsmith.types import Sample
 
 NUM_REPOSITORIES = 400
-NUM_LESSONS = 2_500
-NUM_HABIT_LESSONS = 1_000
-BATCH_SIZE = 16
+NUM_LESSONS = 2_000
+NUM_HABIT_LESSONS = 800
+BATCH_SIZE = 8
 MICRO_BATCH_TOKENS = 8_192
-EPOCHS = {"reading": 1, "acting": 2, "habits": 1}
+EPOCHS = {"reading": 1, "acting": 5, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
 LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
 HABIT = LESSON.model_copy(update={"learning_rate": 5e-4})
@@ -95,17 +97,25 @@ def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> l
     return sorted({token_id for sample in samples for token_id in sample.token_ids} - fixed)
 
 
-def study(model: PreTrainedModel, samples: list[Sample], config: OptimizerConfig, epochs: int, name: str) -> None:
-    """Plain supervised fine-tuning on the samples."""
-    per_epoch = -(-len(samples) // BATCH_SIZE)
-    trainer, rng = Trainer(model, config, total_steps=epochs * per_epoch), random.Random(name)
-    for _ in range(epochs):
-        rng.shuffle(samples)
-        for start in range(0, len(samples), BATCH_SIZE):
-            batch = samples[start : start + BATCH_SIZE]
+def study(
+    model: PreTrainedModel,
+    samples: list[Sample],
+    config: OptimizerConfig,
+    name: str,
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    """Plain supervised fine-tuning on the samples, with new names in every epoch."""
+    scripts = [to_script(sample, tokenizer) for sample in samples]
+    fixed, rng = find_common_words(scripts) | set(TRAIN_KINDS), random.Random(name)
+    per_epoch = -(-len(scripts) // BATCH_SIZE)
+    trainer = Trainer(model, config, total_steps=EPOCHS[name] * per_epoch)
+    for _ in range(EPOCHS[name]):
+        rng.shuffle(scripts)
+        for start in range(0, len(scripts), BATCH_SIZE):
+            batch = [rename(script, fixed, tokenizer, rng) for script in scripts[start : start + BATCH_SIZE]]
             loss_fn = partial(nll_loss, denominator=batch_denominator(batch))
             metrics = trainer.step(pack(batch, MICRO_BATCH_TOKENS), loss_fn)
-            if trainer.num_steps % 25 == 0:
+            if trainer.num_steps % 50 == 0:
                 say(f"{name}: step {trainer.num_steps} of {trainer.total_steps}, nll {metrics['loss/nll']:.4f}")
 
 
@@ -128,10 +138,10 @@ def main() -> None:
     say(f"{len(clean)} clean lessons")
     model = make_model()
     run_drill(Trainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
-    study(model, [with_observations(sample) for sample in clean], LESSON, EPOCHS["reading"], "reading")
-    study(model, clean, LESSON, EPOCHS["acting"], "acting")
+    study(model, [with_observations(sample) for sample in clean], LESSON, "reading", tokenizer)
+    study(model, clean, LESSON, "acting", tokenizer)
     habits = collect(NUM_HABIT_LESSONS, HABITS, renderer, arguments.seed + 1)
-    study(model, habits, HABIT, EPOCHS["habits"], "habits")
+    study(model, habits, HABIT, "habits", tokenizer)
     model.save_pretrained(arguments.out)
     save_tokenizer(tokenizer, arguments.out)
     say(f"written to {arguments.out}")

@@ -1,0 +1,70 @@
+"""Renaming: the same lesson with other names. It multiplies lessons for nothing, so that what is learned is copying, not names.
+
+Every tool treats names alike, so an episode with its names exchanged throughout is the episode that would have been played.
+"""
+
+import itertools
+import random
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from transformers import PreTrainedTokenizerFast
+
+from turnsmith.synthesis.practice.words import invent_word
+from turnsmith.types import Sample
+
+WORD = re.compile("[A-Za-z]+")
+COMMON = 0.06
+"""A word in more than this share of the lessons belongs to the scaffold or to Python and stays."""
+KEPT = 0.25
+"""Share of names that stay what they are."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A sample as pieces: text, or one special token, each with whether it is in the loss."""
+
+    pieces: tuple[tuple[bool, str | int], ...]
+
+    @property
+    def words(self) -> set[str]:
+        return {word for _, piece in self.pieces if isinstance(piece, str) for word in WORD.findall(piece)}
+
+
+def to_script(sample: Sample, tokenizer: PreTrainedTokenizerFast) -> Script:
+    """Cut a sample at special tokens and where the loss mask changes; decode what lies between."""
+    special = set(tokenizer.all_special_ids)
+    pieces: list[tuple[bool, str | int]] = []
+    for (in_loss, is_special), run in itertools.groupby(
+        zip(sample.loss_mask, sample.token_ids, strict=True), key=lambda pair: (pair[0], pair[1] in special)
+    ):
+        token_ids = [token_id for _, token_id in run]
+        if is_special:
+            pieces += [(in_loss, token_id) for token_id in token_ids]
+        else:
+            pieces.append((in_loss, tokenizer.decode(token_ids, clean_up_tokenization_spaces=False)))
+    return Script(tuple(pieces))
+
+
+def find_common_words(scripts: list[Script]) -> set[str]:
+    """Words that are no names."""
+    counts = Counter(word for script in scripts for word in script.words)
+    return {word for word, count in counts.items() if count > COMMON * len(scripts)}
+
+
+def rename(script: Script, fixed: set[str], tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> Sample:
+    """The sample with new names; a plural stays the plural of its name."""
+    names = sorted(script.words - fixed)
+    new = {name: name if rng.random() < KEPT else invent_word(rng) for name in names}
+    new |= {name: new[name[:-1]] + "s" for name in names if name.endswith("s") and name[:-1] in new}
+    token_ids: list[int] = []
+    loss_mask: list[bool] = []
+    for in_loss, piece in script.pieces:
+        ids = [piece] if isinstance(piece, int) else tokenizer.encode(
+            WORD.sub(lambda match: new.get(match[0], match[0]), piece), add_special_tokens=False
+        )  # fmt: skip
+        token_ids += ids
+        loss_mask += [in_loss] * len(ids)
+    zeros = [0.0] * len(token_ids)
+    return Sample("", token_ids, loss_mask, zeros, [1.0] * len(token_ids))
