@@ -222,7 +222,7 @@ class InProcessEngine:
 
 
 async def let_others_run() -> None:
-    """Between steps sandboxes answer and new turns arrive: several passes, since an answer takes reading, waking and the next call."""
+    """Between steps sandboxes answer and turns arrive; several passes, for an answer is read, wakes its task, and leads to a call."""
     for _ in range(4):
         await asyncio.sleep(0)
 
