@@ -1,6 +1,6 @@
 """The in-process engine against `transformers` `generate`: many episodes of several turns, on this machine.
 
-    python bench/engine.py [--episodes 64] [--rounds 3]
+    python bench/engine.py [--episodes 64] [--rounds 3] [--siblings 8]
 
 Both sides play the same episodes: a prompt of 250 tokens (100 of them shared by all), then 5 turns of 25 sampled tokens, each
 answered by 80 observed ones. `generate` runs all episodes in one padded batch per turn and reads each history anew, as a loop
@@ -31,7 +31,7 @@ def main() -> None:
     sides = {"transformers generate": play_with_generate, "turnsmith": play_with_engine}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_index in range(arguments.rounds):
-        histories = make_prompts(arguments.episodes, seed=round_index)
+        histories = make_prompts(arguments.episodes, arguments.siblings, seed=round_index)
         for name, play in sides.items():
             began = time.perf_counter()
             play(model, histories)
@@ -43,6 +43,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=64, help="episodes that run together")
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of each side")
+    parser.add_argument(
+        "--siblings", type=int, default=1, help="episodes that share a whole prompt, as the group of a task does"
+    )
     return parser.parse_args()
 
 
@@ -61,10 +64,11 @@ def make_model() -> PreTrainedModel:
     return Qwen2ForCausalLM(config).eval()
 
 
-def make_prompts(num_episodes: int, seed: int) -> list[list[int]]:
+def make_prompts(num_episodes: int, siblings: int, seed: int) -> list[list[int]]:
     rng = random.Random(seed)
     shared = random_tokens(rng, SHARED)
-    return [shared + random_tokens(rng, OWN) for _ in range(num_episodes)]
+    tasks = [shared + random_tokens(rng, OWN) for _ in range(0, num_episodes, siblings)]
+    return [tasks[index // siblings] for index in range(num_episodes)]
 
 
 def random_tokens(rng: random.Random, count: int) -> list[int]:

@@ -222,7 +222,7 @@ class InProcessEngine:
 
 
 async def let_others_run() -> None:
-    """Between steps sandboxes answer and turns arrive; several passes, for an answer is read, wakes its task, and leads to a call."""
+    """Sandboxes answer and turns arrive between steps; an answer takes several passes: read, wake its task, call again."""
     for _ in range(4):
         await asyncio.sleep(0)
 
