@@ -24,7 +24,7 @@ class Faults:
 
 
 CLEAN = Faults()
-HABITS = Faults(format_error=0.25, early_submit=0.18, guess_file=0.4, wrong_fix=0.5)
+HABITS = Faults(format_error=0.15, early_submit=0.1, guess_file=0.25, wrong_fix=0.3)
 
 
 @dataclass
