@@ -1,6 +1,5 @@
 """The policy at hand: one set of weights that the trainer changes and the engine samples from, and what belongs to it."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,10 +42,3 @@ def longest_context(config: RunConfig) -> int:
     """The longest context of any part of the run, in tokens."""
     rft = [config.rft.max_context] if config.rft else []
     return max([config.agent.max_context, *rft, *(stage.max_context for stage in config.stages)])
-
-
-def copy_tokenizer(source: Path, target: Path) -> None:
-    """Make a checkpoint a whole model directory by adding the tokenizer's files."""
-    for pattern in ("tokenizer*", "chat_template*", "special_tokens_map.json", "vocab*", "merges.txt"):
-        for file in source.glob(pattern):
-            shutil.copy2(file, target / file.name)

@@ -9,12 +9,12 @@ from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import RFTConfig, RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.policy import Policy, copy_tokenizer
+from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.generator import LocalGenerator
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
-from turnsmith.runs import RunFolder, write_json
+from turnsmith.runs import RunFolder, read_json, write_json
 from turnsmith.tracking import Progress
 from turnsmith.training.trainer import Trainer
 from turnsmith.types import Sample, Trajectory
@@ -35,41 +35,58 @@ async def run_rft(
     """The whole stage; returns the checkpoint that it ends with. Raises UsageError where nothing was resolved."""
     checkpoint = folder.checkpoint(STAGE, 0)
     if folder.metrics(STAGE, 0).exists():
-        policy.load(checkpoint, policy_version=1)
+        policy.load(checkpoint, policy_version=read_json(folder.metrics(STAGE, 0))["policy/version"])
         return checkpoint
+    trajectories = await collect(config, rft, tasks, generator, folder)
+    kept = keep_resolved(trajectories)
+    samples = render_samples(kept, tasks, policy, prompts, rft)
+    trainer = Trainer(policy.model, rft.optimizer, total_steps=count_steps(len(samples), rft))
+    losses = [
+        loss for epoch in range(rft.epochs) for loss in train_epoch(trainer, samples, rft, epoch, config, progress)
+    ]
+    policy.engine.on_new_weights(trainer.policy_version)
+    trainer.save(checkpoint)
+    write_json(folder.metrics(STAGE, 0), describe(trajectories, kept, losses, trainer))
+    progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {trainer.num_steps} steps")
+    return checkpoint
+
+
+async def collect(
+    config: RunConfig, rft: RFTConfig, tasks: TaskSet, generator: LocalGenerator, folder: RunFolder
+) -> list[Trajectory]:
+    """Rollouts of every task from the base, with the demonstration where the configuration says so."""
     agent = config.agent.model_copy(update={"max_turns": rft.max_turns, "max_context": rft.max_context})
     rollouts = plan_rollouts(
         tasks.with_layers(), prefix=STAGE, iteration=0, num_each=rft.rollouts_per_task, seed=config.seed
     )
-    trajectories = await generator.collect(
+    return await generator.collect(
         rollouts, agent, folder.trajectories(STAGE, 0), label="RFT: collecting", demonstration=rft.demonstration
     )
+
+
+def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
+    """Rejection: only what the tests resolved. Raises UsageError where that is nothing."""
     kept = [trajectory for trajectory in trajectories if trajectory.resolved]
     if not kept:
         raise UsageError(
             f"the base resolved none of {len(trajectories)} rollouts: give easier tasks or a stronger base"
         )
-    samples = render_samples(kept, tasks, policy, prompts, rft)
-    trainer = Trainer(policy.model, rft.optimizer, total_steps=count_steps(len(samples), rft))
-    losses = [
-        train_epoch(trainer, samples, rft, seed=config.seed + epoch, progress=progress) for epoch in range(rft.epochs)
-    ]
-    policy.engine.on_new_weights(trainer.policy_version)
-    trainer.save(checkpoint)
-    copy_tokenizer(policy.directory, checkpoint)
-    write_json(
-        folder.metrics(STAGE, 0),
-        {
-            "rollouts/collected": len(trajectories),
-            "rollouts/kept": len(kept),
-            "rollouts/resolved_rate": len(kept) / len(trajectories),
-            "loss/nll_first": losses[0][0],
-            "loss/nll_last": losses[-1][-1],
-            "optimizer/steps": trainer.num_steps,
-        },
-    )
-    progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {trainer.num_steps} steps")
-    return checkpoint
+    return kept
+
+
+def describe(
+    trajectories: list[Trajectory], kept: list[Trajectory], losses: list[float], trainer: Trainer
+) -> dict[str, float]:
+    """What the stage did."""
+    return {
+        "rollouts/collected": len(trajectories),
+        "rollouts/kept": len(kept),
+        "rollouts/resolved_rate": len(kept) / len(trajectories),
+        "loss/nll_first": losses[0],
+        "loss/nll_last": losses[-1],
+        "optimizer/steps": trainer.num_steps,
+        "policy/version": trainer.policy_version,
+    }
 
 
 def render_samples(
@@ -92,9 +109,11 @@ def count_steps(num_samples: int, rft: RFTConfig) -> int:
     return rft.epochs * -(-num_samples // rft.batch_size)
 
 
-def train_epoch(trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: int, progress: Progress) -> list[float]:
+def train_epoch(
+    trainer: Trainer, samples: list[Sample], rft: RFTConfig, epoch: int, config: RunConfig, progress: Progress
+) -> list[float]:
     """One pass over the samples; returns the loss of each step."""
-    batches = split_batches(samples, rft.batch_size, seed)
+    batches = split_batches(samples, rft.batch_size, seed=config.seed + epoch)
     progress.begin("RFT: training", len(batches))
     losses = []
     for batch in batches:

@@ -18,7 +18,7 @@ from turnsmith.algo.losses import batch_denominator, dapo_loss, group_denominato
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
-from turnsmith.recipes.policy import Policy, copy_tokenizer
+from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.generator import LocalGenerator
@@ -54,7 +54,7 @@ async def run_stage(
         metrics = describe(groups) | train(trainer, groups, config, stage, iteration)
         metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
         policy.engine.on_new_weights(trainer.policy_version)
-        finish_iteration(trainer, policy, metrics, stage, folder, iteration)
+        finish_iteration(trainer, metrics, stage, folder, iteration)
         progress.say(summary(stage, iteration, metrics))
         if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
             progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
@@ -176,13 +176,9 @@ def describe(groups: Sequence[Group]) -> Metrics:
     }
 
 
-def finish_iteration(
-    trainer: Trainer, policy: Policy, metrics: Metrics, stage: StageConfig, folder: RunFolder, iteration: int
-) -> None:
+def finish_iteration(trainer: Trainer, metrics: Metrics, stage: StageConfig, folder: RunFolder, iteration: int) -> None:
     """Checkpoint, then metrics, which say that the iteration is done; the checkpoint before the last one goes."""
-    checkpoint = folder.checkpoint(stage.name, iteration)
-    trainer.save(checkpoint)
-    copy_tokenizer(policy.directory, checkpoint)
+    trainer.save(folder.checkpoint(stage.name, iteration))
     write_json(folder.metrics(stage.name, iteration), metrics)
     if iteration >= 2:
         shutil.rmtree(folder.checkpoint(stage.name, iteration - 2), ignore_errors=True)
