@@ -13,7 +13,9 @@ Messages = list[dict[str, str]]
 """Chat messages: `[{"role": "user", "content": "…"}, …]`."""
 
 
-PYTEST = "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
+PYTEST = (
+    "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
+)
 """Runs every test file that can be read and lists every test with its status; nothing else, and nothing on disk."""
 
 
