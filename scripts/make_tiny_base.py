@@ -1,11 +1,11 @@
 """Train the tiny base policy from random weights, with our own SFT path: `python scripts/make_tiny_base.py OUT`.
 
-Five lessons of growing kind, about half an hour on two cores:
+Five steps, less than half an hour on two cores:
 
 1. the tokenizer, from the texts of practice repositories of the `base` split;
 2. the drill, which forms the circuit that copies;
-3. reading: the teacher's clean episodes, every token in the loss;
-4. acting: the same episodes with ever new names, only the teacher's turns in the loss: a competent policy;
+3. reading: sources, from which it learns what code follows from which docstring;
+4. acting: a clean teacher's episodes with ever new names, only the teacher's turns in the loss: a competent policy;
 5. habits: episodes of a teacher with faults, so that the base is weak over a latent skill, as pre-trained models are.
 """
 
@@ -24,7 +24,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 
 from tiny_base.drill import run_drill
 from tiny_base.lessons import draw_lessons
-from tiny_base.rehearsal import rehearse, with_observations
+from tiny_base.reading import draw_sources, number_lines, to_reading_sample
+from tiny_base.rehearsal import rehearse
 from tiny_base.renaming import find_common_words, rename, to_script
 from tiny_base.teacher import CLEAN, HABITS, Faults
 from tiny_base.tokenizer import PHRASES, SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
@@ -45,7 +46,9 @@ NUM_LESSONS = 2_000
 NUM_HABIT_LESSONS = 800
 BATCH_SIZE = 8
 MICRO_BATCH_TOKENS = 8_192
-EPOCHS = {"reading": 1, "acting": 5, "habits": 1}
+SHORT_SHARE = 0.85
+READING_STEPS, READING_BATCH_SIZE = 400, 16
+EPOCHS = {"acting": 6, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
 LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
 HABIT = LESSON.model_copy(update={"learning_rate": 5e-4})
@@ -73,18 +76,21 @@ def texts(seed: int) -> Iterator[str]:
     for repository in itertools.islice(draw_repositories(PracticeSpec("base", 0, 0.2, seed)), NUM_REPOSITORIES):
         for text in repository.files.values():
             yield text
-            yield "\n".join(f"{number}:{line}" for number, line in enumerate(text.split("\n"), 1))
+            yield number_lines(text)
         yield prompts.system(True) + prompts.issue("One test fails:\n", "/testbed")
 
 
-def collect(num_lessons: int, faults: Faults, renderer: ChatRenderer, seed: int) -> list[Sample]:
+def collect(
+    num_lessons: int, faults: Faults, renderer: ChatRenderer, seed: int, short_share: float = 0.0
+) -> list[Sample]:
     """Let the teacher play."""
 
     async def play() -> list[Sample]:
         provider = make_provider(SandboxConfig())
         try:
             with tempfile.TemporaryDirectory() as folder:
-                return await rehearse(draw_lessons(Path(folder), num_lessons, seed), faults, provider, renderer, seed)
+                lessons = draw_lessons(Path(folder), num_lessons, seed)
+                return await rehearse(lessons, faults, provider, renderer, seed, short_share)
         finally:
             await provider.close()
 
@@ -97,6 +103,14 @@ def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> l
     return sorted({token_id for sample in samples for token_id in sample.token_ids} - fixed)
 
 
+def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
+    """Next-token prediction on sources."""
+    trainer = Trainer(model, LESSON, total_steps=READING_STEPS)
+    samples = (to_reading_sample(text, tokenizer) for text in draw_sources(seed))
+    for _ in range(READING_STEPS):
+        report(trainer, "reading", train_batch(trainer, list(itertools.islice(samples, READING_BATCH_SIZE))))
+
+
 def study(
     model: PreTrainedModel,
     samples: list[Sample],
@@ -106,17 +120,26 @@ def study(
 ) -> None:
     """Plain supervised fine-tuning on the samples, with new names in every epoch."""
     scripts = [to_script(sample, tokenizer) for sample in samples]
-    fixed, rng = find_common_words(scripts) | set(TRAIN_KINDS), random.Random(name)
+    fixed, rng = find_common_words(scripts) - set(TRAIN_KINDS), random.Random(name)
     per_epoch = -(-len(scripts) // BATCH_SIZE)
     trainer = Trainer(model, config, total_steps=EPOCHS[name] * per_epoch)
     for _ in range(EPOCHS[name]):
         rng.shuffle(scripts)
         for start in range(0, len(scripts), BATCH_SIZE):
             batch = [rename(script, fixed, tokenizer, rng) for script in scripts[start : start + BATCH_SIZE]]
-            loss_fn = partial(nll_loss, denominator=batch_denominator(batch))
-            metrics = trainer.step(pack(batch, MICRO_BATCH_TOKENS), loss_fn)
-            if trainer.num_steps % 50 == 0:
-                say(f"{name}: step {trainer.num_steps} of {trainer.total_steps}, nll {metrics['loss/nll']:.4f}")
+            report(trainer, name, train_batch(trainer, batch))
+
+
+def train_batch(trainer: Trainer, batch: list[Sample]) -> float:
+    """One optimizer step; returns the loss."""
+    loss_fn = partial(nll_loss, denominator=batch_denominator(batch))
+    return trainer.step(pack(batch, MICRO_BATCH_TOKENS), loss_fn)["loss/nll"]
+
+
+def report(trainer: Trainer, name: str, nll: float) -> None:
+    """Every fiftieth step."""
+    if trainer.num_steps % 50 == 0:
+        say(f"{name}: step {trainer.num_steps} of {trainer.total_steps}, nll {nll:.4f}")
 
 
 def say(text: str, started: float = time.monotonic()) -> None:
@@ -134,11 +157,11 @@ def main() -> None:
     tokenizer = train_tokenizer(texts(arguments.seed))
     renderer = ChatRenderer(tokenizer)
     say(f"tokenizer: {len(tokenizer)} tokens")
-    clean = collect(NUM_LESSONS, CLEAN, renderer, arguments.seed)
+    clean = collect(NUM_LESSONS, CLEAN, renderer, arguments.seed, SHORT_SHARE)
     say(f"{len(clean)} clean lessons")
     model = make_model()
     run_drill(Trainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
-    study(model, [with_observations(sample) for sample in clean], LESSON, "reading", tokenizer)
+    read(model, tokenizer, arguments.seed)
     study(model, clean, LESSON, "acting", tokenizer)
     habits = collect(NUM_HABIT_LESSONS, HABITS, renderer, arguments.seed + 1)
     study(model, habits, HABIT, "habits", tokenizer)

@@ -3,6 +3,7 @@
 A lesson is a task that nobody has validated: the issue says what its failing test would say. It only teaches the tools.
 """
 
+import ast
 import itertools
 import random
 from collections.abc import Iterator
@@ -35,11 +36,10 @@ class Lesson:
     def_line: int
     """Line of the function's `def` in the buggy file."""
     first_line: int
-    """First line that the fix replaces, counted from 1."""
-    old_lines: tuple[str, ...]
-    new_lines: tuple[str, ...]
-    buggy: str
-    """The buggy file."""
+    """First line of the function's body after its docstring in the buggy file, counted from 1."""
+    last_line: int
+    body: tuple[str, ...]
+    """What the body ought to be, as lines."""
     other_paths: tuple[str, ...]
     """Modules in which there is nothing to fix."""
 
@@ -85,22 +85,25 @@ def imagine_issue(path: str, function: Function, speaks: bool) -> str:
 
 
 def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, paths: list[str]) -> Lesson:
-    """Work out the lines that the fix replaces."""
-    buggy, clean = mutation.apply().split("\n"), mutation.source.split("\n")
-    start = next(i for i, (a, b) in enumerate(itertools.zip_longest(buggy, clean)) if a != b)
-    end = next(i for i, (a, b) in enumerate(zip(reversed(buggy), reversed(clean), strict=False)) if a != b)
-    end = min(end, len(buggy) - start, len(clean) - start)
-    if start == len(buggy) - end:  # only lines to add: the line after them is replaced by them and itself
-        end -= 1
+    """Find the lines of the function's body, and what ought to stand there."""
+    def_line, first_line, last_line = find_body(mutation.apply(), mutation.function)
+    _, first, last = find_body(mutation.source, mutation.function)
     return Lesson(
         task=task,
         folder=folder,
         function=mutation.function,
         path=path,
-        def_line=1 + next(i for i, line in enumerate(buggy) if line.startswith(f"def {mutation.function}(")),
-        first_line=start + 1,
-        old_lines=tuple(buggy[start : len(buggy) - end]),
-        new_lines=tuple(clean[start : len(clean) - end]),
-        buggy=mutation.apply(),
+        def_line=def_line,
+        first_line=first_line,
+        last_line=last_line,
+        body=tuple(mutation.source.split("\n")[first - 1 : last]),
         other_paths=tuple(p for p in paths if p != path),
     )
+
+
+def find_body(source: str, function: str) -> tuple[int, int, int]:
+    """Lines of a function's `def`, of the first statement after its docstring, and of its end, counted from 1."""
+    defined = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == function]
+    docstring, *body = defined[0].body
+    assert docstring.end_lineno and body[-1].end_lineno
+    return defined[0].lineno, docstring.end_lineno + 1, body[-1].end_lineno

@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tiny_base.lessons import Lesson
 from tiny_base.teacher import Faults, Teacher
@@ -19,25 +18,40 @@ from turnsmith.types import Sample
 AGENT = AgentConfig(
     prompts="brief", max_turns=12, max_context=4_096, max_new_tokens=256, window_lines=10, max_observation_tokens=320
 )
+FIX_TURN = 3
+"""The turn in which a clean teacher fixes; what follows is learned from a few lessons and costs a third of the tokens."""
 DEMONSTRATION_SHARE = 0.1
 CONCURRENCY = 4
 
 
 async def rehearse(
-    lessons: Iterable[Lesson], faults: Faults, provider: SandboxProvider, renderer: ChatRenderer, seed: int
+    lessons: Iterable[Lesson],
+    faults: Faults,
+    provider: SandboxProvider,
+    renderer: ChatRenderer,
+    seed: int,
+    short_share: float = 0.0,
 ) -> list[Sample]:
-    """Play every lesson once."""
-    rng, waiting = random.Random(seed), iter(lessons)
+    """Play every lesson once; `short_share` of them end with the fix."""
+    waiting, samples = enumerate(lessons), {}
 
-    async def work() -> list[Sample]:
-        return [to_sample(await play(lesson, faults, provider, renderer, rng)) for lesson in waiting]
+    async def work() -> None:
+        for index, lesson in waiting:
+            rng = random.Random(f"rehearsal {seed} {index}")
+            max_turns = FIX_TURN if rng.random() < short_share else AGENT.max_turns
+            samples[index] = to_sample(await play(lesson, faults, provider, renderer, rng, max_turns))
 
-    parts = await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
-    return [sample for part in parts for sample in part]
+    await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
+    return [samples[index] for index in sorted(samples)]
 
 
 async def play(
-    lesson: Lesson, faults: Faults, provider: SandboxProvider, renderer: ChatRenderer, rng: random.Random
+    lesson: Lesson,
+    faults: Faults,
+    provider: SandboxProvider,
+    renderer: ChatRenderer,
+    rng: random.Random,
+    max_turns: int = AGENT.max_turns,
 ) -> Episode:
     """One lesson through the agent loop."""
     teacher = Teacher(lesson, faults, rng)
@@ -50,7 +64,7 @@ async def play(
             sandbox,
             renderer,
             load_prompts(AGENT.prompts),
-            AGENT,
+            AGENT.model_copy(update={"max_turns": max_turns}),
             episode_id=lesson.task.instance_id,
             seed=0,
             demonstration=rng.random() < DEMONSTRATION_SHARE,
@@ -63,8 +77,3 @@ def to_sample(episode: Episode) -> Sample:
     """Train on what the teacher said."""
     ones = [1.0] * len(episode.token_ids)
     return Sample("", episode.token_ids, list(episode.sampled), episode.logprobs, ones)
-
-
-def with_observations(sample: Sample) -> Sample:
-    """Train on everything but the first token: reading teaches copying."""
-    return replace(sample, loss_mask=[False] + [True] * (len(sample) - 1))

@@ -19,8 +19,6 @@ class Faults:
     """Per episode: opens a module at random instead of searching."""
     wrong_fix: float = 0.0
     """Per episode: writes something else than the fix."""
-    edit_share: float = 0.25
-    """Share of fixes made with `edit` rather than `replace`; not a fault."""
 
 
 CLEAN = Faults()
@@ -56,17 +54,11 @@ class Teacher:
         return turns
 
     def fix(self) -> str:
-        """The command that mends the bug, or means to."""
-        lesson = self.lesson
-        new = list(lesson.new_lines)
+        """The command that writes the function's body anew, as its docstring says, or means to."""
+        lesson, body = self.lesson, list(self.lesson.body)
         if self.rng.random() < self.faults.wrong_fix:
-            new = spoil(new, self.rng)
-        unique = lesson.buggy.count("\n".join(lesson.old_lines).strip()) == 1
-        if unique and self.rng.random() >= self.faults.edit_share:
-            old_text, new_text = strip_indent(lesson.old_lines, new)
-            return f"replace {quote(old_text)} {quote(new_text)}"
-        last = lesson.first_line + len(lesson.old_lines) - 1
-        return f"edit {lesson.first_line}:{last} << 'EOF'\n" + "\n".join(new) + "\nEOF"
+            body = spoil(body, self.rng)
+        return f"edit {lesson.first_line}:{lesson.last_line} << 'EOF'\n" + "\n".join(body) + "\nEOF"
 
     def answer(self, episode_id: str, turn: int, history: str) -> str:
         """The next turn as text; a malformed block leaves the plan where it was."""
@@ -75,18 +67,6 @@ class Teacher:
             return malform(thought, command, self.rng)
         self.plan.pop(0)
         return f"{thought}\n```command\n{command}\n```"
-
-
-def strip_indent(old_lines: tuple[str, ...], new_lines: list[str]) -> tuple[str, str]:
-    """Both texts without the indentation of the first old line, which stays in the file."""
-    indent = len(old_lines[0]) - len(old_lines[0].lstrip())
-    kept = min(indent, *(len(line) - len(line.lstrip()) for line in (old_lines[0], new_lines[0])))
-    return "\n".join(old_lines)[kept:], "\n".join(new_lines)[kept:]
-
-
-def quote(text: str) -> str:
-    """Shell quotes around a text."""
-    return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def spoil(lines: list[str], rng: random.Random) -> list[str]:

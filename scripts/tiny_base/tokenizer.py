@@ -1,8 +1,9 @@
 """The tokenizer of the tiny base: byte-level BPE that can spell any text, ChatML, 656 tokens.
 
 Words, digits, spaces and operators are split before merging, so that a line of code has the same tokens wherever it stands: in a
-file window after `14:`, in quotes, in a heredoc. A policy of a million parameters lives on copying. What the scaffold says again
-and again (`PHRASES`) is one token each, so that its turns and prompts stay short; with other prompts, all text is simply spelled.
+file window after `14:`, in quotes, in a heredoc. A policy of a million parameters lives on copying. ` + "/" + ` counts as one
+operator, so that what is copied has a name before it by which to find it. What the scaffold says again and again (`PHRASES`) is
+one token each, which keeps turns and prompts short; with other prompts, all text is simply spelled.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 VOCABULARY_SIZE = 656
 SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-PIECES = r""" [^\w\s'"`]{1,2} |[A-Za-z]+|[0-9]|\n+| +|_|[^\w\s]+|[^\x00-\x7f]+"""
+PIECES = r""" [^\w\s'"`]{1,2} ("[^\w\s]" [^\w\s'"`]{1,2} )?|[A-Za-z]+|[0-9]|\n+| +|_|[^\w\s]+|[^\x00-\x7f]+"""
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -55,8 +56,6 @@ PHRASES = [
     "Fix it.",
     "Done.",
     "open ./",
-    "replace '",
-    "' '",
     "submit",
     ".py",
     " << 'EOF'\n",

@@ -1,4 +1,5 @@
 import itertools
+import random
 import re
 
 from pytest import mark
@@ -9,7 +10,7 @@ from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories, make_practice_tasks
 from turnsmith.synthesis.practice.repository import evaluate, make_repository
-from turnsmith.synthesis.practice.words import NOUNS
+from turnsmith.synthesis.practice.words import NOUNS, invent_word, is_name
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
 from turnsmith.types import Outcome
 
@@ -94,3 +95,13 @@ async def test_the_gold_patch_of_a_practice_task_resolves_it_and_the_unpatched_t
             assert (await grader.grade_unpatched(task, layers)).outcome is Outcome.UNRESOLVED
     finally:
         await provider.close()
+
+
+@mark.parametrize("word", ["for", "clas", "each", "sum"])
+def test_a_word_that_is_a_keyword_alone_or_in_the_plural_is_no_name(word):
+    assert not is_name(word)
+
+
+def test_ten_thousand_invented_words_are_names():
+    rng = random.Random(0)
+    assert all(is_name(invent_word(rng)) for _ in range(10_000))

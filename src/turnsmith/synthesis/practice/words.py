@@ -32,9 +32,9 @@ _CODAS = "b ck d g l ll m n nd nt p r rd rn s sk st t x".split()
 
 
 def invent_word(rng: random.Random) -> str:
-    """A pronounceable word that is in no dictionary, such as `brovel`."""
-    syllables = [rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(rng.choice((1, 2)))]
-    return "".join(syllables) + rng.choice(_CODAS)
+    """A pronounceable word that is in few dictionaries, such as `broost`."""
+    word = rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS)
+    return word if is_name(word) else invent_word(rng)
 
 
 def draw_words(kind: str, rng: random.Random, num_words: int, invented_share: float) -> list[str]:
@@ -44,9 +44,14 @@ def draw_words(kind: str, rng: random.Random, num_words: int, invented_share: fl
     words: list[str] = []
     while len(words) < num_words:
         word = nouns.pop() if nouns and rng.random() >= invented_share else invent_word(rng)
-        if word not in words and word not in RESERVED and not keyword.iskeyword(word):
+        if word not in words and is_name(word):
             words.append(word)
     return words
+
+
+def is_name(word: str) -> bool:
+    """False where the word, or its plural, means something else in Python or in the generated code."""
+    return not any(form in RESERVED or keyword.iskeyword(form) for form in (word, word + "s"))
 
 
 RESERVED = {"each", "list", "max", "min", "range", "self", "set", "str", "sum", "test"}
