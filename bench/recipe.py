@@ -18,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from turnsmith.runs import RunFolder
 from turnsmith.stats import paired_p_value
 
 MIN_RATIO = 3.5
@@ -69,9 +70,9 @@ class Judged:
 
 def judge(run: Path, task_set: str) -> Judged:
     """Read the evaluations of a finished run."""
-    stages = [stage["name"] for stage in json.loads((run / "config.json").read_text())["stages"]]
+    stages = [stage["name"] for stage in json.loads(RunFolder(run).config.read_text())["stages"]]
     names = ("base", "rft", stages[-1])
-    return Judged(run.name, *(json.loads((run / "evals" / n / task_set / "result.json").read_text()) for n in names))
+    return Judged(run.name, *(json.loads(RunFolder(run).result(n, task_set).read_text()) for n in names))
 
 
 def print_table(runs: list[Judged]) -> None:

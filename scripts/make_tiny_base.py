@@ -51,7 +51,7 @@ READING_STEPS, READING_BATCH_SIZE = 400, 16
 EPOCHS = {"acting": 6, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
 LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
-HABIT = LESSON.model_copy(update={"learning_rate": 5e-4})
+HABIT = LESSON.model_copy(update={"learning_rate": 4e-4})
 
 
 def make_model() -> PreTrainedModel:

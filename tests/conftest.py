@@ -63,6 +63,7 @@ def make_result(stage: str, task_set: str, rate: float) -> dict:
         "outcomes": {"resolved": 20, "unresolved": 184, "empty_patch": 4},
         "per_task": {},
         "num_lost": 0,
+        "isolation": "local",
     }
 
 
@@ -92,9 +93,9 @@ def run_folder(tmp_path):
         write_json(folder.result(stage, "practice"), make_result(stage, "practice", rate))
         write_json(folder.result(stage, "package"), make_result(stage, "package", rate / 4))
         record = make_trajectory(f"eval-{stage}/practice-1.swap.1f3a9c04/0", observation=HOSTILE)
-        append_record(folder.evaluation(stage, "practice") / "trajectories.jsonl", record)
+        append_record(folder.eval_trajectories(stage, "practice"), record)
         append_record(
-            folder.evaluation(stage, "practice") / "trajectories.jsonl",
+            folder.eval_trajectories(stage, "practice"),
             make_trajectory(f"eval-{stage}/practice-1.swap.1f3a9c04/1", Outcome.UNRESOLVED),
         )
     write_json(folder.metrics("rft", 0), {"rollouts/resolved_rate": 0.09, "rollouts/kept": 45, "optimizer/steps": 3})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith import config as config_module
-from turnsmith.config import RunConfig, Section, load, pair_overrides, parse_value, set_key, validate
+from turnsmith.config import RunConfig, Section, load, pair_overrides, parse_value, set_key, spell, validate
 from turnsmith.errors import UsageError
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
@@ -105,12 +105,12 @@ def test_overrides_reach_any_depth_and_lists(write):
         "--stages.1.iterations=3",
         "--rft.optimizer.learning_rate",
         "3e-4",
-        "--stages.0.curriculum=true",
+        "--stages.0.permute_rewards=true",
     ]
     config = load(path, arguments, RunConfig)
     assert config.seed == 7
     assert [stage.iterations for stage in config.stages] == [50, 3]
-    assert config.stages[0].curriculum
+    assert config.stages[0].permute_rewards
     assert config.rft and config.rft.optimizer.learning_rate == 3e-4
 
 
@@ -130,10 +130,43 @@ def test_overrides_that_lead_nowhere_say_so(write, arguments, message):
         load(path, arguments, RunConfig)
 
 
-def test_dashes_and_underscores_spell_the_same_key():
-    assert (
-        pair_overrides(["--rft.batch-size=4"]) == pair_overrides(["--rft.batch_size", "4"]) == [("rft.batch_size", 4)]
-    )
+def test_dashes_and_underscores_spell_the_same_key_and_names_keep_their_dashes():
+    assert spell("rft.batch-size", RunConfig) == spell("rft.batch_size", RunConfig) == "rft.batch_size"
+    assert spell("eval_tasks.verified-50.practice-tasks", RunConfig) == "eval_tasks.verified-50.practice_tasks"
+
+
+def test_sandbox_stands_for_its_kind(write):
+    assert pair_overrides(["--sandbox", "subprocess"]) == [("sandbox.kind", "subprocess")]
+    assert load(write(MINIMAL), ["--sandbox", "subprocess"], RunConfig).sandbox.kind == "subprocess"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("[[stages]]\n[[stages]]\n", "two stages are called 'stage1'"),
+        ('[[stages]]\nname = "rft"\n', "two stages are called 'rft'"),
+        ('[[stages]]\nname = "../x"\n', "'../x' cannot name a folder"),
+        ('[eval_tasks.train]\npath = "x"\n', "would share the folder of the training tasks"),
+        ('[eval_tasks."a/b"]\npath = "x"\n', "'a/b' cannot name a folder"),
+        ("[[stages]]\ncurriculum = true\n", "needs the solve rates of a stage before"),
+        ('[[stages]]\n[stages.optimizer]\nschedule = "cosine"\n', "must be constant in RL"),
+    ],
+)
+def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write, text, message):
+    with pytest.raises(UsageError, match=message):
+        load(write(MINIMAL + text), [], RunConfig)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('[train_tasks]\npractice_tasks = 4\nsplit = "heldout"\n', "those tasks are for evaluation"),
+        ("[train_tasks]\npractice_tasks = 4\n[eval_tasks.x]\npractice_tasks = 2\n", "would be the training tasks"),
+    ],
+)
+def test_training_tasks_are_not_evaluated_on_nor_held_out_tasks_trained_on(write, text, message):
+    with pytest.raises(UsageError, match=message):
+        load(write(text), [], RunConfig)
 
 
 @given(st.recursive(st.integers() | st.booleans() | st.none() | st.text(), st.lists, max_leaves=5))

@@ -22,7 +22,7 @@ class Faults:
 
 
 CLEAN = Faults()
-HABITS = Faults(format_error=0.15, early_submit=0.1, guess_file=0.25, wrong_fix=0.3)
+HABITS = Faults(format_error=0.15, early_submit=0.18, guess_file=0.25, wrong_fix=0.35)
 
 
 @dataclass

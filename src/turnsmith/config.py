@@ -5,13 +5,24 @@ A knob that nothing reads is a bug. Defaults are the paper's where the paper sta
 
 import difflib
 import json
+import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from turnsmith.errors import UsageError
+
+TRAIN = "train"
+"""Name of the training set's folder."""
+RESERVED_STAGES = ("base", "rft")
+"""Names of what comes before the stages."""
+NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
+"""What may name a stage or a task set: a folder that hides nothing and leads nowhere."""
+SHORTHANDS = {"sandbox": "sandbox.kind"}
+"""Options that stand for a key."""
 
 
 class Section(BaseModel):
@@ -40,8 +51,8 @@ class TaskSetConfig(Section):
     """Practice only: `heldout` draws from other seeds and also from kinds of module that `train` never uses."""
     difficulty: float = Field(0.3, ge=0.0, le=1.0)
     """Practice only: the dial from short functions and telling issues (0) to long ones and silent issues (1)."""
-    seed: int = 0
-    """Seed of the making."""
+    seed: int | None = None
+    """Seed of the making; that of the run where absent."""
     package: str | None = None
     """Real package to put bugs into: `name==version` from the package index, or the path of a local git checkout."""
     package_tasks: int = Field(12, ge=1)
@@ -119,7 +130,7 @@ class OptimizerConfig(Section):
     warmup_steps: int = Field(0, ge=0)
     """Steps of linear warm-up."""
     schedule: Literal["constant", "cosine"] = "constant"
-    """Shape of the learning rate after warm-up; cosine goes to zero."""
+    """Shape of the learning rate after warm-up; cosine goes to zero. RL knows no last step: there it is constant."""
     max_tokens_per_micro_batch: int = Field(65_536, ge=64)
     """Tokens of one forward and backward pass; a longer sample is a pass of its own."""
 
@@ -187,14 +198,20 @@ class StageConfig(Section):
             raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
         return self
 
+    @model_validator(mode="after")
+    def _constant_rate(self) -> "StageConfig":
+        if self.optimizer.schedule != "constant":
+            raise ValueError("optimizer.schedule must be constant in RL: how many steps signal allows is not known")
+        return self
+
 
 class EvalConfig(Section):
     num_runs: int = Field(10, ge=1)
     """Runs per task (paper: 10)."""
     k: int = Field(10, ge=1)
     """k of the unbiased pass@k; at most `num_runs`."""
-    seed: int = 10_000
-    """Seed of the sampling noise of evaluation."""
+    seed: int | None = None
+    """Seed of the sampling noise of evaluation, the same for every checkpoint; that of the run where absent."""
 
     @model_validator(mode="after")
     def _k_within_runs(self) -> "EvalConfig":
@@ -216,7 +233,7 @@ class RunConfig(Section):
     """The whole run."""
 
     seed: int = 0
-    """Seed of everything that is drawn in the run."""
+    """Seed of everything that is drawn: tasks, noise, order."""
     model: ModelConfig = ModelConfig()
     """The base policy."""
     train_tasks: TaskSetConfig
@@ -238,6 +255,42 @@ class RunConfig(Section):
     logprob_gap: GapConfig = GapConfig()
     """Bounds on sampler against trainer."""
 
+    @model_validator(mode="after")
+    def _names_are_folders(self) -> "RunConfig":
+        stages = Counter([*RESERVED_STAGES, *(stage.name for stage in self.stages)])
+        twice = [name for name, count in stages.items() if count > 1]
+        if twice:
+            raise ValueError(f"two stages are called {twice[0]!r}: give each stage a name of its own")
+        if TRAIN in self.eval_tasks:
+            raise ValueError(f"eval_tasks.{TRAIN} would share the folder of the training tasks: give it another name")
+        wrong = [name for name in [*stages, *self.eval_tasks] if not re.fullmatch(NAME, name)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} cannot name a folder: use letters, digits, dots, dashes, underscores")
+        return self
+
+    @model_validator(mode="after")
+    def _evaluation_is_held_out(self) -> "RunConfig":
+        train = self.train_tasks
+        if train.split == "heldout":
+            raise ValueError("train_tasks.split is heldout: those tasks are for evaluation, train on another split")
+        for name, tasks in self.eval_tasks.items():
+            is_same_split = train.practice_tasks and tasks.practice_tasks and tasks.split == train.split
+            if is_same_split and self.seed_of(tasks) == self.seed_of(train):
+                raise ValueError(
+                    f"eval_tasks.{name} would be the training tasks: give it split = heldout, or another seed"
+                )
+        return self
+
+    def seed_of(self, section: TaskSetConfig | EvalConfig) -> int:
+        """The seed of a section, or else that of the run."""
+        return self.seed if section.seed is None else section.seed
+
+    @model_validator(mode="after")
+    def _curriculum_has_a_past(self) -> "RunConfig":
+        if self.stages and self.stages[0].curriculum:
+            raise ValueError("stages.0.curriculum needs the solve rates of a stage before: remove it from the first")
+        return self
+
 
 C = TypeVar("C", bound=Section)
 
@@ -246,7 +299,7 @@ def load(path: Path, overrides: list[str], kind: type[C]) -> C:
     """Read a TOML file, lay `--a.b value` pairs over it, check. Raises UsageError that names file and key."""
     data = read_toml(path)
     for key, value in pair_overrides(overrides):
-        set_key(data, key, value)
+        set_key(data, spell(key, kind), value)
     return validate(data, path, kind)
 
 
@@ -284,8 +337,14 @@ def pair_overrides(arguments: list[str]) -> list[tuple[str, Any]]:
             if not rest:
                 raise UsageError(f"--{key} needs a value")
             value = rest.pop(0)
-        pairs.append((key.replace("-", "_"), parse_value(value)))
+        pairs.append((SHORTHANDS.get(key, key), parse_value(value)))
     return pairs
+
+
+def spell(key: str, kind: type[BaseModel]) -> str:
+    """`rft.batch-size` → `rft.batch_size`: dashes where a field has underscores; other names are left as they are."""
+    fields = _field_names(kind)
+    return ".".join(part.replace("-", "_") if part.replace("-", "_") in fields else part for part in key.split("."))
 
 
 def parse_value(text: str) -> Any:
@@ -335,7 +394,7 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel]) -> str:
 def _suggestion(location: tuple[int | str, ...], kind: type[BaseModel]) -> str:
     known = _field_names(kind)
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
-    return f": did you mean {close[0]!r}?" if close else ": remove it, or see `turnsmith run --help`"
+    return f": did you mean {close[0]!r}?" if close else ": remove it (`--dry-run` prints every key there is)"
 
 
 def _field_names(kind: type[BaseModel]) -> list[str]:

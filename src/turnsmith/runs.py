@@ -11,6 +11,7 @@ RUN/
 ```
 """
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -67,6 +68,9 @@ class RunFolder:
     def evaluation(self, stage: str, task_set: str) -> Path:
         return self.path / "evals" / stage / task_set
 
+    def eval_trajectories(self, stage: str, task_set: str) -> Path:
+        return self.evaluation(stage, task_set) / "trajectories.jsonl"
+
     def result(self, stage: str, task_set: str) -> Path:
         """Written last: where it exists, the evaluation is done."""
         return self.evaluation(stage, task_set) / "result.json"
@@ -106,6 +110,17 @@ def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
         raise UsageError(f"{folder.path} exists and is not a run folder: give another --out, nothing is written over")
     write_json(folder.config, config)
     return True
+
+
+@contextmanager
+def locked(folder: RunFolder) -> Iterator[None]:
+    """Hold a run folder against other processes. Raises UsageError where one is at work in it."""
+    with folder.config.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another process is at work in {folder.path}: wait for it, or stop it first") from None
+        yield
 
 
 def first_difference(old: Any, new: Any, key: str = "") -> str:

@@ -30,9 +30,9 @@ def files_below(folder):
         (["--rft.batch_size", "many"], ["small.toml", "rft.batch_size", '"many"']),
         (["--seed"], ["--seed needs a value"]),
         (["--eval.k", "3"], ["eval", "k 3 must be at most num_runs 2"]),
-        (["--model.path", "nowhere"], ["no model at nowhere"]),
-        (["--agent.prompts", "long"], ["no prompts 'long'", "agent.prompts is one of brief, paper"]),
-        (["--eval_tasks.practice.path", "nowhere.jsonl"], ["no task file at nowhere.jsonl"]),
+        (["--model.path", "nowhere"], ["no model at ", "/nowhere"]),
+        (["--agent.prompts", "long"], ["no prompts ", "/long", "agent.prompts is one of brief, paper"]),
+        (["--eval_tasks.practice.path", "nowhere.jsonl"], ["no task file at ", "/nowhere.jsonl"]),
     ],
 )
 def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_file, tmp_path, arguments, pieces):

@@ -15,7 +15,7 @@ ROLLOUTS = RolloutConfig(concurrency=4, retries=1, max_infrastructure_share=0.3)
 
 
 def plan(task, num):
-    return plan_rollouts([task], prefix="t", iteration=0, num_each=num, seed=1)
+    return plan_rollouts([task], prefix="t", iteration=0, num_each=num, noise="1")
 
 
 async def test_a_script_that_repairs_the_bug_is_resolved_by_the_tests(make_bench, task, journal):

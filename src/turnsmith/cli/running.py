@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +12,9 @@ import typer
 
 from turnsmith.cli.looking import print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
-from turnsmith.config import RunConfig, load
+from turnsmith.config import RunConfig, TaskSetConfig, load
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, claim, write_json
+from turnsmith.runs import RunFolder, claim, locked, write_json
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_config, read_results
@@ -95,7 +95,7 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, pa
     if dry_run:
         plan(config)
         return
-    folder = RunFolder(out or name_folder(file))
+    config, folder = with_absolute_paths(config), RunFolder(out or name_folder(file))
     is_new = claim(folder, config.model_dump(mode="json"))
     try:
         go(config, folder)
@@ -103,6 +103,31 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, pa
         if is_new and folder.is_untouched():
             shutil.rmtree(folder.path)
         raise
+
+
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """The same with every path from the root, so that the run can be resumed from anywhere."""
+    return config.model_copy(
+        update={
+            "model": config.model.model_copy(update={"path": make_absolute(config.model.path, names=("tiny",))}),
+            "agent": config.agent.model_copy(
+                update={"prompts": make_absolute(config.agent.prompts, names=("paper", "brief"))}
+            ),
+            "train_tasks": anchor(config.train_tasks),
+            "eval_tasks": {name: anchor(task_set) for name, task_set in config.eval_tasks.items()},
+        }
+    )
+
+
+def anchor(tasks: TaskSetConfig) -> TaskSetConfig:
+    """The same with absolute paths; `name==version` is none."""
+    package = tasks.package if "==" in (tasks.package or "") else make_absolute(tasks.package)
+    return tasks.model_copy(update={"path": make_absolute(tasks.path), "package": package})
+
+
+def make_absolute(path: str | None, names: Sequence[str] = ()) -> str | None:
+    """A path from the root, unless it is one of the names that stand for something else."""
+    return str(Path(path).absolute()) if path and path not in names else path
 
 
 def name_folder(file: str) -> Path:
@@ -131,7 +156,7 @@ def list_missing(config: RunConfig) -> list[str]:
 def go(config: RunConfig, folder: RunFolder) -> None:
     """Start or resume, and show what came out."""
     try:
-        with watching(folder.log) as progress:
+        with locked(folder), watching(folder.log) as progress:
             learn(config, folder, progress)
     except KeyboardInterrupt:
         typer.echo(f"stopped; `turnsmith resume {folder.path}` goes on", err=True)

@@ -46,13 +46,13 @@ def make(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already: give a new folder by --out, nothing is written over")
     config = TaskSetConfig(
-        package=package, package_tasks=num, practice_tasks=practice or 0, split=split, difficulty=difficulty, seed=seed
+        package=package, package_tasks=num, practice_tasks=practice or 0, split=split, difficulty=difficulty
     )
-    asyncio.run(make_in(out, config, sandbox))
+    asyncio.run(make_in(out, config, seed, sandbox))
     typer.echo(f"{len(load_tasks(out))} tasks in {out}")
 
 
-async def make_in(out: Path, config: TaskSetConfig, sandbox: Literal["local", "subprocess"]) -> None:
+async def make_in(out: Path, config: TaskSetConfig, seed: int, sandbox: Literal["local", "subprocess"]) -> None:
     """Make the tasks in a new folder."""
     from turnsmith.recipes.task_sets import make_tasks
     from turnsmith.sandboxes import make_provider
@@ -60,7 +60,7 @@ async def make_in(out: Path, config: TaskSetConfig, sandbox: Literal["local", "s
     provider = make_provider(SandboxConfig(kind=sandbox))
     try:
         with watching() as progress:
-            await make_tasks(out.name, config, out, provider, progress)
+            await make_tasks(out.name, config, seed, out, provider, progress)
     finally:
         await provider.close()
 

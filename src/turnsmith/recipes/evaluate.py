@@ -7,11 +7,11 @@ from itertools import groupby
 
 from pydantic import BaseModel
 
-from turnsmith.config import AgentConfig, EvalConfig
+from turnsmith.config import EvalConfig
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.recipes.workshop import Workshop
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.runs import RunFolder, read_json, write_json
+from turnsmith.runs import read_json, write_json
 from turnsmith.stats import mean_and_sem, pass_at_k
 from turnsmith.types import OUTCOMES, StopReason, Trajectory
 
@@ -25,7 +25,8 @@ class EvalResult(BaseModel):
     """Mean over runs of the share of tasks resolved."""
     sem: float | None
     """Standard error of that mean over runs; none for a single run."""
-    pass_at_k: float
+    pass_at_k: float | None
+    """None where no task kept k attempts."""
     k: int
     num_tasks: int
     num_runs: int
@@ -36,26 +37,28 @@ class EvalResult(BaseModel):
     """Share of runs that resolved each task."""
     num_lost: int
     """Rollouts lost to the infrastructure; they count nowhere."""
+    isolation: str
+    """What stood between agents and tests on one side and this machine on the other."""
 
 
-async def evaluate(
-    stage: str, task_set: TaskSet, agent: AgentConfig, config: EvalConfig, generator: LocalGenerator, folder: RunFolder
-) -> EvalResult:
-    """Evaluate the policy at hand on a task set, or read what was found before."""
-    place = folder.evaluation(stage, task_set.name)
-    if (place / "result.json").exists():
-        return EvalResult.model_validate(read_json(place / "result.json"))
+async def evaluate(stage: str, task_set: TaskSet, workshop: Workshop) -> EvalResult:
+    """Evaluate the policy at hand on a task set under the limits of `agent`, or read what was found before."""
+    config, folder = workshop.config, workshop.folder
+    file = folder.result(stage, task_set.name)
+    if file.exists():
+        return EvalResult.model_validate(read_json(file))
     rollouts = plan_rollouts(
         task_set.with_layers(),
         prefix=f"eval-{stage}",
         iteration=0,
-        num_each=config.num_runs,
-        seed=config.seed,
+        num_each=config.eval.num_runs,
+        noise=f"{config.seed_of(config.eval)}/eval",
     )
+    journal = folder.eval_trajectories(stage, task_set.name)
     label = f"evaluating {stage} on {task_set.name}"
-    trajectories = await generator.collect(rollouts, agent, place / "trajectories.jsonl", label=label)
-    result = summarise(stage, task_set.name, trajectories, config)
-    write_json(place / "result.json", result.model_dump())
+    trajectories = await workshop.generator.collect(rollouts, config.agent, journal, label=label)
+    result = summarise(stage, task_set.name, trajectories, config.eval)
+    write_json(file, result.model_dump())
     return result
 
 
@@ -69,9 +72,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
         task_set=task_set,
         pass_at_1=mean,
         sem=sem if config.num_runs > 1 else None,
-        pass_at_k=statistics.fmean(
-            pass_at_k(len(tries), sum(tries), config.k) for tries in attempts.values() if len(tries) >= config.k
-        ),
+        pass_at_k=mean_pass_at_k(list(attempts.values()), config.k),
         k=config.k,
         num_tasks=len(attempts),
         num_runs=config.num_runs,
@@ -80,7 +81,14 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
         outcomes=dict(Counter(t.outcome.value for t in trajectories)),
         per_task={name: statistics.fmean(tries) for name, tries in attempts.items()},
         num_lost=len(trajectories) - len(counted),
+        isolation=counted[0].isolation,
     )
+
+
+def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
+    """Over the tasks with k attempts that count."""
+    values = [pass_at_k(len(tries), sum(tries), k) for tries in attempts if len(tries) >= k]
+    return statistics.fmean(values) if values else None
 
 
 def rates_of_runs(trajectories: Sequence[Trajectory], num_runs: int) -> list[float]:

@@ -17,8 +17,6 @@ from turnsmith.training.model import find_model, load_model
 class Policy:
     """Weights, tokenizer and the engine that samples from them."""
 
-    directory: Path
-    """Model directory that the run started from."""
     model: PreTrainedModel
     renderer: ChatRenderer
     engine: InProcessEngine
@@ -35,7 +33,7 @@ def load_policy(config: RunConfig) -> Policy:
     renderer = ChatRenderer(load_tokenizer(directory))
     model = load_model(config.model)
     engine = InProcessEngine(model, max_context=longest_context(config), num_slots=config.rollouts.concurrency)
-    return Policy(directory, model, renderer, engine)
+    return Policy(model, renderer, engine)
 
 
 def longest_context(config: RunConfig) -> int:

@@ -1,66 +1,60 @@
 """Rejection fine-tuning (paper §4.2): collect from the base, keep what the tests resolved, imitate it for one epoch."""
 
 from functools import partial
-from pathlib import Path
+from itertools import chain
 
 from turnsmith.agent.loop import first_prompt
 from turnsmith.agent.prompts import Prompts
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack, split_batches
-from turnsmith.config import RFTConfig, RunConfig
+from turnsmith.config import RFTConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.recipes.workshop import Workshop
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
-from turnsmith.runs import RunFolder, read_json, write_json
+from turnsmith.runs import read_json, write_json
 from turnsmith.tracking import Progress
 from turnsmith.training.trainer import Trainer
-from turnsmith.types import Sample, Trajectory
+from turnsmith.types import OUTCOMES, Sample, Trajectory
 
 STAGE = "rft"
 
 
-async def run_rft(
-    config: RunConfig,
-    rft: RFTConfig,
-    tasks: TaskSet,
-    policy: Policy,
-    prompts: Prompts,
-    generator: LocalGenerator,
-    folder: RunFolder,
-    progress: Progress,
-) -> Path:
-    """The whole stage; returns the checkpoint that it ends with. Raises UsageError where nothing was resolved."""
-    checkpoint = folder.checkpoint(STAGE, 0)
-    if folder.metrics(STAGE, 0).exists():
-        policy.load(checkpoint, policy_version=read_json(folder.metrics(STAGE, 0))["policy/version"])
-        return checkpoint
-    trajectories = await collect(config, rft, tasks, generator, folder)
+async def run_rft(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> None:
+    """The whole stage; the policy at hand is the better for it. Raises UsageError where nothing was resolved."""
+    config, policy, folder = workshop.config, workshop.policy, workshop.folder
+    checkpoint, metrics = folder.checkpoint(STAGE, 0), folder.metrics(STAGE, 0)
+    if metrics.exists():
+        policy.load(checkpoint, policy_version=read_json(metrics)["policy/version"])
+        return
+    trajectories = await collect(rft, tasks, workshop)
     kept = keep_resolved(trajectories)
-    samples = render_samples(kept, tasks, policy, prompts, rft)
+    samples = render_samples(kept, tasks, policy, workshop.prompts, rft)
     trainer = Trainer(policy.model, rft.optimizer, total_steps=count_steps(len(samples), rft))
-    losses = [
-        loss for epoch in range(rft.epochs) for loss in train_epoch(trainer, samples, rft, epoch, config, progress)
-    ]
+    epochs = [train_epoch(trainer, samples, rft, config.seed + e, workshop.progress) for e in range(rft.epochs)]
     policy.engine.on_new_weights(trainer.policy_version)
     trainer.save(checkpoint)
-    write_json(folder.metrics(STAGE, 0), describe(trajectories, kept, losses, trainer))
-    progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {trainer.num_steps} steps")
-    return checkpoint
+    write_json(metrics, describe(trajectories, kept, list(chain(*epochs)), trainer))
+    workshop.progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {trainer.num_steps} steps")
 
 
-async def collect(
-    config: RunConfig, rft: RFTConfig, tasks: TaskSet, generator: LocalGenerator, folder: RunFolder
-) -> list[Trajectory]:
+async def collect(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> list[Trajectory]:
     """Rollouts of every task from the base, with the demonstration where the configuration says so."""
-    agent = config.agent.model_copy(update={"max_turns": rft.max_turns, "max_context": rft.max_context})
     rollouts = plan_rollouts(
-        tasks.with_layers(), prefix=STAGE, iteration=0, num_each=rft.rollouts_per_task, seed=config.seed
+        tasks.with_layers(),
+        prefix=STAGE,
+        iteration=0,
+        num_each=rft.rollouts_per_task,
+        noise=f"{workshop.config.seed}/{STAGE}",
     )
-    return await generator.collect(
-        rollouts, agent, folder.trajectories(STAGE, 0), label="RFT: collecting", demonstration=rft.demonstration
+    return await workshop.generator.collect(
+        rollouts,
+        workshop.agent_for(rft),
+        workshop.folder.trajectories(STAGE, 0),
+        label="RFT: collecting",
+        demonstration=rft.demonstration,
     )
 
 
@@ -81,7 +75,7 @@ def describe(
     return {
         "rollouts/collected": len(trajectories),
         "rollouts/kept": len(kept),
-        "rollouts/resolved_rate": len(kept) / len(trajectories),
+        "rollouts/resolved_rate": len(kept) / sum(OUTCOMES[t.outcome].in_group for t in trajectories),
         "loss/nll_first": losses[0],
         "loss/nll_last": losses[-1],
         "optimizer/steps": trainer.num_steps,
@@ -109,11 +103,9 @@ def count_steps(num_samples: int, rft: RFTConfig) -> int:
     return rft.epochs * -(-num_samples // rft.batch_size)
 
 
-def train_epoch(
-    trainer: Trainer, samples: list[Sample], rft: RFTConfig, epoch: int, config: RunConfig, progress: Progress
-) -> list[float]:
+def train_epoch(trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: int, progress: Progress) -> list[float]:
     """One pass over the samples; returns the loss of each step."""
-    batches = split_batches(samples, rft.batch_size, seed=config.seed + epoch)
+    batches = split_batches(samples, rft.batch_size, seed)
     progress.begin("RFT: training", len(batches))
     losses = []
     for batch in batches:

@@ -11,58 +11,53 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from turnsmith.algo.advantages import has_signal
 from turnsmith.algo.losses import batch_denominator, dapo_loss, group_denominators
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
-from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.shaping import permute_rewards
-from turnsmith.rollouts.generator import LocalGenerator
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
 from turnsmith.runs import RunFolder, read_records, write_json
 from turnsmith.tasks import filters
-from turnsmith.tracking import Progress
 from turnsmith.training.trainer import Trainer
 from turnsmith.types import OUTCOMES, Group, Sample, StopReason, Task, Trajectory
 
 Metrics = dict[str, float]
 
 
-async def run_stage(
-    config: RunConfig,
-    stage: StageConfig,
-    pool: TaskSet,
-    policy: Policy,
-    generator: LocalGenerator,
-    folder: RunFolder,
-    progress: Progress,
-) -> Path:
-    """All iterations of a stage that are not done yet; returns the checkpoint that it ends with."""
-    trainer = resume_trainer(stage, policy, folder)
-    for iteration in range(folder.next_iteration(stage.name), stage.iterations):
-        started = time.monotonic()
-        trajectories = await collect(config, stage, pool, generator, folder, iteration)
-        groups = to_groups(trajectories, stage)
-        if stage.permute_rewards:
-            groups = permute_rewards(groups, seed=config.seed + iteration)
-        collected_s = time.monotonic() - started
-        metrics = describe(groups) | train(trainer, groups, config, stage, iteration)
-        metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
-        policy.engine.on_new_weights(trainer.policy_version)
-        finish_iteration(trainer, metrics, stage, folder, iteration)
-        progress.say(summary(stage, iteration, metrics))
-        if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
-            progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
-    return folder.checkpoint(stage.name, stage.iterations - 1)
+async def run_stage(stage: StageConfig, pool: TaskSet, workshop: Workshop) -> None:
+    """All iterations of a stage that are not done yet. Raises TrainingError, InfrastructureStorm."""
+    trainer = resume_trainer(stage, workshop)
+    for iteration in range(workshop.folder.next_iteration(stage.name), stage.iterations):
+        await run_iteration(iteration, stage, pool, trainer, workshop)
 
 
-def resume_trainer(stage: StageConfig, policy: Policy, folder: RunFolder) -> Trainer:
+async def run_iteration(
+    iteration: int, stage: StageConfig, pool: TaskSet, trainer: Trainer, workshop: Workshop
+) -> None:
+    """Collect, learn, hand the new weights over, write down."""
+    config, started = workshop.config, time.monotonic()
+    groups = to_groups(await collect(iteration, stage, pool, workshop), stage)
+    if stage.permute_rewards:
+        groups = permute_rewards(groups, seed=config.seed + iteration)
+    collected_s = time.monotonic() - started
+    metrics = describe(groups) | train(trainer, groups, config, stage, iteration)
+    metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
+    workshop.policy.engine.on_new_weights(trainer.policy_version)
+    finish_iteration(trainer, metrics, stage, workshop.folder, iteration)
+    workshop.progress.say(summary(stage, iteration, metrics))
+    if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
+        workshop.progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
+
+
+def resume_trainer(stage: StageConfig, workshop: Workshop) -> Trainer:
     """A trainer at the start of the stage's next iteration: new, or from the last checkpoint."""
+    policy, folder = workshop.policy, workshop.folder
     trainer = Trainer(policy.model, stage.optimizer, total_steps=0, policy_version=policy.engine.policy_version)
     done = folder.next_iteration(stage.name)
     if done:
@@ -71,21 +66,22 @@ def resume_trainer(stage: StageConfig, policy: Policy, folder: RunFolder) -> Tra
     return trainer
 
 
-async def collect(
-    config: RunConfig, stage: StageConfig, pool: TaskSet, generator: LocalGenerator, folder: RunFolder, iteration: int
-) -> list[Trajectory]:
+async def collect(iteration: int, stage: StageConfig, pool: TaskSet, workshop: Workshop) -> list[Trajectory]:
     """G trajectories of each task of the iteration."""
-    chosen = draw_tasks(pool, iteration, stage.tasks_per_iteration, seed=config.seed)
+    seed = workshop.config.seed
     rollouts = plan_rollouts(
-        chosen.with_layers(),
+        draw_tasks(pool, iteration, stage.tasks_per_iteration, seed).with_layers(),
         prefix=f"{stage.name}-{iteration:04d}",
         iteration=iteration,
         num_each=stage.group_size,
-        seed=config.seed + 1_000_003 * (iteration + 1),
+        noise=f"{seed}/{stage.name}/{iteration}",
     )
-    agent = config.agent.model_copy(update={"max_turns": stage.max_turns, "max_context": stage.max_context})
-    label = f"{stage.name}: iteration {iteration + 1} of {stage.iterations}"
-    return await generator.collect(rollouts, agent, folder.trajectories(stage.name, iteration), label=label)
+    return await workshop.generator.collect(
+        rollouts,
+        workshop.agent_for(stage),
+        workshop.folder.trajectories(stage.name, iteration),
+        label=f"{stage.name}: iteration {iteration + 1} of {stage.iterations}",
+    )
 
 
 def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> TaskSet:
@@ -171,7 +167,12 @@ def describe(groups: Sequence[Group]) -> Metrics:
         "rollouts/submit_rate": statistics.fmean(t.stop_reason is StopReason.SUBMITTED for t in counted),
         "rollouts/format_errors_mean": statistics.fmean(sum(bool(x.format_error) for x in t.turns) for t in counted),
         "rollouts/gradings_shared": float(sum(bool(t.grade and t.grade.shared) for t in trajectories)),
-        "reward/mean": statistics.fmean(reward for group in groups for reward in group.rewards),
+        "reward/mean": statistics.fmean(
+            reward
+            for group in groups
+            for reward, trajectory in zip(group.rewards, group.trajectories, strict=True)
+            if OUTCOMES[trajectory.outcome].in_group
+        ),
         **{name: float(count) for name, count in sorted((outcomes + endings).items())},
     }
 
@@ -186,11 +187,12 @@ def finish_iteration(trainer: Trainer, metrics: Metrics, stage: StageConfig, fol
 
 def summary(stage: StageConfig, iteration: int, metrics: Metrics) -> str:
     """One line for people."""
+    gap = f"{metrics['logprob_gap/mean']:.1e}" if "logprob_gap/mean" in metrics else "not measured"
     return (
         f"{stage.name} {iteration + 1}/{stage.iterations}: resolved {metrics['rollouts/resolved_rate']:.1%}, "
         f"{metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
         f"{metrics['groups/with_signal']:.0f}/{metrics['groups/all']:.0f}, {metrics['optimizer/steps']:.0f} steps, "
-        f"log-prob gap {metrics.get('logprob_gap/mean', 0.0):.1e}, "
+        f"log-prob gap {gap}, "
         f"{metrics['time/collect_s']:.0f} s + {metrics['time/train_s']:.0f} s"
     )
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnsmith.config import TaskSetConfig
+from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
+from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
@@ -27,14 +28,31 @@ class TaskSet:
 
 
 async def prepare_task_set(
-    name: str, config: TaskSetConfig, folder: Path, provider: SandboxProvider, progress: Progress
+    name: str,
+    task_set: TaskSetConfig,
+    config: RunConfig,
+    folder: RunFolder,
+    provider: SandboxProvider,
+    progress: Progress,
 ) -> TaskSet:
     """Read the task set, making it first where it is not there yet. Raises UsageError, SandboxError."""
-    if config.path:
-        return read_task_set(name, Path(config.path))
-    if not (folder / FILE_NAME).exists():
-        await make_tasks(name, config, folder, provider, progress)
-    return read_task_set(name, folder)
+    if task_set.path:
+        return read_task_set(name, Path(task_set.path))
+    place = folder.task_set(name)
+    if not (place / FILE_NAME).exists():
+        await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
+    return read_task_set(name, place)
+
+
+def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
+    """Nothing that is trained on is evaluated on. Raises UsageError that names a shared task."""
+    trained = {task.instance_id for task in train.tasks}
+    for other in others:
+        shared = sorted(trained & {task.instance_id for task in other.tasks})
+        if shared:
+            raise UsageError(
+                f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks, e.g. {shared[0]}: remove them"
+            )
 
 
 def read_task_set(name: str, path: Path) -> TaskSet:
@@ -48,7 +66,7 @@ def read_task_set(name: str, path: Path) -> TaskSet:
 
 
 async def make_tasks(
-    name: str, config: TaskSetConfig, folder: Path, provider: SandboxProvider, progress: Progress
+    name: str, config: TaskSetConfig, seed: int, folder: Path, provider: SandboxProvider, progress: Progress
 ) -> None:
     """Make practice tasks or tasks of a real package, whichever the configuration asks for."""
     label = f"making tasks: {name}"
@@ -60,10 +78,10 @@ async def make_tasks(
             folder,
             num_tasks=total,
             provider=provider,
-            seed=config.seed,
+            seed=seed,
             on_verdict=lambda verdict: progress.advance(label, int(verdict.kept)),
         )
     else:
-        spec = PracticeSpec(config.split, total, config.difficulty, config.seed)
+        spec = PracticeSpec(config.split, total, config.difficulty, seed)
         await make_practice_tasks(spec, folder, provider, on_task=lambda task: progress.advance(label))
     progress.end(label)

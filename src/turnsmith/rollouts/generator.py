@@ -6,16 +6,19 @@ verdict, while the slot already serves the next episode.
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from turnsmith.agent.episode import Episode
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
-from turnsmith.rollouts.rollout import Bench, Rollout, judge, play, to_trajectory
+from turnsmith.rollouts.rollout import LOST, Bench, Rollout, judge, play, to_trajectory
 from turnsmith.runs import append_record, read_records
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
+
+T = TypeVar("T")
 
 
 class LocalGenerator:
@@ -30,11 +33,11 @@ class LocalGenerator:
     async def collect(
         self, rollouts: Sequence[Rollout], agent: AgentConfig, journal: Path, *, label: str, demonstration: bool = False
     ) -> list[Trajectory]:
-        """All rollouts, in their order; those that the journal already holds are not made again.
+        """All rollouts, in their order; those that the journal already holds are not made again, unless they were lost.
 
         Raises InfrastructureStorm where too many are lost to the infrastructure, and UsageError from the agent.
         """
-        done = {trajectory.trajectory_id: trajectory for trajectory in read_records(journal, Trajectory)}
+        done = {t.trajectory_id: t for t in read_records(journal, Trajectory) if not OUTCOMES[t.outcome].retried}
         missing = [rollout for rollout in rollouts if rollout.trajectory_id not in done]
         self._progress.begin(label, len(rollouts))
         self._progress.advance(label, len(rollouts) - len(missing))
@@ -57,17 +60,22 @@ class LocalGenerator:
         return trajectories
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        """One rollout, tried again within the budget where its outcome says so."""
-        for _ in range(self._config.retries):
-            trajectory = await self._try(rollout, agent, demonstration)
-            if not OUTCOMES[trajectory.outcome].retried:
-                return trajectory
-        return await self._try(rollout, agent, demonstration)
-
-    async def _try(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        episode = await self._play(rollout, agent, demonstration)
-        grade = await judge(episode, rollout, self._bench, agent)
+        """One rollout; what the infrastructure broke, the episode or its grading, is tried again within the budget."""
+        episode = await self._persist(
+            lambda: self._play(rollout, agent, demonstration), is_lost=lambda episode: episode.stop_reason in LOST
+        )
+        grade = await self._persist(
+            lambda: judge(episode, rollout, self._bench, agent),
+            is_lost=lambda grade: episode.stop_reason not in LOST and OUTCOMES[grade.outcome].retried,
+        )
         return to_trajectory(rollout, episode, grade, self._bench.provider.isolation)
+
+    async def _persist(self, attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool]) -> T:
+        for _ in range(self._config.retries):
+            result = await attempt()
+            if not is_lost(result):
+                return result
+        return await attempt()
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Episode:
         async with self._free_slots:
@@ -75,7 +83,9 @@ class LocalGenerator:
 
     def _check_infrastructure(self, trajectories: Sequence[Trajectory]) -> None:
         lost = [trajectory for trajectory in trajectories if OUTCOMES[trajectory.outcome].retried]
-        if len(lost) > self._config.max_infrastructure_share * len(trajectories):
+        if lost and (
+            len(lost) > self._config.max_infrastructure_share * len(trajectories) or len(lost) == len(trajectories)
+        ):
             raise InfrastructureStorm(
                 f"{len(lost)} of {len(trajectories)} rollouts were lost to the infrastructure "
                 f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair it, then resume the run"

@@ -1,5 +1,6 @@
 """One rollout: a fresh sandbox, an episode in it, the verdict of the tests in another. Faults become data."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,11 +116,25 @@ def to_trajectory(rollout: Rollout, episode: Episode, grade: Grade, isolation: s
 
 
 def plan_rollouts(
-    tasks: Sequence[tuple[Task, tuple[Path, ...]]], *, prefix: str, iteration: int, num_each: int, seed: int
+    tasks: Sequence[tuple[Task, tuple[Path, ...]]], *, prefix: str, iteration: int, num_each: int, noise: str
 ) -> list[Rollout]:
-    """`num_each` rollouts of each task, siblings side by side so that they share their prompt's computation."""
+    """`num_each` rollouts of each task, siblings side by side so that they share their prompt's computation.
+
+    `noise` names the stream that their seeds come from: each task and each sibling has noise of its own.
+    """
     return [
-        Rollout(f"{prefix}/{task.instance_id}/{index}", task, layers, iteration, seed=seed + 7919 * index)
+        Rollout(
+            trajectory_id=f"{prefix}/{task.instance_id}/{index}",
+            task=task,
+            layers=layers,
+            iteration=iteration,
+            seed=draw_seed(f"{noise}/{task.instance_id}/{index}"),
+        )
         for task, layers in tasks
         for index in range(num_each)
     ]
+
+
+def draw_seed(name: str) -> int:
+    """The seed that belongs to a name; 48 bits."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")

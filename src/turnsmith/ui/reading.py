@@ -13,7 +13,7 @@ from turnsmith.types import Task, Trajectory
 
 RESULT_FIELDS = (
     "stage", "task_set", "pass_at_1", "sem", "pass_at_k", "k",
-    "num_tasks", "num_runs", "mean_turns", "submit_rate", "outcomes",
+    "num_tasks", "num_runs", "mean_turns", "submit_rate", "outcomes", "num_lost", "isolation",
 )  # fmt: skip
 """What `turnsmith results --json` shows of an evaluation."""
 

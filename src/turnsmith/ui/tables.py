@@ -49,7 +49,7 @@ def _result_cells(result: dict[str, Any]) -> list[str]:
         to_line(result["task_set"]),
         to_line(result["stage"]),
         f"{100 * result['pass_at_1']:.1f}{sem} %",
-        f"{100 * result['pass_at_k']:.1f} %",
+        "" if result["pass_at_k"] is None else f"{100 * result['pass_at_k']:.1f} %",
         f"{result['mean_turns']:.1f}",
         f"{result['submit_rate']:.0%}",
         f"{result['num_tasks']} × {result['num_runs']}",

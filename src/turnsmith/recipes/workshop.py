@@ -1,0 +1,30 @@
+"""Everything that a run works with, handed from step to step."""
+
+from dataclasses import dataclass
+
+from turnsmith.agent.prompts import Prompts
+from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
+from turnsmith.recipes.policy import Policy
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.runs import RunFolder
+from turnsmith.tracking import Progress
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """The policy at hand, the tasks, and what makes and keeps rollouts."""
+
+    config: RunConfig
+    folder: RunFolder
+    policy: Policy
+    prompts: Prompts
+    generator: LocalGenerator
+    train_tasks: TaskSet
+    """Empty where nothing is trained."""
+    eval_tasks: list[TaskSet]
+    progress: Progress
+
+    def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
+        """The scaffold under the limits of a part of the run."""
+        return self.config.agent.model_copy(update={"max_turns": limits.max_turns, "max_context": limits.max_context})
