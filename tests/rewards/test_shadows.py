@@ -1,3 +1,5 @@
+from pathlib import PurePosixPath
+
 import pytest
 
 from turnsmith.rewards.shadows import find_import_roots, is_shadow
@@ -22,7 +24,8 @@ TESTS = ["calc/checks/check.py", "other/check.py"]
 
 
 def test_imports_start_where_packages_end(layers):
-    assert find_import_roots(TESTS, layers) == {"", "src", "other"}
+    roots = find_import_roots([*TESTS, ".hidden/check.py"], layers)
+    assert roots == {PurePosixPath(root) for root in ("", "src", "other", ".hidden")}
 
 
 @pytest.mark.parametrize(

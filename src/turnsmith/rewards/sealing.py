@@ -1,6 +1,7 @@
 """Loaded by pytest inside the sandbox: begins each line of the short summary with a word read from standard input.
 
 pytest loads it before the code under test, and captures no input yet. Nothing of ours is imported here.
+PYTEST_DONT_REWRITE: it asserts nothing, and rewriting takes time.
 """
 
 import os

@@ -23,21 +23,25 @@ PROTECTED = sys.stdlib_module_names | {
 BINARY = {".so", ".pyd", ".pyc"}
 
 
-def find_import_roots(test_files: Collection[str], layers: Sequence[Path]) -> set[str]:
-    """Folders that imports start from: the root of the tree (`""`), `src`, and the one that pytest adds for each test file."""
-    return {"", "src", *(_rootdir(PurePosixPath(file).parent, layers) for file in test_files)}
+def find_import_roots(test_files: Collection[str], layers: Sequence[Path]) -> set[PurePosixPath]:
+    """Folders that imports start from: the root of the tree, `src`, and the one that pytest adds for each test file."""
+    return {
+        PurePosixPath(),
+        PurePosixPath("src"),
+        *(_rootdir(PurePosixPath(file).parent, layers) for file in test_files),
+    }
 
 
-def _rootdir(folder: PurePosixPath, layers: Sequence[Path]) -> str:
+def _rootdir(folder: PurePosixPath, layers: Sequence[Path]) -> PurePosixPath:
     """The first folder upward that is no package."""
     while folder.name and _exists(folder / "__init__.py", layers):
         folder = folder.parent
-    return folder.as_posix().removeprefix(".")
+    return folder
 
 
-def is_shadow(path: str, roots: Collection[str], layers: Sequence[Path]) -> bool:
+def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path]) -> bool:
     """Would the path make a protected module importable from one of the roots, where the layers have no such module?"""
-    return any(_is_shadow_at(PurePosixPath(root), PurePosixPath(path), layers) for root in roots)
+    return any(_is_shadow_at(root, PurePosixPath(path), layers) for root in roots)
 
 
 def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Path]) -> bool:
