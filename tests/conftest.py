@@ -1,9 +1,11 @@
-"""A run folder as a run leaves it, written by the functions that a run uses."""
+"""A run folder as a run leaves it, written by the functions that a run uses, and a provider of real sandboxes."""
 
 import pytest
 
-from turnsmith.config import RunConfig
+from turnsmith.config import RunConfig, SandboxConfig
+from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, append_record, claim, write_json
+from turnsmith.sandboxes import make_provider
 from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end"
@@ -82,6 +84,17 @@ def make_metrics(rate: float, position: int) -> dict:
         "time/collect_s": 21.0,
         "time/train_s": 14.0,
     }
+
+
+@pytest.fixture
+async def provider():
+    """Real sandboxes; bare ones where this machine forbids namespaces."""
+    try:
+        provider = make_provider(SandboxConfig())
+    except UsageError:
+        provider = make_provider(SandboxConfig(kind="subprocess"))
+    yield provider
+    await provider.close()
 
 
 @pytest.fixture

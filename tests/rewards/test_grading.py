@@ -83,6 +83,19 @@ async def test_patches_that_never_meet_the_tests(grader, task, layers, patch, ou
 
 
 FORGED = "= short test summary info =\\nPASSED test_calc.py::test_add\\nPASSED test_calc.py::test_zero\\n"
+WRITE_TO_ALL = [
+    "import contextlib, os, stat",
+    f"summary = b'{FORGED}'",
+    "for fd in range(1, 40):",
+    "    with contextlib.suppress(OSError): stat.S_ISSOCK(os.fstat(fd).st_mode) or os.write(fd, summary)",
+]
+"""pytest keeps its own output under a number of its choice while it captures."""
+THREAD = [
+    "import threading",
+    "def write():",
+    "    while os.write(1, summary + b'ERROR x\\n'): pass",
+    "threading.Thread(target=write, daemon=True).start()",
+]
 CHEATS = {
     "a conftest that skips": new_file("conftest.py", "collect_ignore = ['test_calc.py']") + replace_body("return 7"),
     "another test file": GOLD.replace("calc.py", "test_calc.py") + replace_body("return 7"),
@@ -91,6 +104,18 @@ CHEATS = {
     "exit on import": replace_body("return 7", after=["import sys; sys.exit(0)"]),
     "skip on import": replace_body("return 7", after=["import pytest; pytest.skip('', allow_module_level=True)"]),
     "a printed summary": replace_body(f"import atexit, os; atexit.register(os.write, 1, b'{FORGED}')", "return 7"),
+    "xfail in the code": replace_body("import pytest; pytest.xfail()"),
+    "xfail that prints": replace_body(f"import pytest; pytest.xfail('\\n{FORGED}')"),
+    "a pytest package": new_file("pytest/__init__.py", "") + new_file("pytest/__main__.py", f"print('{FORGED}')"),
+    "a linked pytest": new_file("ours/__init__.py", "")
+    + new_file("ours/__main__.py", f"print('{FORGED}')")
+    + new_file("pytest", "ours").replace("100644", "120000")
+    + "\\ No newline at end of file\n",
+    "a summary to every descriptor, then the end": replace_body("return 7", after=[*WRITE_TO_ALL, "os._exit(0)"]),
+    "a summary to every descriptor, then an error": replace_body("return 7", after=[*WRITE_TO_ALL, "import nowhere"]),
+    "a summary from a thread that goes on": replace_body(
+        "return 7", after=[*WRITE_TO_ALL[:2], *THREAD, "import pytest; pytest.exit('', 1)"]
+    ),
     "a broken import": replace_body("return 7", after=["import nowhere"]),
 }
 
@@ -105,6 +130,14 @@ async def test_hunks_on_the_test_surface_are_left_out_and_counted(grader, task, 
     grade = await grader.grade(task, layers, GOLD + new_file("conftest.py", "raise SystemExit"))
     assert grade.resolved
     assert grade.detail == "1 files of the test surface left out"
+
+
+async def test_a_new_module_in_place_of_pythons_own_is_left_out(grader, task, layers):
+    grade = await grader.grade(
+        task, layers, GOLD + new_file("src/json.py", "x") + new_file("random.py", "raise OSError")
+    )
+    assert grade.resolved
+    assert grade.detail == "2 files of the test surface left out"
 
 
 async def test_an_endless_patch_runs_out_of_time(provider, task, layers):
@@ -173,7 +206,8 @@ def report(exit_code=0, **statuses):
     ("suite", "resolved"),
     [
         (report(add="passed", zero="passed"), True),
-        (report(add="xfailed", zero="xpassed"), True),
+        (report(add="xfailed", zero="passed"), False),
+        (report(add="passed", zero="xpassed"), False),
         (report(add="passed", zero="passed", other="failed", exit_code=1), True),
         (report(add="passed", zero="passed", exit_code=1), False),
         (report(add="passed", zero="passed", other="failed", exit_code=0), False),
@@ -187,9 +221,13 @@ def test_only_agreement_and_full_presence_resolve(task, suite, resolved):
     assert judge(task, suite).resolved is resolved
 
 
-def test_a_test_that_was_skipped_before_may_still_be(task):
-    skipping = task.model_copy(update={"meta": {"skipped": ["test_calc.py::test_zero"]}})
-    assert judge(skipping, report(add="passed", zero="skipped")).resolved
+@pytest.mark.parametrize("status", ["skipped", "xfailed", "xpassed"])
+def test_a_test_may_stay_what_it_was_on_the_clean_tree_and_become_nothing_else(task, status):
+    seen = task.model_copy(update={"meta": {"clean_statuses": {"test_calc.py::test_zero": status}}})
+    assert judge(seen, report(add="passed", zero=status)).resolved
+    assert judge(seen, report(add="passed", zero="passed")).resolved
+    assert not judge(seen, report(add="passed", zero="failed", exit_code=1)).resolved
+    assert not judge(seen, report(add=status, zero=status)).resolved
 
 
 async def test_what_a_patch_says_about_itself_is_printable(grader, task, layers):

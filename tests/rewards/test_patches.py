@@ -91,7 +91,6 @@ def test_what_breaks_the_policy_is_refused_by_name(patch, reason):
         "check_all.py",
         "sitecustomize.py",
         "x.pth",
-        "_pytest/main.py",
     ],
 )
 def test_the_test_surface(path):

@@ -145,6 +145,10 @@ def layout_of(name, *paths):
     return layout.import_root, layout.modules, layout.tests
 
 
+def test_a_folder_whose_name_begins_like_the_import_root_is_not_in_it():
+    assert layout_of("a", "src/a.py", "src_docs/x.py", "test_a.py") == ("src", ["src/a.py"], ["test_a.py"])
+
+
 def test_layouts():
     assert layout_of("a-b", "src/a_b/__init__.py", "src/a_b/x/y.py", "tests/test_x.py", "docs/conf.py") == (
         "src",
@@ -247,9 +251,11 @@ class ScriptedSandbox:
     def __init__(self, summary):
         self.summary = summary
 
-    async def exec(self, command, **limits):
+    async def exec(self, command, *, stdin, **limits):
         begin, end = re.findall(r"echo ((?:begin|end)-\w+)", command)
-        log = f"{begin}\n= short test summary info =\n{self.summary}\n\n{end}\n"
+        mark = stdin.decode().strip()
+        sealed = "".join(f"{mark} {line}\n" for line in ["= short test summary info =", *self.summary.split("\n")])
+        log = f"{begin}\n{sealed}{mark}\n\n{end}\n"
         return ExecResult(int("FAILED" in self.summary), log.encode(), 0.5)
 
     async def stop(self):
@@ -258,9 +264,9 @@ class ScriptedSandbox:
 
 async def test_tests_that_do_not_hold_every_time_count_for_nothing(tmp_path):
     provider = ScriptedProvider(
-        "PASSED a.py::t\nPASSED a.py::u\nPASSED b.py::v\nFAILED c.py::w",
-        "PASSED a.py::t\nPASSED a.py::u\nPASSED b.py::v\nFAILED b.py::x - always",
-        "PASSED a.py::t\nFAILED a.py::u\nPASSED b.py::v",
+        "PASSED a.py::t\nPASSED a.py::u\nPASSED b.py::v\nXFAIL b.py::y\nFAILED c.py::w",
+        "PASSED a.py::t\nPASSED a.py::u\nPASSED b.py::v\nXFAIL b.py::y\nFAILED b.py::x - always",
+        "PASSED a.py::t\nFAILED a.py::u\nPASSED b.py::v\nXPASS b.py::y",
     )
     repository = write_repository("r", {}, tmp_path)
     suite, before = await settle_suite(provider, repository, Layout("", [], ["a.py", "b.py", "c.py"]), 9)

@@ -1,10 +1,13 @@
+import asyncio
 import itertools
 import random
 import re
+from dataclasses import replace
 
-from pytest import mark
+from pytest import mark, raises
 
 from turnsmith.config import SandboxConfig
+from turnsmith.errors import UsageError
 from turnsmith.rewards.grading import Grader
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
@@ -95,6 +98,25 @@ async def test_the_gold_patch_of_a_practice_task_resolves_it_and_the_unpatched_t
             assert (await grader.grade_unpatched(task, layers)).outcome is Outcome.UNRESOLVED
     finally:
         await provider.close()
+
+
+class ForgetfulProvider:
+    """A real provider that starts every sandbox over an empty tree."""
+
+    def __init__(self, provider, empty):
+        self.provider, self.empty = provider, empty
+
+    async def start(self, spec):
+        return await self.provider.start(replace(spec, layers=(self.empty,)))
+
+
+async def test_a_sandbox_where_no_suite_runs_is_named_and_not_tried_for_ever(provider, tmp_path):
+    (tmp_path / "empty").mkdir()
+    forgetful = ForgetfulProvider(provider, tmp_path / "empty")
+    with raises(UsageError, match=r"no test of the practice repository .* holds in the sandbox"):
+        async with asyncio.timeout(60):
+            await make_practice_tasks(PracticeSpec("train", 1, 0.0, 0), tmp_path / "set", forgetful)
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
 
 
 @mark.parametrize("word", ["for", "clas", "each", "sum"])

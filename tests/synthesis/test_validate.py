@@ -1,8 +1,9 @@
 import pytest
 
+from turnsmith.rewards import grading
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import SuiteReport
-from turnsmith.synthesis.candidates import write_candidate, write_repository
+from turnsmith.synthesis.candidates import to_task, write_candidate, write_repository
 from turnsmith.synthesis.mutators import find_mutations
 from turnsmith.synthesis.repositories import to_tree
 from turnsmith.synthesis.validate import Suite, judge, run_suite, validate
@@ -23,16 +24,29 @@ def report(timed_out=False, **statuses):
     ("after", "reason", "fail_to_pass", "pass_to_pass"),
     [
         (report(a="failed", b="passed", c="failed"), "kept", ["a"], ["b"]),
-        (report(a="skipped", b="xpassed"), "kept", ["a"], ["b"]),
+        (report(a="skipped", b="xfailed"), "kept", ["a"], ["b"]),
+        (report(a="xfailed", b="passed", c="passed"), "kept", ["a"], ["b"]),
+        (report(a="failed", b="xpassed"), "no test passes", ["a"], []),
         (report(b="passed"), "kept", ["a"], ["b"]),
         (report(a="passed", b="passed", c="passed"), "no test fails", [], ["a", "b"]),
-        (report(), "no test passes", ["a", "b"], []),
-        (report(timed_out=True), "too slow", ["a", "b"], []),
+        (report(), "no test passes", ["a"], []),
+        (report(timed_out=True), "too slow", ["a"], []),
     ],
 )
 def test_a_bug_is_kept_only_where_tests_tell(after, reason, fail_to_pass, pass_to_pass):
     verdict = judge(report(a="passed", b="xfailed", c="failed", d="skipped"), after)
     assert (verdict.reason, verdict.fail_to_pass, verdict.pass_to_pass) == (reason, fail_to_pass, pass_to_pass)
+
+
+def test_a_task_records_what_its_expected_tests_were_on_the_clean_tree(tmp_path):
+    repository = write_repository("r", to_tree({"code_.py": SOURCE}), tmp_path)
+    candidate = write_candidate(repository, "code_.py", find_mutations(SOURCE)[0])
+    before = report(a="passed", b="xfailed", c="skipped", d="passed")
+    verdict = judge(before, report(a="failed", b="xfailed", c="skipped", d="passed"))
+    task = to_task(candidate, verdict, before, Suite(COMMAND, ()), dial=0, created_by="", meta={})
+    assert task.meta["clean_statuses"] == {"b": "xfailed"}
+    assert grading.judge(task, report(a="passed", b="xfailed", d="passed")).resolved
+    assert not grading.judge(task, report(a="xfailed", b="xfailed", d="passed")).resolved
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 import pytest
 
-from turnsmith.tasks.filters import count_changes, has_signal, is_simple
-from turnsmith.types import Task
+from turnsmith.tasks.filters import count_changes, has_signal
 
 
 @pytest.mark.parametrize(
@@ -34,20 +33,3 @@ def test_files_and_lines_are_counted_inside_hunks_only():
     tricky = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- a/y\n+diff --git a/z b/z\n\\ No newline at end of file\n"
     assert count_changes(tricky) == (1, 2)
     assert count_changes("") == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("num_files", "num_lines", "simple"), [(7, 1, True), (8, 1, False), (1, 499, True), (1, 500, False)]
-)
-def test_the_complexity_filter_of_the_paper(num_files, num_lines, simple):
-    task = Task(
-        instance_id="a",
-        repo="a",
-        base_commit="0",
-        problem_statement="",
-        FAIL_TO_PASS=[],
-        PASS_TO_PASS=[],
-        patch=patch_of(num_files, num_lines),
-        layers=["x"],
-    )
-    assert is_simple(task) is simple

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.patches import PatchRefused, is_test_surface, read_patch, to_bytes
-from turnsmith.rewards.testing import HOLDS, SuiteReport, find_test_files, run_tests
+from turnsmith.rewards.shadows import find_import_roots, is_shadow
+from turnsmith.rewards.testing import CLEAN_STATUSES, SuiteReport, find_test_files, holds, run_tests
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import Grade, Outcome, Task
 
@@ -57,7 +58,7 @@ class Grader:
         async with self._free_workers:
             started = time.perf_counter()
             try:
-                grade = await self._run(task, layers, *select_hunks(task, patch))
+                grade = await self._run(task, layers, *select_hunks(task, layers, patch))
             except PatchRefused as refusal:
                 grade = Grade(outcome=Outcome.PATCH_INVALID, detail=str(refusal))
             except (SandboxError, GradingError) as error:
@@ -80,10 +81,15 @@ class Grader:
         return grade.model_copy(update={"isolation": sandbox.isolation, "detail": detail})
 
 
-def select_hunks(task: Task, patch: str) -> tuple[str, int]:
-    """The part of the patch that leaves the test surface alone, and the number of files left out. Raises PatchRefused."""
+def select_hunks(task: Task, layers: Sequence[Path], patch: str) -> tuple[str, int]:
+    """The part of the patch that has no say over the tests, and the number of files left out. Raises PatchRefused."""
     files, surface = read_patch(patch), _surface_files(task)
-    kept = [file.text for file in files if not any(is_test_surface(path, surface) for path in file.paths)]
+    roots = find_import_roots(surface, layers)
+
+    def is_left_out(path: str) -> bool:
+        return is_test_surface(path, surface) or is_shadow(path, roots, layers)
+
+    kept = [file.text for file in files if not any(is_left_out(path) for path in file.paths)]
     return "".join(kept), len(files) - len(kept)
 
 
@@ -98,7 +104,7 @@ def _surface_files(task: Task) -> set[str]:
 
 async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float) -> Grade:
     """Set up, apply the patch, apply the hidden tests, run. Raises PatchRefused, SandboxError, GradingError."""
-    await _set_up(sandbox, task)
+    await set_up(sandbox, task)
     fault = await _apply(sandbox, patch)
     if fault:
         raise PatchRefused(f"does not apply: {fault}")
@@ -117,11 +123,12 @@ async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float) 
     return judge(task, report)
 
 
-async def _set_up(sandbox: Sandbox, task: Task) -> None:
+async def set_up(sandbox: Sandbox, task: Task) -> None:
+    """Run the set-up commands of a task in a new sandbox, the agent's or ours. Raises SandboxError, also where one fails."""
     for command in task.setup:
         result = await sandbox.exec(command, timeout_s=SETUP_TIMEOUT_S)
         if result.exit_code != 0:
-            raise GradingError(f"set-up command {command!r} of {task.instance_id} ended with {result.exit_code}")
+            raise SandboxError(f"set-up command {command!r} of {task.instance_id} ended with {result.exit_code}")
 
 
 async def _apply(sandbox: Sandbox, patch: str) -> str:
@@ -136,16 +143,14 @@ async def _apply(sandbox: Sandbox, patch: str) -> str:
 
 
 def judge(task: Task, report: SuiteReport) -> Grade:
-    """Resolved only if every expected test is seen to hold and the exit code tells the same story as the log."""
+    """Resolved only if every expected test is seen to hold and the exit code tells the same story as the log.
+
+    A test that is skipped, or expected to fail, holds only where the maker saw the same on the clean tree and recorded it.
+    """
     if report.timed_out:
         return Grade(outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than {report.duration_s:.0f} s")
-    statuses = {test: _status(report, test) for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]}
-    skipped_before = frozenset(task.meta.get("skipped", ()))
-    broken = [
-        test
-        for test, status in statuses.items()
-        if status != "passed" and not (status == "skipped" and test in skipped_before)
-    ]
+    statuses = {test: _status(task, report, test) for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]}
+    broken = [test for test, status in statuses.items() if status != "passed"]
     if broken:
         return Grade(outcome=Outcome.UNRESOLVED, statuses=statuses, detail=_describe(broken, statuses))
     if not report.agrees:
@@ -154,9 +159,10 @@ def judge(task: Task, report: SuiteReport) -> Grade:
     return Grade(outcome=Outcome.RESOLVED, statuses=statuses)
 
 
-def _status(report: SuiteReport, test: str) -> str:
+def _status(task: Task, report: SuiteReport, test: str) -> str:
+    """`passed` for all that holds."""
     status = report.status(test)
-    return "passed" if status in HOLDS else status
+    return "passed" if holds(status, task.meta.get(CLEAN_STATUSES, {}).get(test, "passed")) else status
 
 
 def _describe(broken: Sequence[str], statuses: dict[str, str]) -> str:

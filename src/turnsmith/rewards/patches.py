@@ -23,12 +23,11 @@ SURFACE_FILES = {
     "tox.ini",
     "setup.cfg",
     "pyproject.toml",
-    "pytest.py",
     "sitecustomize.py",
     "usercustomize.py",
 }
 """Files that decide how tests run, in any folder."""
-SURFACE_FOLDERS = {"test", "tests", "_pytest", "__pycache__"}
+SURFACE_FOLDERS = {"test", "tests", "__pycache__"}
 SURFACE_NAMES = re.compile(r"test_.*\.py|.*_test\.py|.*\.pth|.*\.pyc")
 
 HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from shlex import quote
 
 from turnsmith.rewards.logparse import TestResult, parse_log
+from turnsmith.rewards.seal import draw_mark, read_sealed, seal, unseal
 from turnsmith.sandboxes.base import Sandbox
 
 TEST_ENV = {
@@ -19,7 +20,15 @@ TEST_ENV = {
 
 
 HOLDS = ("passed", "xfailed", "xpassed")
-"""Statuses of a test that holds; an expected failure is one, as in SWE-bench."""
+"""Statuses of a test that holds on a clean tree; an expected failure is one, as in SWE-bench."""
+
+CLEAN_STATUSES = "clean_statuses"
+"""Column of `Task.meta`: expected test → its status on the clean tree, where that is not `passed`."""
+
+
+def holds(status: str, clean_status: str) -> bool:
+    """Does a test hold on a changed tree? The code under test can ask for a skip, so that counts only where it always did."""
+    return status in ("passed", clean_status)
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,11 @@ class SuiteReport:
         """Ids of the tests that hold."""
         return self.with_status(*HOLDS)
 
+    @property
+    def last_line(self) -> str:
+        """The last line of the log, which says why no test was run."""
+        return self.log.strip().rpartition("\n")[2]
+
     def status(self, test: str) -> str:
         return self.results[test].status if test in self.results else "missing"
 
@@ -62,18 +76,21 @@ async def run_tests(
     timeout_s: float,
     known: Collection[str] = (),
 ) -> SuiteReport:
-    """Run the test command on the files, read its log. Raises SandboxError."""
-    begin, end = f"begin-{secrets.token_hex(8)}", f"end-{secrets.token_hex(8)}"
+    """Run the test command on the files, read its log. Raises SandboxError.
+
+    For the parser `pytest` only sealed lines count; what other parsers read, the code under test can forge.
+    """
+    begin, end, mark = f"begin-{secrets.token_hex(8)}", f"end-{secrets.token_hex(8)}", draw_mark()
     line = f"{command} {' '.join(quote(file) for file in files)}"
-    script = f"echo {begin}; {line}; code=$?; echo; echo {end}; exit $code"
-    result = await sandbox.exec(script, timeout_s=timeout_s, env=TEST_ENV)
+    script = f"echo {begin}; {seal(line) if parser == 'pytest' else line}; code=$?; echo; echo {end}; exit $code"
+    result = await sandbox.exec(script, timeout_s=timeout_s, stdin=f"{mark}\n".encode(), env=TEST_ENV)
     log = _between(result.output.decode(errors="replace"), begin, end)
     return SuiteReport(
-        results=parse_log(log, parser, known),
+        results=parse_log(read_sealed(log, mark) if parser == "pytest" else log, parser, known),
         exit_code=result.exit_code,
         duration_s=result.duration_s,
         timed_out=result.timed_out,
-        log=log,
+        log=unseal(log, mark),
     )
 
 

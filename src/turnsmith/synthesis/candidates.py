@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.rewards.testing import CLEAN_STATUSES, SuiteReport
 from turnsmith.synthesis.history import Tree
 from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import Mutation
@@ -83,6 +83,7 @@ def to_task(
 ) -> Task:
     """The task of a candidate that was kept, given the suite on the clean tree; `dial` is that of the issue text."""
     mutation = candidate.mutation
+    expected = [*verdict.fail_to_pass, *verdict.pass_to_pass]
     return Task(
         instance_id=candidate.instance_id,
         repo=candidate.repository.name,
@@ -102,6 +103,7 @@ def to_task(
             "path": candidate.path,
             "function": mutation.function,
             "line": mutation.line,
+            CLEAN_STATUSES: {test: before.status(test) for test in expected if before.status(test) != "passed"},
             **meta,
         },
     )

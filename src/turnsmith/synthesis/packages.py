@@ -31,6 +31,7 @@ ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versio
 """Modules beside a package that nobody imports."""
 DURATION = re.compile(r"^(\d+\.\d+)s call +(\S.*)$", re.MULTILINE)
 SLOW_TEST_S = 0.1
+SUITE_TIMEOUT_S = 60.0
 MAX_TRIES_PER_TASK = 12
 """Candidates tried for each task wanted, before giving up."""
 
@@ -60,13 +61,11 @@ async def make_package_tasks(
     *,
     num_tasks: int,
     seed: int = 0,
-    dial: float = 0.0,
-    suite_timeout_s: float = 60.0,
     on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Task]:
     """Make tasks from `name==version` or a git checkout and write them to the new folder `out`. Raises UsageError.
 
-    `dial` is that of the issue text. Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
+    Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
     """
     source = await asyncio.to_thread(fetch_source, package)
     layout = find_layout(source)
@@ -75,12 +74,12 @@ async def make_package_tasks(
     def keep(candidate: Candidate, verdict: Verdict) -> None:
         if verdict.kept:
             meta = {"kind": "package", "seed": seed}
-            tasks.append(to_task(candidate, verdict, before, suite, dial=dial, created_by=source.title, meta=meta))
+            tasks.append(to_task(candidate, verdict, before, suite, dial=0.0, created_by=source.title, meta=meta))
         on_verdict(verdict)
 
     with building(out) as folder:
         repository = write_repository(source.title, source.tree, folder)
-        suite, before = await settle_suite(provider, repository, layout, suite_timeout_s)
+        suite, before = await settle_suite(provider, repository, layout, SUITE_TIMEOUT_S)
         candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)
         _, tally = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=keep)
         save_tasks(folder, tasks)
@@ -115,7 +114,7 @@ def _import_units(tree: Tree, root: str) -> dict[str, list[str]]:
     """`{"toolz": [its modules]}`: what can be imported from the root; a folder counts if it is a package."""
     units: dict[str, list[str]] = defaultdict(list)
     for path in tree:
-        below = PurePosixPath(path).relative_to(root) if path.startswith(root) else None
+        below = PurePosixPath(path).relative_to(root) if PurePosixPath(path).is_relative_to(root) else None
         if below is None or below.suffix != ".py" or below.name in ASIDE or is_test_surface(path, ()):
             continue
         top = below.parts[0]
@@ -139,7 +138,7 @@ async def settle_suite(
     suite = replace(suite, command=layout.test_command + deselected, files=tuple(find_test_files(first.passing)))
     again = [run_suite(provider, [repository.layer], suite, known=first.passing) for _ in range(2)]
     second, third = await asyncio.gather(*again)
-    steady = {*first.passing}.intersection(second.passing, third.passing)
+    steady = {test for test in first.passing if first.status(test) == second.status(test) == third.status(test)}
     results = {test: result for test, result in second.results.items() if test in steady or test not in second.passing}
     before = replace(second, results=results)
     _check_settled(before, repository, suite)
@@ -157,8 +156,7 @@ def _check_settled(report: SuiteReport, repository: Repository, suite: Suite) ->
             f"the tests of {repository.name} take longer than {suite.timeout_s:.0f} s: too slow for training"
         )
     if not report.passing:
-        last = report.log.strip().rpartition("\n")[2]
-        raise UsageError(f"no test of {repository.name} holds in the sandbox; the log ends: {last!r}")
+        raise UsageError(f"no test of {repository.name} holds in the sandbox; the log ends: {report.last_line!r}")
 
 
 def draw_candidates(repository: Repository, layout: Layout, rng: random.Random, num_tasks: int) -> Iterator[Candidate]:

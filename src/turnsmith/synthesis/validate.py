@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from turnsmith.rewards.testing import HOLDS, SuiteReport, run_tests
+from turnsmith.rewards.testing import SuiteReport, holds, run_tests
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 
 KEPT = "kept"
@@ -142,10 +142,9 @@ async def run_suite(
 
 
 def judge(before: SuiteReport, after: SuiteReport) -> Verdict:
-    """Compare the suite without and with the bug; tests that did not pass before count for nothing."""
-    passing = before.passing
-    fail_to_pass = [test for test in passing if after.status(test) not in HOLDS]
-    pass_to_pass = [test for test in passing if after.status(test) in HOLDS]
+    """Compare the suite without and with the bug; a test that did not pass before cannot be what the bug breaks."""
+    pass_to_pass = [test for test in before.passing if holds(after.status(test), before.status(test))]
+    fail_to_pass = [test for test in before.with_status("passed") if after.status(test) != "passed"]
     return Verdict(_reason(after, fail_to_pass, pass_to_pass), fail_to_pass, pass_to_pass, after)
 
 

@@ -2,11 +2,7 @@
 
 from fractions import Fraction
 
-from turnsmith.types import Task
-
 TOO_EASY = Fraction(2, 3)
-MAX_FILES = 7
-MAX_LINES = 500
 
 
 def has_signal(num_resolved: int, num_rollouts: int) -> bool:
@@ -15,12 +11,6 @@ def has_signal(num_resolved: int, num_rollouts: int) -> bool:
     1 of 10 and 6 of 10 stay; 0 of 10, 2 of 3 and 7 of 10 go.
     """
     return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < TOO_EASY
-
-
-def is_simple(task: Task) -> bool:
-    """Complexity filter: the gold patch changes at most 7 files and fewer than 500 lines (paper §4.1)."""
-    num_files, num_lines = count_changes(task.patch)
-    return num_files <= MAX_FILES and num_lines < MAX_LINES
 
 
 def count_changes(patch: str) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from turnsmith.errors import UsageError
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
 from turnsmith.synthesis.mutators import Mutation, find_mutations
@@ -43,7 +44,10 @@ def draw_repositories(spec: PracticeSpec) -> Iterator[PracticeRepository]:
 async def make_practice_tasks(
     spec: PracticeSpec, out: Path, provider: SandboxProvider, on_task: Callable[[Task], None] = lambda task: None
 ) -> list[Task]:
-    """Make tasks and write them to the new folder `out`. Raises UsageError where `out` is in use, SandboxError."""
+    """Make tasks and write them to the new folder `out`.
+
+    Raises UsageError where `out` is in use or a suite does not run, SandboxError.
+    """
     tasks: list[Task] = []
     repositories = draw_repositories(spec)
     with building(out) as folder:
@@ -60,10 +64,13 @@ async def make_practice_tasks(
 async def make_repository_tasks(
     practice: PracticeRepository, spec: PracticeSpec, folder: Path, provider: SandboxProvider
 ) -> list[Task]:
-    """The tasks of one repository: at most one for each of its functions."""
+    """The tasks of one repository: at most one for each of its functions. Raises UsageError where its tests do not run."""
     repository = write_repository(practice.name, to_tree(practice.files), folder)
     suite = Suite(PYTEST, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
     before = await run_suite(provider, (repository.layer,), suite)
+    if not before.passing:
+        reason = f"no test of the practice repository {practice.name} holds in the sandbox"
+        raise UsageError(f"{reason}: are its limits too tight? The log ends: {before.last_line!r}")
     candidates = list(write_candidates(repository, practice))
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
     meta = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}

@@ -1,0 +1,63 @@
+"""New modules that would be imported in place of Python's own or the test runner's, which no patch may add."""
+
+import os
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path, PurePosixPath
+
+PROTECTED = sys.stdlib_module_names | {
+    "_pytest",
+    "colorama",
+    "exceptiongroup",
+    "iniconfig",
+    "packaging",
+    "pluggy",
+    "py",
+    "pygments",
+    "pytest",
+    "sitecustomize",
+    "tomli",
+    "usercustomize",
+}
+"""Modules of the standard library, of pytest and of what pytest imports."""
+BINARY = {".so", ".pyd", ".pyc"}
+
+
+def find_import_roots(test_files: Collection[str], layers: Sequence[Path]) -> set[PurePosixPath]:
+    """Folders that imports start from: the root of the tree, `src`, and the one that pytest adds for each test file."""
+    return {
+        PurePosixPath(),
+        PurePosixPath("src"),
+        *(_rootdir(PurePosixPath(file).parent, layers) for file in test_files),
+    }
+
+
+def _rootdir(folder: PurePosixPath, layers: Sequence[Path]) -> PurePosixPath:
+    """The first folder upward that is no package."""
+    while folder.name and _exists(folder / "__init__.py", layers):
+        folder = folder.parent
+    return folder
+
+
+def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path]) -> bool:
+    """Would the path make a protected module importable from one of the roots, where the layers have no such module?"""
+    return any(_is_shadow_at(root, PurePosixPath(path), layers) for root in roots)
+
+
+def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Path]) -> bool:
+    """A folder counts through its `__init__`, since without one it yields to Python's own; a bare name may be a link to one."""
+    if not path.is_relative_to(root) or path == root:
+        return False
+    top, *below = path.relative_to(root).parts
+    name = top.partition(".")[0]
+    is_module = below[0].startswith("__init__.") if below else top == name or _is_code(top)
+    base = (root / f"{name}.py", root / name / "__init__.py")
+    return name in PROTECTED and len(below) < 2 and is_module and not any(_exists(file, layers) for file in base)
+
+
+def _is_code(name: str) -> bool:
+    return name.endswith(".py") or PurePosixPath(name).suffix in BINARY
+
+
+def _exists(path: PurePosixPath, layers: Sequence[Path]) -> bool:
+    return any(os.path.lexists(layer / path) for layer in layers)
