@@ -69,3 +69,29 @@ async def test_unsubmitted_work_counts_only_where_the_configuration_says_so(make
     [ungraded] = await generator.collect(plan(task, 1), strict, tmp_path / "other.jsonl", label="x")
     assert graded.stop_reason is ungraded.stop_reason is StopReason.MAX_TURNS
     assert (graded.outcome, ungraded.outcome) == (Outcome.RESOLVED, Outcome.NOT_SUBMITTED)
+
+
+async def test_what_was_lost_is_made_again_by_the_next_collection(make_bench, task, journal):
+    rollouts = plan(task, 2)
+    with raises(InfrastructureStorm):
+        await LocalGenerator(make_bench(FIX, num_failures=99), ROLLOUTS, Silence()).collect(
+            rollouts, AGENT, journal, label="x"
+        )
+    again = await LocalGenerator(make_bench(FIX), ROLLOUTS, Silence()).collect(rollouts, AGENT, journal, label="x")
+    assert all(trajectory.resolved for trajectory in again)
+
+
+async def test_a_task_is_set_up_before_the_agent_comes_and_a_set_up_that_fails_is_infrastructure(make_bench, task, journal):
+    record, layers = task
+    broken = record.model_copy(update={"setup": ["exit 3"]}), layers
+    with raises(InfrastructureStorm, match=r"set-up command 'exit 3' of .* ended with 3"):
+        await LocalGenerator(make_bench(FIX), ROLLOUTS, Silence()).collect(plan(broken, 1), AGENT, journal, label="x")
+
+
+def test_every_task_and_every_sibling_has_noise_of_its_own(task):
+    record, layers = task
+    other = record.model_copy(update={"instance_id": "another"}), layers
+    seeds = [rollout.seed for noise in "ab" for rollout in plan_rollouts(
+        [task, other], prefix="t", iteration=0, num_each=50, noise=noise)]  # fmt: skip
+    assert len(set(seeds)) == 200
+    assert [r.seed for r in plan(task, 3)] == [r.seed for r in plan(task, 3)]

@@ -12,7 +12,7 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import Engine
 from turnsmith.errors import SandboxError
-from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.grading import Grader, set_up
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.types import Grade, Outcome, StopReason, Task, Trajectory
 
@@ -46,12 +46,13 @@ class Bench:
 
 
 async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration: bool) -> Episode:
-    """The episode in a sandbox of its own. A sandbox that does not start leaves an episode without turns."""
+    """The episode in a sandbox of its own. A sandbox that does not start or cannot be set up leaves an episode without turns."""
     try:
         sandbox = await bench.provider.start(SandboxSpec(rollout.layers, rollout.task.workdir))
     except SandboxError as error:
         return lost_episode(error, bench.engine.policy_version)
     try:
+        await set_up(sandbox, rollout.task)
         return await run_episode(
             rollout.task,
             bench.engine,
@@ -63,6 +64,8 @@ async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration
             seed=rollout.seed,
             demonstration=demonstration,
         )
+    except SandboxError as error:
+        return lost_episode(error, bench.engine.policy_version)
     finally:
         await sandbox.stop()
 
