@@ -1,10 +1,13 @@
 """What every sandbox offers. Near and far look the same: recipes and tools see only these protocols."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from turnsmith.types import ExecResult
+
+Environment = dict[str, str]
+"""Variables of a process by name."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +18,6 @@ class SandboxSpec:
     """Directories, lowest first, stacked read-only under a throw-away writable layer; the top one is the newest."""
     workdir: str = "/testbed"
     """Where the stacked tree appears."""
-    env: dict[str, str] = field(default_factory=dict)
-    """Environment on top of a small clean one."""
 
 
 class Sandbox(Protocol):
@@ -32,7 +33,7 @@ class Sandbox(Protocol):
         timeout_s: float,
         cwd: str | None = None,
         stdin: bytes = b"",
-        env: dict[str, str] | None = None,
+        env: Environment | None = None,
     ) -> ExecResult:
         """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns."""
 
