@@ -13,7 +13,7 @@ from pathlib import Path
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
-from turnsmith.sandboxes.base import Environment, SandboxSpec
+from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import toolbox
 from turnsmith.sandboxes.launch import run_inside, to_limits
@@ -71,7 +71,7 @@ class BareProvider:
         )
         copy_merged(spec.layers, folder / "tree")
 
-    def _environment(self, folder: Path) -> Environment:
+    def _environment(self, folder: Path) -> dict[str, str]:
         """As in an isolated sandbox, but packages beside the interpreter are in sight, so their plugins stay out."""
         variables = toolbox.environment(str(folder / "toolbox"), self._machine.runtime, str(folder / "home"))
         return {**variables, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

@@ -6,9 +6,6 @@ from typing import Protocol
 
 from turnsmith.types import ExecResult
 
-Environment = dict[str, str]
-"""Variables of a process by name."""
-
 
 @dataclass(frozen=True)
 class SandboxSpec:
@@ -33,7 +30,7 @@ class Sandbox(Protocol):
         timeout_s: float,
         cwd: str | None = None,
         stdin: bytes = b"",
-        env: Environment | None = None,
+        env: dict[str, str] | None = None,
     ) -> ExecResult:
         """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns."""
 

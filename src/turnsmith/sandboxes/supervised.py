@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import SandboxError
-from turnsmith.sandboxes.base import Environment
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES
 from turnsmith.sandboxes.layers import compare
@@ -67,7 +66,9 @@ class Workspace:
 class SupervisedSandbox:
     """Implements `Sandbox` over a connection."""
 
-    def __init__(self, isolation: str, connection: Connection, workspace: Workspace, environment: Environment) -> None:
+    def __init__(
+        self, isolation: str, connection: Connection, workspace: Workspace, environment: dict[str, str]
+    ) -> None:
         self.isolation = isolation
         self._connection = connection
         self._workspace = workspace
@@ -81,7 +82,7 @@ class SupervisedSandbox:
         timeout_s: float,
         cwd: str | None = None,
         stdin: bytes = b"",
-        env: Environment | None = None,
+        env: dict[str, str] | None = None,
     ) -> ExecResult:
         """Run `bash -c command`. What it leaves in the background lives on until a timeout, the memory limit or `stop`."""
         request = {
