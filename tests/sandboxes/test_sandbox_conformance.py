@@ -284,6 +284,18 @@ async def test_who_is_cancelled_waits_for_what_a_thread_still_does():
     assert done
 
 
+async def test_a_locked_tree_goes_with_its_sandbox(provider, spec, tmp_path, monkeypatch):
+    """Whoever starts the sandbox; what a link points at keeps its mode."""
+    (outside := tmp_path / "outside").mkdir(mode=0o755)
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    sandbox = await provider.start(spec)
+    await sandbox.exec(f"ln -s {outside} out; mkdir -p a/b/c; chmod 000 a/b; chmod 444 a pkg; chmod 000 .", timeout_s=9)
+    await provider.close()
+    assert not list(temporary.iterdir())
+    assert outside.stat().st_mode & 0o777 == 0o755
+
+
 async def test_a_cancelled_start_leaves_nothing(provider, spec, tmp_path, monkeypatch):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
