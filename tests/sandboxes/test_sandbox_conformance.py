@@ -238,6 +238,14 @@ async def test_a_layer_that_is_not_there_is_a_sandbox_error(provider, spec, tmp_
     assert (await sandbox.exec("cat README", timeout_s=9)).output == b"hello\n"
 
 
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A temporary folder of the test's own."""
+    (folder := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
 @contextlib.contextmanager
 def no_free_descriptor():
     """Everything that needs one more descriptor fails with EMFILE."""
@@ -249,8 +257,9 @@ def no_free_descriptor():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_host_without_free_descriptors_is_a_sandbox_error(provider, spec):
+async def test_a_host_without_free_descriptors_is_a_sandbox_error(provider, spec, temporary):
     sandbox = await provider.start(spec)
+    present = list(temporary.iterdir())
     await sandbox.write("README", b"other\n")
     with no_free_descriptor():
         with pytest.raises(SandboxError, match=r"could not start: .*Too many open files"):
@@ -258,11 +267,12 @@ async def test_a_host_without_free_descriptors_is_a_sandbox_error(provider, spec
         with pytest.raises(SandboxError, match=r"cannot take a diff: .*Too many open files"):
             await sandbox.diff()
     assert "+other\n" in await sandbox.diff()
+    assert list(temporary.iterdir()) == present
 
 
-async def test_a_temporary_folder_that_is_gone_is_a_sandbox_error(sandbox, run, tmp_path, monkeypatch):
+async def test_a_temporary_folder_that_is_gone_is_a_sandbox_error(sandbox, run, temporary):
     await run("echo more >> README")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    temporary.rmdir()
     with pytest.raises(SandboxError, match=r"cannot take a diff: .*No such file"):
         await sandbox.diff()
 
@@ -284,11 +294,9 @@ async def test_who_is_cancelled_waits_for_what_a_thread_still_does():
     assert done
 
 
-async def test_a_locked_tree_goes_with_its_sandbox(provider, spec, tmp_path, monkeypatch):
+async def test_a_locked_tree_goes_with_its_sandbox(provider, spec, tmp_path, temporary):
     """Whoever starts the sandbox; what a link points at keeps its mode."""
     (outside := tmp_path / "outside").mkdir(mode=0o755)
-    (temporary := tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     sandbox = await provider.start(spec)
     await sandbox.exec(f"ln -s {outside} out; mkdir -p a/b/c; chmod 000 a/b; chmod 444 a pkg; chmod 000 .", timeout_s=9)
     await provider.close()
@@ -296,10 +304,7 @@ async def test_a_locked_tree_goes_with_its_sandbox(provider, spec, tmp_path, mon
     assert outside.stat().st_mode & 0o777 == 0o755
 
 
-async def test_a_cancelled_start_leaves_nothing(provider, spec, tmp_path, monkeypatch):
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+async def test_a_cancelled_start_leaves_nothing(provider, spec, temporary):
     before = len(list(Path("/proc/self/fd").iterdir()))
     for delay_s in (0, 0.001, 0.005, 0.02):
         with pytest.raises(TimeoutError):

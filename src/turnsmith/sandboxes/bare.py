@@ -46,16 +46,16 @@ class BareProvider:
 
     async def _launch(self, spec: SandboxSpec) -> tuple[Path, Connection, int]:
         """A furnished folder, the connection to its supervisor, and the working tree's descriptor. Raises OSError."""
-        with ExitStack() as undo:
+        ours, theirs = socket.socketpair()  # first: without free descriptors no folder could be removed again
+        with theirs, ExitStack() as undo:
+            undo.callback(ours.close)  # which ends the supervisor
             folder = Path(tempfile.mkdtemp(prefix="turnsmith-sandbox-"))
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             await finish_in_thread(lambda: self._furnish(folder, spec))
             tree = os.open(folder / "tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             undo.callback(os.close, tree)
-            ours, theirs = socket.socketpair()
-            undo.callback(ours.close)  # which ends the supervisor
-            with theirs:
-                self._start_supervisor(folder, theirs)
+            self._start_supervisor(folder, theirs)
+            theirs.close()  # or the supervisor would never see ours close
             connection = await Connection.open(ours, self._limits.payload_bytes)
             undo.pop_all()
         return folder, connection, tree
