@@ -1,6 +1,7 @@
 """The patch of a sandbox, whatever was done in it, rebuilds the same tree when git applies it to the base."""
 
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -93,6 +94,15 @@ async def test_git_inside_has_no_say(sandbox, run):
     assert "GIT binary patch" not in patch
 
 
+async def test_a_tree_that_was_locked_is_compared_all_the_same(sandbox, run):
+    """Whoever starts the sandbox: an ordinary user may not look into folders as root may."""
+    await run("echo x > pkg/x; mkdir -p new/er; echo y > new/er/y; echo z >> README; rm run.sh")
+    await run("chmod 000 new/er README; chmod 644 pkg; chmod 444 new; chmod 000 .")
+    patch = await sandbox.diff()
+    assert all(f"+{letter}\n" in patch for letter in "xyz")
+    assert patch.count("diff --git") == 4
+
+
 async def test_a_link_is_never_followed(sandbox, run, tmp_path):
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -140,6 +150,22 @@ def test_any_change_of_any_file_survives_git_apply(tmp_path, files):
     assert {
         name: seen for name, seen in snapshot(tmp_path / "rebuilt").items() if not name.endswith(b".pyc")
     } == patched
+
+
+def test_a_failure_of_the_machine_is_not_taken_for_an_absent_file(tmp_path):
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new" / "folder").mkdir(parents=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    tree = os.open(tmp_path / "new", os.O_RDONLY)
+    free = os.open(tmp_path / "old", os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 2, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            compare((tmp_path / "old",), tree, stacked=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        os.close(tree)
 
 
 def test_layers_left_by_a_sandbox_can_be_stacked_again(tmp_path):

@@ -299,6 +299,41 @@ def wait_until(condition, limit_s=10.0):
         time.sleep(0.05)
 
 
+def test_copies_of_layers_stay_within_their_bound_and_live_while_they_are_used(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user's layers are his own")
+    code = f"""
+        import os
+        from pathlib import Path
+        from turnsmith.sandboxes.inside.copies import Copies
+        from turnsmith.sandboxes.inside.identity import Identity
+
+        folder = Path("{tmp_path}")
+        for name in "abc":
+            (folder / name / "sub").mkdir(parents=True)
+            (folder / name / "sub" / "file").write_bytes(name.encode() * (1 << 20))
+        (folder / "copies").mkdir()
+        copies = Copies(folder / "copies", Identity(1234, 1234, True), max_bytes=5 << 19)
+        used = os.open(copies.find(str(folder / "b")), os.O_RDONLY)
+        first = copies.find(str(folder / "a"))
+        copies.find(str(folder / "c"))
+        assert [str(folder / name) in copies for name in "abc"] == [True, False, True]
+        assert copies.find(str(folder / "a")) == first
+        copies.find(str(folder / "b"))
+        assert [str(folder / name) in copies for name in "abc"] == [True, True, False]
+        assert len(list((folder / "copies").iterdir())) == 2
+        assert os.stat("sub/file", dir_fd=used).st_size == 1 << 20
+        assert os.stat("sub/file", dir_fd=used).st_uid == 1234
+        try:
+            copies.find(str(folder / "nowhere"))
+        except OSError:
+            assert len(list((folder / "copies").iterdir())) == 2
+    """
+    command = ["unshare", "--mount", sys.executable, "-c", textwrap.dedent(code)]
+    finished = subprocess.run(command, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
 async def test_a_layer_whose_files_cannot_be_shown_as_anothers_is_copied(tmp_path):
     """As root in a container, whose own file system is an overlay."""
     if os.geteuid() != 0:

@@ -1,14 +1,21 @@
 """What every kind of sandbox owes its caller."""
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import os
 import random
+import resource
+import tempfile
+import threading
+from pathlib import Path
 
 import pytest
 
 from turnsmith.errors import SandboxError
+from turnsmith.sandboxes.bare import finish_in_thread
+from turnsmith.sandboxes.inside.toolbox import CWD_FD
 
 
 async def test_the_tier_of_isolation_that_was_obtained_is_named(sandbox, provider, kind):
@@ -117,13 +124,21 @@ async def test_the_environment_is_small_and_the_hosts_secrets_are_absent(run, mo
     assert {"PATH", "HOME", "LANG", "PYTHONHASHSEED", "TZ"} <= names
     assert not names & {"API_TOKEN", "BASH_ENV", "LD_PRELOAD", "SSH_AUTH_SOCK"}
     assert (await run("echo $A$B", env={"A": "x", "B": "y"})).output == b"xy\n"
+    assert (await run("cd /usr", env={"BASH_ENV": "/nowhere"})).cwd == "/usr"
 
 
-async def test_the_environment_of_the_specification_and_of_a_command(provider, spec):
-    sandbox = await provider.start(type(spec)(spec.layers, env={"A": "spec", "BASH_ENV": "/nowhere"}))
-    assert (await sandbox.exec("echo $A", timeout_s=9)).output == b"spec\n"
-    assert (await sandbox.exec("echo $A", timeout_s=9, env={"A": "command"})).output == b"command\n"
-    assert (await sandbox.exec("cd /usr", timeout_s=9)).cwd == "/usr"
+async def test_a_command_holds_its_streams_and_the_report_of_its_directory_and_nothing_else(run):
+    code = """
+import os
+for fd in range(1024):
+    try:
+        os.fstat(fd)
+        print(fd)
+    except OSError:
+        pass
+"""
+    result = await run(f"python -c '{code}'")
+    assert list(map(int, result.output.split())) == [0, 1, 2, CWD_FD]
 
 
 async def test_layers_are_stacked_and_stay_as_they_are(run, layers):
@@ -221,3 +236,82 @@ async def test_a_layer_that_is_not_there_is_a_sandbox_error(provider, spec, tmp_
         await provider.start(type(spec)((tmp_path / "nowhere",)))
     sandbox = await provider.start(spec)
     assert (await sandbox.exec("cat README", timeout_s=9)).output == b"hello\n"
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """A temporary folder of the test's own."""
+    (folder := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@contextlib.contextmanager
+def no_free_descriptor():
+    """Everything that needs one more descriptor fails with EMFILE."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_host_without_free_descriptors_is_a_sandbox_error(provider, spec, temporary):
+    sandbox = await provider.start(spec)
+    present = list(temporary.iterdir())
+    await sandbox.write("README", b"other\n")
+    with no_free_descriptor():
+        with pytest.raises(SandboxError, match=r"could not start: .*Too many open files"):
+            await provider.start(spec)
+        with pytest.raises(SandboxError, match=r"cannot take a diff: .*Too many open files"):
+            await sandbox.diff()
+    assert "+other\n" in await sandbox.diff()
+    assert list(temporary.iterdir()) == present
+
+
+async def test_a_temporary_folder_that_is_gone_is_a_sandbox_error(sandbox, run, temporary):
+    await run("echo more >> README")
+    temporary.rmdir()
+    with pytest.raises(SandboxError, match=r"cannot take a diff: .*No such file"):
+        await sandbox.diff()
+
+
+async def test_who_is_cancelled_waits_for_what_a_thread_still_does():
+    begun, may_end, done = threading.Event(), threading.Event(), []
+
+    def work():
+        begun.set()
+        may_end.wait(9)
+        done.append(True)
+
+    working = asyncio.create_task(finish_in_thread(work))
+    await asyncio.to_thread(begun.wait)
+    working.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    assert done
+
+
+async def test_a_locked_tree_goes_with_its_sandbox(provider, spec, tmp_path, temporary):
+    """Whoever starts the sandbox; what a link points at keeps its mode."""
+    (outside := tmp_path / "outside").mkdir(mode=0o755)
+    sandbox = await provider.start(spec)
+    await sandbox.exec(f"ln -s {outside} out; mkdir -p a/b/c; chmod 000 a/b; chmod 444 a pkg; chmod 000 .", timeout_s=9)
+    await provider.close()
+    assert not list(temporary.iterdir())
+    assert outside.stat().st_mode & 0o777 == 0o755
+
+
+async def test_a_cancelled_start_leaves_nothing(provider, spec, temporary):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for delay_s in (0, 0.001, 0.005, 0.02):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await provider.start(spec)
+                await asyncio.sleep(9)
+    await provider.close()
+    await asyncio.sleep(0.05)
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    assert not list(temporary.iterdir())

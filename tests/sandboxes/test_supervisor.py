@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,7 @@ def ask(tmp_path):
     process = multiprocessing.get_context("fork").Process(target=serve, args=(theirs, ours, str(tmp_path / "toolbox")))
     process.start()
     theirs.close()
+    ours.settimeout(30)
 
     def ask(op, payload=b"", **fields):
         variables = environment(str(tmp_path / "toolbox"), "/nowhere", str(tmp_path))
@@ -82,10 +84,45 @@ def test_what_a_fork_bomb_leaves_is_swept(ask):
 def test_stop_answers_when_nobody_is_left(ask):
     ask("exec", command="(setsid sleep 4322 &)")
     assert ask("stop") == ({"id": 7}, b"")
-    assert [p for p in processes._all_processes() if b"4322" in processes._content(f"/proc/{p.pid}/cmdline")] == []
+    assert [p for p in processes._all_processes() if b"4322" in Path(f"/proc/{p.pid}/cmdline").read_bytes()] == []
     with pytest.raises(OSError):
         ask("read", path="/etc/passwd")
         ask("read", path="/etc/passwd")
+
+
+@pytest.fixture
+def outrun_once(monkeypatch):
+    """The first attempt to end everyone ends nobody, as when processes multiply faster than they are counted."""
+
+    class NumSweeps:
+        left = iter([0])
+
+        def __index__(self):
+            return next(self.left, 200)
+
+    monkeypatch.setattr(processes, "MAX_SWEEPS", NumSweeps())
+
+
+def test_stop_tries_again_where_somebody_outran_it(outrun_once, ask):
+    ask("exec", command="(setsid sleep 43 &)")
+    assert ask("stop") == ({"id": 7}, b"")
+
+
+def test_a_process_that_ended_while_it_was_read_counts_as_gone(tmp_path):
+    (tmp_path / "stat").touch()
+    with pytest.raises(ProcessLookupError):
+        processes._content(str(tmp_path / "stat"))
+
+
+def test_a_received_descriptor_is_not_inherited():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        socket.send_fds(ours, [b"it"], [0])
+        message, descriptor = wire.receive_descriptor(theirs, 100)
+        assert message == b"it" and not os.get_inheritable(descriptor)
+        os.close(descriptor)
+        ours.send(b"nothing")
+        assert wire.receive_descriptor(theirs, 100) == (b"nothing", None)
 
 
 def test_frames_of_any_length_pass_whole():

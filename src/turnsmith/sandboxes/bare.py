@@ -6,6 +6,8 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import astuple
 from pathlib import Path
 
@@ -33,22 +35,34 @@ class BareProvider:
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """A ready sandbox. Raises SandboxError."""
-        folder = Path(tempfile.mkdtemp(prefix="turnsmith-sandbox-"))
         try:
-            await asyncio.to_thread(self._furnish, folder, spec)
-            ours, theirs = socket.socketpair()
-            with theirs:
-                supervisor = run_inside("plain", theirs.fileno(), str(folder), *map(str, astuple(self._limits)))
+            folder, connection, tree = await self._launch(spec)
         except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
             raise SandboxError(f"the sandbox could not start: {error}") from None
-        self._supervisors = [*(other for other in self._supervisors if other.poll() is None), supervisor]
-        tree = os.open(folder / "tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         workspace = Workspace(spec.workdir, str(folder / "tree"), spec.layers, tree, is_stacked=False)
-        environment = self._environment(folder) | spec.env
-        sandbox = SupervisedSandbox(self.isolation, await Connection.open(ours), workspace, environment)
+        sandbox = SupervisedSandbox(self.isolation, connection, workspace, self._environment(folder))
         self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]
         return sandbox
+
+    async def _launch(self, spec: SandboxSpec) -> tuple[Path, Connection, int]:
+        """A furnished folder, the connection to its supervisor, and the working tree's descriptor. Raises OSError."""
+        ours, theirs = socket.socketpair()  # first: without free descriptors no folder could be removed again
+        with theirs, ExitStack() as undo:
+            undo.callback(ours.close)  # which ends the supervisor
+            folder = Path(tempfile.mkdtemp(prefix="turnsmith-sandbox-"))
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            await finish_in_thread(lambda: self._furnish(folder, spec))
+            tree = os.open(folder / "tree", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            undo.callback(os.close, tree)
+            self._start_supervisor(folder, theirs)
+            theirs.close()  # or the supervisor would never see ours close
+            connection = await Connection.open(ours, self._limits.payload_bytes)
+            undo.pop_all()
+        return folder, connection, tree
+
+    def _start_supervisor(self, folder: Path, end: socket.socket) -> None:
+        supervisor = run_inside("plain", end.fileno(), str(folder), *map(str, astuple(self._limits)))
+        self._supervisors = [*(other for other in self._supervisors if other.poll() is None), supervisor]
 
     def _furnish(self, folder: Path, spec: SandboxSpec) -> None:
         (folder / "home").mkdir()
@@ -66,3 +80,12 @@ class BareProvider:
         """Stop every sandbox, and wait until its folder is gone."""
         await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))
         await asyncio.gather(*(asyncio.to_thread(supervisor.wait) for supervisor in self._supervisors))
+
+
+async def finish_in_thread(work: Callable[[], None]) -> None:
+    """Work in a thread; who is cancelled meanwhile still waits for its end, since no thread can be interrupted."""
+    working = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        await asyncio.shield(working)
+    finally:
+        await asyncio.wait([working])

@@ -1,6 +1,6 @@
 """What every sandbox offers. Near and far look the same: recipes and tools see only these protocols."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,8 +15,6 @@ class SandboxSpec:
     """Directories, lowest first, stacked read-only under a throw-away writable layer; the top one is the newest."""
     workdir: str = "/testbed"
     """Where the stacked tree appears."""
-    env: dict[str, str] = field(default_factory=dict)
-    """Environment on top of a small clean one."""
 
 
 class Sandbox(Protocol):

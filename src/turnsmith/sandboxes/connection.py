@@ -16,19 +16,20 @@ Answer = tuple[Header, bytes]
 class Connection:
     """Sends requests to a supervisor and hands each answer to the one who waits for it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_payload_bytes: int) -> None:
         self._reader = reader
         self._writer = writer
+        self._max_payload_bytes = max_payload_bytes
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._numbers: Iterator[int] = itertools.count()
         self._death = ""
         self._listener = asyncio.create_task(self._listen())
 
     @classmethod
-    async def open(cls, end: socket.socket) -> "Connection":
-        """Take over a connected socket."""
+    async def open(cls, end: socket.socket, max_payload_bytes: int) -> "Connection":
+        """Take over a connected socket; an answer with a longer payload ends the sandbox."""
         reader, writer = await asyncio.open_connection(sock=end, limit=1 << 20)
-        return cls(reader, writer)
+        return cls(reader, writer, max_payload_bytes)
 
     async def request(self, header: Header, payload: bytes = b"", *, patience_s: float) -> Answer:
         """Send one request and wait for its answer. Raises SandboxError where the sandbox is dead or does not answer."""
@@ -48,15 +49,23 @@ class Connection:
     async def _listen(self) -> None:
         try:
             while True:
-                head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
-                header = json.loads(await self._reader.readexactly(head_length))
-                payload = await self._reader.readexactly(payload_length)
+                header, payload = await self._receive()
                 if "error" in header:
                     self.close(f"the sandbox died: {header['error']}")
                 else:
                     self._hand_over(header, payload)
         except (asyncio.IncompleteReadError, ConnectionError):
             self.close("the sandbox died")
+        except Exception as error:  # hostile bytes fail in more ways than a list can name
+            self.close(f"the sandbox sent what is no answer: {error!r}")
+
+    async def _receive(self) -> Answer:
+        """The next frame. Raises ValueError before it reads one that is too long."""
+        head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
+        if head_length > wire.MAX_HEAD_BYTES or payload_length > self._max_payload_bytes:
+            raise ValueError(f"a frame of {head_length + payload_length} bytes")
+        header = json.loads(await self._reader.readexactly(head_length))
+        return header, await self._reader.readexactly(payload_length)
 
     def _hand_over(self, header: Header, payload: bytes) -> None:
         waiting = self._waiting.get(header["id"])

@@ -6,10 +6,12 @@ must be a real directory.
 
 # ruff: noqa: PTH101, PTH123, PTH208
 
+import errno
 import os
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -24,6 +26,9 @@ MAX_TOTAL_BYTES = 64 << 20
 
 MAX_DEPTH = 100
 """What lies below more directories than this is left out."""
+
+_CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EOPNOTSUPP}
+"""How a path answers that was removed, replaced or locked since it was listed."""
 
 _OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
 
@@ -64,6 +69,7 @@ class Place:
         *parents, name = PurePosixPath(self.path).parts or (".",)
         folder = os.dup(self.root)
         try:
+            self._unlock(folder)
             for parent in parents:
                 below = self._open_at(folder, parent, os.O_RDONLY | os.O_DIRECTORY)
                 os.close(folder)
@@ -75,12 +81,21 @@ class Place:
     def _open_at(self, folder: int, name: str, flags: int) -> int:
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            return os.open(name, flags, dir_fd=folder)
+            fd = os.open(name, flags, dir_fd=folder)
         except PermissionError:
             if not self.is_ours:
                 raise
             _make_readable(folder, name)
-            return os.open(name, flags, dir_fd=folder)
+            fd = os.open(name, flags, dir_fd=folder)
+        if flags & os.O_DIRECTORY:
+            self._unlock(fd)
+        return fd
+
+    def _unlock(self, folder: int) -> None:
+        """An open directory may still forbid to look up what it lists."""
+        mode = stat.S_IMODE(os.fstat(folder).st_mode)
+        if self.is_ours and mode & 0o700 != 0o700:
+            os.fchmod(folder, mode | 0o700)
 
 
 def _make_readable(folder: int, name: str) -> None:
@@ -122,29 +137,34 @@ def merge(directories: tuple[Place, ...]) -> dict[str, Node]:
 
 
 def _entries(directory: Place) -> Iterator[tuple[str, os.stat_result]]:
-    try:
+    with _overlooking_changes():
         fd = directory.open(os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return  # removed since it was listed
+        try:
+            for name in sorted(os.listdir(fd)):
+                with _overlooking_changes():
+                    yield name, os.stat(name, dir_fd=fd, follow_symlinks=False)
+        finally:
+            os.close(fd)
+
+
+@contextmanager
+def _overlooking_changes() -> Iterator[None]:
+    """Leave the block where untrusted code changed the path meanwhile; whatever else fails is the machine's fault."""
     try:
-        for name in sorted(os.listdir(fd)):
-            try:
-                yield name, os.stat(name, dir_fd=fd, follow_symlinks=False)
-            except FileNotFoundError:
-                continue
-    finally:
-        os.close(fd)
+        yield
+    except OSError as error:
+        if error.errno not in _CHANGED:
+            raise
 
 
 def _is_opaque(place: Place) -> bool:
-    try:
+    with _overlooking_changes():
         fd = place.open(os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        return False
-    try:
-        return any(name in os.listxattr(fd) and os.getxattr(fd, name) == b"y" for name in _OPAQUE)
-    finally:
-        os.close(fd)
+        try:
+            return any(name in os.listxattr(fd) and os.getxattr(fd, name) == b"y" for name in _OPAQUE)
+        finally:
+            os.close(fd)
+    return False
 
 
 @dataclass
@@ -176,7 +196,7 @@ class Comparison:
 
     def _read(self, place: Place) -> File | None:
         """A file within the budget; None where it vanished or was replaced while we looked."""
-        try:
+        with _overlooking_changes():
             fd = place.open(os.O_PATH)
             try:
                 mode = os.fstat(fd).st_mode
@@ -185,8 +205,7 @@ class Comparison:
             finally:
                 os.close(fd)
             return self._read_regular(place)
-        except OSError:
-            return None
+        return None
 
     def _read_regular(self, place: Place) -> File:
         fd = place.open(os.O_RDONLY)

@@ -1,8 +1,11 @@
 """Sandboxes on this machine by Linux namespaces and overlayfs: no daemon, no root needed, started in milliseconds."""
 
 import asyncio
+import errno
 import json
+import os
 import socket
+from contextlib import ExitStack
 from dataclasses import asdict
 
 from turnsmith.config import SandboxConfig
@@ -25,7 +28,8 @@ class LocalProvider:
 
     def __init__(self, config: SandboxConfig) -> None:
         """Start the spawner. Raises UsageError where this machine forbids what it needs."""
-        settings = {"limits": asdict(to_limits(config)), "machine": asdict(describe_machine())}
+        self._limits = to_limits(config)
+        settings = {"limits": asdict(self._limits), "machine": asdict(describe_machine())}
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._spawner = run_inside("spawner", theirs.fileno())
@@ -42,24 +46,29 @@ class LocalProvider:
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """A ready sandbox. Raises SandboxError."""
-        layers = [str(layer.resolve()) for layer in spec.layers]
-        ours, theirs = socket.socketpair()
-        request = json.dumps(asdict(StartRequest(layers, spec.workdir))).encode()
         try:
-            with theirs:
-                socket.send_fds(self._control, [request], [theirs.fileno()])
-            upper = await asyncio.wait_for(receive_upper(ours), START_TIMEOUT_S)
-        except (OSError, TimeoutError) as error:
-            ours.close()
-            raise SandboxError(f"the sandbox could not start: {error or 'no answer'}") from None
-        except asyncio.CancelledError:
-            ours.close()  # which ends what may have started
-            raise
+            connection, upper = await self._fork(spec)
+        except OSError as error:
+            raise SandboxError(f"the sandbox could not start: {str(error) or 'no answer'}") from None
         workspace = Workspace(spec.workdir, spec.workdir, spec.layers, upper, is_stacked=True)
-        environment = toolbox.environment(template.TOOLBOX, template.RUNTIME, template.HOME) | spec.env
-        sandbox = SupervisedSandbox(self.isolation, await Connection.open(ours), workspace, environment)
+        environment = toolbox.environment(template.TOOLBOX, template.RUNTIME, template.HOME)
+        sandbox = SupervisedSandbox(self.isolation, connection, workspace, environment)
         self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]
         return sandbox
+
+    async def _fork(self, spec: SandboxSpec) -> tuple[Connection, int]:
+        """Ask the spawner for a sandbox; returns its connection and its writable layer. Raises OSError."""
+        request = StartRequest([str(layer.resolve()) for layer in spec.layers], spec.workdir)
+        with ExitStack() as undo:
+            ours, theirs = socket.socketpair()
+            undo.callback(ours.close)  # which ends what may have started
+            with theirs:
+                socket.send_fds(self._control, [json.dumps(asdict(request)).encode()], [theirs.fileno()])
+            upper = await asyncio.wait_for(receive_upper(ours), START_TIMEOUT_S)
+            undo.callback(os.close, upper)
+            connection = await Connection.open(ours, self._limits.payload_bytes)
+            undo.pop_all()
+        return connection, upper
 
     async def close(self) -> None:
         """Stop every sandbox, then the spawner."""
@@ -81,10 +90,12 @@ async def receive_upper(connection: socket.socket) -> int:
         await is_readable.wait()
     finally:
         loop.remove_reader(connection)
-    frame, descriptors, _, _ = socket.recv_fds(connection, MAX_GREETING_BYTES, 1)
+    frame, upper = wire.receive_descriptor(connection, MAX_GREETING_BYTES)
     if not frame:
-        raise ConnectionResetError("the spawner is gone")
+        raise ConnectionResetError("the spawner hung up")
     header = json.loads(frame[wire.PREFIX.size :])
     if "error" in header:
         raise OSError(header["error"])
-    return descriptors[0]
+    if upper is None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # the kernel drops what finds no free descriptor
+    return upper

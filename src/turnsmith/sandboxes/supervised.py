@@ -35,11 +35,12 @@ class Workspace:
     """True where `written` lies over the layers; False where it is the whole tree."""
 
     async def diff(self) -> str:
-        """Patch of the tree against its layers, taken from outside."""
-        written = os.dup(
-            self.written
-        )  # a stop meanwhile must not pull the directory away, nor put another in its place
-        return await asyncio.to_thread(self._take_diff, written)
+        """Patch of the tree against its layers, taken from outside. Raises SandboxError."""
+        try:
+            written = os.dup(self.written)  # a stop meanwhile must not pull it away, nor put another in its place
+            return await asyncio.to_thread(self._take_diff, written)
+        except OSError as error:
+            raise SandboxError(f"cannot take a diff: {error}") from None
 
     def _take_diff(self, written: int) -> str:
         try:
@@ -119,13 +120,13 @@ class SupervisedSandbox:
         return payload
 
     async def diff(self) -> str:
-        """Git-style patch of the working tree against its layers, taken from outside the sandbox."""
+        """Patch of the working tree, also of a sandbox that has died."""
         if self.is_stopped:
             raise SandboxError("the sandbox was stopped")
         return await self._workspace.diff()
 
     async def stop(self) -> None:
-        """End every process and drop the writable layer. Safe to call twice."""
+        """Have the supervisor end everyone; a dead one has done so already. Safe to call twice."""
         if self.is_stopped:
             return
         self.is_stopped = True

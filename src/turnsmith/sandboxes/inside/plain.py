@@ -1,9 +1,11 @@
 """The supervisor without any isolation: an ordinary process over a copied tree, which it removes at its end."""
 
+import os
 import shutil
 import signal
 import socket
 import sys
+from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel
 from turnsmith.sandboxes.inside.supervisor import Supervisor
@@ -18,4 +20,13 @@ def main() -> None:
     try:
         Supervisor(socket.socket(fileno=0), Limits(*map(int, numbers)), f"{folder}/toolbox").run()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(Path(folder))
+
+
+def _remove(folder: Path) -> None:
+    """Remove a tree, whatever it forbids its owner; links are not followed."""
+    for path, names, _ in os.walk(folder):
+        for below in (Path(path, name) for name in names):
+            if not below.is_symlink():
+                below.chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)

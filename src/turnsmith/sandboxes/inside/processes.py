@@ -99,5 +99,9 @@ def _proportional_bytes(pid: int) -> int:
 
 
 def _content(path: str) -> bytes:
+    """What the kernel says of a process. Raises OSError where it has ended, be it while we looked."""
     with open(path, "rb") as file:
-        return file.read()
+        content = file.read()
+    if not content:
+        raise ProcessLookupError(path)
+    return content

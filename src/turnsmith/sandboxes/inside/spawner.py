@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel, template, wire
 from turnsmith.sandboxes.inside.box import Box, fork_box
+from turnsmith.sandboxes.inside.copies import Copies
 from turnsmith.sandboxes.inside.identity import Identity, choose_identity, name_user, open_ownership_map
 from turnsmith.sandboxes.inside.wire import Limits, Machine, StartRequest
 
@@ -28,10 +28,10 @@ class Spawner:
     control: socket.socket
     limits: Limits
     identity: Identity
+    copies: Copies
+    """Of the layers that cannot be shown as ours."""
     ownership_maps: dict[tuple[int, int], int] = field(default_factory=dict)
     """From owner of a layer to the user namespace that shows it as ours."""
-    copies: dict[str, str] = field(default_factory=dict)
-    """From a layer that cannot be shown as ours to a copy that is."""
 
     def serve(self, host: int) -> None:
         """Loop; `host` is a descriptor that becomes readable when the host process is gone."""
@@ -39,11 +39,12 @@ class Spawner:
             ready, _, _ = select.select([self.control.fileno(), host], [], [])
             if host in ready:
                 return
-            message, descriptors, _, _ = socket.recv_fds(self.control, MAX_REQUEST_BYTES, 1)
+            message, end = wire.receive_descriptor(self.control, MAX_REQUEST_BYTES)
             if not message:
                 return
-            with socket.socket(fileno=descriptors[0]) as connection:
-                self._start(StartRequest(**json.loads(message)), connection)
+            if end is not None:  # else there was no room for it, and the host sees its connection hung up
+                with socket.socket(fileno=end) as connection:
+                    self._start(StartRequest(**json.loads(message)), connection)
 
     def _start(self, request: StartRequest, connection: socket.socket) -> None:
         """Fork the sandbox, or report on its connection why not."""
@@ -67,14 +68,13 @@ class Spawner:
         source = template.HOST + path
         if not self.identity.is_foreign:
             return self._clone(source)
-        if path not in self.copies:
+        if source not in self.copies:
             try:
                 return self._clone(source, kernel.MOUNT_ATTR_IDMAP, self._ownership_map(source))
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-                self.copies[path] = self._copy(source)  # a file system that cannot, such as a container's own
-        return self._clone(self.copies[path])
+        return self._clone(self.copies.find(source))  # a file system that cannot, such as a container's own
 
     def _clone(self, source: str, attributes: int = 0, ownership_map: int = 0) -> int:
         tree = kernel.clone_tree(source)
@@ -91,14 +91,6 @@ class Spawner:
         if key not in self.ownership_maps:
             self.ownership_maps[key] = open_ownership_map(*key, self.identity)
         return self.ownership_maps[key]
-
-    def _copy(self, source: str) -> str:
-        """A copy in memory that belongs to the sandbox's user; it goes when the spawner does."""
-        target = Path(template.COPIES, str(len(self.copies)))
-        shutil.copytree(source, target, symlinks=True)
-        for path in (target, *target.rglob("*")):
-            os.chown(path, self.identity.uid, self.identity.gid, follow_symlinks=False)
-        return str(target)
 
 
 def main() -> None:
@@ -122,4 +114,4 @@ def main() -> None:
         control.send(json.dumps({"error": str(error)}).encode())
         return
     control.send(json.dumps({"isolation": "namespaces-root" if identity.is_foreign else "namespaces-user"}).encode())
-    Spawner(control, limits, identity).serve(host)
+    Spawner(control, limits, identity, Copies(Path(template.COPIES), identity)).serve(host)

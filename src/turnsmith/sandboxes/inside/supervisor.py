@@ -80,6 +80,7 @@ class Supervisor:
         processes.end_all()
         while processes.living_descendants():
             time.sleep(0.0005)
+            processes.end_all()  # again: who multiplies may have outrun it
         wire.send(self._connection, {"id": request["id"]})
         self._is_open = False
 

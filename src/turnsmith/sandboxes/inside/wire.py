@@ -1,6 +1,7 @@
 """Frames between the host and a supervisor: a JSON header and bytes, each with its length before it."""
 
 import json
+import os
 import socket
 import struct
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ PREFIX = struct.Struct(">IQ")
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Largest file that `read` and `write` carry."""
 
+MAX_HEAD_BYTES = 1 << 20
+"""Longest header of an answer that the host accepts."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -23,6 +27,11 @@ class Limits:
     num_processes: int
     disk_bytes: int
     output_bytes: int
+
+    @property
+    def payload_bytes(self) -> int:
+        """The longest payload that an answer can have."""
+        return max(self.output_bytes, MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,14 @@ def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
         return header, _receive_exactly(connection, payload_length)
     except (EOFError, ConnectionError):
         return None
+
+
+def receive_descriptor(connection: socket.socket, limit_bytes: int) -> tuple[bytes, int | None]:
+    """One message and the descriptor that came with it, if any; no program that we start inherits it."""
+    message, descriptors, _, _ = socket.recv_fds(connection, limit_bytes, 1)
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    return message, next(iter(descriptors), None)
 
 
 def _receive_exactly(connection: socket.socket, length: int) -> bytes:

@@ -1,0 +1,52 @@
+"""The host's end of a connection, with a liar at the other end."""
+
+import json
+import socket
+
+import pytest
+
+from turnsmith.errors import SandboxError
+from turnsmith.sandboxes.connection import Connection
+from turnsmith.sandboxes.inside import wire
+from turnsmith.sandboxes.local import receive_upper
+
+LIES = {
+    "no JSON": wire.PREFIX.pack(3, 0) + b"{x}",
+    "no Unicode": wire.PREFIX.pack(2, 0) + b"\xff\xfe",
+    "no object": wire.PREFIX.pack(1, 0) + b"5",
+    "no number": wire.pack({"exit_code": 0}),
+    "a list for a number": wire.pack({"id": []}),
+    "very deep": wire.PREFIX.pack(200_000, 0) + b"[" * 200_000,
+    "an endless header": wire.PREFIX.pack(0xFFFF_FFFF, 0),
+    "an endless payload": wire.PREFIX.pack(8, 1 << 40) + json.dumps({"id": 0}).encode(),
+    "a payload above the limit": wire.pack({"id": 0}, bytes(101)),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_what_is_no_answer_is_a_sandbox_error_at_once(lie):
+    ours, theirs = socket.socketpair()
+    with theirs:
+        connection = await Connection.open(ours, max_payload_bytes=100)
+        theirs.setblocking(True)
+        theirs.sendall(LIES[lie])
+        for _ in range(2):
+            with pytest.raises(SandboxError, match="what is no answer"):
+                await connection.request({"op": "read"}, patience_s=5)
+
+
+async def test_a_payload_of_the_limit_passes():
+    ours, theirs = socket.socketpair()
+    with theirs:
+        connection = await Connection.open(ours, max_payload_bytes=100)
+        theirs.sendall(wire.pack({"id": 0}, bytes(100)))
+        assert await connection.request({"op": "read"}, patience_s=5) == ({"id": 0}, bytes(100))
+        connection.close("done")
+
+
+async def test_a_first_frame_without_a_descriptor_is_an_error_of_the_host():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(wire.pack({}))
+        with pytest.raises(OSError, match="Too many open files"):
+            await receive_upper(ours)
