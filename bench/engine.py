@@ -1,42 +1,48 @@
 """The in-process engine against `transformers` `generate`: many episodes of several turns, on this machine.
 
-    python bench/engine.py [--episodes 64] [--rounds 3] [--siblings 8]
+    python bench/engine.py [--episodes 64] [--rounds 3] [--siblings 1] [--check]
 
-Both sides play the same episodes: a prompt of 250 tokens (100 of them shared by all), then 5 turns of 25 sampled tokens, each
-answered by 80 observed ones. `generate` runs all episodes in one padded batch per turn and reads each history anew, as a loop
-around it has to. Rounds are interleaved; the table shows medians.
+Both sides play the same episodes with the base policy that ships with the package: a prompt of 250 tokens (100 of them shared
+by all), then 5 turns of 25 sampled tokens, each answered by 80 observed ones. `generate` runs all episodes in one batch per
+turn and reads each history anew, as a loop around it has to. Rounds are interleaved; the table shows medians. Under `--check`,
+exit code 1 where the engine is not the faster of the two.
 """
 
 import argparse
 import asyncio
 import random
 import statistics
+import sys
 import time
 
 import torch
-from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedModel
 
+from turnsmith.config import ModelConfig
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.training.model import load_model
 
-VOCABULARY = 1_536
 SHARED, OWN, SAMPLED, OBSERVED, TURNS = 100, 150, 25, 80, 5
 MAX_CONTEXT = 1_024
+THEIRS, OURS = "transformers generate", "turnsmith"
 
 
 def main() -> None:
     arguments = parse_arguments()
-    model = make_model()
-    sides = {"transformers generate": play_with_generate, "turnsmith": play_with_engine}
+    model = load_model(ModelConfig(path="tiny"))
+    sides = {THEIRS: play_with_generate, OURS: play_with_engine}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_index in range(arguments.rounds):
-        histories = make_prompts(arguments.episodes, arguments.siblings, seed=round_index)
+        histories = make_prompts(arguments.episodes, arguments.siblings, vocabulary_of(model), seed=round_index)
         for name, play in sides.items():
             began = time.perf_counter()
             play(model, histories)
             seconds[name].append(time.perf_counter() - began)
-    print_table(arguments.episodes, {name: statistics.median(values) for name, values in seconds.items()})
+    medians = {name: statistics.median(values) for name, values in seconds.items()}
+    print_table(arguments.episodes, medians)
+    sys.exit(1 if arguments.check and medians[OURS] >= medians[THEIRS] else 0)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -46,50 +52,41 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--siblings", type=int, default=1, help="episodes that share a whole prompt, as the group of a task does"
     )
+    parser.add_argument("--check", action="store_true", help="exit code 1 where the engine is not faster than generate")
     return parser.parse_args()
 
 
-def make_model() -> PreTrainedModel:
-    """The architecture of the tiny base policy, with random weights."""
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=VOCABULARY,
-        hidden_size=192,
-        intermediate_size=512,
-        num_hidden_layers=4,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        tie_word_embeddings=True,
-    )
-    return Qwen2ForCausalLM(config).eval()
+def vocabulary_of(model: PreTrainedModel) -> int:
+    """Number of tokens that the model knows."""
+    return model.get_input_embeddings().num_embeddings
 
 
-def make_prompts(num_episodes: int, siblings: int, seed: int) -> list[list[int]]:
+def make_prompts(num_episodes: int, siblings: int, vocabulary: int, seed: int) -> list[list[int]]:
     rng = random.Random(seed)
-    shared = random_tokens(rng, SHARED)
-    tasks = [shared + random_tokens(rng, OWN) for _ in range(0, num_episodes, siblings)]
+    shared = random_tokens(rng, SHARED, vocabulary)
+    tasks = [shared + random_tokens(rng, OWN, vocabulary) for _ in range(0, num_episodes, siblings)]
     return [tasks[index // siblings] for index in range(num_episodes)]
 
 
-def random_tokens(rng: random.Random, count: int) -> list[int]:
-    return [rng.randrange(VOCABULARY) for _ in range(count)]
+def random_tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
+    return [rng.randrange(vocabulary) for _ in range(count)]
 
 
 def play_with_engine(model: PreTrainedModel, prompts: list[list[int]]) -> None:
     engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_slots=len(prompts), num_spared_cores=0)
-    asyncio.run(play_episodes(engine, prompts))
+    asyncio.run(play_episodes(engine, prompts, vocabulary_of(model)))
     engine.close()
 
 
-async def play_episodes(engine: InProcessEngine, prompts: list[list[int]]) -> None:
-    await asyncio.gather(*(play_episode(engine, index, prompt) for index, prompt in enumerate(prompts)))
+async def play_episodes(engine: InProcessEngine, prompts: list[list[int]], vocabulary: int) -> None:
+    await asyncio.gather(*(play_episode(engine, index, prompt, vocabulary) for index, prompt in enumerate(prompts)))
 
 
-async def play_episode(engine: InProcessEngine, index: int, history: list[int]) -> None:
+async def play_episode(engine: InProcessEngine, index: int, history: list[int], vocabulary: int) -> None:
     rng, name = random.Random(index), f"episode-{index}"
     for turn in range(TURNS):
         request = GenerateRequest(name, history, SAMPLED, frozenset(), seed=index * TURNS + turn)
-        history = history + (await engine.generate(request)).token_ids + random_tokens(rng, OBSERVED)
+        history = history + (await engine.generate(request)).token_ids + random_tokens(rng, OBSERVED, vocabulary)
     engine.release(name)
 
 
@@ -108,7 +105,7 @@ def play_with_generate(model: PreTrainedModel, histories: list[list[int]]) -> No
             max_new_tokens=SAMPLED,
             pad_token_id=0,
         )
-        histories = [history + random_tokens(rng, OBSERVED) for history in output.tolist()]
+        histories = [history + random_tokens(rng, OBSERVED, vocabulary_of(model)) for history in output.tolist()]
     model.set_attn_implementation(attention.NAME)
 
 

@@ -9,18 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
+from small_tokenizers import make_tokenizer
 from turnsmith.agent.tools.base import Kit, Workspace
 from turnsmith.agent.tools.toolbox import act
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.types import ExecResult, Task
-
-CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 class DirectorySandbox:
@@ -141,14 +135,4 @@ def make_task(project):
 
 @pytest.fixture(scope="session")
 def renderer():
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=["<|im_start|>", "<|im_end|>"], show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
-    core.train_from_iterator(["command system user assistant\n"] * 9, trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>")
-    tokenizer.chat_template = CHATML
-    return ChatRenderer(tokenizer)
+    return ChatRenderer(make_tokenizer())

@@ -1,6 +1,6 @@
 import pytest
 
-from turnsmith.agent.loop import run_episode, turn_seed
+from turnsmith.agent.loop import check_fits, first_prompt, run_episode, turn_seed
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import GenerateRequest
@@ -143,9 +143,30 @@ async def test_no_episode_is_longer_than_its_context(run, room):
     assert len(episode.token_ids) <= prompt + room
 
 
-async def test_a_context_shorter_than_the_first_prompt_names_both_numbers(run):
-    with pytest.raises(UsageError, match=r"first prompt has \d+ tokens and max_context is 64"):
-        await run([], max_context=64)
+async def test_a_context_without_room_for_a_turn_names_the_task_and_both_numbers(run):
+    prompt = (await run([say("submit")])).prompt_tokens
+    numbers = f"demo-1: the first prompt has {prompt} tokens, so {prompt + 1} are needed, and max_context is {prompt}"
+    with pytest.raises(UsageError, match=f"task {numbers}"):
+        await run([], max_context=prompt)
+    assert await run([say("ls")], max_context=prompt + 1)
+
+
+def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_task):
+    prompts, tasks = load_prompts("brief"), [make_task(), make_task("`total` is wrong. " * 200)]
+    prompt_tokens = [len(first_prompt(task, renderer, prompts)) for task in tasks]
+    check_fits(tasks, renderer, prompts, config(max_context=max(prompt_tokens) + 1))
+    with pytest.raises(
+        UsageError, match=f"has {prompt_tokens[1]} tokens.* stages.0.max_context is {prompt_tokens[1]}: "
+    ):
+        check_fits(tasks, renderer, prompts, config(max_context=prompt_tokens[1]), limit="stages.0.max_context")
+
+
+def test_the_demonstration_counts_where_it_is_shown(renderer, make_task):
+    prompts, tasks = load_prompts("brief"), [make_task()]
+    limits = config(max_context=len(first_prompt(tasks[0], renderer, prompts)) + 1)
+    check_fits(tasks, renderer, prompts, limits)
+    with pytest.raises(UsageError, match="demo-1"):
+        check_fits(tasks, renderer, prompts, limits, demonstration=True)
 
 
 async def test_observations_are_cut_to_their_budget_and_keep_the_prompt_line(run, renderer):

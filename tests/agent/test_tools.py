@@ -1,13 +1,15 @@
+import re
 import shlex
+import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from turnsmith.agent.tools.base import ToolError
 from turnsmith.agent.tools.command_line import read_call, split_heredoc
-from turnsmith.agent.tools.editing import EDIT, REPLACE
+from turnsmith.agent.tools.editing import EDIT, MAX_LISTED_LINES, REPLACE, first_lines
 from turnsmith.agent.tools.files import TextFile
 from turnsmith.agent.tools.toolbox import TOOLS
 from turnsmith.agent.tools.window import OVERLAP, line_into_view, render_window, scrolled
@@ -226,6 +228,38 @@ async def test_replace_spans_lines_and_shows_where(play, numbered, project):
     await play(f"open {numbered('a.txt', 50)}")
     text = await play('replace "line 40\nline 41\n" "one\n"')
     assert "\n40:one\n41:line 42\n" in text
+
+
+async def test_replacing_in_a_large_file_takes_no_longer_than_reading_it_a_few_times(play, project):
+    (project / "a.txt").write_text("a\n" * 400_000)
+    await play("open a.txt")
+    started = time.process_time()
+    assert "(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …)" in await play("replace a b")
+    assert "400000 replaced." in await play("replace a b --replace-all")
+    assert time.process_time() - started < 5
+
+
+@given(st.text("ab\n", max_size=60), st.text("ab\n", min_size=1, max_size=3))
+def test_the_listed_lines_are_those_on_which_the_first_occurrences_start(text, search):
+    starts = [match.start() for match in re.finditer(re.escape(search), text)]
+    assume(starts)
+    lines = [text.count("\n", 0, start) + 1 for start in starts]
+    assert first_lines(search, TextFile("a", text)) == lines[:MAX_LISTED_LINES]
+
+
+async def test_a_replacement_that_no_sandbox_would_take_is_refused_before_it_is_built(play, project):
+    (project / "a.txt").write_text("a" * 1_000_000)
+    await play("open a.txt")
+    assert "a.txt would be larger than 64 MB: nothing was replaced" in await play(f"replace a {'b' * 70} --replace-all")
+    assert (project / "a.txt").read_text() == "a" * 1_000_000
+    assert "1000000 replaced." in await play(f"replace a {'b' * 9} --replace-all")
+
+
+def test_a_file_is_split_into_lines_once_and_an_edit_leaves_it_as_it_was():
+    file = TextFile("a", "one\ntwo\n")
+    assert file.lines is file.lines
+    assert file.with_lines(1, 1, ["new"]).text == "new\ntwo\n"
+    assert file.lines == ["one", "two"]
 
 
 async def test_texts_that_look_like_options_are_texts(play, project):

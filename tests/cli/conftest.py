@@ -4,19 +4,14 @@ import asyncio
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM
 from typer.testing import CliRunner
 
+from small_tokenizers import make_tokenizer
 from turnsmith.cli import make_app
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
-
-CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 
 
 @pytest.fixture
@@ -27,16 +22,10 @@ def turnsmith():
 
 @pytest.fixture(scope="session")
 def model_directory(tmp_path_factory):
-    """Weights that know nothing, a tokenizer of bytes, ChatML."""
+    """Weights that know nothing, and a tokenizer with ChatML."""
     directory = tmp_path_factory.mktemp("model")
     torch.manual_seed(0)
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    core = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>")
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
-    tokenizer.chat_template = CHATML
+    tokenizer = make_tokenizer()
     tokenizer.save_pretrained(directory)
     sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = Qwen2Config(vocab_size=len(tokenizer), num_key_value_heads=1, max_position_embeddings=8192, **sizes)

@@ -7,36 +7,20 @@ from collections import Counter
 import pytest
 import torch
 from scipy.stats import chisquare
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
+from small_models import VOCABULARY, make_model
 from turnsmith.engines import inprocess
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.inprocess import InProcessEngine
-from turnsmith.errors import EngineError
+from turnsmith.engines.inprocess import InProcessEngine, num_positions
+from turnsmith.errors import EngineError, UsageError
 from turnsmith.training.model import sampled_logprobs
 from turnsmith.types import MicroBatch, Sample, SamplingParams
 
 # Tiny tensors on shared cores: a second thread only waits at barriers.
 torch.set_num_threads(1)
 
-VOCABULARY = 61
 STOP = 7
-SIZES = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "initializer_range": 0.3,
-    "tie_word_embeddings": True,
-}
-
-
-def make_model(kind="qwen2", seed=0):
-    """A random model whose distribution is far from uniform."""
-    torch.manual_seed(seed)
-    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SIZES)).eval()
 
 
 def make_engine(model=None, num_slots=8, max_context=200):
@@ -151,6 +135,26 @@ async def test_the_context_bounds_a_turn():
     assert (len(completion.token_ids), completion.finish_reason) == (5, "length")
     with pytest.raises(ValueError, match="no room"):
         await engine.generate(GenerateRequest("b", [1] * 20, 5, frozenset(), seed=0))
+
+
+def test_a_context_beyond_the_models_positions_is_refused():
+    model = make_model(max_position_embeddings=128)
+    make_engine(model, max_context=128)
+    with pytest.raises(UsageError, match="max_context 129 is above the 128 positions"):
+        make_engine(model, max_context=129)
+
+
+@pytest.mark.parametrize(
+    ("rope", "positions"),
+    [
+        ({"rope_type": "default"}, 128),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}, 512),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}, 128),
+    ],
+)
+def test_stretched_positions_count_whichever_length_the_configuration_states(rope, positions):
+    config = AutoConfig.for_model("qwen2", max_position_embeddings=128, rope_parameters=rope | {"rope_theta": 1e4})
+    assert num_positions(config) == positions
 
 
 async def test_samples_follow_the_softmax():

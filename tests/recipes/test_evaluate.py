@@ -1,15 +1,9 @@
 from pytest import approx
 
+from attempts import attempt
 from turnsmith.config import EvalConfig
 from turnsmith.recipes.evaluate import rates_of_runs, summarise
-from turnsmith.types import Outcome, StopReason, Trajectory
-
-
-def attempt(task, index, outcome):
-    return Trajectory(
-        trajectory_id=f"e/{task}/{index}", instance_id=task, iteration=0, policy_version=0, seed=0, token_ids=[], sampled=[],
-        logprobs=[], turns=[], stop_reason=StopReason.SUBMITTED, outcome=outcome,
-    )  # fmt: skip
+from turnsmith.types import Outcome
 
 
 def attempts(**outcomes):

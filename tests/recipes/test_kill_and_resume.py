@@ -1,7 +1,7 @@
 """A run that is killed three times, each time without warning, finishes, and what was finished before stays as it was."""
 
 import json
-import random
+import signal
 import subprocess
 import sys
 import time
@@ -51,7 +51,9 @@ learning_rate = 1e-4
 num_runs = 1
 k = 1
 """
-WAITS_S = (6.0, 25.0)
+STAGE = "stages/stage1/iteration-{:04d}"
+MOMENTS = (("stages/rft/iteration-0000", 20), (STAGE.format(1), 3), (STAGE.format(2), 9))
+"""Where the run is when it is killed: in the fine-tuning's rollouts, at the start of an iteration, late in the last."""
 
 
 @fixture
@@ -59,39 +61,58 @@ def start(tmp_path):
     """Start the run, or resume it, as a process of its own."""
     config, out = tmp_path / "small.toml", tmp_path / "run"
     config.write_text(CONFIG)
+    processes: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
         begun = (out / "config.json").exists()
         arguments = ["resume", out] if begun else ["run", config, "--out", out]
         command = [sys.executable, "-m", "turnsmith", *map(str, arguments)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        return processes[-1]
 
-    return start
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
-def finished(out: Path) -> dict[Path, bytes]:
-    """What is done, byte by byte."""
-    return {path: path.read_bytes() for name in ("metrics.json", "result.json") for path in out.rglob(name)}
+def kill_at(process: subprocess.Popen[bytes], iteration: Path, num_trajectories: int) -> None:
+    """Kill the process as soon as an iteration has so many trajectories; it must be alive until then."""
+    while num_lines(iteration / "trajectories.jsonl") < num_trajectories:
+        assert process.poll() is None, process.communicate()[0].decode()
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (iteration / "metrics.json").exists()
+
+
+def num_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def finished(out: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of what is done: a file that was made anew differs in its `time/*` keys, or at least in its date."""
+    paths = (path for name in ("metrics.json", "result.json") for path in out.rglob(name))
+    return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
 @mark.slow
 @mark.timeout(600)
 def test_a_run_killed_three_times_finishes_and_finished_iterations_stay_as_they_were(start, tmp_path):
-    out, rng = tmp_path / "run", random.Random(11)
-    for _ in range(3):
-        process = start()
-        time.sleep(rng.uniform(*WAITS_S))
-        process.kill()
-        process.communicate()
-        before = finished(out)
+    out = tmp_path / "run"
+    kept: list[dict[str, tuple[bytes, int]]] = []
+    for iteration, num_trajectories in MOMENTS:
+        kill_at(start(), out / iteration, num_trajectories)
+        kept.append(finished(out))
     process = start()
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 0, output.decode()
     after = finished(out)
-    assert before.items() <= after.items()
-    assert {path.parent.name for path in after if path.name == "metrics.json"} == {
-        f"iteration-{index:04d}" for index in range(3)
-    }
-    trajectories = (out / "stages/stage1/iteration-0002/trajectories.jsonl").read_text().splitlines()
+    assert all(before.items() <= after.items() for before in kept)
+    assert [f"{STAGE.format(index)}/metrics.json" in kept[-1] for index in range(3)] == [True, True, False]
+    assert b"time/collect_s" in kept[-1][f"{STAGE.format(0)}/metrics.json"][0]
+    assert {f"{STAGE.format(index)}/metrics.json" for index in range(3)} <= after.keys()
+    trajectories = (out / STAGE.format(2) / "trajectories.jsonl").read_text().splitlines()
     names = [json.loads(line)["trajectory_id"] for line in trajectories]
     assert len(names) == len(set(names)) == 16

@@ -3,26 +3,20 @@ from pathlib import Path
 
 from pytest import approx, fixture, raises
 
+from attempts import attempt
 from turnsmith.config import GapConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.recipes.rl import apply_curriculum, check_gap, describe, draw_tasks
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.samples import to_groups
 from turnsmith.runs import RunFolder, append_record
-from turnsmith.types import Outcome, StopReason, Task, Trajectory
+from turnsmith.types import Outcome, Task
 
 
 def make_task(name):
     return Task(
         instance_id=name, repo="r", base_commit="0", problem_statement="p", FAIL_TO_PASS=["t"], PASS_TO_PASS=[], patch="",
         layers=["."],
-    )  # fmt: skip
-
-
-def attempt(task, index, outcome, num_turns=0):
-    return Trajectory(
-        trajectory_id=f"s/{task}/{index}", instance_id=task, iteration=0, policy_version=0, seed=0, token_ids=[1],
-        sampled=[False], logprobs=[0.0], turns=[], stop_reason=StopReason.SUBMITTED, outcome=outcome,
     )  # fmt: skip
 
 

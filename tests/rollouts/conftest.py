@@ -1,9 +1,8 @@
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
+from small_tokenizers import make_tokenizer
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import SandboxConfig
@@ -15,10 +14,6 @@ from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
 from turnsmith.types import Task
 
-CHATML = (
-    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 CLEAN = "def double(x):\n    return x * 2\n\n\ndef half(x):\n    return x // 2\n"
 BUGGY = CLEAN.replace("x * 2", "x + 2")
 TESTS = (
@@ -37,17 +32,7 @@ GIVE_UP = [turn("submit")]
 
 @pytest.fixture(scope="session")
 def renderer():
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=["<|im_start|>", "<|im_end|>"], show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
-    core.train_from_iterator(["command system user assistant\n"] * 9, trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>")
-    tokenizer.chat_template = CHATML
-    return ChatRenderer(tokenizer)
+    return ChatRenderer(make_tokenizer())
 
 
 @pytest.fixture

@@ -5,35 +5,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedModel
 
-from turnsmith.engines import attention
+from small_models import VOCABULARY, make_model
 from turnsmith.types import Sample
 
 # Tiny tensors on shared cores: a second thread only waits at barriers.
 torch.set_num_threads(1)
-
-VOCABULARY = 61
-SIZES = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "bos_token_id": None,
-    "eos_token_id": None,
-}
-
-
-def _model(kind: str = "qwen2", seed: int = 0, **changes: object) -> PreTrainedModel:
-    """A random model with weights large enough that its distribution is far from uniform."""
-    torch.manual_seed(seed)
-    sizes = SIZES | {"initializer_range": 0.3, "attn_implementation": attention.NAME} | changes
-    if kind == "qwen2":
-        return Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=True, **sizes)).eval()
-    return LlamaForCausalLM(LlamaConfig(**sizes)).eval()
 
 
 def _sample(seed: int, length: int | None = None, vocabulary: int = VOCABULARY) -> Sample:
@@ -50,9 +28,9 @@ def _sample(seed: int, length: int | None = None, vocabulary: int = VOCABULARY) 
     )
 
 
-@pytest.fixture
-def make_model() -> Callable[..., PreTrainedModel]:
-    return _model
+@pytest.fixture(name="make_model")
+def model_maker() -> Callable[..., PreTrainedModel]:
+    return make_model
 
 
 @pytest.fixture
@@ -62,7 +40,7 @@ def make_sample() -> Callable[..., Sample]:
 
 @pytest.fixture
 def model() -> PreTrainedModel:
-    return _model()
+    return make_model()
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """Loading, and log-probs of sampled tokens against plain transformers."""
 
+import json
+
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -64,6 +66,19 @@ def test_a_model_whose_attention_we_do_not_follow_is_refused(make_model, tmp_pat
     make_model(use_sliding_window=True, sliding_window=8, max_window_layers=1).save_pretrained(tmp_path)
     with pytest.raises(UsageError, match="sliding_attention"):
         load_model(ModelConfig(path=str(tmp_path)))
+
+
+def test_a_sliding_window_without_a_switch_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="uses sliding_window 8: not supported"):
+        load_model(ModelConfig(path=str(make_directory(tmp_path / "window", "mistral", sliding_window=8))))
+    load_model(ModelConfig(path=str(make_directory(tmp_path / "none", "mistral", sliding_window=None))))
+
+
+def test_a_sliding_window_that_is_switched_off_is_no_hindrance(make_model, tmp_path):
+    make_model().save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"sliding_window": 4096, "use_sliding_window": False}))
+    load_model(ModelConfig(path=str(tmp_path)))
 
 
 def make_directory(tmp_path, kind, **changes):

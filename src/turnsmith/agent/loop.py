@@ -6,6 +6,7 @@ episode that the sandbox or the engine ends keeps everything up to there, and it
 
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from turnsmith.agent.episode import Episode, History
@@ -43,7 +44,7 @@ async def run_episode(
     """Play one episode in a sandbox that is ready. Raises UsageError where the context cannot hold the first prompt."""
     started = time.monotonic()
     prompt = first_prompt(task, renderer, prompts, demonstration)
-    check_limits(len(prompt), config, renderer)
+    check_limits(task, len(prompt), config, renderer)
     play = Play(engine, sandbox, renderer, config, episode_id, seed, Workspace(task.workdir))
     play.history.add_given(prompt)
     stop_reason, patch, detail = await play_and_diff(play)
@@ -66,12 +67,31 @@ def first_prompt(task: Task, renderer: ChatRenderer, prompts: Prompts, demonstra
     return renderer.prompt_ids(prompts.system(demonstration), prompts.issue(task.problem_statement, task.workdir))
 
 
-def check_limits(prompt_tokens: int, config: AgentConfig, renderer: ChatRenderer) -> None:
+def check_fits(
+    tasks: Iterable[Task],
+    renderer: ChatRenderer,
+    prompts: Prompts,
+    config: AgentConfig,
+    *,
+    demonstration: bool = False,
+    limit: str = "agent.max_context",
+) -> None:
+    """Raise UsageError for the first task that could not be played under the limits; to be asked before any is.
+
+    `limit` is the key that `config.max_context` came from, such as `stages.0.max_context`.
+    """
+    for task in tasks:
+        check_limits(task, len(first_prompt(task, renderer, prompts, demonstration)), config, renderer, limit)
+
+
+def check_limits(
+    task: Task, prompt_tokens: int, config: AgentConfig, renderer: ChatRenderer, limit: str = "max_context"
+) -> None:
     """Raise UsageError for limits under which no turn could be sampled or no observation shown."""
     if prompt_tokens >= config.max_context:
         raise UsageError(
-            f"the first prompt has {prompt_tokens} tokens and max_context is {config.max_context}: "
-            "raise max_context, or use shorter prompts (agent.prompts)"
+            f"task {task.instance_id}: the first prompt has {prompt_tokens} tokens, so {prompt_tokens + 1} are needed, and "
+            f"{limit} is {config.max_context}: raise {limit}, or use shorter prompts (agent.prompts)"
         )
     check_budget(config.max_observation_tokens, renderer.tokenizer)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
@@ -24,7 +24,7 @@ from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.rows import Row, share_step
 from turnsmith.engines.sampling import draw_uniforms, sample
 from turnsmith.engines.slots import SlotTable
-from turnsmith.errors import EngineError
+from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
 
 MAX_STEP_TOKENS = 2_048
@@ -59,8 +59,10 @@ class InProcessEngine:
     ) -> None:
         """Room for `num_slots` episodes of `max_context` tokens; more episodes take turns and recompute what they lost.
 
-        `num_spared_cores` of torch's threads stay idle while the engine computes, for sandboxes and gradings.
+        `num_spared_cores` of torch's threads stay idle while the engine computes, for sandboxes and gradings. Raises
+        UsageError where the model has fewer positions than the context.
         """
+        check_context(model.config, max_context)
         model.set_attn_implementation(attention.NAME)
         self.policy_version = policy_version
         self.stats = EngineStats()
@@ -248,6 +250,26 @@ def check_request(request: GenerateRequest, max_context: int) -> None:
         raise ValueError(f"max_new_tokens must be at least 1, not {request.max_new_tokens}")
     if not 0 < len(request.token_ids) < max_context:
         raise ValueError(f"a history of {len(request.token_ids)} tokens leaves no room in a context of {max_context}")
+
+
+def check_context(config: PretrainedConfig, max_context: int) -> None:
+    """Raise UsageError for a context beyond the positions that the model was made for."""
+    positions = num_positions(config)
+    if positions is not None and max_context > positions:
+        raise UsageError(
+            f"max_context {max_context} is above the {positions} positions of the model (max_position_embeddings in its "
+            "config.json): lower max_context, or use a model with a longer context"
+        )
+
+
+def num_positions(config: PretrainedConfig) -> int | None:
+    """Positions that a model was made for, stretched ones (YaRN and its kin) included; None where it sets no limit."""
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    rope = getattr(config, "rope_parameters", None) or {}
+    if positions is None or "factor" not in rope:
+        return positions
+    # Some configurations state the stretched length, others the one before: the longer of the two readings counts.
+    return max(positions, int(rope["factor"] * rope.get("original_max_position_embeddings", positions)))
 
 
 def common_prefix(one: np.ndarray, other: np.ndarray) -> int:

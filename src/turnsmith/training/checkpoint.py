@@ -14,7 +14,6 @@ from transformers import PreTrainedModel
 
 from turnsmith.errors import UsageError
 
-WEIGHTS = "model.safetensors"
 STATE = "trainer.pt"
 
 TOKENIZER_FILES = (

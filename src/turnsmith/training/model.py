@@ -60,6 +60,9 @@ def find_model(path: str) -> Path:
 
 def _check_supported(config: Any, directory: Path) -> None:
     fields = [name for name in UNSUPPORTED_FIELDS if getattr(config, name, None) not in (None, 1.0)]
+    # Qwen2 names a window and leaves it off; Mistral has no switch, so a window there is a window in use.
+    if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
+        fields.append(f"sliding_window {config.sliding_window}")
     kinds = set(getattr(config, "layer_types", None) or []) - {"full_attention"}
     if fields or kinds:
         faults = ", ".join([*fields, *sorted(kinds)])

@@ -6,6 +6,7 @@ quoted. Variables, globs, pipes and redirections are not expanded: the text of a
 
 import re
 import shlex
+from collections.abc import Iterator
 
 from turnsmith.agent.tools.base import Call, Tool, ToolError
 
@@ -56,24 +57,24 @@ def split_options(tool: Tool, words: list[str]) -> tuple[list[str], dict[str, st
     """Arguments and the tool's own options; other words that start with `-` are arguments, and `--` ends the options."""
     arguments: list[str] = []
     options: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
+    rest = iter(words)
+    for word in rest:
         if word == "--":
             return [*arguments, *rest], options
         if word == "--help" or word in tool.switches:
             options[word] = ""
         elif word in tool.valued:
-            options[word] = _pop_value(word, rest)
+            options[word] = _value_of(word, rest)
         else:
             arguments.append(word)
     return arguments, options
 
 
-def _pop_value(option: str, rest: list[str]) -> str:
-    if not rest:
-        raise ToolError(f"{option} needs a value")
-    return rest.pop(0)
+def _value_of(option: str, rest: Iterator[str]) -> str:
+    """The word after an option. Raises ToolError where there is none."""
+    for value in rest:
+        return value
+    raise ToolError(f"{option} needs a value")
 
 
 def _is_complete(text: str) -> bool:

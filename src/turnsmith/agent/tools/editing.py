@@ -5,11 +5,13 @@ depends on a program of the image. What an edit broke shows in the window that f
 """
 
 import re
+from itertools import accumulate
 
 from turnsmith.agent.tools.base import Call, Kit, Reply, Tool, ToolError, Workspace
 from turnsmith.agent.tools.files import TextFile, exists, open_path, read_file, write_file
 from turnsmith.agent.tools.viewing import check_inside, parse_line_number, show
 from turnsmith.agent.tools.window import line_into_view
+from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES
 
 UPDATED = "File updated. Review the changes (indentation, duplicate lines) and edit again if needed."
 MAX_LISTED_LINES = 10
@@ -39,15 +41,17 @@ async def replace_text(call: Call, workspace: Workspace, kit: Kit) -> Reply:
     """Replace the one occurrence of a text in the open file, or all of them with `--replace-all`."""
     file = await read_file(open_path(workspace), kit.sandbox)
     search, new = call.arguments
-    lines = _lines_with(search, file)
-    if "--replace-all" not in call.options and len(lines) > 1:
+    count = _count(search, file)
+    lines = first_lines(search, file)
+    if "--replace-all" not in call.options and count > 1:
         raise ToolError(
-            f"the text to replace occurs {len(lines)} times in {file.path} (lines {_listed(lines)}): "
+            f"the text to replace occurs {count} times in {file.path} (lines {_listed(lines, count)}): "
             "give more of the text around it, or use --replace-all"
         )
+    _check_growth(count * (len(new) - len(search)), file)
     edited = TextFile(file.path, file.text.replace(search, new))
     await write_file(edited, kit.sandbox)
-    return _show_change(edited, lines[0], f"{len(lines)} replaced. {UPDATED}", workspace, kit)
+    return _show_change(edited, lines[0], f"{count} replaced. {UPDATED}", workspace, kit)
 
 
 def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
@@ -75,20 +79,32 @@ def _show_change(file: TextFile, line: int, message: str, workspace: Workspace, 
     return Reply(f"{message}\n{shown.text}", shown.workspace)
 
 
-def _lines_with(search: str, file: TextFile) -> list[int]:
-    """Number of the line on which each occurrence starts. Raises ToolError where there is none."""
+def _count(search: str, file: TextFile) -> int:
+    """Number of occurrences. Raises ToolError where there is none."""
     if not search:
         raise ToolError("the text to replace is empty")
-    starts = [match.start() for match in re.finditer(re.escape(search), file.text)]
-    if not starts:
-        raise ToolError(f"the text to replace does not occur in {file.path}")
-    return [file.text.count("\n", 0, start) + 1 for start in starts]
+    if count := file.text.count(search):
+        return count
+    raise ToolError(f"the text to replace does not occur in {file.path}")
 
 
-def _listed(lines: list[int]) -> str:
-    """The first few line numbers."""
-    shown = ", ".join(map(str, lines[:MAX_LISTED_LINES]))
-    return shown if len(lines) <= MAX_LISTED_LINES else f"{shown}, …"
+def first_lines(search: str, file: TextFile) -> list[int]:
+    """Numbers of the lines on which the first `MAX_LISTED_LINES` occurrences start; the text is read once."""
+    before, *between = file.text.split(search, MAX_LISTED_LINES)[:-1]
+    steps = (search.count("\n") + gap.count("\n") for gap in between)
+    return list(accumulate(steps, initial=1 + before.count("\n")))
+
+
+def _check_growth(num_characters: int, file: TextFile) -> None:
+    """Raise ToolError before the host builds a text that no sandbox takes: one line can ask for terabytes."""
+    if len(file.text) + num_characters > MAX_FILE_BYTES:
+        raise ToolError(f"{file.path} would be larger than {MAX_FILE_BYTES >> 20} MB: nothing was replaced")
+
+
+def _listed(lines: list[int], count: int) -> str:
+    """The line numbers, and whether there are more."""
+    shown = ", ".join(map(str, lines))
+    return shown if count == len(lines) else f"{shown}, …"
 
 
 CREATE = Tool(

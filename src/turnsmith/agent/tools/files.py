@@ -1,6 +1,7 @@
 """Text files of the sandbox as lines; bytes that no one edits come back as they were."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from turnsmith.agent.tools.base import ToolError, Workspace
 from turnsmith.sandboxes.base import Sandbox
@@ -15,14 +16,14 @@ class TextFile:
     path: str
     text: str
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         lines = self.text.split("\n")
         return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
     def with_lines(self, first: int, last: int, new: list[str]) -> "TextFile":
         """The file with lines first…last (from 1, inclusive) replaced; line ends stay what they were there."""
-        lines = self.lines
+        lines = list(self.lines)
         if all(line.endswith("\r") for line in lines[first - 1 : last]):
             new = [line.removesuffix("\r") + "\r" for line in new]
         lines[first - 1 : last] = new

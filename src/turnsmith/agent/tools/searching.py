@@ -18,11 +18,14 @@ async def search_file(call: Call, workspace: Workspace, kit: Kit) -> Reply:
     file = await read_file(path, kit.sandbox)
     if not term:
         raise ToolError("the search term is empty")
-    hits = [number_line(number, line) for number, line in enumerate(file.lines, 1) if term in line]
-    if len(hits) > MAX_HITS:
-        raise ToolError(f"{len(hits)} lines of {path} contain {term!r}, more than {MAX_HITS}: search for a longer text")
-    if not hits:
+    numbers = [number for number, line in enumerate(file.lines, 1) if term in line]
+    if len(numbers) > MAX_HITS:
+        raise ToolError(
+            f"{len(numbers)} lines of {path} contain {term!r}, more than {MAX_HITS}: search for a longer text"
+        )
+    if not numbers:
         return Reply(f"No line of {path} contains {term!r} (plain text; for patterns use `grep -nE`).", workspace, 1)
+    hits = [number_line(number, file.lines[number - 1]) for number in numbers]
     return Reply("\n".join([f"[Lines with {term!r} in {path}: {len(hits)}]", *hits]), workspace)
 
 

@@ -1,0 +1,27 @@
+"""Byte-level BPE tokenizers with a chat template, trained in a moment, that can spell any text."""
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+CORPUS = ["def total(values):\n    return sum(values)\n\n\nsystem user assistant command submit the\n"] * 20
+
+
+def make_tokenizer(
+    template: str | None = CHATML, special: tuple[str, ...] = ("<|im_start|>", "<|im_end|>"), eos: str = "<|im_end|>"
+) -> PreTrainedTokenizerFast:
+    """A tokenizer with these special tokens; without a template where none is given."""
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=["<|endoftext|>", *special], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    core.train_from_iterator(CORPUS, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=eos, pad_token="<|endoftext|>")
+    tokenizer.chat_template = template
+    return tokenizer
