@@ -36,12 +36,20 @@ def model_directory(tmp_path_factory):
 @pytest.fixture(scope="session")
 def task_folder(tmp_path_factory):
     """Two practice tasks on disk."""
-    folder = tmp_path_factory.mktemp("tasks") / "practice"
+    return make_tasks(PracticeSpec("train", 2, 0.0, seed=3), tmp_path_factory.mktemp("tasks") / "practice")
 
+
+@pytest.fixture(scope="session")
+def heldout_folder(tmp_path_factory):
+    """Two held-out practice tasks on disk."""
+    return make_tasks(PracticeSpec("heldout", 2, 0.0, seed=3), tmp_path_factory.mktemp("tasks") / "heldout")
+
+
+def make_tasks(spec, folder):
     async def make():
         provider = make_provider(SandboxConfig())
         try:
-            await make_practice_tasks(PracticeSpec("train", 2, 0.0, seed=3), folder, provider)
+            await make_practice_tasks(spec, folder, provider)
         finally:
             await provider.close()
 
@@ -50,7 +58,7 @@ def task_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def config_file(tmp_path, model_directory, task_folder):
+def config_file(tmp_path, model_directory, task_folder, heldout_folder):
     """A configuration for the model that knows nothing; everything in it is as small as it can be."""
     path = tmp_path / "small.toml"
     path.write_text(
@@ -58,7 +66,7 @@ def config_file(tmp_path, model_directory, task_folder):
         model.path = "{model_directory}"
         model.threads = 1
         train_tasks.path = "{task_folder}"
-        eval_tasks.practice.path = "{task_folder}"
+        eval_tasks.practice.path = "{heldout_folder}"
         agent = {{ prompts = "brief", max_context = 8192, max_new_tokens = 12, max_turns = 3 }}
         rollouts.concurrency = 2
         rft = {{ rollouts_per_task = 1, max_context = 8192, max_turns = 3 }}
