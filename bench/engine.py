@@ -1,6 +1,6 @@
 """The in-process engine against `transformers` `generate`: many episodes of several turns, on this machine.
 
-    python bench/engine.py [--episodes 64] [--rounds 3] [--siblings 1] [--check]
+    python bench/engine.py [--episodes 64] [--rounds 3] [--siblings 1] [--threads 1] [--check]
 
 Both sides play the same episodes with the base policy that ships with the package: a prompt of 250 tokens (100 of them shared
 by all), then 5 turns of 25 sampled tokens, each answered by 80 observed ones. `generate` runs all episodes in one batch per
@@ -31,7 +31,7 @@ THEIRS, OURS = "transformers generate", "turnsmith"
 
 def main() -> None:
     arguments = parse_arguments()
-    model = load_model(ModelConfig(path="tiny"))
+    model = load_model(ModelConfig(path="tiny", threads=arguments.threads))
     sides = {THEIRS: play_with_generate, OURS: play_with_engine}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_index in range(arguments.rounds):
@@ -51,6 +51,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="repetitions of each side")
     parser.add_argument(
         "--siblings", type=int, default=1, help="episodes that share a whole prompt, as the group of a task does"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="torch threads of both sides; beside other programs, more can be slower"
     )
     parser.add_argument("--check", action="store_true", help="exit code 1 where the engine is not faster than generate")
     return parser.parse_args()

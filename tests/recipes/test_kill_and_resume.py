@@ -11,6 +11,7 @@ from pytest import fixture, mark
 
 CONFIG = """
 seed = 3
+model.threads = 1
 [train_tasks]
 practice_tasks = 6
 difficulty = 0.0
@@ -72,8 +73,8 @@ def start(tmp_path):
 
     yield start
     for process in processes:
-        process.kill()
-        process.communicate()
+        with process:
+            process.kill()
 
 
 def kill_at(process: subprocess.Popen[bytes], iteration: Path, num_trajectories: int) -> None:
