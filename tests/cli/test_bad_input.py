@@ -103,9 +103,13 @@ def test_a_model_without_a_chat_template(turnsmith, config_file, model_directory
     assert not out.exists()
 
 
-def test_a_context_shorter_than_the_first_prompt(turnsmith, config_file, tmp_path):
-    result = turnsmith("eval", config_file, "--agent.max_context", "100", "--out", tmp_path / "run")
-    assert_refused(result, "the first prompt has", "max_context is 100", "raise max_context")
+@pytest.mark.parametrize("key", ["agent", "rft", "stages.0"])
+def test_a_context_shorter_than_the_first_prompt_is_found_before_anything_is_played(
+    turnsmith, config_file, tmp_path, key
+):
+    result = turnsmith("run", config_file, f"--{key}.max_context", "100", "--out", tmp_path / "run")
+    assert_refused(result, "the first prompt has", f"{key}.max_context is 100", f"raise {key}.max_context")
+    assert not list(tmp_path.glob("run/**/trajectories.jsonl"))
 
 
 def test_a_run_folder_of_another_configuration(turnsmith, config_file, run_folder):

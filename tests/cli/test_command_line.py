@@ -74,7 +74,9 @@ def test_results_are_what_others_script_against(turnsmith, run_folder):
     result = turnsmith("results", run_folder.path, "--json")
     entries = json.loads(result.stdout)
     assert (result.exit_code, len(entries)) == (0, 8)
-    fields = "stage task_set pass_at_1 sem pass_at_k k num_tasks num_runs mean_turns submit_rate outcomes num_lost isolation"
+    fields = (
+        "stage task_set pass_at_1 sem pass_at_k k num_tasks num_runs mean_turns submit_rate outcomes num_lost isolation"
+    )
     assert all(list(entry) == fields.split() for entry in entries)
 
 

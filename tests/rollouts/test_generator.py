@@ -81,7 +81,9 @@ async def test_what_was_lost_is_made_again_by_the_next_collection(make_bench, ta
     assert all(trajectory.resolved for trajectory in again)
 
 
-async def test_a_task_is_set_up_before_the_agent_comes_and_a_set_up_that_fails_is_infrastructure(make_bench, task, journal):
+async def test_a_task_is_set_up_before_the_agent_comes_and_a_set_up_that_fails_is_infrastructure(
+    make_bench, task, journal
+):
     record, layers = task
     broken = record.model_copy(update={"setup": ["exit 3"]}), layers
     with raises(InfrastructureStorm, match=r"set-up command 'exit 3' of .* ended with 3"):

@@ -3,6 +3,9 @@
 Everything that is done lies in the run folder and is not done again: the same call starts a run and resumes it.
 """
 
+from functools import partial
+
+from turnsmith.agent.loop import check_fits
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.config import TRAIN, RunConfig
 from turnsmith.recipes.evaluate import EvalResult, evaluate
@@ -57,6 +60,7 @@ async def furnish(
 
 async def learn(workshop: Workshop) -> list[EvalResult]:
     """Base, RFT, stages; after each, evaluation."""
+    check_contexts(workshop)
     config, pool = workshop.config, workshop.train_tasks
     results = await evaluate_all("base", workshop)
     if config.rft:
@@ -69,6 +73,18 @@ async def learn(workshop: Workshop) -> list[EvalResult]:
         await run_stage(stage, pool, workshop)
         results += await evaluate_all(stage.name, workshop)
     return results
+
+
+def check_contexts(workshop: Workshop) -> None:
+    """Every task fits into the context of every part of the run, before any part begins. Raises UsageError."""
+    config, train_tasks = workshop.config, workshop.train_tasks.tasks
+    check = partial(check_fits, renderer=workshop.policy.renderer, prompts=workshop.prompts)
+    check([task for task_set in workshop.eval_tasks for task in task_set.tasks], config=config.agent)
+    if config.rft:
+        agent = workshop.agent_for(config.rft)
+        check(train_tasks, config=agent, demonstration=config.rft.demonstration, limit="rft.max_context")
+    for index, stage in enumerate(config.stages):
+        check(train_tasks, config=workshop.agent_for(stage), limit=f"stages.{index}.max_context")
 
 
 async def evaluate_all(stage: str, workshop: Workshop) -> list[EvalResult]:
