@@ -195,3 +195,9 @@ def test_set_key_is_what_nested_assignment_would_do(pairs):
         for name in dotted.split("."):
             node = node[name]
         assert node == value
+
+
+def test_an_evaluation_needs_no_training_tasks_and_learning_does(write):
+    assert load(write('[eval_tasks.x]\npath = "x"\n'), [], RunConfig).task_sets.keys() == {"x"}
+    with pytest.raises(UsageError, match="train_tasks is missing: RFT and RL need tasks to learn from"):
+        load(write("[[stages]]\n"), [], RunConfig)

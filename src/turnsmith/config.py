@@ -236,8 +236,8 @@ class RunConfig(Section):
     """Seed of everything that is drawn: tasks, noise, order."""
     model: ModelConfig = ModelConfig()
     """The base policy."""
-    train_tasks: TaskSetConfig
-    """Tasks that RFT and RL learn from."""
+    train_tasks: TaskSetConfig | None = None
+    """Tasks that RFT and RL learn from; an evaluation needs none."""
     eval_tasks: dict[str, TaskSetConfig] = {}
     """Named task sets that every checkpoint is evaluated on; never trained on."""
     agent: AgentConfig = AgentConfig()
@@ -271,6 +271,10 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _evaluation_is_held_out(self) -> "RunConfig":
         train = self.train_tasks
+        if not train:
+            if self.rft or self.stages:
+                raise ValueError("train_tasks is missing: RFT and RL need tasks to learn from")
+            return self
         if train.split == "heldout":
             raise ValueError("train_tasks.split is heldout: those tasks are for evaluation, train on another split")
         for name, tasks in self.eval_tasks.items():
@@ -280,6 +284,11 @@ class RunConfig(Section):
                     f"eval_tasks.{name} would be the training tasks: give it split = heldout, or another seed"
                 )
         return self
+
+    @property
+    def task_sets(self) -> dict[str, TaskSetConfig]:
+        """All task sets by the names of their folders, the training set first."""
+        return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
 
     def seed_of(self, section: TaskSetConfig | EvalConfig) -> int:
         """The seed of a section, or else that of the run."""

@@ -113,7 +113,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
             "agent": config.agent.model_copy(
                 update={"prompts": make_absolute(config.agent.prompts, names=("paper", "brief"))}
             ),
-            "train_tasks": anchor(config.train_tasks),
+            "train_tasks": config.train_tasks and anchor(config.train_tasks),
             "eval_tasks": {name: anchor(task_set) for name, task_set in config.eval_tasks.items()},
         }
     )
@@ -145,10 +145,9 @@ def plan(config: RunConfig) -> None:
 
 def list_missing(config: RunConfig) -> list[str]:
     """Files and folders that the configuration names and that are not here."""
-    task_sets = {"train_tasks": config.train_tasks, **{f"eval_tasks.{n}": t for n, t in config.eval_tasks.items()}}
     named = {
         "model.path": None if config.model.path == "tiny" else Path(config.model.path, "config.json"),
-        **{f"{name}.path": Path(task_set.path) for name, task_set in task_sets.items() if task_set.path},
+        **{f"task set {name}": Path(task_set.path) for name, task_set in config.task_sets.items() if task_set.path},
     }
     return [f"{key} {path}" for key, path in named.items() if path and not path.exists()]
 

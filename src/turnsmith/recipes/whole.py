@@ -38,7 +38,7 @@ async def furnish(
     config: RunConfig, folder: RunFolder, progress: Progress, policy: Policy, provider: SandboxProvider
 ) -> Workshop:
     """Make or read the tasks, and put together what the run works with."""
-    if config.rft or config.stages:
+    if config.train_tasks and (config.rft or config.stages):
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)
     else:
         train_tasks = TaskSet(TRAIN, [], folder.task_set(TRAIN))

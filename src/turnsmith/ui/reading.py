@@ -64,8 +64,7 @@ def read_trajectories(folder: RunFolder, beginning: str) -> Iterator[Trajectory]
 
 def find_task(folder: RunFolder, instance_id: str) -> Task | None:
     """The task of a trajectory, where its task set can still be read."""
-    config = read_config(folder)
-    for name, task_set in {"train": config.train_tasks, **config.eval_tasks}.items():
+    for name, task_set in read_config(folder).task_sets.items():
         for task in _read_tasks(folder, name, task_set):
             if task.instance_id == instance_id:
                 return task
