@@ -77,7 +77,6 @@ def test_every_key_is_read_somewhere():
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
         (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local' or 'subprocess'"]),
-        ("seed = 3\n", ["train_tasks", "missing"]),
         ("[train_tasks]\n", ["train_tasks", "exactly one of path, practice_tasks, package"]),
         ("seed = \n", ["not valid TOML"]),
     ],
