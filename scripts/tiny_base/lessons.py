@@ -21,7 +21,7 @@ from turnsmith.synthesis.practice.repository import PracticeRepository
 from turnsmith.synthesis.repositories import to_tree
 from turnsmith.types import Task
 
-DIFFICULTIES = (0.0, 0.15, 0.3)
+DIFFICULTIES = (0.0, 0.3, 0.6)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
 from turnsmith.types import Sample
 
-DIFFICULTY = 0.3
+DIFFICULTY = 0.5
 
 
 def draw_sources(seed: int) -> Iterator[str]:

@@ -19,6 +19,8 @@ COMMON = 0.06
 """A word in more than this share of the lessons belongs to the scaffold or to Python and stays."""
 KEPT = 0.25
 """Share of names that stay what they are."""
+LONG = 0.2
+"""Share of new names that are two words in one."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,15 @@ def find_common_words(scripts: list[Script]) -> set[str]:
     return {word for word, count in counts.items() if count > COMMON * len(scripts)}
 
 
+def invent_name(rng: random.Random) -> str:
+    """A word, or now and then two in one, so that names of every length are copied."""
+    return invent_word(rng) + (invent_word(rng) if rng.random() < LONG else "")
+
+
 def rename(script: Script, fixed: set[str], tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> Sample:
     """The sample with new names; a plural stays the plural of its name."""
     names = sorted(script.words - fixed)
-    new = {name: name if rng.random() < KEPT else invent_word(rng) for name in names}
+    new = {name: name if rng.random() < KEPT else invent_name(rng) for name in names}
     new |= {name: new[name[:-1]] + "s" for name in names if name.endswith("s") and name[:-1] in new}
     token_ids: list[int] = []
     loss_mask: list[bool] = []

@@ -1,4 +1,5 @@
 import itertools
+import json
 import random
 from pathlib import Path
 
@@ -6,17 +7,19 @@ from pytest import fixture, mark
 from transformers import Qwen2Config
 
 from tiny_base.drill import draw_repeat
-from tiny_base.lessons import draw_lessons
+from tiny_base.lessons import DIFFICULTIES, draw_lessons
 from tiny_base.reading import draw_sources
 from tiny_base.rehearsal import play, rehearse
 from tiny_base.teacher import CLEAN, HABITS, Teacher, spoil
-from tiny_base.tokenizer import PHRASES, save_tokenizer, train_tokenizer
+from tiny_base.tokenizer import PHRASES, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
-from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS
+from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
+from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
+from turnsmith.training.model import find_model
 from turnsmith.types import StopReason
 
 
@@ -87,6 +90,26 @@ def test_a_model_directory_keeps_the_splitting_rules_of_its_tokenizer_file(token
     Qwen2Config().save_pretrained(tmp_path)
     text = "14:    total = count * price\n"
     assert load_tokenizer(tmp_path).tokenize(text) == tokenizer.tokenize(text)
+
+
+def test_lessons_come_from_repositories_of_the_base_split(tmp_path):
+    lessons = list(draw_lessons(tmp_path, 30, seed=4))
+    first = next(draw_repositories(PracticeSpec("base", 0, DIFFICULTIES[0], 4_000_000)))
+    assert lessons[0].task.repo == first.name
+    assert {Path(lesson.path).stem for lesson in lessons} <= set(TRAIN_KINDS)
+    laptop = PracticeSpec("heldout", 0, 0.2, 0)
+    held_out = {
+        text for r in itertools.islice(draw_repositories(laptop), 40) for text in r.files.values() if "def " in text
+    }
+    learned = {(tmp_path / layer / lesson.path).read_text() for lesson in lessons for layer in lesson.task.layers[-1:]}
+    assert learned and not learned & held_out
+
+
+def test_the_shipped_base_reads_with_the_tokenizer_of_the_script():
+    shipped = load_tokenizer(find_model("tiny"))
+    assert all(len(shipped.encode(phrase, add_special_tokens=False)) == 1 for phrase in PHRASES)
+    rows = json.loads((find_model("tiny") / "config.json").read_text())["vocab_size"]
+    assert len(shipped) <= rows == VOCABULARY_SIZE
 
 
 def test_reading_never_meets_the_same_module_twice_nor_a_held_out_kind():

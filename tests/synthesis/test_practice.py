@@ -32,6 +32,39 @@ def test_what_is_held_out_shares_no_function_with_what_is_trained_on():
     assert not functions_of(draw("heldout", 60)) & functions_of([*draw("train", 60), *draw("base", 60)])
 
 
+def skeleton(function):
+    """A function without its names, numbers and operators: what is left is its shape."""
+    names = {}
+    body = function.source.partition('."""\n')[2]
+    words = [names.setdefault(w, f"v{len(names)}") if w not in SYNTAX else w for w in re.findall(r"\w+|[^\w\s]+", body)]
+    return " ".join("0" if word.isdigit() else word for word in words)
+
+
+SYNTAX = {"if", "else", "for", "in", "return", "each"}
+
+
+def test_no_function_of_a_held_out_kind_does_what_a_function_of_another_kind_does():
+    def skeletons(repositories, kinds):
+        modules = [module for repository in repositories for module in repository.modules if module.kind in kinds]
+        return {skeleton(function) for module in modules for function in module.functions}
+
+    for difficulty in (0.0, 0.3, 1.0):
+        trained = skeletons([*draw("train", 80, 0, difficulty), *draw("base", 80, 0, difficulty)], TRAIN_KINDS)
+        held_out = skeletons(draw("heldout", 80, 0, difficulty), HELDOUT_KINDS)
+        assert len(held_out) > 3 and not trained & held_out
+
+
+def test_every_second_held_out_repository_is_of_held_out_kinds_alone():
+    for index, repository in enumerate(draw("heldout", 30)):
+        kinds = {module.kind for module in repository.modules}
+        assert kinds <= set(HELDOUT_KINDS if index % 2 == 0 else TRAIN_KINDS)
+
+
+def test_no_invented_word_is_a_noun_of_any_kind():
+    rng, nouns = random.Random(1), {noun for kind in SHAPES for noun in NOUNS[kind].split()}
+    assert not nouns & {invent_word(rng) for _ in range(20_000)}
+
+
 def test_repositories_of_one_split_have_distinct_names():
     names = [repository.name for repository in draw("train", 300)]
     assert len(names) == len(set(names))

@@ -98,23 +98,55 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
     return Function(name, dict.fromkeys(params, "text"), tuple(rules), last)
 
 
+FOLLOWS = {
+    "": ("compute", "choose", "tally"),
+    "compute": ("compute", "choose", "bound"),
+    "choose": ("compute", "choose"),
+    "tally": ("compute", "choose"),
+    "bound": ("compute", "choose"),
+}
+"""What may follow what in a blend. A bound never follows a choice or a tally: that is left to the held-out kinds."""
+MAX_BODY_LINES = 7
+"""Of a blend, so that a window of a dozen lines shows all of it."""
+
+
+def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
+    """Two or three steps of several sorts in a row."""
+    params, targets, sort = words[:3], words[3:6], ""
+    items, last, rules = params[0] + "s", params[0], list[Rule]()
+    for target in targets[: max(2, num_rules)]:
+        sort = rng.choice(FOLLOWS[sort])
+        rule = _step(sort, target, last, params[1:], items, rng)
+        if sum(len(kept.code) for kept in [*rules, rule]) > MAX_BODY_LINES:
+            break
+        rules.append(rule)
+        last = last if sort == "bound" else target
+    first = items if items in rules[0].english.split() else params[0]
+    sorts = {first: "numbers" if first == items else "number"} | dict.fromkeys(params[1:], "number")
+    return Function(name, sorts, tuple(rules), last)
+
+
+def _step(sort: str, target: str, last: str, others: list[str], items: str, rng: random.Random) -> Rule:
+    """One rule of a blend that goes on from `last`."""
+    left, right = rng.sample(others, 2)
+    if sort == "compute":
+        return compute(target, last, _operand(others, rng), rng)
+    if sort == "choose":
+        return choose(target, last, left, (last, right), rng)
+    if sort == "bound":
+        return rng.choice((cap, floor))(last, left)
+    return rng.choice((tally, tally_all))(target, items, left, rng)
+
+
 def capped_choice(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A choice, then a bound."""
+    """A choice, then a bound, never one alone: no other shape has both, so held-out kinds can be made of it."""
     left, right, yes, no, target, limit = words[:6]
-    rules = [choose(target, yes, no, (left, right), rng)]
-    params = [left, right, yes, no]
-    if num_rules > 1:
-        rules.append(rng.choice((cap, floor))(target, limit))
-        params.append(limit)
-    return Function(name, dict.fromkeys(params, "number"), tuple(rules), target)
+    rules = (choose(target, yes, no, (left, right), rng), rng.choice((cap, floor))(target, limit))
+    return Function(name, dict.fromkeys([left, right, yes, no, limit], "number"), rules, target)
 
 
 def bounded_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A sum over a list, held within a bound."""
+    """A sum over a list, then a bound on it, never one alone."""
     items, bound, target, limit = words[0] + "s", words[1], words[2], words[3]
-    rules = [tally(target, items, bound, rng)]
-    params = {items: "numbers", bound: "number"}
-    if num_rules > 1:
-        rules.append(rng.choice((cap, floor))(target, limit))
-        params[limit] = "number"
-    return Function(name, params, tuple(rules), target)
+    rules = (rng.choice((tally, tally_all))(target, items, bound, rng), rng.choice((cap, floor))(target, limit))
+    return Function(name, {items: "numbers", bound: "number", limit: "number"}, rules, target)

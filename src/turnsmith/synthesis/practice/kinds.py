@@ -1,4 +1,4 @@
-"""Kinds of practice module. Two of them are held out: no task that anything is trained on is ever of these kinds."""
+"""Kinds of practice module. Two of them are held out: nothing is ever trained on them, and no other kind has their shapes."""
 
 import random
 from collections.abc import Callable
@@ -14,9 +14,9 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "choices": (functions.chosen,),
     "tallies": (functions.tallied,),
     "labels": (functions.joined,),
-    "blends": (functions.arithmetic, functions.clamped, functions.chosen),
-    "voyages": (functions.capped_choice, functions.arithmetic),
-    "orchards": (functions.bounded_tally, functions.clamped),
+    "blends": (functions.blended,),
+    "voyages": (functions.capped_choice,),
+    "orchards": (functions.bounded_tally,),
 }
 """The shapes of function that a kind of module holds."""
 
