@@ -142,6 +142,13 @@ def report(trainer: Trainer, name: str, nll: float) -> None:
         say(f"{name}: step {trainer.num_steps} of {trainer.total_steps}, nll {nll:.4f}")
 
 
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Write a model directory."""
+    model.save_pretrained(folder)
+    save_tokenizer(tokenizer, folder)
+    say(f"written to {folder}")
+
+
 def say(text: str, started: float = time.monotonic()) -> None:
     """One line with the seconds since the start."""
     print(f"{time.monotonic() - started:6.0f} s  {text}", flush=True)
@@ -163,11 +170,10 @@ def main() -> None:
     run_drill(Trainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
     read(model, tokenizer, arguments.seed)
     study(model, clean, LESSON, "acting", tokenizer)
+    save(model, tokenizer, arguments.out / "competent")
     habits = collect(NUM_HABIT_LESSONS, HABITS, renderer, arguments.seed + 1)
     study(model, habits, HABIT, "habits", tokenizer)
-    model.save_pretrained(arguments.out)
-    save_tokenizer(tokenizer, arguments.out)
-    say(f"written to {arguments.out}")
+    save(model, tokenizer, arguments.out)
 
 
 if __name__ == "__main__":
