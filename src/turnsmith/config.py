@@ -184,7 +184,7 @@ class StageConfig(Section):
     old_logprobs: Literal["trainer", "engine"] = "trainer"
     """Whose log-probs are π_old; the paper does not say."""
     denominator: Literal["batch", "group"] = "batch"
-    """Action tokens that the loss divides by: of the optimizer batch, or of each group (Eq. 8 as written)."""
+    """Action tokens that the loss divides by: of the optimizer batch, or of each group in it (after Eq. 8)."""
     curriculum: bool = False
     """Start by dropping tasks never solved and tasks solved at 2/3 or more in the stage before (paper §4.3)."""
     permute_rewards: bool = False

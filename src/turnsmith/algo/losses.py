@@ -74,9 +74,9 @@ def batch_denominator(samples: list[Sample]) -> float:
 
 
 def group_denominators(samples: list[Sample], groups: Mapping[str, str]) -> dict[str, float]:
-    """Per trajectory: action tokens of its group times the number of groups, so groups weigh the same (Eq. 8 as written).
+    """Per trajectory: action tokens of its group times the number of groups, so groups weigh the same (after Eq. 8).
 
-    `groups` names the group of each trajectory id; both counts are taken over `samples`.
+    `groups` names the group of each trajectory id; both counts are taken over `samples`, one optimizer batch.
     """
     tokens: dict[str, float] = {}
     for sample in samples:
