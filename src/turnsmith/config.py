@@ -188,7 +188,10 @@ class StageConfig(Section):
     curriculum: bool = False
     """Start by dropping tasks never solved and tasks solved at 2/3 or more in the stage before (paper §4.3)."""
     permute_rewards: bool = False
-    """Negative control: shuffle the rewards among the trajectories of an iteration. Never for a real run."""
+    """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never for a real run.
+
+    Groups are chosen by what was dealt. The journal, and with it the curriculum of a stage after, keeps the true verdicts.
+    """
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer of the stage."""
 

@@ -1,4 +1,5 @@
-"""A run that is killed three times, each time without warning, finishes, and what was finished before stays as it was."""
+"""A run that is killed four times, each time without warning, finishes: what was finished before stays as it was, and each
+process begins with the weights that the one before it left."""
 
 import json
 import signal
@@ -7,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import torch
 from pytest import fixture, mark
 
 CONFIG = """
@@ -53,8 +55,9 @@ num_runs = 1
 k = 1
 """
 STAGE = "stages/stage1/iteration-{:04d}"
-MOMENTS = (("stages/rft/iteration-0000", 20), (STAGE.format(1), 3), (STAGE.format(2), 9))
-"""Where the run is when it is killed: in the fine-tuning's rollouts, at the start of an iteration, late in the last."""
+FINE_TUNING = "stages/rft/iteration-0000"
+MOMENTS = ((FINE_TUNING, 20), (STAGE.format(0), 3), (STAGE.format(1), 3), (STAGE.format(2), 9))
+"""Where the run is when it is killed: in the fine-tuning's rollouts, right after it, early in an iteration, late in the last."""
 
 
 @fixture
@@ -98,9 +101,30 @@ def finished(out: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
+def read(path: Path) -> dict[str, float]:
+    return json.loads((path / "metrics.json").read_text())
+
+
+def policy_versions(iteration: Path) -> set[int]:
+    """Versions of the policies that an iteration was sampled from."""
+    return {json.loads(line)["policy_version"] for line in (iteration / "trajectories.jsonl").read_text().splitlines()}
+
+
+def check_counters(out: Path) -> None:
+    """Every iteration was sampled from what all steps before it had left, in whichever process they were made."""
+    assert policy_versions(out / FINE_TUNING) == {0}
+    version = expected = int(read(out / FINE_TUNING)["policy/version"])
+    for iteration in map(STAGE.format, range(3)):
+        assert policy_versions(out / iteration) == {expected}
+        expected += int(read(out / iteration)["optimizer/steps"])
+    state = torch.load(out / STAGE.format(2) / "checkpoint" / "trainer.pt", weights_only=True)
+    assert 0 < version < expected == state["policy_version"]
+    assert state["num_steps"] == expected - version
+
+
 @mark.slow
 @mark.timeout(600)
-def test_a_run_killed_three_times_finishes_and_finished_iterations_stay_as_they_were(start, tmp_path):
+def test_a_run_killed_four_times_finishes_and_finished_iterations_stay_as_they_were(start, tmp_path):
     out = tmp_path / "run"
     kept: list[dict[str, tuple[bytes, int]]] = []
     for iteration, num_trajectories in MOMENTS:
@@ -110,10 +134,11 @@ def test_a_run_killed_three_times_finishes_and_finished_iterations_stay_as_they_
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 0, output.decode()
     after = finished(out)
-    assert all(before.items() <= after.items() for before in kept)
+    assert all(before and before.items() <= after.items() for before in kept)
     assert [f"{STAGE.format(index)}/metrics.json" in kept[-1] for index in range(3)] == [True, True, False]
     assert b"time/collect_s" in kept[-1][f"{STAGE.format(0)}/metrics.json"][0]
     assert {f"{STAGE.format(index)}/metrics.json" for index in range(3)} <= after.keys()
     trajectories = (out / STAGE.format(2) / "trajectories.jsonl").read_text().splitlines()
     names = [json.loads(line)["trajectory_id"] for line in trajectories]
     assert len(names) == len(set(names)) == 16
+    check_counters(out)

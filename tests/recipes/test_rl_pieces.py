@@ -1,6 +1,8 @@
 from collections import Counter
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
 from pytest import approx, fixture, raises
 
 from attempts import attempt
@@ -10,14 +12,13 @@ from turnsmith.recipes.rl import apply_curriculum, check_gap, describe, draw_tas
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.samples import to_groups
 from turnsmith.runs import RunFolder, append_record
-from turnsmith.types import Outcome, Task
+from turnsmith.types import Outcome
+
+from .conftest import make_task
 
 
-def make_task(name):
-    return Task(
-        instance_id=name, repo="r", base_commit="0", problem_statement="p", FAIL_TO_PASS=["t"], PASS_TO_PASS=[], patch="",
-        layers=["."],
-    )  # fmt: skip
+def make_pool(num):
+    return TaskSet("train", [make_task(f"task-{index}") for index in range(num)], Path("tasks.jsonl"))
 
 
 @fixture
@@ -25,9 +26,14 @@ def pool():
     return TaskSet("train", [make_task(name) for name in "abcdefg"], Path("tasks.jsonl"))
 
 
-def test_every_task_comes_up_equally_often_over_whole_passes(pool):
-    drawn = Counter(task.instance_id for iteration in range(7) for task in draw_tasks(pool, iteration, 3, seed=5).tasks)
-    assert drawn.total() >= 20 and max(drawn.values()) - min(drawn.values()) <= 1
+@given(st.integers(1, 30), st.integers(1, 40), st.integers(1, 12), st.integers())
+def test_every_iteration_has_all_its_tasks_and_each_task_comes_up_equally_often(size, num, iterations, seed):
+    pool, drawn = make_pool(size), Counter({f"task-{index}": 0 for index in range(size)})
+    for iteration in range(iterations):
+        names = [task.instance_id for task in draw_tasks(pool, iteration, num, seed).tasks]
+        assert len(set(names)) == len(names) == min(num, size)
+        drawn.update(names)
+        assert max(drawn.values()) - min(drawn.values()) <= 1
 
 
 def test_an_iteration_draws_the_same_tasks_again_on_resume_and_others_with_another_seed(pool):
@@ -42,6 +48,11 @@ def test_a_pool_smaller_than_an_iteration_is_drawn_once_over(pool):
     assert len(draw_tasks(pool, 3, 100, seed=0).tasks) == 7
 
 
+def test_passes_differ_in_their_order(pool):
+    orders = {tuple(task.instance_id for task in draw_tasks(pool, pass_, 7, seed=0).tasks) for pass_ in range(5)}
+    assert len(orders) == 5
+
+
 def test_the_curriculum_drops_never_solved_and_solved_at_two_thirds(pool, tmp_path):
     folder, before = RunFolder(tmp_path), StageConfig(name="one", iterations=1)
     solved = {"a": 0, "b": 1, "c": 2, "d": 3}
@@ -51,6 +62,14 @@ def test_the_curriculum_drops_never_solved_and_solved_at_two_thirds(pool, tmp_pa
             append_record(folder.trajectories("one", 0), attempt(name, index, outcome))
     append_record(folder.trajectories("one", 0), attempt("e", 0, Outcome.SANDBOX_FAILED))
     assert [task.instance_id for task in apply_curriculum(pool, before, folder).tasks] == ["b"]
+
+
+def test_the_curriculum_counts_over_all_iterations_of_the_stage(pool, tmp_path):
+    folder, before = RunFolder(tmp_path), StageConfig(name="one", iterations=3)
+    for iteration, outcome in enumerate([Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.UNRESOLVED]):
+        append_record(folder.trajectories("one", iteration), attempt("a", 0, outcome))
+        append_record(folder.trajectories("one", iteration), attempt("b", 0, Outcome.RESOLVED))
+    assert [task.instance_id for task in apply_curriculum(pool, before, folder).tasks] == ["a"]
 
 
 def test_a_curriculum_that_leaves_nothing_is_an_error_with_a_remedy(pool, tmp_path):

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnsmith.algo.advantages import has_signal
 from turnsmith.rewards.shaping import length_penalty, permute_rewards, shape_reward
 from turnsmith.types import Group, Outcome, StopReason, Trajectory
 
@@ -68,3 +69,12 @@ def test_permuting_crosses_groups():
     first, second = permute_rewards([ones, zeros], seed=0)
     assert 0 < sum(first.rewards) < 8
     assert sum(first.rewards) + sum(second.rewards) == 8
+
+
+def test_a_reward_is_dealt_with_its_outcome_so_that_groups_are_chosen_by_what_was_dealt():
+    solved = Group(instance_id="a", trajectories=[trajectory(Outcome.RESOLVED)] * 8, rewards=[1.0] * 8)
+    failed = Group(instance_id="b", trajectories=[trajectory(Outcome.UNRESOLVED)] * 8, rewards=[0.0] * 8)
+    assert not has_signal(solved, "resolved") and not has_signal(failed, "resolved")
+    for group in permute_rewards([solved, failed], seed=0):
+        assert has_signal(group, "resolved")
+        assert [float(member.resolved) for member in group.trajectories] == group.rewards

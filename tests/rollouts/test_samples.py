@@ -5,11 +5,12 @@ from turnsmith.rollouts.samples import to_groups, to_rft_sample, to_samples
 from turnsmith.types import Outcome, StopReason, Trajectory, Turn
 
 
-def trajectory(index, outcome, *, task="a", format_error=None):
-    """A prompt of three tokens, a turn of two, an observation of one, a turn of two."""
+def trajectory(index, outcome, *, task="a", format_error=None, extra_turns=0):
+    """A prompt of three tokens, a turn of two, an observation of one, a turn of two; extra turns have no tokens."""
     turns = [
         Turn(start=3, end=5, text="one", format_error=format_error),
         Turn(start=6, end=8, text="two", command="submit"),
+        *[Turn(start=8, end=8, text="")] * extra_turns,
     ]
     return Trajectory(
         trajectory_id=f"t/{task}/{index}", instance_id=task, iteration=0, policy_version=0, seed=index,
@@ -29,6 +30,27 @@ def test_siblings_become_a_group_with_shaped_rewards():
     )
     assert [group.instance_id for group in groups] == ["a", "b"]
     assert groups[0].rewards == [1.0, 0.0]
+
+
+def test_turns_past_the_threshold_cost_what_the_limits_of_the_stage_say():
+    [group] = to_groups(
+        [trajectory(0, Outcome.RESOLVED, extra_turns=4), trajectory(1, Outcome.UNRESOLVED, extra_turns=5)], STAGE
+    )
+    assert group.rewards == [1.0 - 2 / 4, -3 / 4]
+
+
+def test_the_stage_says_which_standard_deviation_normalises():
+    attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED)]
+    [group] = to_groups(attempts, STAGE)
+    good, _ = to_samples(group, STAGE.model_copy(update={"advantage_std": "sample"}))
+    assert good.advantages[0] == approx(0.5 / 0.5**0.5, abs=1e-5)
+
+
+def test_format_error_turns_train_in_rl():
+    attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED, format_error="no_command")]
+    [group] = to_groups(attempts, STAGE)
+    _, broken = to_samples(group, STAGE)
+    assert broken.loss_mask == attempts[1].sampled
 
 
 def test_every_sampled_token_carries_the_advantage_of_its_trajectory():

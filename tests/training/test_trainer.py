@@ -73,6 +73,34 @@ def test_logprobs_are_parallel_to_the_tokens_and_zero_outside_of_the_mask(model,
         assert [value < 0 for value in row] == sample.loss_mask
 
 
+def test_logprobs_of_samples_without_loss_tokens_are_zeros_and_leave_the_others_alone(model, samples):
+    trainer = Trainer(model, FAST, total_steps=1)
+    silent = dataclasses.replace(samples[0], trajectory_id="silent", loss_mask=[False] * len(samples[0]))
+    assert trainer.logprobs([MicroBatch([silent])]) == {"silent": [0.0] * len(silent)}
+    assert trainer.logprobs(pack([silent, *samples], 8)) == trainer.logprobs(pack(samples, 8)) | {
+        "silent": [0.0] * len(silent)
+    }
+
+
+def test_the_gradient_is_clipped_to_the_bound_and_its_norm_before_is_told(model, samples):
+    config = FAST.model_copy(update={"grad_clip": 1e-3})
+    metrics = Trainer(model, config, total_steps=1).step(pack(samples, 10_000), nll(samples))
+    norm = torch.stack([parameter.grad.norm() for parameter in model.parameters()]).norm().item()
+    assert metrics["optimizer/grad_norm"] > 1e-2
+    assert norm == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_weights_decay_on_matrices_alone(model, samples):
+    def indifferent(logprobs, tokens):
+        return logprobs.sum() * 0, {"loss/nll": 0.0}
+
+    before = [parameter.clone() for parameter in model.parameters()]
+    config = OptimizerConfig(learning_rate=0.1, weight_decay=0.5)
+    Trainer(model, config, total_steps=1).step(pack(samples, 10_000), indifferent)
+    for old, new in zip(before, model.parameters(), strict=True):
+        torch.testing.assert_close(new.detach(), old.detach() * (0.95 if old.dim() >= 2 else 1.0))
+
+
 def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights_alone(model, samples):
     trainer = Trainer(model, FAST, total_steps=1)
     before = [parameter.clone() for parameter in model.parameters()]

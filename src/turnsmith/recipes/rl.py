@@ -25,7 +25,7 @@ from turnsmith.rollouts.samples import to_groups, to_samples
 from turnsmith.runs import RunFolder, read_records, write_json
 from turnsmith.tasks import filters
 from turnsmith.training.trainer import Trainer
-from turnsmith.types import OUTCOMES, Group, Sample, StopReason, Task, Trajectory
+from turnsmith.types import OUTCOMES, Group, Sample, StopReason, Trajectory
 
 Metrics = dict[str, float]
 
@@ -85,24 +85,35 @@ async def collect(iteration: int, stage: StageConfig, pool: TaskSet, workshop: W
 
 
 def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> TaskSet:
-    """The tasks of an iteration: the pool in shuffled passes, so that each task comes up equally often."""
+    """The tasks of an iteration: the pool in shuffled passes, so that each task comes up equally often.
+
+    Played from the first iteration on, so that the same iteration draws the same tasks whenever it is asked.
+    """
     num = min(num_tasks, len(pool.tasks))
-    drawn = [_nth(pool, position, seed) for position in range(iteration * num, (iteration + 1) * num)]
-    return replace(pool, tasks=list({task.instance_id: task for task in drawn}.values()))
+    drawn, left = list[int](), list[int]()
+    for each in range(iteration + 1):
+        drawn, left = left[:num], left[num:]
+        if len(drawn) < num:
+            drawn, left = _begin_pass(drawn, num, _shuffle(len(pool.tasks), f"pass {seed} {each}"))
+    return replace(pool, tasks=[pool.tasks[index] for index in drawn])
 
 
-def _nth(pool: TaskSet, position: int, seed: int) -> Task:
-    """The task at a position of the endless sequence of shuffled passes."""
-    number, index = divmod(position, len(pool.tasks))
-    order = list(range(len(pool.tasks)))
-    random.Random(f"pass {seed} {number}").shuffle(order)
-    return pool.tasks[order[index]]
+def _begin_pass(drawn: list[int], num: int, order: list[int]) -> tuple[list[int], list[int]]:
+    """Fill what is drawn up to `num` from a new pass; what an iteration has already waits, with the rest, for the next."""
+    fresh = [index for index in order if index not in set(drawn)][: num - len(drawn)]
+    return drawn + fresh, [index for index in order if index not in set(fresh)]
+
+
+def _shuffle(num: int, seed: str) -> list[int]:
+    order = list(range(num))
+    random.Random(seed).shuffle(order)
+    return order
 
 
 def train(trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: StageConfig, iteration: int) -> Metrics:
     """One pass of optimizer steps over the samples that carry signal."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
-    samples = [sample for group in kept for sample in to_samples(group, stage)]
+    samples = [sample for group in kept for sample in to_samples(group, stage) if sample.num_loss_tokens]
     counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
     if not samples:
         return counts | {"optimizer/steps": 0.0}

@@ -3,7 +3,10 @@
 import random
 from collections.abc import Sequence
 
-from turnsmith.types import OUTCOMES, Group
+from turnsmith.types import OUTCOMES, Group, Outcome
+
+Mark = tuple[Outcome, float]
+"""How a trajectory was judged, and its R_final."""
 
 
 def shape_reward(resolved: bool, num_turns: int, *, length_threshold: int, max_turns: int) -> float:
@@ -22,24 +25,25 @@ def length_penalty(num_turns: int, *, length_threshold: int, max_turns: int) -> 
 
 
 def permute_rewards(groups: Sequence[Group], seed: int) -> list[Group]:
-    """Negative control: the same rewards, dealt anew among all trajectories of an iteration.
+    """Negative control: the same rewards, each with its outcome, dealt anew among all trajectories of an iteration.
 
-    What the infrastructure broke keeps its reward, which counts nowhere.
+    The outcome goes along because groups are also chosen by it. What the infrastructure broke keeps what it has, which
+    counts nowhere.
     """
-    pool = [reward for group in groups for reward, counts in _marked(group) if counts]
+    pool = [mark for group in groups for mark in _marks(group) if OUTCOMES[mark[0]].in_group]
     random.Random(seed).shuffle(pool)
     dealt = iter(pool)
     return [
-        _with_rewards(group, [next(dealt) if counts else reward for reward, counts in _marked(group)])
+        _with_marks(group, [next(dealt) if OUTCOMES[mark[0]].in_group else mark for mark in _marks(group)])
         for group in groups
     ]
 
 
-def _marked(group: Group) -> list[tuple[float, bool]]:
-    """Each reward, and whether it counts in the group's mean."""
-    outcomes = [trajectory.outcome for trajectory in group.trajectories]
-    return [(reward, OUTCOMES[outcome].in_group) for reward, outcome in zip(group.rewards, outcomes, strict=True)]
+def _marks(group: Group) -> list[Mark]:
+    return [(trajectory.outcome, reward) for trajectory, reward in zip(group.trajectories, group.rewards, strict=True)]
 
 
-def _with_rewards(group: Group, rewards: list[float]) -> Group:
-    return group.model_copy(update={"rewards": rewards})
+def _with_marks(group: Group, marks: list[Mark]) -> Group:
+    members = zip(group.trajectories, marks, strict=True)
+    trajectories = [trajectory.model_copy(update={"outcome": outcome}) for trajectory, (outcome, _) in members]
+    return group.model_copy(update={"trajectories": trajectories, "rewards": [reward for _, reward in marks]})

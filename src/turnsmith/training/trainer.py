@@ -80,8 +80,12 @@ class Trainer:
         return {
             trajectory_id: row
             for micro_batch in micro_batches
-            for trajectory_id, row in spread(sampled_logprobs(self.model, micro_batch).tolist(), micro_batch).items()
+            for trajectory_id, row in spread(self._values(micro_batch), micro_batch).items()
         }
+
+    def _values(self, micro_batch: MicroBatch) -> list[float]:
+        """Log-probs of the loss tokens, in order; a micro-batch without any needs no forward pass."""
+        return sampled_logprobs(self.model, micro_batch).tolist() if micro_batch.num_loss_tokens else []
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint that `load` resumes exactly and that is also a Hugging Face model directory."""

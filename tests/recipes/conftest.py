@@ -1,0 +1,87 @@
+"""A workshop whose model knows nothing and is small enough to train in a moment; its rollouts lie in journals already, or are
+played for real."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from small_models import make_model
+from small_tokenizers import make_tokenizer
+from turnsmith.agent.prompts import load_prompts
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.config import AgentConfig, GapConfig, OptimizerConfig, RFTConfig, RolloutConfig, RunConfig, StageConfig
+from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.recipes.policy import Policy
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.recipes.workshop import Workshop
+from turnsmith.rewards.grading import Grader
+from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.rollout import Bench
+from turnsmith.runs import RunFolder
+from turnsmith.synthesis.repositories import to_tree, write_shared_layer
+from turnsmith.tracking import Silence
+from turnsmith.types import Outcome, StopReason, Task, Trajectory, Turn
+
+torch.set_num_threads(1)
+
+MAX_CONTEXT = 4_096
+OPTIMIZER = OptimizerConfig(learning_rate=1e-2, max_tokens_per_micro_batch=256)
+STAGE = StageConfig(
+    name="one", iterations=2, tasks_per_iteration=2, group_size=2, batch_size=2, max_turns=2, max_context=MAX_CONTEXT,
+    length_threshold=1, optimizer=OPTIMIZER,
+)  # fmt: skip
+RFT = RFTConfig(rollouts_per_task=2, batch_size=2, max_turns=2, max_context=MAX_CONTEXT, optimizer=OPTIMIZER)
+CONFIG = RunConfig(
+    train_tasks={"practice_tasks": 1},
+    agent=AgentConfig(
+        prompts="brief", max_turns=5, max_context=MAX_CONTEXT, max_new_tokens=4, window_lines=10, max_format_errors=9
+    ),
+    rollouts=RolloutConfig(concurrency=4, tests_timeout_s=30),
+    rft=RFT,
+    stages=[STAGE],
+    # Hand-made trajectories carry log-probs that no policy gave them.
+    logprob_gap=GapConfig(warn=50.0, stop=100.0),
+)
+
+
+def make_task(name: str) -> Task:
+    return Task(
+        instance_id=name, repo="r", base_commit="0", problem_statement="p", FAIL_TO_PASS=["t"], PASS_TO_PASS=[], patch="",
+        layers=["layer"],
+    )  # fmt: skip
+
+
+def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1, broken: bool = False) -> Trajectory:
+    """A trajectory called `stage/task/index` of a prompt and turns of three tokens, the log-probs of which are all -1."""
+    starts = range(prompt, prompt + 3 * turns, 3)
+    return Trajectory(
+        trajectory_id=name, instance_id=name.split("/")[1], iteration=0, policy_version=0, seed=0,
+        token_ids=[(7 * at + len(name)) % 61 for at in range(prompt + 3 * turns)],
+        sampled=[False] * prompt + [True] * 3 * turns, logprobs=[0.0] * prompt + [-1.0] * 3 * turns,
+        turns=[Turn(start=at, end=at + 3, text="", format_error="no_command" if broken else None) for at in starts],
+        stop_reason=StopReason.SUBMITTED, outcome=outcome, prompt_tokens=prompt,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder(tmp_path / "run")
+
+
+@pytest.fixture
+def make_workshop(folder, tmp_path, provider):
+    """A process's own view of the run: new weights each time, one run folder; the tasks are `a`, `b`, `c`."""
+
+    def make(config: RunConfig = CONFIG, seed: int = 0) -> Workshop:
+        renderer = ChatRenderer(make_tokenizer())
+        model = make_model(seed=seed, vocab_size=350, max_position_embeddings=MAX_CONTEXT)
+        engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_slots=4)
+        prompts = load_prompts("brief")
+        bench = Bench(engine, provider, Grader(provider, tests_timeout_s=30, num_workers=1), renderer, prompts)
+        generator = LocalGenerator(bench, config.rollouts, Silence())
+        write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
+        tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
+        return Workshop(config, folder, Policy(model, renderer, engine), prompts, generator, tasks, [], Silence())
+
+    return make

@@ -1,0 +1,208 @@
+"""A process goes on where another left the run: with its weights, its counters, its samples, and no others.
+
+Journals are filled beforehand, so that what trains is known; what they lack is played for real by a model that babbles.
+"""
+
+import json
+
+import torch
+from pytest import fixture, raises
+from safetensors.torch import load_file
+
+from turnsmith.agent.loop import first_prompt
+from turnsmith.algo.losses import batch_denominator, nll_loss
+from turnsmith.algo.packing import pack, split_batches
+from turnsmith.config import RFTConfig
+from turnsmith.errors import UsageError
+from turnsmith.recipes import rft
+from turnsmith.recipes.rft import keep_resolved, render_samples, run_rft, train_epoch
+from turnsmith.recipes.rl import collect, draw_tasks, resume_trainer, run_stage
+from turnsmith.recipes.whole import learn
+from turnsmith.runs import append_record, read_records
+from turnsmith.tracking import Silence
+from turnsmith.training.trainer import Trainer
+from turnsmith.types import Outcome, Trajectory
+
+from .conftest import CONFIG, OPTIMIZER, RFT, STAGE, make_attempt
+
+YES, NO = Outcome.RESOLVED, Outcome.UNRESOLVED
+
+
+def weights(model):
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def are_equal(one, other):
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def saved(folder, stage, iteration):
+    return load_file(folder.checkpoint(stage, iteration) / "model.safetensors")
+
+
+@fixture
+def fill(folder):
+    """Put both attempts at every task of an iteration into its journal; the first of each is resolved."""
+
+    def fill(workshop, stage, iteration):
+        tasks = draw_tasks(workshop.train_tasks, iteration, stage.tasks_per_iteration, CONFIG.seed).tasks
+        for task in tasks:
+            for index, outcome in enumerate((YES, NO)):
+                name = f"{stage.name}-{iteration:04d}/{task.instance_id}/{index}"
+                append_record(folder.trajectories(stage.name, iteration), make_attempt(name, outcome, turns=1 + index))
+
+    return fill
+
+
+@fixture
+def fill_rft(folder):
+    """Both attempts at each task; `a` and `b` are resolved once each, `c` never."""
+
+    def fill_rft():
+        for task in "abc":
+            for index in range(2):
+                outcome = YES if task != "c" and index == 0 else NO
+                append_record(folder.trajectories("rft", 0), make_attempt(f"rft/{task}/{index}", outcome))
+
+    return fill_rft
+
+
+async def test_a_stage_that_goes_on_has_the_weights_and_counters_of_its_last_checkpoint(make_workshop, fill, folder):
+    first = make_workshop()
+    fill(first, STAGE, 0)
+    await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
+    num_steps = json.loads(folder.metrics("one", 0).read_text())["optimizer/steps"]
+    second = make_workshop()
+    base = weights(second.policy.model)
+    trainer = resume_trainer(STAGE, second)
+    assert num_steps == 2 == trainer.num_steps == trainer.policy_version == second.policy.engine.policy_version
+    assert are_equal(saved(folder, "one", 0), weights(second.policy.model))
+    assert not are_equal(base, weights(second.policy.model))
+    assert trainer.optimizer.state_dict()["state"]
+
+
+async def test_a_stage_in_two_processes_ends_as_in_one(make_workshop, fill, folder):
+    first = make_workshop()
+    for iteration in range(2):
+        fill(first, STAGE, iteration)
+    await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
+    await run_stage(STAGE, first.train_tasks, second := make_workshop())
+    in_two = weights(second.policy.model)
+    assert second.policy.engine.policy_version == 4
+    for iteration in range(2):
+        folder.metrics("one", iteration).unlink()
+    await run_stage(STAGE, first.train_tasks, straight := make_workshop())
+    assert are_equal(in_two, weights(straight.policy.model))
+
+
+async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing_again(make_workshop, fill_rft, folder):
+    fill_rft()
+    first = make_workshop()
+    await run_rft(RFT, first.train_tasks, first)
+    metrics = json.loads(folder.metrics("rft", 0).read_text())
+    assert metrics["rollouts/kept"] == 2 and metrics["optimizer/steps"] == metrics["policy/version"] == 1
+    second = make_workshop()
+    base = weights(second.policy.model)
+    await run_rft(RFT, second.train_tasks, second)
+    assert second.policy.engine.policy_version == 1
+    assert are_equal(saved(folder, "rft", 0), weights(second.policy.model))
+    assert not are_equal(base, weights(second.policy.model))
+
+
+def test_only_resolved_trajectories_are_imitated():
+    attempts = [make_attempt(f"rft/a/{index}", outcome) for index, outcome in enumerate([NO, YES, NO, YES])]
+    assert keep_resolved(attempts) == [attempts[1], attempts[3]]
+    with raises(UsageError, match="resolved none of 1 rollouts"):
+        keep_resolved(attempts[:1])
+
+
+def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_workshop):
+    workshop = make_workshop()
+    render, prompts = workshop.policy.renderer, workshop.prompts
+    task = workshop.train_tasks.tasks[0]
+    shown, plain = (first_prompt(task, render, prompts, demonstration) for demonstration in (True, False))
+    assert RFTConfig().demonstration and len(shown) > len(plain)
+    attempt = make_attempt("rft/a/0", YES, prompt=len(shown), turns=2, broken=True)
+    for mask in (True, False):
+        config = RFT.model_copy(update={"mask_format_errors": mask})
+        [sample] = render_samples([attempt], workshop.train_tasks, workshop.policy, prompts, config)
+        assert sample.token_ids == plain + attempt.token_ids[len(shown) :]
+        assert sample.num_loss_tokens == (0 if mask else 6)
+
+
+def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_workshop):
+    workshop = make_workshop()
+    attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
+    samples = render_samples(attempts, workshop.train_tasks, workshop.policy, workshop.prompts, RFT)
+    still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
+    trainer = Trainer(workshop.policy.model, still, total_steps=2)
+    train_epoch(trainer, samples, RFT, 0, Silence())
+    assert trainer.num_steps == 2
+    last = split_batches(samples, RFT.batch_size, 0)[-1]
+    gradients = [parameter.grad.clone() for parameter in trainer.model.parameters()]
+    trainer.step(pack(last, 10_000), lambda *parts: nll_loss(*parts, batch_denominator(last)))
+    for gradient, parameter in zip(gradients, trainer.model.parameters(), strict=True):
+        torch.testing.assert_close(gradient, parameter.grad)
+
+
+async def test_collections_play_under_their_own_limits_and_only_fine_tuning_shows_the_demonstration(make_workshop):
+    workshop = make_workshop()
+    pool = workshop.train_tasks
+    prompts = {
+        demonstration: [
+            first_prompt(task, workshop.policy.renderer, workshop.prompts, demonstration) for task in pool.tasks
+        ]
+        for demonstration in (True, False)
+    }
+    one = STAGE.model_copy(update={"max_turns": 1, "length_threshold": 1, "tasks_per_iteration": 1})
+    played = [await collect(iteration, one, pool, workshop) for iteration in range(2)]
+    [played_rft] = [await rft.collect(RFT, pool, workshop)]
+    assert {t.num_turns for each in played for t in each} == {1} and {t.num_turns for t in played_rft} == {2}
+    assert all(t.token_ids[: t.prompt_tokens] in prompts[False] for each in played for t in each)
+    assert all(t.token_ids[: t.prompt_tokens] in prompts[True] for t in played_rft)
+    assert len({t.seed for each in [*played, played_rft] for t in each}) == 2 * len(played) + len(played_rft)
+
+
+async def test_iterations_on_the_same_tasks_have_noise_of_their_own(make_workshop):
+    workshop = make_workshop()
+    stages = [STAGE.model_copy(update={"name": name, "tasks_per_iteration": 3}) for name in ("one", "two")]
+    played = [
+        t for stage in stages for it in range(2) for t in await collect(it, stage, workshop.train_tasks, workshop)
+    ]
+    assert len({t.seed for t in played}) == len(played) == 24
+
+
+async def test_the_curriculum_of_a_stage_reads_the_whole_stage_before(make_workshop, folder):
+    """Over both iterations of stage one, `a` and `b` are solved once of four, `c` always."""
+    every = STAGE.model_copy(update={"tasks_per_iteration": 3})
+    then = every.model_copy(update={"name": "two", "iterations": 1, "curriculum": True})
+    workshop = make_workshop(CONFIG.model_copy(update={"rft": None, "stages": [every, then]}))
+    for iteration in range(2):
+        for task in "abc":
+            for index in range(2):
+                name = f"one-{iteration:04d}/{task}/{index}"
+                outcome = YES if task == "c" or (iteration, index) == (0, 0) else NO
+                append_record(folder.trajectories("one", iteration), make_attempt(name, outcome))
+    await learn(workshop)
+    played = list(read_records(folder.trajectories("two", 0), Trajectory))
+    assert sorted({t.instance_id for t in played}) == ["a", "b"] and len(played) == 4
+    assert {t.policy_version for t in played} == {workshop.policy.engine.policy_version}
+    assert workshop.policy.engine.policy_version > 0
+
+
+async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_workshop, folder):
+    """One task always solved, two never: no group has signal, until the two verdicts come to lie in two groups."""
+    results = []
+    for permute in (False, True):
+        stage = STAGE.model_copy(
+            update={"name": f"{permute}", "iterations": 1, "tasks_per_iteration": 3, "permute_rewards": permute}
+        )
+        workshop = make_workshop(CONFIG.model_copy(update={"seed": 1}))
+        for task, verdicts in {"a": (YES, YES), "b": (NO, NO), "c": (NO, NO)}.items():
+            for index, outcome in enumerate(verdicts):
+                name = f"{stage.name}-0000/{task}/{index}"
+                append_record(folder.trajectories(stage.name, 0), make_attempt(name, outcome))
+        await run_stage(stage, workshop.train_tasks, workshop)
+        results.append(json.loads(folder.metrics(stage.name, 0).read_text()))
+    assert [result["rollouts/resolved_rate"] for result in results] == [2 / 6, 2 / 6]
+    assert results[0]["groups/with_signal"] == 0 and results[1]["groups/with_signal"] == 2
