@@ -1,8 +1,10 @@
+import subprocess
+import sys
 from pathlib import PurePosixPath
 
 import pytest
 
-from turnsmith.rewards.shadows import find_import_roots, is_shadow
+from turnsmith.rewards.shadows import PROTECTED, find_import_roots, is_shadow
 
 
 @pytest.fixture
@@ -35,6 +37,29 @@ def test_imports_start_where_packages_end(layers):
 )  # fmt: skip
 def test_what_would_be_imported_in_place_of_the_runner_is_a_shadow(path, layers):
     assert is_shadow(path, find_import_roots(TESTS, layers), layers)
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["_pytest", "colorama", "exceptiongroup", "iniconfig", "packaging", "pluggy", "py", "pygments", "pytest", "sitecustomize",
+     "tomli", "usercustomize", "argparse", "enum", "json", "os", "pdb", "re", "runpy", "typing", "unittest"],
+)  # fmt: skip
+def test_what_pytest_imports_is_protected_as_module_and_as_package(module, tmp_path):
+    roots = find_import_roots([], (tmp_path,))
+    for path in (f"{module}.py", f"{module}/__init__.py", f"{module}.cpython-311-x86_64-linux-gnu.so", module):
+        assert is_shadow(path, roots, (tmp_path,))
+
+
+def test_whatever_pytest_imports_here_is_protected(tmp_path):
+    """The import list of a real run of pytest, in a folder of its own and without plugins."""
+    (tmp_path / "test_a.py").write_text("def test_a():\n    assert [1, 2] == [1, 3]\n")
+    run = [sys.executable, "-X", "importtime", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
+    log = subprocess.run(
+        run, cwd=tmp_path, capture_output=True, text=True, check=False, env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ).stderr.partition("runpy")[2]
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in log.splitlines() if "|" in line}
+    assert {"_pytest", "pluggy", "argparse"} < imported
+    assert imported - {"test_a", "org"} <= PROTECTED
 
 
 @pytest.mark.parametrize(
