@@ -131,6 +131,8 @@ FORGE = [
 RUN_BEFORE_PYTEST = {
     "argparse.py": "argparse.py",
     "iniconfig": "iniconfig/__init__.py",
+    "org": "org/__init__.py",
+    "org without __init__": "org/python/core.py",
     "pdb.py": "pdb.py",
     "pluggy.py": "pluggy.py",
     "pluggy": "pluggy/__init__.py",
