@@ -1,16 +1,16 @@
-"""The whole recipe, judged: `python bench/recipe.py RUN… [--control RUN…] [--check]` reads finished runs and makes none.
+"""The whole recipe, judged: `python bench/recipe.py RUN… --control RUN… [--check]` reads finished runs and makes none.
 
-For each run: Pass@1 of base, RFT and the last stage on the held-out practice tasks, paired over tasks. A control is the same run
-with rewards permuted among the trajectories of an iteration. Under `--check`, exit code 1 where a bound is missed.
+For each run: Pass@1 of base, RFT and the last stage on the held-out practice tasks, paired over tasks, in clusters by repository.
+A control is one of the runs again, with nothing but its rewards permuted among the trajectories of an iteration. Under `--check`,
+exit code 1 where a bound is missed or the runs are not such as could show it.
 
     turnsmith run configs/laptop.toml --seed 0 --out runs/seed-0
     turnsmith run configs/laptop.toml --seed 0 --out runs/control-0 \\
         --stages.0.permute_rewards true --stages.1.permute_rewards true
-    python bench/recipe.py runs/seed-0 --control runs/control-0 --check
+    python bench/recipe.py runs/seed-0 runs/seed-1 runs/seed-2 --control runs/control-0 --check
 """
 
 import argparse
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +18,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from turnsmith.runs import RunFolder
-from turnsmith.stats import paired_p_value
+from turnsmith.errors import UsageError
+from turnsmith.runs import RunFolder, first_difference, read_json
+from turnsmith.stats import paired_error, paired_p_value
 
+MIN_RUNS = 3
+MIN_TASKS = 100
 MIN_RATIO = 3.5
 """Final Pass@1 over the base's (the paper: 3.4)."""
 MIN_RL_GAIN = 0.12
 """Final Pass@1 minus RFT's (the paper: 0.185)."""
 MAX_P = 0.001
+COLUMNS = ("run", "base", "RFT", "final", "ratio", "RL − RFT", "p base/RFT", "p RFT/final")
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,15 @@ class Judged:
     """One run on one task set."""
 
     name: str
+    config: dict
     base: dict
     rft: dict
     final: dict
+
+    @property
+    def tasks(self) -> list[str]:
+        """Tasks that all three checkpoints attempted."""
+        return sorted(self.base["per_task"].keys() & self.rft["per_task"].keys() & self.final["per_task"].keys())
 
     @property
     def ratio(self) -> float:
@@ -45,45 +55,104 @@ class Judged:
     def rl_gain(self) -> float:
         return self.final["pass_at_1"] - self.rft["pass_at_1"]
 
+    @property
+    def rl_error(self) -> float:
+        """Standard error of the gain, paired over tasks."""
+        return paired_error(*self.pair(self.rft, self.final))
+
     def p_value(self, before: dict, after: dict) -> float:
-        """Paired over the tasks that both saw."""
-        tasks = sorted(before["per_task"].keys() & after["per_task"].keys())
-        return paired_p_value([before["per_task"][t] for t in tasks], [after["per_task"][t] for t in tasks])
+        return paired_p_value(*self.pair(before, after))
+
+    def pair(self, before: dict, after: dict) -> tuple[list[float], list[float], list[str]]:
+        """Parallel: the rates of two checkpoints, and the repository of each task."""
+        first, second = ([result["per_task"][task] for task in self.tasks] for result in (before, after))
+        return first, second, [find_repository(task) for task in self.tasks]
 
     def misses(self) -> list[str]:
         """What a run of the recipe should show and does not."""
         rates = [result["pass_at_1"] for result in (self.base, self.rft, self.final)]
         bounds = {
+            f"{len(self.tasks)} tasks, not {MIN_TASKS}": len(self.tasks) >= MIN_TASKS,
             f"final {self.ratio:.2f} x base, not {MIN_RATIO}": self.ratio >= MIN_RATIO,
             "RFT is not between base and final": rates == sorted(set(rates)),
             f"RL gains {self.rl_gain:.1%}, not {MIN_RL_GAIN:.0%}": self.rl_gain >= MIN_RL_GAIN,
             "base against RFT is noise": self.p_value(self.base, self.rft) < MAX_P,
             "RFT against final is noise": self.p_value(self.rft, self.final) < MAX_P,
+            "its rewards are permuted: it is a control": not any(self.permuted),
         }
         return [f"{self.name}: {what}" for what, holds in bounds.items() if not holds]
 
-    def control_misses(self) -> list[str]:
-        """A control that gains is no control."""
-        gains = self.rl_gain >= (self.rft["sem"] or 0.0)
-        return [f"{self.name}: gains {self.rl_gain:.1%} on permuted rewards"] if gains else []
+    def control_misses(self, runs: list["Judged"]) -> list[str]:
+        """A control that gains is no control, and neither is a run of another kind."""
+        twins = [run for run in runs if run.config["seed"] == self.config["seed"]]
+        difference = first_difference(twins[0].unpermuted, self.unpermuted) if twins else "seed"
+        gain = f"gains {self.rl_gain:.1%} ± {self.rl_error:.1%} on permuted rewards, not less than its error"
+        bounds = {
+            f"{len(self.tasks)} tasks, not {MIN_TASKS}": len(self.tasks) >= MIN_TASKS,
+            "rewards are not permuted in every stage": all(self.permuted),
+            f"differs from the runs by {difference}, not by its rewards alone": not difference,
+            gain: self.rl_gain < self.rl_error,
+        }
+        return [f"{self.name}: {what}" for what, holds in bounds.items() if not holds]
+
+    @property
+    def permuted(self) -> list[bool]:
+        return [stage["permute_rewards"] for stage in self.config["stages"]]
+
+    @property
+    def unpermuted(self) -> dict:
+        """The configuration as it is without the permutation."""
+        return self.config | {"stages": [stage | {"permute_rewards": False} for stage in self.config["stages"]]}
+
+    @property
+    def row(self) -> list[str]:
+        rates = [f"{r['pass_at_1']:.1%} ± {r['sem'] or 0:.1%}" for r in (self.base, self.rft, self.final)]
+        p_values = [f"{p:.1e}" for p in (self.p_value(self.base, self.rft), self.p_value(self.rft, self.final))]
+        return [self.name, *rates, f"{self.ratio:.2f}", f"{self.rl_gain:+.1%} ± {self.rl_error:.1%}", *p_values]
+
+
+def find_repository(task: str) -> str:
+    """`toolz-1.0.0.swap.1f3a9c04` → `toolz-1.0.0`."""
+    return task.rsplit(".", 2)[0]
 
 
 def judge(run: Path, task_set: str) -> Judged:
-    """Read the evaluations of a finished run."""
-    stages = [stage["name"] for stage in json.loads(RunFolder(run).config.read_text())["stages"]]
-    names = ("base", "rft", stages[-1])
-    return Judged(run.name, *(json.loads(RunFolder(run).result(n, task_set).read_text()) for n in names))
+    """Read the evaluations of a finished run. Raises UsageError where one is missing."""
+    config = read_json(RunFolder(run).config)
+    if not config["stages"]:
+        raise UsageError(f"{run} has no stage of RL: give runs of the whole recipe")
+    names = ("base", "rft", config["stages"][-1]["name"])
+    return Judged(run.name, config, *(read_json(RunFolder(run).result(name, task_set)) for name in names))
+
+
+def find_misses(runs: list[Judged], controls: list[Judged]) -> list[str]:
+    """What stands between these runs and the claim."""
+    others = {run.name: first_difference(runs[0].config | {"seed": run.config["seed"]}, run.config) for run in runs}
+    seeds = {run.config["seed"] for run in runs}
+    return [
+        *([f"{len(seeds)} seeds, not {MIN_RUNS}"] if len(seeds) < MIN_RUNS else []),
+        *([f"{len(runs)} runs of {len(seeds)} seeds: one run is given twice"] if len(seeds) < len(runs) else []),
+        *(["no control"] if not controls else []),
+        *(
+            f"{name}: differs from {runs[0].name} by {key}, not by its seed alone"
+            for name, key in others.items()
+            if key
+        ),
+        *(miss for run in runs for miss in run.misses()),
+        *(miss for control in controls for miss in control.control_misses(runs)),
+    ]
 
 
 def print_table(runs: list[Judged]) -> None:
-    table = Table(
-        "run", "base", "RFT", "final", "ratio", "RL − RFT", "p base/RFT", "p RFT/final", title="held-out tasks, Pass@1"
-    )
+    table = Table(*COLUMNS, title="held-out tasks, Pass@1")
     for run in runs:
-        rates = [f"{r['pass_at_1']:.1%} ± {r['sem'] or 0:.1%}" for r in (run.base, run.rft, run.final)]
-        p_values = [f"{p:.1e}" for p in (run.p_value(run.base, run.rft), run.p_value(run.rft, run.final))]
-        table.add_row(run.name, *rates, f"{run.ratio:.2f}", f"{run.rl_gain:+.1%}", *p_values)
-    Console(width=120).print(table)
+        table.add_row(*run.row)
+    Console(width=130).print(table)
+
+
+def print_markdown(runs: list[Judged]) -> None:
+    for row in (COLUMNS, ["---"] * len(COLUMNS), *(run.row for run in runs)):
+        print(f"| {' | '.join(row)} |")
 
 
 def main() -> None:
@@ -91,13 +160,17 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--control", nargs="*", type=Path, default=[])
     parser.add_argument("--task-set", default="practice")
-    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a bound is missed")
+    parser.add_argument("--markdown", action="store_true", help="the table for docs/results.md")
     arguments = parser.parse_args()
-    runs = [judge(run, arguments.task_set) for run in arguments.runs]
-    controls = [judge(run, arguments.task_set) for run in arguments.control]
-    print_table([*runs, *controls])
-    misses = [miss for run in runs for miss in run.misses()] + [miss for c in controls for miss in c.control_misses()]
-    print("\n".join(misses) or "every bound is met")
+    try:
+        runs = [judge(run, arguments.task_set) for run in arguments.runs]
+        controls = [judge(run, arguments.task_set) for run in arguments.control]
+    except UsageError as error:
+        parser.error(str(error))
+    (print_markdown if arguments.markdown else print_table)([*runs, *controls])
+    misses = find_misses(runs, controls)
+    print("", *misses or ["every bound is met"], sep="\n")
     sys.exit(1 if arguments.check and misses else 0)
 
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.algo.advantages import group_advantages, has_signal
-from turnsmith.types import OUTCOMES, Group, Outcome, StopReason, Trajectory
+from turnsmith.types import Group, Outcome, StopReason, Trajectory
 
-AGENT = [outcome for outcome in Outcome if OUTCOMES[outcome].in_group]
-INFRASTRUCTURE = [outcome for outcome in Outcome if not OUTCOMES[outcome].in_group]
+INFRASTRUCTURE = [Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED]
+AGENT = [outcome for outcome in Outcome if outcome not in INFRASTRUCTURE]
 
 members = st.tuples(st.sampled_from(AGENT), st.floats(-1, 1))
 

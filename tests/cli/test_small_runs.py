@@ -68,6 +68,15 @@ def is_alive(pid):
         return False
 
 
+@pytest.fixture
+def obeys_ctrl_c():
+    """Programs started here heed Ctrl-C, even where `nohup … &` had these tests ignore it; a child inherits that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("obeys_ctrl_c")
 def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, config_file, tmp_path):
     folder = RunFolder(tmp_path / "run")
     command = ["rl", config_file, "--out", folder.path, "--stages.0.iterations=3", "--stages.0.group_size=8"]

@@ -3,7 +3,7 @@ from pytest import approx
 from attempts import attempt
 from turnsmith.config import EvalConfig
 from turnsmith.recipes.evaluate import rates_of_runs, summarise
-from turnsmith.types import Outcome
+from turnsmith.types import Outcome, StopReason, Turn
 
 
 def attempts(**outcomes):
@@ -30,3 +30,18 @@ def test_what_the_infrastructure_lost_counts_nowhere_but_is_said():
 
 def test_a_single_run_has_no_error():
     assert summarise("base", "set", attempts(a=[YES]), EvalConfig(num_runs=1, k=1)).sem is None
+
+
+def test_turns_and_submits_are_means_over_the_attempts_that_count():
+    endings = [(3, StopReason.SUBMITTED, NO), (5, StopReason.SUBMITTED, YES), (7, StopReason.MAX_TURNS, NO),
+               (8, StopReason.SUBMITTED, NO), (40, StopReason.SANDBOX_FAILED, LOST)]  # fmt: skip
+    trajectories = [
+        attempt("a", index, outcome).model_copy(
+            update={"turns": [Turn(start=1, end=1, text="")] * num_turns, "stop_reason": stop_reason}
+        )
+        for index, (num_turns, stop_reason, outcome) in enumerate(endings)
+    ]
+    result = summarise("base", "set", trajectories, EvalConfig(num_runs=5, k=1))
+    assert result.mean_turns == approx(23 / 4)
+    assert result.submit_rate == approx(3 / 4)
+    assert result.outcomes == {"unresolved": 3, "resolved": 1, "sandbox_failed": 1}

@@ -120,10 +120,72 @@ CHEATS = {
 }
 
 
+FORGE = [
+    "import os, sys",
+    "mark = sys.stdin.readline().strip()",
+    "lines = ['= short test summary info =', *(f'PASSED test_calc.py::test_{name}' for name in ('add', 'zero'))]",
+    "print('', *(f'{mark} {line}' for line in lines), mark, sep='\\n', flush=True)",
+    "os._exit(0)",
+]
+"""Reads the word of the seal before pytest does, and then forges a sealed report."""
+RUN_BEFORE_PYTEST = {
+    "argparse.py": "argparse.py",
+    "iniconfig": "iniconfig/__init__.py",
+    "org": "org/__init__.py",
+    "org without __init__": "org/python/core.py",
+    "pdb.py": "pdb.py",
+    "pluggy.py": "pluggy.py",
+    "pluggy": "pluggy/__init__.py",
+    "pygments": "pygments/__init__.py",
+    "pytest.py": "pytest.py",
+    "pytest": "pytest/__init__.py",
+    "_pytest": "_pytest/__init__.py",
+    "re": "re/__init__.py",
+    "conftest.py": "conftest.py",
+}
+CHEATS |= {
+    f"{name} that forges": new_file(path, *FORGE) + replace_body("return 7") for name, path in RUN_BEFORE_PYTEST.items()
+}
+CHEATS |= {
+    "an installed plugin that forges": new_file("forge.py", *FORGE)
+    + new_file("forge-1.dist-info/METADATA", "Metadata-Version: 2.1", "Name: forge", "Version: 1")
+    + new_file("forge-1.dist-info/entry_points.txt", "[pytest11]", "forge = forge")
+    + replace_body("return 7"),
+    "settings that load a plugin that forges": new_file("forge.py", *FORGE)
+    + new_file("pytest.ini", "[pytest]", "addopts = -p forge")
+    + replace_body("return 7"),
+}
+
+
 @pytest.mark.parametrize("cheat", CHEATS)
 async def test_cheats_score_nothing(grader, task, layers, cheat):
     grade = await grader.grade(task, layers, CHEATS[cheat])
     assert grade.outcome is Outcome.UNRESOLVED, grade
+
+
+ODD_TESTS = TESTS.replace("add(2, 1) == 3", "add(2, 1) == RESULT").replace(
+    "import add", "import add\nfrom expected import RESULT"
+)
+ODD_IDS = {"FAIL_TO_PASS": ["checks.py::test_add"], "PASS_TO_PASS": ["checks.py::test_zero"]}
+
+
+async def test_a_test_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
+    """Nothing but the ids of the expected tests says that it is one."""
+    (layers[0] / "checks.py").write_text(TESTS)
+    odd = task.model_copy(update=ODD_IDS)
+    head = "diff --git a/checks.py b/checks.py\n--- a/checks.py\n+++ b/checks.py\n"
+    cheat = f"{head}@@ -5 +5 @@\n-    assert add(2, 1) == 3\n+    assert add(2, 1) == 1\n"
+    assert (await grader.grade(odd, layers, GOLD)).resolved
+    assert (await grader.grade(odd, layers, cheat)).detail == "nothing but the test surface was changed"
+
+
+async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
+    """Nothing but the hidden patch says that it is part of the tests; the agent's own would be in its way."""
+    (layers[0] / "checks.py").write_text(ODD_TESTS)
+    odd = task.model_copy(update={**ODD_IDS, "test_patch": new_file("expected.py", "RESULT = 3")})
+    squatter = new_file("expected.py", "RESULT = 1")
+    assert (await grader.grade(odd, layers, GOLD + squatter)).resolved
+    assert (await grader.grade(odd, layers, squatter)).outcome is Outcome.EMPTY_PATCH
 
 
 async def test_hunks_on_the_test_surface_are_left_out_and_counted(grader, task, layers):

@@ -78,23 +78,20 @@ def test_what_breaks_the_policy_is_refused_by_name(patch, reason):
         read_patch(patch)
 
 
+@pytest.mark.parametrize("folder", ["", "src/deep/"])
 @pytest.mark.parametrize(
-    "path",
-    [
-        "conftest.py",
-        "src/deep/conftest.py",
-        "pyproject.toml",
-        "tests/helper.py",
-        "pkg/tests/data/x.json",
-        "pkg/test_a.py",
-        "pkg/__pycache__/a.pyc",
-        "check_all.py",
-        "sitecustomize.py",
-        "x.pth",
-    ],
-)
-def test_the_test_surface(path):
-    assert is_test_surface(path, {"check_all.py"})
+    "name",
+    ["conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml",
+     "sitecustomize.py", "usercustomize.py", "test_a.py", "a_test.py", "a.pth", "a.pyc", "test/x.py", "tests/x.py",
+     "test/data/x.json", "tests/data/x.json", "__pycache__/a.cpython-311.pyc", "__pycache__/x"],
+)  # fmt: skip
+def test_what_decides_how_tests_run_is_test_surface_in_any_folder(folder, name):
+    assert is_test_surface(folder + name, set())
+
+
+def test_the_files_of_the_tests_are_test_surface_whatever_their_names():
+    assert is_test_surface("pkg/checks.py", {"pkg/checks.py"})
+    assert not is_test_surface("checks.py", {"pkg/checks.py"})
 
 
 @pytest.mark.parametrize("path", ["src/pkg/core.py", "pkg/testing.py", "attest/a.py", "contest.py", "docs/tests.md"])

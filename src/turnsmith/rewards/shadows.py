@@ -10,6 +10,7 @@ PROTECTED = sys.stdlib_module_names | {
     "colorama",
     "exceptiongroup",
     "iniconfig",
+    "org",
     "packaging",
     "pluggy",
     "py",
@@ -20,6 +21,8 @@ PROTECTED = sys.stdlib_module_names | {
     "usercustomize",
 }
 """Modules of the standard library, of pytest and of what pytest imports."""
+JYTHON = ["org", "python"]
+"""A package that `pickle` and `copy` ask for and only Jython has: here a folder without `__init__` would do, too."""
 BINARY = {".so", ".pyd", ".pyc"}
 
 
@@ -50,6 +53,8 @@ def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Pat
         return False
     top, *below = path.relative_to(root).parts
     name = top.partition(".")[0]
+    if [name, *(part.partition(".")[0] for part in below[:1])] == JYTHON:
+        return not _exists(root.joinpath(*JYTHON), layers)
     is_module = below[0].startswith("__init__.") if below else top == name or _is_code(top)
     base = (root / f"{name}.py", root / name / "__init__.py")
     return name in PROTECTED and len(below) < 2 and is_module and not any(_exists(file, layers) for file in base)

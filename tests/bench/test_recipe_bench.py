@@ -1,0 +1,181 @@
+"""`bench/recipe.py` on run folders made by hand: three good runs and a control are accepted, and each blemish is refused."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from turnsmith.runs import RunFolder, write_json
+
+RECIPE = Path(__file__).parents[2] / "bench/recipe.py"
+REPOSITORIES = [f"calc{index}-1.0.0" for index in range(26)]
+TASKS = [f"{repository}.swap.{task:08x}" for repository in REPOSITORIES for task in range(4)]
+RATES = {"base": 0.0, "rft": 0.5, "stage1": 0.7, "stage2": 0.9}
+CONTROL_RATES = RATES | {"stage1": 0.5, "stage2": 0.45}
+
+
+def make_config(seed, permuted=(False, False), learning_rate=1e-4):
+    names = ("stage1", "stage2")
+    stages = [{"name": name, "permute_rewards": value} for name, value in zip(names, permuted, strict=True)]
+    return {"seed": seed, "rft": {"learning_rate": learning_rate}, "stages": stages}
+
+
+def make_run(folder, config, rates=RATES, tasks=TASKS):
+    """Every fifth task is resolved at every stage, so that the base is not at 0."""
+    write_json(RunFolder(folder).config, config)
+    for stage, rate in rates.items():
+        per_task = {task: 1.0 if index % 5 == 0 else rate for index, task in enumerate(tasks)}
+        result = {"pass_at_1": sum(per_task.values()) / len(tasks), "sem": 0.02, "per_task": per_task}
+        write_json(RunFolder(folder).result(stage, "practice"), result)
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return [make_run(tmp_path / f"seed-{seed}", make_config(seed)) for seed in range(3)]
+
+
+@pytest.fixture
+def control(tmp_path):
+    return make_run(tmp_path / "control-0", make_config(0, (True, True)), CONTROL_RATES)
+
+
+@pytest.fixture
+def judge(monkeypatch, capsys):
+    """Run the script: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", [str(RECIPE), *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(RECIPE), run_name="__main__")
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refusals(judge):
+    """The lines after the table of a check that failed."""
+
+    def check(*arguments):
+        code, stdout, stderr = judge(*arguments, "--check")
+        assert code == 1, stdout + stderr
+        return stdout.rpartition("\n\n")[2].splitlines()
+
+    return check
+
+
+def test_three_seeds_and_a_control_meet_every_bound(judge, runs, control):
+    code, stdout, _ = judge(*runs, "--control", control, "--check")
+    assert stdout.endswith("\n\nevery bound is met\n")
+    assert code == 0
+
+
+def test_the_table_can_be_pasted_into_the_documentation(judge, runs, control):
+    lines = judge(*runs, "--control", control, "--markdown")[1].splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[: lines.index("")]]
+    assert [row[0] for row in cells] == ["run", "---", "seed-0", "seed-1", "seed-2", "control-0"]
+    assert {len(row) for row in cells} == {8}
+    assert cells[2][1:5] == ["20.2% ± 2.0%", "60.1% ± 2.0%", "92.0% ± 2.0%", "4.56"]
+
+
+def test_nothing_shows_nothing(refusals):
+    assert refusals() == ["0 seeds, not 3", "no control"]
+
+
+def test_a_run_that_is_not_there_is_named(judge, tmp_path):
+    code, _, stderr = judge(tmp_path / "nowhere", "--check")
+    assert code == 2
+    assert str(tmp_path / "nowhere") in stderr
+
+
+def test_a_run_without_rl_is_named(judge, tmp_path):
+    code, _, stderr = judge(make_run(tmp_path / "short", make_config(0) | {"stages": []}))
+    assert code == 2
+    assert "short has no stage of RL" in stderr
+
+
+def test_one_run_given_three_times_is_one_run(refusals, runs, control):
+    assert refusals(runs[0], runs[0], runs[0], "--control", control) == [
+        "1 seeds, not 3",
+        "3 runs of 1 seeds: one run is given twice",
+    ]
+
+
+def test_runs_differ_by_their_seed_alone(refusals, runs, control):
+    write_json(RunFolder(runs[1]).config, make_config(1, learning_rate=1e-3))
+    assert refusals(*runs, "--control", control) == [
+        "seed-1: differs from seed-0 by rft.learning_rate, not by its seed alone"
+    ]
+
+
+def test_few_tasks_are_refused(refusals, runs, control):
+    make_run(runs[0], make_config(0), RATES, TASKS[:96])
+    make_run(control, make_config(0, (True, True)), CONTROL_RATES, TASKS[:96])
+    assert refusals(*runs, "--control", control) == ["seed-0: 96 tasks, not 100", "control-0: 96 tasks, not 100"]
+
+
+@pytest.mark.parametrize(
+    ("rates", "missed"),
+    [
+        ({"base": 0.0, "rft": 0.2, "stage2": 0.6}, ["final 3.37 x base, not 3.5"]),
+        ({"base": 0.0, "rft": 0.95, "stage2": 0.9}, ["RFT is not between base and final", "RL gains -4.0%, not 12%"]),
+        ({"base": 0.0, "rft": 0.8, "stage2": 0.9}, ["RL gains 8.0%, not 12%"]),
+        ({"base": 0.5, "rft": 0.5, "stage2": 0.9}, ["final 1.53 x base, not 3.5", "RFT is not between base and final",
+                                                    "base against RFT is noise"]),
+    ],
+)  # fmt: skip
+def test_each_bound_is_held_in_each_run(refusals, runs, control, rates, missed):
+    make_run(runs[2], make_config(2), rates)
+    assert refusals(*runs, "--control", control) == [f"seed-2: {what}" for what in missed]
+
+
+def test_a_gain_in_one_repository_is_noise_however_many_its_tasks(refusals, runs, control):
+    """One repository of 84 tasks, and 20 tasks elsewhere that stay what they are."""
+    tasks = [f"calc.swap.{task:08x}" for task in range(84)] + TASKS[-20:]
+    for stage, rate in {"base": 0.0, "rft": 0.3, "stage2": 0.6}.items():
+        per_task = {task: rate if task.startswith("calc.") else 0.1 for task in tasks}
+        result = {"pass_at_1": sum(per_task.values()) / 104, "sem": 0.0, "per_task": per_task}
+        write_json(RunFolder(runs[0]).result(stage, "practice"), result)
+    assert refusals(*runs, "--control", control) == [
+        "seed-0: base against RFT is noise",
+        "seed-0: RFT against final is noise",
+    ]
+
+
+def test_a_control_that_gains_is_refused(refusals, runs, control):
+    make_run(control, make_config(0, (True, True)))
+    [refusal] = refusals(*runs, "--control", control)
+    assert refusal.startswith("control-0: gains 31.9% ± ")
+
+
+def test_a_control_that_gains_less_than_its_error_is_not(judge, runs, control):
+    """Repositories rise and fall together: by tasks the gain would stand out, by repositories it does not."""
+    rates = {task: 0.6 if index // 4 % 2 else 0.05 for index, task in enumerate(TASKS)}
+    result = {"pass_at_1": sum(rates.values()) / 104, "sem": 0.0, "per_task": rates}
+    write_json(RunFolder(control).result("stage2", "practice"), result)
+    flat = {"pass_at_1": 0.3, "sem": 0.0, "per_task": dict.fromkeys(TASKS, 0.3)}
+    write_json(RunFolder(control).result("rft", "practice"), flat)
+    assert judge(*runs, "--control", control, "--check")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "refusal"),
+    [
+        (make_config(0, (True, False)), "control-0: rewards are not permuted in every stage"),
+        (make_config(0), "control-0: rewards are not permuted in every stage"),
+        (
+            make_config(0, (True, True), learning_rate=1e-12),
+            "control-0: differs from the runs by rft.learning_rate, not by its rewards alone",
+        ),
+        (make_config(7, (True, True)), "control-0: differs from the runs by seed, not by its rewards alone"),
+    ],
+)
+def test_a_control_is_one_of_the_runs_with_nothing_but_its_rewards_permuted(refusals, runs, control, config, refusal):
+    write_json(RunFolder(control).config, config)
+    assert refusals(*runs, "--control", control) == [refusal]
+
+
+def test_a_control_is_no_run(refusals, runs, control):
+    make_run(runs[1], make_config(1, (True, True)))
+    assert "seed-1: its rewards are permuted: it is a control" in refusals(*runs, "--control", control)
