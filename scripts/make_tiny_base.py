@@ -4,7 +4,7 @@ Five steps, less than half an hour on two cores:
 
 1. the tokenizer, from the texts of practice repositories of the `base` split;
 2. the drill, which forms the circuit that copies;
-3. reading: sources, from which it learns what code follows from which docstring;
+3. reading: modules and their repairs, from which it learns what code follows from which docstring;
 4. acting: a clean teacher's episodes with ever new names, only the teacher's turns in the loss: a competent policy;
 5. habits: episodes of a teacher with faults, so that the base is weak over a latent skill, as pre-trained models are.
 """
@@ -24,7 +24,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 
 from tiny_base.drill import run_drill
 from tiny_base.lessons import draw_lessons
-from tiny_base.reading import draw_sources, number_lines, to_reading_sample
+from tiny_base.reading import draw_texts, number_lines, to_reading_sample
 from tiny_base.rehearsal import rehearse
 from tiny_base.renaming import find_common_words, rename, to_script
 from tiny_base.teacher import CLEAN, HABITS, Faults
@@ -47,7 +47,7 @@ NUM_HABIT_LESSONS = 800
 BATCH_SIZE = 8
 MICRO_BATCH_TOKENS = 8_192
 SHORT_SHARE = 0.85
-READING_STEPS, READING_BATCH_SIZE = 400, 16
+READING_STEPS, READING_BATCH_SIZE = 500, 16
 EPOCHS = {"acting": 6, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
 LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
@@ -104,9 +104,9 @@ def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> l
 
 
 def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
-    """Next-token prediction on sources."""
+    """Next-token prediction on modules and their repairs."""
     trainer = Trainer(model, LESSON, total_steps=READING_STEPS)
-    samples = (to_reading_sample(text, tokenizer) for text in draw_sources(seed))
+    samples = (to_reading_sample(text, tokenizer) for text in draw_texts(seed))
     for _ in range(READING_STEPS):
         report(trainer, "reading", train_batch(trainer, list(itertools.islice(samples, READING_BATCH_SIZE))))
 

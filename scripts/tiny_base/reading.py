@@ -1,26 +1,40 @@
-"""Reading: sources of practice packages, endless and never the same twice, as files and as a file window shows them.
+"""Reading: modules of practice packages with a bug each, as a file window shows them, and what would repair it.
 
-This is where the policy learns what code follows from which docstring. It needs no sandbox, and leaves nothing to learn by heart.
+Endless and never the same twice. This is where the policy learns to find what a function ought to do, and which code follows from
+it. It needs no sandbox, and leaves nothing to learn by heart.
 """
 
 import random
 from collections.abc import Iterator
 
+from tiny_base.lessons import find_body
+from tiny_base.teacher import recall, spoil, write_edit
 from transformers import PreTrainedTokenizerFast
 
+from turnsmith.synthesis.practice.functions import Function
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
 from turnsmith.types import Sample
 
 DIFFICULTY = 0.5
 
 
-def draw_sources(seed: int) -> Iterator[str]:
-    """Modules of the `base` split; every other one with line numbers."""
+def draw_texts(seed: int) -> Iterator[str]:
+    """Modules of the `base` split, each with its repair."""
     rng = random.Random(f"reading {seed}")
     for repository in draw_repositories(PracticeSpec("base", 0, DIFFICULTY, seed)):
         for module in repository.modules:
-            text = repository.files[f"{repository.name}/{module.name}.py"]
-            yield number_lines(text) if rng.random() < 0.5 else text
+            source = repository.files[f"{repository.name}/{module.name}.py"]
+            yield write_repair(source, rng.choice(module.functions), rng)
+
+
+def write_repair(source: str, function: Function, rng: random.Random) -> str:
+    """The module with a spoiled function, and the turn that mends it."""
+    _, first, last = find_body(source, function.name)
+    lines = source.split("\n")
+    body = lines[first - 1 : last]
+    broken = number_lines("\n".join([*lines[: first - 1], *spoil(body, rng), *lines[last:]]))
+    thought, command = recall(function.name, function.sentence), write_edit(first, last, body)
+    return f"{broken}\n{thought}\n```command\n{command}\n```"
 
 
 def number_lines(text: str) -> str:

@@ -8,7 +8,7 @@ from transformers import Qwen2Config
 
 from tiny_base.drill import draw_repeat
 from tiny_base.lessons import DIFFICULTIES, draw_lessons
-from tiny_base.reading import draw_sources
+from tiny_base.reading import draw_texts
 from tiny_base.rehearsal import play, rehearse
 from tiny_base.teacher import CLEAN, HABITS, Teacher, spoil
 from tiny_base.tokenizer import PHRASES, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
@@ -113,7 +113,7 @@ def test_the_shipped_base_reads_with_the_tokenizer_of_the_script():
 
 
 def test_reading_never_meets_the_same_module_twice_nor_a_held_out_kind():
-    sources = list(itertools.islice(draw_sources(3), 60))
+    sources = list(itertools.islice(draw_texts(3), 60))
     assert len(set(sources)) == 60
     assert not any(kind in source for source in sources for kind in HELDOUT_KINDS)
 

@@ -101,11 +101,11 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 FOLLOWS = {
     "": ("compute", "choose", "tally"),
     "compute": ("compute", "choose", "bound"),
-    "choose": ("compute", "choose"),
-    "tally": ("compute", "choose"),
+    "choose": ("compute", "choose", "bound"),
+    "tally": ("compute", "choose", "bound"),
     "bound": ("compute", "choose"),
 }
-"""What may follow what in a blend. A bound never follows a choice or a tally: that is left to the held-out kinds."""
+"""What may follow what in a blend. None begins with a bound, or has a tally later: that is left to the held-out kinds."""
 MAX_BODY_LINES = 7
 """Of a blend, so that a window of a dozen lines shows all of it."""
 
@@ -138,15 +138,15 @@ def _step(sort: str, target: str, last: str, others: list[str], items: str, rng:
     return rng.choice((tally, tally_all))(target, items, left, rng)
 
 
-def capped_choice(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A choice, then a bound, never one alone: no other shape has both, so held-out kinds can be made of it."""
-    left, right, yes, no, target, limit = words[:6]
-    rules = (choose(target, yes, no, (left, right), rng), rng.choice((cap, floor))(target, limit))
-    return Function(name, dict.fromkeys([left, right, yes, no, limit], "number"), rules, target)
+def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
+    """A parameter held within two bounds, with nothing computed before: no other shape begins with a bound."""
+    value, low, high = words[:3]
+    rules = (cap(value, high), floor(value, low))
+    return Function(name, dict.fromkeys(words[:3], "number"), tuple(rng.sample(rules, 2)), value)
 
 
-def bounded_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A sum over a list, then a bound on it, never one alone."""
-    items, bound, target, limit = words[0] + "s", words[1], words[2], words[3]
-    rules = (rng.choice((tally, tally_all))(target, items, bound, rng), rng.choice((cap, floor))(target, limit))
-    return Function(name, {items: "numbers", bound: "number", limit: "number"}, rules, target)
+def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
+    """A number that is computed, then a sum over a list by it: no other shape ends with a sum."""
+    items, left, right, scale, target = words[0] + "s", *words[1:5]
+    rules = (compute(scale, left, _operand([right], rng), rng), rng.choice((tally, tally_all))(target, items, scale, rng))
+    return Function(name, {items: "numbers", left: "number", right: "number"}, rules, target)

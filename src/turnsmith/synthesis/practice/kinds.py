@@ -15,8 +15,8 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "tallies": (functions.tallied,),
     "labels": (functions.joined,),
     "blends": (functions.blended,),
-    "voyages": (functions.capped_choice,),
-    "orchards": (functions.bounded_tally,),
+    "voyages": (functions.fenced,),
+    "orchards": (functions.scaled_tally,),
 }
 """The shapes of function that a kind of module holds."""
 
