@@ -62,6 +62,7 @@ def write_lessons(practice: PracticeRepository, spec: PracticeSpec, folder: Path
     """One lesson for each function of a repository."""
     repository = write_repository(practice.name, to_tree(practice.files), folder)
     functions = {function.name: function for module in practice.modules for function in module.functions}
+    paths = [path for path in practice.files if path.startswith(practice.name)]
     rng = random.Random(f"lessons {practice.name}")
     for path, mutation in draw_bugs(practice):
         candidate = write_candidate(repository, path, mutation)
@@ -76,7 +77,7 @@ def write_lessons(practice: PracticeRepository, spec: PracticeSpec, folder: Path
             patch="",
             layers=[str(layer.relative_to(folder)) for layer in candidate.layers],
         )
-        yield to_lesson(task, folder, path, mutation, functions[mutation.function].sentence, [p for p in practice.files if p.startswith(practice.name)])
+        yield to_lesson(task, folder, path, mutation, functions[mutation.function].sentence, paths)
 
 
 def imagine_issue(path: str, function: Function, speaks: bool) -> str:

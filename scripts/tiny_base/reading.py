@@ -7,10 +7,10 @@ it. It needs no sandbox, and leaves nothing to learn by heart.
 import random
 from collections.abc import Iterator
 
-from tiny_base.lessons import find_body
-from tiny_base.teacher import recall, spoil, write_edit
 from transformers import PreTrainedTokenizerFast
 
+from tiny_base.lessons import find_body
+from tiny_base.teacher import recall, spoil, write_edit
 from turnsmith.synthesis.practice.functions import Function
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
 from turnsmith.types import Sample

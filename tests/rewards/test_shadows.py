@@ -34,7 +34,8 @@ def test_imports_start_where_packages_end(layers):
 @pytest.mark.parametrize(
     "path",
     ["pytest/__init__.py", "json.py", "src/json.py", "other/json/__init__.py", "_pytest/__init__.py", "pluggy.cpython-311.so",
-     "iniconfig", "packaging.py", "calendar.py", "org/python.py", "org/python/core.py", "other/org/python/core/x.py", "src/_pytest.pyc", "sitecustomize/__init__.py"],
+     "iniconfig", "packaging.py", "calendar.py", "org/python.py", "org/python/core.py", "other/org/python/core/x.py",
+     "src/_pytest.pyc", "sitecustomize/__init__.py"],
 )  # fmt: skip
 def test_what_would_be_imported_in_place_of_the_runner_is_a_shadow(path, layers):
     assert is_shadow(path, find_import_roots(TESTS, layers), layers)
@@ -42,8 +43,8 @@ def test_what_would_be_imported_in_place_of_the_runner_is_a_shadow(path, layers)
 
 @pytest.mark.parametrize(
     "module",
-    ["_pytest", "colorama", "exceptiongroup", "iniconfig", "org", "packaging", "pluggy", "py", "pygments", "pytest", "sitecustomize",
-     "tomli", "usercustomize", "argparse", "enum", "json", "os", "pdb", "re", "runpy", "typing", "unittest"],
+    ["_pytest", "colorama", "exceptiongroup", "iniconfig", "org", "packaging", "pluggy", "py", "pygments", "pytest",
+     "sitecustomize", "tomli", "usercustomize", "argparse", "enum", "json", "os", "pdb", "re", "runpy", "typing", "unittest"],
 )  # fmt: skip
 def test_what_pytest_imports_is_protected_as_module_and_as_package(module, tmp_path):
     roots = find_import_roots([], (tmp_path,))
@@ -66,8 +67,8 @@ def test_whatever_pytest_asks_for_here_is_protected(tmp_path):
 @pytest.mark.parametrize(
     "path",
     ["calc/json.py", "calc/checks/random.py", "other/calendar.py", "other/calendar/__init__.py", "src/packaging/__init__.py",
-     "src/packaging/new.py", "token.json", "code/x.py", "pytest/b.py", "pkg/pytest/__init__.py", "src", "src2/json.py", "org/apache/X.java",
-     "src/org/python/new.py"],
+     "src/packaging/new.py", "token.json", "code/x.py", "pytest/b.py", "pkg/pytest/__init__.py", "src", "src2/json.py",
+     "org/apache/X.java", "src/org/python/new.py"],
 )  # fmt: skip
 def test_what_is_there_already_or_imported_by_another_name_is_not(path, layers):
     assert not is_shadow(path, find_import_roots(TESTS, layers), layers)

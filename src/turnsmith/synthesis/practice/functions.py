@@ -148,5 +148,8 @@ def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """A number that is computed, then a sum over a list by it: no other shape ends with a sum."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
-    rules = (compute(scale, left, _operand([right], rng), rng), rng.choice((tally, tally_all))(target, items, scale, rng))
+    rules = (
+        compute(scale, left, _operand([right], rng), rng),
+        rng.choice((tally, tally_all))(target, items, scale, rng),
+    )
     return Function(name, {items: "numbers", left: "number", right: "number"}, rules, target)
