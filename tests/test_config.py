@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith import config as config_module
-from turnsmith.config import RunConfig, Section, load, pair_overrides, parse_value, set_key, spell, validate
+from turnsmith.config import RunConfig, Section
+from turnsmith.config_files import load, pair_overrides, parse_value, set_key, spell, validate
 from turnsmith.errors import UsageError
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
+PAPER_STAGE_1, PAPER_WHOLE = (path for path in CONFIGS if path.stem.startswith("paper"))
 MINIMAL = "[train_tasks]\npractice_tasks = 4\n"
 
 
@@ -33,7 +35,7 @@ def test_what_is_resolved_reads_back_the_same(path):
 
 
 def test_the_papers_numbers_of_table_3():
-    stage1, stage2 = load(CONFIGS[-1], [], RunConfig).stages
+    stage1, stage2 = load(PAPER_WHOLE, [], RunConfig).stages
     assert [stage1.max_context, stage2.max_context] == [65_536, 131_072]
     assert [stage1.tasks_per_iteration, stage2.tasks_per_iteration] == [300, 100]
     assert [stage1.batch_size, stage2.batch_size] == [128, 256]
@@ -46,7 +48,7 @@ def test_the_papers_numbers_of_table_3():
 
 
 def test_the_stage_1_file_is_the_first_half_of_the_whole():
-    first, second = (load(path, [], RunConfig) for path in CONFIGS[-2:])
+    first, second = (load(path, [], RunConfig) for path in (PAPER_STAGE_1, PAPER_WHOLE))
     assert first.rft == second.rft
     assert first.stages == second.stages[:1]
 
@@ -56,7 +58,7 @@ def test_every_key_has_a_sentence():
     for section in (node for node in module.body if isinstance(node, ast.ClassDef)):
         for field, after in pairwise(section.body):
             if isinstance(field, ast.AnnAssign):
-                assert isinstance(after, ast.Expr) and after.value.value.endswith("."), ast.unparse(field)
+                assert isinstance(after, ast.Expr) and after.value.value.rstrip().endswith("."), ast.unparse(field)
 
 
 def test_every_key_is_read_somewhere():

@@ -1,19 +1,13 @@
-"""Every knob, its default and one sentence; TOML in, `--a.b value` over it, unknown keys fail.
+"""Every knob, its default and one sentence.
 
 A knob that nothing reads is a bug. Defaults are the paper's where the paper states one (arXiv 2508.03501, App. C, Table 3).
 """
 
-import difflib
-import json
 import re
-import tomllib
 from collections import Counter
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from turnsmith.errors import UsageError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 TRAIN = "train"
 """Name of the training set's folder."""
@@ -21,8 +15,6 @@ RESERVED_STAGES = ("base", "rft")
 """Names of what comes before the stages."""
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """What may name a stage or a task set: a folder that hides nothing and leads nowhere."""
-SHORTHANDS = {"sandbox": "sandbox.kind"}
-"""Options that stand for a key."""
 
 
 class Section(BaseModel):
@@ -302,127 +294,3 @@ class RunConfig(Section):
         if self.stages and self.stages[0].curriculum:
             raise ValueError("stages.0.curriculum needs the solve rates of a stage before: remove it from the first")
         return self
-
-
-C = TypeVar("C", bound=Section)
-
-
-def load(path: Path, overrides: list[str], kind: type[C]) -> C:
-    """Read a TOML file, lay `--a.b value` pairs over it, check. Raises UsageError that names file and key."""
-    data = read_toml(path)
-    for key, value in pair_overrides(overrides):
-        set_key(data, spell(key, kind), value)
-    return validate(data, path, kind)
-
-
-def validate(data: Any, path: Path, kind: type[C]) -> C:
-    """Check what a file at `path` holds. Raises UsageError that names file and key."""
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        raise UsageError(explain(error, path, kind)) from None
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file, or say in one sentence why not."""
-    try:
-        return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise UsageError(
-            f"no configuration file at {path}: give the path of a TOML file, e.g. configs/laptop.toml"
-        ) from None
-    except IsADirectoryError:
-        raise UsageError(f"{path} is a folder: give the path of a TOML file in it") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from None
-
-
-def pair_overrides(arguments: list[str]) -> list[tuple[str, Any]]:
-    """`["--a.b", "3", "--c=x"]` → `[("a.b", 3), ("c", "x")]`."""
-    pairs, rest = [], list(arguments)
-    while rest:
-        key = rest.pop(0)
-        if not key.startswith("--"):
-            raise UsageError(f"unexpected argument {key!r}: overrides are written --section.key value")
-        key, has_value, value = key[2:].partition("=")
-        if not has_value:
-            if not rest:
-                raise UsageError(f"--{key} needs a value")
-            value = rest.pop(0)
-        pairs.append((SHORTHANDS.get(key, key), parse_value(value)))
-    return pairs
-
-
-def spell(key: str, kind: type[BaseModel]) -> str:
-    """`rft.batch-size` → `rft.batch_size`: dashes where a field has underscores; other names are left as they are."""
-    fields = _field_names(kind)
-    return ".".join(part.replace("-", "_") if part.replace("-", "_") in fields else part for part in key.split("."))
-
-
-def parse_value(text: str) -> Any:
-    """Numbers, true/false, null, lists and quoted text as in JSON; anything else is text."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text
-
-
-def set_key(data: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set `a.b.c` (list positions as numbers) in nested data; missing tables are made."""
-    *parents, last = dotted.split(".")
-    node: Any = data
-    for name in parents:
-        node = _descend(node, name, dotted)
-    if isinstance(node, list):
-        _descend(node, last, dotted)
-        node[int(last)] = value
-    elif isinstance(node, dict):
-        node[last] = value
-    else:
-        raise UsageError(f"--{dotted}: {parents[-1]!r} is a value, not a section")
-
-
-def _descend(node: Any, name: str, dotted: str) -> Any:
-    if isinstance(node, dict):
-        return node.setdefault(name, {})
-    if not isinstance(node, list):
-        raise UsageError(f"--{dotted}: {name!r} is inside a value, not a section")
-    if not name.isdigit() or int(name) >= len(node):
-        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}")
-    return node[int(name)]
-
-
-def explain(error: ValidationError, path: Path, kind: type[BaseModel]) -> str:
-    """The first fault as one sentence: file, key, what, remedy."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{path}: unknown key {key!r}{_suggestion(first['loc'], kind)}"
-    if first["type"] == "missing":
-        return f"{path}: key {key!r} is missing: add it"
-    return f"{path}: {key or 'the file'}: {first['msg'].removeprefix('Value error, ')} (got {_short(first['input'])})"
-
-
-def _suggestion(location: tuple[int | str, ...], kind: type[BaseModel]) -> str:
-    known = _field_names(kind)
-    close = difflib.get_close_matches(str(location[-1]), known, n=1)
-    return f": did you mean {close[0]!r}?" if close else ": remove it (`--dry-run` prints every key there is)"
-
-
-def _field_names(kind: type[BaseModel]) -> list[str]:
-    """Names of all fields of all sections: good enough to guess a misspelling."""
-    names: list[str] = []
-    waiting, seen = [kind], set[type[BaseModel]]()
-    while waiting:
-        section = waiting.pop()
-        if section in seen:
-            continue
-        seen.add(section)
-        names.extend(section.model_fields)
-        waiting.extend(sub for sub in Section.__subclasses__() if sub not in seen)
-    return names
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else text[:57] + "…"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from turnsmith import __version__
-from turnsmith.config import RunConfig, load
+from turnsmith.config import RunConfig
+from turnsmith.config_files import load
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 COMMANDS = [

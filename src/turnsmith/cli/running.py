@@ -12,7 +12,8 @@ import typer
 
 from turnsmith.cli.looking import print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
-from turnsmith.config import RunConfig, TaskSetConfig, load
+from turnsmith.config import RunConfig, TaskSetConfig
+from turnsmith.config_files import load
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, claim, locked, write_json
 from turnsmith.tracking import Progress

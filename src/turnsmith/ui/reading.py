@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnsmith.config import RunConfig, TaskSetConfig, validate
+from turnsmith.config import RunConfig, TaskSetConfig
+from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json, read_records
 from turnsmith.tasks.dataset import load_tasks
