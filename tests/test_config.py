@@ -79,6 +79,8 @@ def test_every_key_is_read_somewhere():
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
         (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local' or 'subprocess'"]),
+        (MINIMAL + "[model]\ndtype = 'bfloat16'\n[rft]\n", ["bfloat16 is for evaluation", "use float32"]),
+        (MINIMAL + "[model]\ndtype = 'bfloat16'\n[[stages]]\n", ["bfloat16 is for evaluation", "use float32"]),
         ("[train_tasks]\n", ["train_tasks", "exactly one of path, practice_tasks, package"]),
         ("seed = \n", ["not valid TOML"]),
     ],
@@ -113,6 +115,17 @@ def test_overrides_reach_any_depth_and_lists(write):
     assert [stage.iterations for stage in config.stages] == [50, 3]
     assert config.stages[0].permute_rewards
     assert config.rft and config.rft.optimizer.learning_rate == 3e-4
+
+
+def test_an_evaluation_may_be_in_bfloat16(write):
+    assert load(write(MINIMAL), ["--model.dtype=bfloat16"], RunConfig).model.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("text", [MINIMAL + "[rft]\n", MINIMAL + "[rft.optimizer]\ngrad_clip = 0.5\n"])
+def test_a_file_that_gives_one_key_of_the_fine_tunings_optimizer_keeps_the_papers_others(write, text):
+    optimizer = load(write(text), [], RunConfig).rft.optimizer
+    assert (optimizer.learning_rate, optimizer.warmup_steps, optimizer.schedule) == (5e-6, 10, "cosine")
+    assert optimizer.weight_decay == 0.1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from turnsmith.runs import (
     read_json,
     read_records,
     replacing,
+    sweep,
     write_json,
 )
 from turnsmith.types import Record
@@ -78,6 +79,39 @@ def test_the_next_iteration_is_the_first_without_metrics(tmp_path):
         write_json(folder.metrics("stage1", iteration), {})
     append_record(folder.trajectories("stage1", 2), NOTES[0])
     assert folder.next_iteration("stage1") == 2
+
+
+def test_what_a_kill_left_is_swept_and_nothing_else(tmp_path):
+    folder = RunFolder(tmp_path)
+    kept = [
+        folder.config, folder.checkpoint("one", 3) / "model.safetensors", folder.task_set("train") / "tasks.jsonl",
+        folder.task_set("train") / "bug" / ".git" / ".x.tmp", tmp_path / ".git" / "HEAD",
+    ]  # fmt: skip
+    left = [
+        tmp_path / ".curves.png.12.tmp", tmp_path / "tasks" / ".train.a1b2c3d4" / "tasks.jsonl",
+        folder.iteration("one", 3) / ".checkpoint.12.tmp" / "model.safetensors",
+        folder.iteration("one", 3) / ".checkpoint.12.old" / "model.safetensors",
+        folder.iteration("one", 3) / ".metrics.json.12.tmp", folder.evaluation("base", "x") / ".result.json.12.tmp",
+    ]  # fmt: skip
+    for path in [*kept, *left]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    sweep(folder)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
+    assert not [path for path in left if path.parent.name.startswith(".") and path.parent.exists()]
+
+
+def test_of_the_iterations_that_are_done_the_last_two_checkpoints_stay(tmp_path):
+    folder = RunFolder(tmp_path)
+    for stage, num_done in (("one", 4), ("two", 1), ("rft", 1)):
+        for iteration in range(num_done):
+            write_json(folder.metrics(stage, iteration), {})
+        for iteration in range(num_done + 1):
+            folder.checkpoint(stage, iteration).mkdir(parents=True)
+    sweep(folder)
+    kept = {str(path.relative_to(tmp_path / "stages")) for path in tmp_path.glob("stages/*/*/checkpoint")}
+    places = [("one", 2), ("one", 3), ("one", 4), ("two", 0), ("two", 1), ("rft", 0), ("rft", 1)]
+    assert kept == {f"{stage}/iteration-{iteration:04d}/checkpoint" for stage, iteration in places}
 
 
 def test_a_folder_is_claimed_once_and_found_again(tmp_path):

@@ -27,7 +27,7 @@ class ModelConfig(Section):
     path: str = "tiny"
     """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Number format of weights and arithmetic."""
+    """Number format of weights and arithmetic; `bfloat16` is for evaluation only."""
     threads: int = 0
     """Torch threads of this process; 0 leaves torch's own choice."""
 
@@ -127,6 +127,17 @@ class OptimizerConfig(Section):
     """Tokens of one forward and backward pass; a longer sample is a pass of its own."""
 
 
+class RFTOptimizerConfig(OptimizerConfig):
+    """The same knobs with the paper's numbers for RFT: what a file leaves out keeps them."""
+
+    learning_rate: float = Field(5e-6, gt=0)
+    """Peak learning rate of AdamW."""
+    warmup_steps: int = Field(10, ge=0)
+    """Steps of linear warm-up."""
+    schedule: Literal["constant", "cosine"] = "cosine"
+    """Shape of the learning rate after warm-up; cosine goes to zero."""
+
+
 class RFTConfig(Section):
     rollouts_per_task: int = Field(10, ge=1)
     """Rollouts of each task from the base (paper: 10)."""
@@ -142,7 +153,7 @@ class RFTConfig(Section):
     """T_max while collecting."""
     max_context: int = Field(65_536, ge=64)
     """Context while collecting."""
-    optimizer: OptimizerConfig = OptimizerConfig(learning_rate=5e-6, warmup_steps=10, schedule="cosine")
+    optimizer: RFTOptimizerConfig = RFTOptimizerConfig()
     """Optimizer of the fine-tuning."""
 
 
@@ -278,6 +289,14 @@ class RunConfig(Section):
                 raise ValueError(
                     f"eval_tasks.{name} would be the training tasks: give it split = heldout, or another seed"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _training_is_exact(self) -> "RunConfig":
+        if self.model.dtype == "bfloat16" and (self.rft or self.stages):
+            raise ValueError(
+                "model.dtype bfloat16 is for evaluation: AdamW on bfloat16 weights loses updates of 1e-6; use float32"
+            )
         return self
 
     @property

@@ -5,7 +5,7 @@ TurnsmithError
 ├── SandboxError         the sandbox itself failed (infrastructure), never what ran in it
 ├── EngineError          the engine could not sample
 ├── GradingError         the grader itself failed, never a failing test
-├── TrainingError        a loss or a gradient is not finite
+├── TrainingError        a loss or a gradient is not finite, or the engine does not sample from the policy
 └── InfrastructureStorm  too many infrastructure failures in one iteration: the run stops
 """
 
@@ -31,7 +31,7 @@ class GradingError(TurnsmithError):
 
 
 class TrainingError(TurnsmithError):
-    """A loss or a gradient is not finite: the weights are untouched, the run stops."""
+    """A loss or a gradient is not finite, or engine and trainer disagree: the weights are untouched, the run stops."""
 
 
 class InfrastructureStorm(TurnsmithError):

@@ -4,8 +4,7 @@
 RUN/
   config.json                          resolved configuration
   tasks/<set>/tasks.jsonl              task sets of the run
-  stages/<stage>/iteration-0003/       trajectories.jsonl · metrics.json (written last: the iteration is done) · checkpoint/
-  stages/<stage>/checkpoint → model that the stage ended with
+  stages/<stage>/iteration-0003/       trajectories.jsonl · checkpoint/ · metrics.json (written last: the iteration is done)
   evals/<stage>/<set>/                 trajectories.jsonl · result.json
   results.json · curves.png · run.log
 ```
@@ -14,9 +13,11 @@ RUN/
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -24,6 +25,8 @@ from pydantic import BaseModel
 
 from turnsmith.errors import UsageError
 
+LEFTOVERS = (".*.tmp", "tasks/.*.????????", "stages/*/*/.*.tmp", "stages/*/*/.*.old", "evals/*/*/.*.tmp")
+"""What is being written has such a name until it is whole; a kill leaves it there."""
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -121,6 +124,30 @@ def locked(folder: RunFolder) -> Iterator[None]:
         except BlockingIOError:
             raise UsageError(f"another process is at work in {folder.path}: wait for it, or stop it first") from None
         yield
+
+
+def sweep(folder: RunFolder) -> None:
+    """Remove what a killed process left: files and folders under temporary names, and checkpoints that nobody needs.
+
+    Only for whoever holds the folder: to another process these names are work in progress.
+    """
+    for leftover in chain.from_iterable(map(folder.path.glob, LEFTOVERS)):
+        _remove(leftover)
+    for stage in folder.path.glob("stages/*"):
+        drop_old_checkpoints(folder, stage.name)
+
+
+def drop_old_checkpoints(folder: RunFolder, stage: str) -> None:
+    """Of the iterations of a stage that are done, keep the last two checkpoints."""
+    for iteration in range(folder.next_iteration(stage) - 2):
+        shutil.rmtree(folder.checkpoint(stage, iteration), ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def first_difference(old: Any, new: Any, key: str = "") -> str:

@@ -3,15 +3,12 @@
 Records are frozen. Token arrays that belong together are declared parallel and checked once, at construction.
 """
 
+import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-
-Messages = list[dict[str, str]]
-"""Chat messages: `[{"role": "user", "content": "…"}, …]`."""
-
 
 PYTEST = (
     "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
@@ -71,8 +68,6 @@ class Task(Record):
         """Classic SWE-bench keeps test lists as JSON strings."""
         if not isinstance(value, str):
             return value
-        import json
-
         return json.loads(value)
 
 
@@ -101,7 +96,7 @@ class Outcome(StrEnum):
     RESOLVED = "resolved"
     """All FAIL_TO_PASS and PASS_TO_PASS tests pass on the patch."""
     UNRESOLVED = "unresolved"
-    """A patch was graded and at least one expected test did not pass."""
+    """A patch was graded and at least one expected test did not pass, or exit code and log disagree."""
     EMPTY_PATCH = "empty_patch"
     """The agent changed nothing."""
     PATCH_INVALID = "patch_invalid"
@@ -271,7 +266,10 @@ class Sample:
     token_ids: list[int]
     loss_mask: list[bool]
     sampled_logprobs: list[float]
+    """Log-probs under π_old, what the loss takes its ratio to. At first those that the engine sampled with; where
+    `stages.old_logprobs` is `trainer`, replaced by the trainer's before the first step of an iteration. RFT reads none."""
     advantages: list[float]
+    """What each token's ratio is multiplied by; 0 teaches nothing."""
 
     def __post_init__(self) -> None:
         lengths = {len(self.token_ids), len(self.loss_mask), len(self.sampled_logprobs), len(self.advantages)}

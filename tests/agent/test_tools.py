@@ -11,6 +11,7 @@ from turnsmith.agent.tools.base import ToolError
 from turnsmith.agent.tools.command_line import read_call, split_heredoc
 from turnsmith.agent.tools.editing import EDIT, MAX_LISTED_LINES, REPLACE, first_lines
 from turnsmith.agent.tools.files import TextFile
+from turnsmith.agent.tools.shell import refuse_interactive
 from turnsmith.agent.tools.toolbox import TOOLS
 from turnsmith.agent.tools.window import OVERLAP, line_into_view, render_window, scrolled
 
@@ -381,8 +382,9 @@ async def test_a_command_that_takes_too_long_is_stopped(play):
 
 
 @pytest.mark.parametrize(
-    "command", ["vim a.py", "nano", "less a", "top", "python", " python3 ", "tail -f a", "tail -n 3 -F a"]
-)
+    "command", ["vim a.py", "nano", "less a", "top", "python", " python3 ", "tail -f", "tail -f a|cat", "tail -n 3 -F a",
+                "tail -n 5 -f a", "tail -5f a", "tail --follow a", "tail --follow=name a", "tail a -f", "tail -qF a"]
+)  # fmt: skip
 async def test_commands_that_wait_for_a_person_are_refused(play, sandbox, command):
     assert "Error: " in await play(command)
     assert sandbox.commands == []
@@ -393,6 +395,14 @@ async def test_commands_that_wait_for_a_person_are_refused(play, sandbox, comman
 )
 async def test_interpreters_with_something_to_do_are_not_refused(play, command):
     assert await play(command) == "1"
+
+
+@pytest.mark.parametrize(
+    "command", ["tail -n 5 setup-conf.py", "tail -3 diff-pdf", "tail -5 a.txt | grep -f pats", "tail -5 a\ncat -f",
+                "tail a; ls -f", "tail -q a--follow", "tail -c 5 -- x", "tailf -f"]
+)  # fmt: skip
+def test_tail_without_its_own_f_is_not_refused(command):
+    refuse_interactive(command)
 
 
 async def test_a_tool_inside_a_shell_line_is_pointed_out(play, numbered):

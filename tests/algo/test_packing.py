@@ -1,6 +1,7 @@
 """Packing loses nothing, pads nothing and keeps within its bound."""
 
 import itertools
+import math
 from collections import Counter
 
 from hypothesis import given
@@ -38,11 +39,13 @@ def test_packing_is_deterministic(lengths, max_tokens):
 
 
 @given(lengths, st.integers(1, 20), st.integers(0, 5))
-def test_batches_hold_every_sample_once_and_only_the_last_is_smaller(lengths, batch_size, seed):
+def test_batches_hold_every_sample_once_and_are_as_few_and_as_equal_as_can_be(lengths, batch_size, seed):
     samples = make_samples(lengths)
     batches = split_batches(samples, batch_size, seed)
     assert sorted(s.trajectory_id for b in batches for s in b) == sorted(s.trajectory_id for s in samples)
-    assert all(len(batch) == batch_size for batch in batches[:-1])
+    sizes = [len(batch) for batch in batches]
+    assert len(batches) == math.ceil(len(samples) / batch_size)
+    assert all(size <= batch_size for size in sizes) and (not sizes or max(sizes) - min(sizes) <= 1)
     assert batches == split_batches(samples, batch_size, seed)
 
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -97,6 +98,18 @@ def test_a_run_is_shown_as_tables(turnsmith, run_folder):
     text = turnsmith("show", run_folder.path).stdout
     assert "Pass@1 ± SEM" in text and "entropy" in text
     assert f"turnsmith show {run_folder.path} --trajectory eval-stage2" in text
+
+
+@pytest.mark.parametrize(
+    ("without", "beginning"),
+    [({}, "eval-base"), ({"eval_tasks": {}}, "rft"), ({"eval_tasks": {}, "rft": None}, "stage1")],
+)
+def test_a_run_without_results_names_ids_that_it_has_or_will_have_first(turnsmith, run_folder, without, beginning):
+    shutil.rmtree(run_folder.path / "evals")
+    config = json.loads(run_folder.config.read_text())
+    run_folder.config.write_text(json.dumps(config | without))
+    text = turnsmith("show", run_folder.path).stdout
+    assert f"turnsmith show {run_folder.path} --trajectory {beginning}\n" in text
 
 
 def test_one_trajectory_is_shown_and_not_obeyed(turnsmith, run_folder):

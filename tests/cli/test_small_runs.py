@@ -45,9 +45,11 @@ def test_the_same_command_again_finds_everything_done(turnsmith, config_file, tm
     assert turnsmith("rl", config_file, "--out", folder.path).exit_code == 0
     before = {path: path.read_bytes() for path in folder.path.rglob("*.json*")}
     assert len(list(folder.path.glob("stages/stage1/*/metrics.json"))) == 2
+    (folder.iteration("stage1", 1) / ".checkpoint.1.tmp").mkdir()
     for again in (["rl", config_file, "--out", folder.path], ["resume", folder.path]):
         assert turnsmith(*again).exit_code == 0
     assert {path: path.read_bytes() for path in folder.path.rglob("*.json*")} == before
+    assert not list(folder.path.rglob(".checkpoint*"))
 
 
 def test_a_base_that_resolves_nothing_cannot_be_fine_tuned(turnsmith, config_file, tmp_path):

@@ -14,7 +14,7 @@ from turnsmith.engines import inprocess
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.inprocess import InProcessEngine, num_positions
 from turnsmith.errors import EngineError, UsageError
-from turnsmith.training.model import sampled_logprobs
+from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample, SamplingParams
 
 # Tiny tensors on shared cores: a second thread only waits at barriers.
@@ -67,7 +67,7 @@ async def test_logprobs_equal_the_trainers_on_episodes_that_join_and_leave(kind)
     model = make_model(kind)
     samples = await play_all(make_engine(model), range(8))
     with torch.no_grad():
-        trained = sampled_logprobs(model, MicroBatch(samples))
+        trained = logprobs_of_sampled(model, MicroBatch(samples))
     sampled = torch.tensor([lp for s in samples for lp, m in zip(s.sampled_logprobs, s.loss_mask, strict=True) if m])
     assert len(sampled) > 50
     assert (trained - sampled).abs().mean() < 1e-5

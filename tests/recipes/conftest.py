@@ -31,7 +31,9 @@ STAGE = StageConfig(
     name="one", iterations=2, tasks_per_iteration=2, group_size=2, batch_size=2, max_turns=2, max_context=MAX_CONTEXT,
     length_threshold=1, optimizer=OPTIMIZER,
 )  # fmt: skip
-RFT = RFTConfig(rollouts_per_task=2, batch_size=2, max_turns=2, max_context=MAX_CONTEXT, optimizer=OPTIMIZER)
+RFT = RFTConfig(
+    rollouts_per_task=2, batch_size=2, max_turns=2, max_context=MAX_CONTEXT, optimizer=OPTIMIZER.model_dump(),
+)  # fmt: skip
 CONFIG = RunConfig(
     train_tasks={"practice_tasks": 1},
     agent=AgentConfig(
@@ -59,7 +61,10 @@ def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1
         trajectory_id=name, instance_id=name.split("/")[1], iteration=0, policy_version=0, seed=0,
         token_ids=[(7 * at + len(name)) % 61 for at in range(prompt + 3 * turns)],
         sampled=[False] * prompt + [True] * 3 * turns, logprobs=[0.0] * prompt + [-1.0] * 3 * turns,
-        turns=[Turn(start=at, end=at + 3, text="", format_error="no_command" if broken else None) for at in starts],
+        turns=[
+            Turn(start=at, end=at + 3, text="", command=None if broken else "ls", format_error="no_command" if broken else None)
+            for at in starts
+        ],
         stop_reason=StopReason.SUBMITTED, outcome=outcome, prompt_tokens=prompt,
     )  # fmt: skip
 

@@ -32,6 +32,17 @@ def test_a_single_run_has_no_error():
     assert summarise("base", "set", attempts(a=[YES]), EvalConfig(num_runs=1, k=1)).sem is None
 
 
+def test_where_one_run_alone_has_attempts_its_error_is_none_as_json_knows_no_nan():
+    result = summarise("base", "set", attempts(a=[YES, LOST], b=[NO, LOST]), EvalConfig(num_runs=2, k=1))
+    assert result.sem is None and (result.pass_at_1, result.num_lost) == (0.5, 2)
+
+
+def test_every_kind_of_isolation_that_there_was_is_said():
+    kinds = zip(("b", "a", "b", "c"), (YES, NO, YES, LOST), strict=True)
+    tried = [attempt("t", i, out).model_copy(update={"isolation": kind}) for i, (kind, out) in enumerate(kinds)]
+    assert summarise("base", "set", tried, EvalConfig(num_runs=4, k=1)).isolation == "a, b"
+
+
 def test_turns_and_submits_are_means_over_the_attempts_that_count():
     endings = [(3, StopReason.SUBMITTED, NO), (5, StopReason.SUBMITTED, YES), (7, StopReason.MAX_TURNS, NO),
                (8, StopReason.SUBMITTED, NO), (40, StopReason.SANDBOX_FAILED, LOST)]  # fmt: skip

@@ -22,7 +22,7 @@ NUM_ITERATIONS = 4
 NUM_TASKS, GROUP_SIZE = 8, 16
 STAGE = StageConfig(
     name="learn", iterations=NUM_ITERATIONS, tasks_per_iteration=NUM_TASKS, group_size=GROUP_SIZE, batch_size=32,
-    max_turns=8, max_context=1_024, length_threshold=5,
+    max_turns=8, max_context=1_280, length_threshold=5,
     optimizer=OptimizerConfig(learning_rate=3e-4, max_tokens_per_micro_batch=8_192),
 )  # fmt: skip
 CONFIG = RunConfig(
@@ -31,7 +31,7 @@ CONFIG = RunConfig(
     model=ModelConfig(threads=1),
     train_tasks=TaskSetConfig(practice_tasks=NUM_TASKS, difficulty=0.0, seed=5),
     agent=AgentConfig(
-        prompts="brief", max_turns=8, max_context=1_024, max_new_tokens=96, window_lines=10, max_observation_tokens=320
+        prompts="brief", max_turns=8, max_context=1_280, max_new_tokens=192, window_lines=12, max_observation_tokens=320
     ),
     rollouts=RolloutConfig(concurrency=64, tests_timeout_s=30),
     stages=[STAGE],
@@ -59,7 +59,8 @@ def gain_in_standard_errors(before, after):
 async def test_rl_learns_from_rewards_and_not_from_permuted_ones(tmp_path):
     before, after = await learn(tmp_path / "real", permute_rewards=False)
     control_before, control_after = await learn(tmp_path / "control", permute_rewards=True)
-    assert control_before == before
+    # The same weights and seeds; only rounding, which depends on who decodes beside whom, may tell the two apart.
+    assert abs(gain_in_standard_errors(before, control_before)) < 2
     assert after - before >= 0.15 and gain_in_standard_errors(before, after) > 3
     # Permuted rewards say nothing about behaviour: beyond chance (one in forty) the share can only fall.
     assert gain_in_standard_errors(control_before, control_after) < 2

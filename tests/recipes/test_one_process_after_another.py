@@ -197,7 +197,7 @@ async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_worksh
         stage = STAGE.model_copy(
             update={"name": f"{permute}", "iterations": 1, "tasks_per_iteration": 3, "permute_rewards": permute}
         )
-        workshop = make_workshop(CONFIG.model_copy(update={"seed": 1}))
+        workshop = make_workshop(CONFIG.model_copy(update={"seed": 2}))
         for task, verdicts in {"a": (YES, YES), "b": (NO, NO), "c": (NO, NO)}.items():
             for index, outcome in enumerate(verdicts):
                 name = f"{stage.name}-0000/{task}/{index}"

@@ -5,11 +5,11 @@ from turnsmith.rollouts.samples import to_groups, to_rft_sample, to_samples
 from turnsmith.types import Outcome, StopReason, Trajectory, Turn
 
 
-def trajectory(index, outcome, *, task="a", format_error=None, extra_turns=0):
+def trajectory(index, outcome, *, task="a", format_error=None, cut=False, extra_turns=0):
     """A prompt of three tokens, a turn of two, an observation of one, a turn of two; extra turns have no tokens."""
     turns = [
-        Turn(start=3, end=5, text="one", format_error=format_error),
-        Turn(start=6, end=8, text="two", command="submit"),
+        Turn(start=3, end=5, text="one", format_error=format_error, command=None if format_error else "ls"),
+        Turn(start=6, end=8, text="two", command=None if cut else "submit"),
         *[Turn(start=8, end=8, text="")] * extra_turns,
     ]
     return Trajectory(
@@ -80,3 +80,9 @@ def test_rft_leaves_format_error_turns_out_of_the_loss_but_not_of_the_text():
     assert sample.token_ids == broken.token_ids
     assert sample.loss_mask == [False, False, False, False, False, False, True, True]
     assert to_rft_sample(broken, [1, 2, 3], mask_format_errors=False).loss_mask == broken.sampled
+
+
+def test_rft_never_trains_a_turn_that_was_cut_at_the_context_limit():
+    cut = trajectory(0, Outcome.RESOLVED, format_error="no_command", cut=True)
+    masks = [to_rft_sample(cut, [1, 2, 3], mask_format_errors=mask).loss_mask for mask in (False, True)]
+    assert masks == [[False, False, False, True, True, False, False, False], [False] * 8]

@@ -6,7 +6,7 @@ from turnsmith.rewards.testing import SuiteReport
 from turnsmith.synthesis.candidates import to_task, write_candidate, write_repository
 from turnsmith.synthesis.mutators import find_mutations
 from turnsmith.synthesis.repositories import to_tree
-from turnsmith.synthesis.validate import Suite, judge, run_suite, validate
+from turnsmith.synthesis.validate import Suite, compare_suites, run_suite, validate
 
 COMMAND = "python -m pytest -q -rA --tb=no -p no:cacheprovider --color=no"
 SOURCE = "def double(n):\n    unused = 7\n    return n * 2\n\n\ndef grow(n):\n    while n < 10:\n        n += 1\n    return n\n"
@@ -34,7 +34,7 @@ def report(timed_out=False, **statuses):
     ],
 )
 def test_a_bug_is_kept_only_where_tests_tell(after, reason, fail_to_pass, pass_to_pass):
-    verdict = judge(report(a="passed", b="xfailed", c="failed", d="skipped"), after)
+    verdict = compare_suites(report(a="passed", b="xfailed", c="failed", d="skipped"), after)
     assert (verdict.reason, verdict.fail_to_pass, verdict.pass_to_pass) == (reason, fail_to_pass, pass_to_pass)
 
 
@@ -42,7 +42,7 @@ def test_a_task_records_what_its_expected_tests_were_on_the_clean_tree(tmp_path)
     repository = write_repository("r", to_tree({"code_.py": SOURCE}), tmp_path)
     candidate = write_candidate(repository, "code_.py", find_mutations(SOURCE)[0])
     before = report(a="passed", b="xfailed", c="skipped", d="passed")
-    verdict = judge(before, report(a="failed", b="xfailed", c="skipped", d="passed"))
+    verdict = compare_suites(before, report(a="failed", b="xfailed", c="skipped", d="passed"))
     task = to_task(candidate, verdict, before, Suite(COMMAND, ()), dial=0, created_by="", meta={})
     assert task.meta["clean_statuses"] == {"b": "xfailed"}
     assert grading.judge(task, report(a="passed", b="xfailed", d="passed")).resolved

@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from turnsmith.config import ModelConfig
 from turnsmith.errors import UsageError
 from turnsmith.training import model as model_module
-from turnsmith.training.model import load_model, sampled_logprobs
+from turnsmith.training.model import load_model, logprobs_of_sampled
 from turnsmith.types import MicroBatch
 
 
@@ -30,7 +30,7 @@ def test_packed_logprobs_and_gradients_equal_plain_transformers_one_by_one(direc
     ours = load_model(ModelConfig(path=str(directory)))
     plain = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
     weights = torch.randn(sum(sample.num_loss_tokens for sample in samples))
-    packed = sampled_logprobs(ours, MicroBatch(samples))
+    packed = logprobs_of_sampled(ours, MicroBatch(samples))
     expected = torch.cat([plain_logprobs(plain, sample) for sample in samples])
     assert torch.allclose(packed, expected, atol=1e-5)
     (packed * weights).sum().backward()
@@ -44,7 +44,7 @@ def test_chunks_of_the_head_change_neither_values_nor_gradients(make_model, samp
     for max_logits in (2**25, 61 * 5):
         monkeypatch.setattr(model_module, "MAX_CHUNK_LOGITS", max_logits)
         model = make_model()
-        logprobs = sampled_logprobs(model, MicroBatch(samples))
+        logprobs = logprobs_of_sampled(model, MicroBatch(samples))
         logprobs.sum().backward()
         results.append((logprobs, [parameter.grad for parameter in model.parameters()]))
     assert torch.allclose(results[0][0], results[1][0], atol=1e-6)
@@ -54,7 +54,7 @@ def test_chunks_of_the_head_change_neither_values_nor_gradients(make_model, samp
 def test_bfloat16_loads_and_its_logprobs_are_fp32(directory, samples):
     model = load_model(ModelConfig(path=str(directory), dtype="bfloat16"))
     assert model.dtype == torch.bfloat16
-    assert sampled_logprobs(model, MicroBatch(samples)).dtype == torch.float32
+    assert logprobs_of_sampled(model, MicroBatch(samples)).dtype == torch.float32
 
 
 def test_a_missing_model_is_one_sentence_with_its_path(tmp_path):
@@ -98,7 +98,7 @@ def test_other_architectures_work_through_their_own_forward(kind, samples, tmp_p
     ours = load_model(ModelConfig(path=str(directory)))
     plain = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
     expected = torch.cat([plain_logprobs(plain, sample) for sample in samples])
-    assert torch.allclose(sampled_logprobs(ours, MicroBatch(samples)), expected, atol=1e-4)
+    assert torch.allclose(logprobs_of_sampled(ours, MicroBatch(samples)), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, claim, write_json
+from turnsmith.runs import RunFolder, append_record, claim, write_json
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.types import Task
+from turnsmith.types import Outcome, Task
 from turnsmith.ui.reading import RESULT_FIELDS, find_task, read_config, read_iterations, read_results, read_trajectories
 
 TASK = Task(
@@ -39,6 +39,15 @@ def test_trajectories_are_found_by_the_beginning_of_their_id(run_folder):
         "eval-rft/practice-1.swap.1f3a9c04/1"
     ]
     assert list(read_trajectories(run_folder, "practice")) == []
+
+
+def test_of_a_rollout_that_was_lost_and_made_again_only_the_last_is_read(run_folder):
+    first, second = read_trajectories(run_folder, "eval-base")
+    made_again = first.model_copy(update={"outcome": Outcome.RESOLVED, "detail": "made again"})
+    [journal] = [path for path in run_folder.journals() if first.trajectory_id in path.read_text()]
+    append_record(journal, made_again)
+    assert list(read_trajectories(run_folder, "eval-base")) == [made_again, second]
+    assert list(read_trajectories(run_folder, first.trajectory_id)) == [made_again]
 
 
 def test_the_task_of_a_trajectory_is_found_where_its_set_is(run_folder):

@@ -26,7 +26,11 @@ def _place(sample: Sample, bins: list[list[Sample]], room: list[int], max_tokens
 
 
 def split_batches(samples: list[Sample], batch_size: int, seed: int) -> list[list[Sample]]:
-    """Shuffle by the seed and cut into optimizer batches of `batch_size` samples; the last may be smaller."""
+    """Shuffle by the seed and deal into as few optimizer batches of at most `batch_size` samples as there can be.
+
+    The batches are of one size, or one apart: a rest of one sample would have as much say in a step as a whole batch.
+    """
     shuffled = list(samples)
     random.Random(seed).shuffle(shuffled)
-    return [shuffled[start : start + batch_size] for start in range(0, len(shuffled), batch_size)]
+    num_batches = -(-len(shuffled) // batch_size)
+    return [shuffled[first::num_batches] for first in range(num_batches)]

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import TemplateError
 
 from turnsmith.errors import UsageError
-from turnsmith.types import Messages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+Messages = list[dict[str, str]]
+"""Chat messages: `[{"role": "user", "content": "…"}, …]`."""
 
 _SYSTEM, _USER = "TURNSMITH-SYSTEM", "TURNSMITH-USER"
 _REPLIES = ("<think>\nTURNSMITH-THOUGHT\n</think>\n\nTURNSMITH-REPLY-1", "TURNSMITH-REPLY-2")

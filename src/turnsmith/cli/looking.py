@@ -47,13 +47,25 @@ def show_run(folder: RunFolder) -> None:
         last = iterations[-1]
         console.print(iterations_table(iterations))
         console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
-    beginning = f"eval-{results[-1]['stage']}" if results else "eval-base"
-    console.print(f"trajectories  turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
+    print_next_look(folder, config, results)
+
+
+def print_next_look(folder: RunFolder, config: RunConfig, results: Sequence[dict[str, Any]]) -> None:
+    """The command that lists trajectories that this run has."""
+    beginning = begin_id(config, results)
+    make_console().print(f"trajectories  turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
+
+
+def begin_id(config: RunConfig, results: Sequence[dict[str, Any]]) -> str:
+    """How ids begin in what was evaluated last, or else in what a run of this configuration collects first."""
+    if results or config.eval_tasks:
+        return f"eval-{results[-1]['stage']}" if results else "eval-base"
+    return "rft" if config.rft else config.stages[0].name
 
 
 def show_trajectories(folder: RunFolder, beginning: str) -> None:
     """The one trajectory with this id, or a table of those whose ids begin so. Raises UsageError where there is none."""
-    read_config(folder)
+    config = read_config(folder)
     found = list(read_trajectories(folder, beginning))
     console = make_console()
     exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning]
@@ -65,7 +77,7 @@ def show_trajectories(folder: RunFolder, beginning: str) -> None:
     else:
         raise UsageError(
             f"{folder.path} holds no trajectory whose id begins with {beginning!r}: "
-            "ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. eval-base"
+            f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(config, read_results(folder))}"
         )
 
 

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.cli.looking import print_results
+from turnsmith.cli.looking import print_next_look, print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.config_files import load
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, claim, locked, write_json
+from turnsmith.runs import RunFolder, claim, locked, sweep, write_json
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_config, read_results
@@ -108,11 +108,13 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, pa
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """The same with every path from the root, so that the run can be resumed from anywhere."""
+    from turnsmith.agent.prompts import list_packaged
+
     return config.model_copy(
         update={
             "model": config.model.model_copy(update={"path": make_absolute(config.model.path, names=("tiny",))}),
             "agent": config.agent.model_copy(
-                update={"prompts": make_absolute(config.agent.prompts, names=("paper", "brief"))}
+                update={"prompts": make_absolute(config.agent.prompts, names=list_packaged())}
             ),
             "train_tasks": config.train_tasks and anchor(config.train_tasks),
             "eval_tasks": {name: anchor(task_set) for name, task_set in config.eval_tasks.items()},
@@ -156,8 +158,11 @@ def list_missing(config: RunConfig) -> list[str]:
 def go(config: RunConfig, folder: RunFolder) -> None:
     """Start or resume, and show what came out."""
     try:
-        with locked(folder), watching(folder.log) as progress:
-            learn(config, folder, progress)
+        with locked(folder):
+            sweep(folder)
+            with watching(folder.log) as progress:
+                learn(config, folder, progress)
+            finish(config, folder)
     except KeyboardInterrupt:
         typer.echo(f"stopped; `turnsmith resume {folder.path}` goes on", err=True)
         raise typer.Exit(EXIT_STOPPED) from None
@@ -167,7 +172,6 @@ def go(config: RunConfig, folder: RunFolder) -> None:
         raise UsageError(
             f"the disk of {folder.path} is full: make room there, then `turnsmith resume {folder.path}` goes on"
         ) from None
-    finish(config, folder)
 
 
 def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
@@ -189,8 +193,7 @@ def finish(config: RunConfig, folder: RunFolder) -> None:
     draw_curves(folder)
     print_results(results, config)
     console = make_console()
-    beginning = f"eval-{results[-1]['stage']}" if results else "rft"
     console.print(f"curves        {folder.curves}", soft_wrap=True)
     console.print(f"iterations    turnsmith show {folder.path}", soft_wrap=True)
-    console.print(f"trajectories  turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
+    print_next_look(folder, config, results)
     console.print(f"results       turnsmith results {folder.path} --json", soft_wrap=True)

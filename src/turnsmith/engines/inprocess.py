@@ -54,7 +54,6 @@ class InProcessEngine:
         *,
         max_context: int,
         num_slots: int = 64,
-        policy_version: int = 0,
         num_spared_cores: int = 1,
     ) -> None:
         """Room for `num_slots` episodes of `max_context` tokens; more episodes take turns and recompute what they lost.
@@ -64,7 +63,7 @@ class InProcessEngine:
         """
         check_context(model.config, max_context)
         model.set_attn_implementation(attention.NAME)
-        self.policy_version = policy_version
+        self.policy_version = 0
         self.stats = EngineStats()
         self._model = model
         self._decoder = make_decoder(model)

@@ -1,4 +1,4 @@
-"""An engine that answers with given texts: for tests, for the player of gold patches, and for demonstrations.
+"""An engine that answers with given texts: for tests, and for the teacher of the tiny base.
 
 Left out: log-probs are 0, and the seed changes nothing.
 """

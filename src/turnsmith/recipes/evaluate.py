@@ -1,5 +1,6 @@
 """Evaluation: n runs per task, Pass@1 ± SEM over runs as in the paper, unbiased pass@k, and how episodes ended."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ class EvalResult(BaseModel):
     pass_at_1: float
     """Mean over runs of the share of tasks resolved."""
     sem: float | None
-    """Standard error of that mean over runs; none for a single run."""
+    """Standard error of that mean over runs; None where fewer than two runs have an attempt that counts."""
     pass_at_k: float | None
     """None where no task kept k attempts."""
     k: int
@@ -38,7 +39,7 @@ class EvalResult(BaseModel):
     num_lost: int
     """Rollouts lost to the infrastructure; they count nowhere."""
     isolation: str
-    """What stood between agents and tests on one side and this machine on the other."""
+    """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
 
 async def evaluate(stage: str, task_set: TaskSet, workshop: Workshop) -> EvalResult:
@@ -71,7 +72,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
         stage=stage,
         task_set=task_set,
         pass_at_1=mean,
-        sem=sem if config.num_runs > 1 else None,
+        sem=None if math.isnan(sem) else sem,
         pass_at_k=mean_pass_at_k(list(attempts.values()), config.k),
         k=config.k,
         num_tasks=len(attempts),
@@ -81,7 +82,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
         outcomes=dict(Counter(t.outcome.value for t in trajectories)),
         per_task={name: statistics.fmean(tries) for name, tries in attempts.items()},
         num_lost=len(trajectories) - len(counted),
-        isolation=counted[0].isolation,
+        isolation=", ".join(sorted({t.isolation for t in counted})),
     )
 
 

@@ -12,7 +12,7 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.workshop import Workshop
-from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs import read_json, write_json
 from turnsmith.tracking import Progress
@@ -33,7 +33,8 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> None:
     kept = keep_resolved(trajectories)
     samples = render_samples(kept, tasks, policy, workshop.prompts, rft)
     trainer = Trainer(policy.model, rft.optimizer, total_steps=count_steps(len(samples), rft))
-    epochs = [train_epoch(trainer, samples, rft, config.seed + e, workshop.progress) for e in range(rft.epochs)]
+    seeds = [draw_seed(f"{config.seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
+    epochs = [train_epoch(trainer, samples, rft, seed, workshop.progress) for seed in seeds]
     policy.engine.on_new_weights(trainer.policy_version)
     trainer.save(checkpoint)
     write_json(metrics, describe(trajectories, kept, list(chain(*epochs)), trainer))

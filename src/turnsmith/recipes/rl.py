@@ -4,7 +4,6 @@ Collect groups, keep those that carry signal, take optimizer steps, hand the new
 """
 
 import random
-import shutil
 import statistics
 import time
 from collections import Counter
@@ -13,21 +12,22 @@ from dataclasses import replace
 from functools import partial
 
 from turnsmith.algo.advantages import has_signal
-from turnsmith.algo.losses import batch_denominator, dapo_loss, group_denominators
+from turnsmith.algo.losses import Metrics, batch_denominator, dapo_loss, group_denominators
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.shaping import permute_rewards
-from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
-from turnsmith.runs import RunFolder, read_records, write_json
+from turnsmith.runs import RunFolder, drop_old_checkpoints, read_records, write_json
 from turnsmith.tasks import filters
-from turnsmith.training.trainer import Trainer
+from turnsmith.training.trainer import Trainer, merge_metrics
 from turnsmith.types import OUTCOMES, Group, Sample, StopReason, Trajectory
 
-Metrics = dict[str, float]
+STEP_METRICS = ("loss/total", "optimizer/grad_norm", "optimizer/learning_rate")
+"""Metrics that an optimizer step has one of, however many tokens it saw."""
 
 
 async def run_stage(stage: StageConfig, pool: TaskSet, workshop: Workshop) -> None:
@@ -44,7 +44,7 @@ async def run_iteration(
     config, started = workshop.config, time.monotonic()
     groups = to_groups(await collect(iteration, stage, pool, workshop), stage)
     if stage.permute_rewards:
-        groups = permute_rewards(groups, seed=config.seed + iteration)
+        groups = permute_rewards(groups, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/permute"))
     collected_s = time.monotonic() - started
     metrics = describe(groups) | train(trainer, groups, config, stage, iteration)
     metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
@@ -58,7 +58,7 @@ async def run_iteration(
 def resume_trainer(stage: StageConfig, workshop: Workshop) -> Trainer:
     """A trainer at the start of the stage's next iteration: new, or from the last checkpoint."""
     policy, folder = workshop.policy, workshop.folder
-    trainer = Trainer(policy.model, stage.optimizer, total_steps=0, policy_version=policy.engine.policy_version)
+    trainer = Trainer(policy.model, stage.optimizer, policy_version=policy.engine.policy_version)
     done = folder.next_iteration(stage.name)
     if done:
         trainer.load(folder.checkpoint(stage.name, done - 1))
@@ -120,10 +120,18 @@ def train(trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: S
     samples, gap = with_old_logprobs(trainer, samples, stage)
     check_gap(gap, config.logprob_gap)
     owners = {t.trajectory_id: group.instance_id for group in kept for t in group.trajectories}
-    batches = split_batches(samples, stage.batch_size, seed=config.seed + iteration)
+    batches = split_batches(
+        samples, stage.batch_size, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/batches")
+    )
     steps = [train_batch(trainer, batch, owners, stage) for batch in batches]
-    means = {name: statistics.fmean(step[name] for step in steps) for name in steps[0]}
+    means = merge_steps(steps, [sum(sample.num_loss_tokens for sample in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
+
+
+def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
+    """Metrics of steps into those of their iteration: what is of tokens weighs by tokens, what is of steps is a plain mean."""
+    of_steps = {name: statistics.fmean(step[name] for step in steps) for name in STEP_METRICS}
+    return merge_metrics(steps, num_loss_tokens) | of_steps
 
 
 def train_batch(trainer: Trainer, batch: list[Sample], owners: dict[str, str], stage: StageConfig) -> Metrics:
@@ -189,11 +197,10 @@ def describe(groups: Sequence[Group]) -> Metrics:
 
 
 def finish_iteration(trainer: Trainer, metrics: Metrics, stage: StageConfig, folder: RunFolder, iteration: int) -> None:
-    """Checkpoint, then metrics, which say that the iteration is done; the checkpoint before the last one goes."""
+    """Checkpoint, then metrics, which say that the iteration is done; checkpoints before the last two go."""
     trainer.save(folder.checkpoint(stage.name, iteration))
     write_json(folder.metrics(stage.name, iteration), metrics)
-    if iteration >= 2:
-        shutil.rmtree(folder.checkpoint(stage.name, iteration - 2), ignore_errors=True)
+    drop_old_checkpoints(folder, stage.name)
 
 
 def summary(stage: StageConfig, iteration: int, metrics: Metrics) -> str:

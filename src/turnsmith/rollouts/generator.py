@@ -13,7 +13,7 @@ from typing import TypeVar
 from turnsmith.agent.episode import Episode
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
-from turnsmith.rollouts.rollout import LOST, Bench, Rollout, judge, play, to_trajectory
+from turnsmith.rollouts.rollout import LOST, Bench, Rollout, grade_episode, play, to_trajectory
 from turnsmith.runs import append_record, read_records
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
@@ -65,7 +65,7 @@ class LocalGenerator:
             lambda: self._play(rollout, agent, demonstration), is_lost=lambda episode: episode.stop_reason in LOST
         )
         grade = await self._persist(
-            lambda: judge(episode, rollout, self._bench, agent),
+            lambda: grade_episode(episode, rollout, self._bench, agent),
             is_lost=lambda grade: episode.stop_reason not in LOST and OUTCOMES[grade.outcome].retried,
         )
         return to_trajectory(rollout, episode, grade, self._bench.provider.isolation)

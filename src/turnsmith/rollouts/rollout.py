@@ -86,7 +86,7 @@ def lost_episode(error: SandboxError, policy_version: int) -> Episode:
     )
 
 
-async def judge(episode: Episode, rollout: Rollout, bench: Bench, agent: AgentConfig) -> Grade:
+async def grade_episode(episode: Episode, rollout: Rollout, bench: Bench, agent: AgentConfig) -> Grade:
     """The verdict on what the episode left."""
     if episode.stop_reason in LOST:
         return Grade(outcome=LOST[episode.stop_reason], detail=episode.detail)

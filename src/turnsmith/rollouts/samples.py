@@ -42,11 +42,14 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
 
 
 def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_errors: bool) -> Sample:
-    """A trajectory behind a new first prompt (the one without demonstration), format-error turns out of the loss.
+    """A trajectory behind a new first prompt (the one without demonstration), turns that ran nothing out of the loss.
+
+    A turn that was cut at the context limit never trains; one with a format error does where it is not to be masked.
 
     Prompt `[5, 6, 7]` was collected with; `[5, 6]` trains: token ids `[5, 6, 8, 2]`, loss mask `[0, 0, 1, 1]`.
     """
-    masked = [turn for turn in trajectory.turns if mask_format_errors and turn.format_error]
+    idle = [turn for turn in trajectory.turns if turn.command is None]
+    masked = [turn for turn in idle if mask_format_errors or not turn.format_error]
     sampled = list(trajectory.sampled)
     for turn in masked:
         sampled[turn.start : turn.end] = [False] * (turn.end - turn.start)

@@ -96,7 +96,7 @@ async def validate(
             if not running:
                 break
             candidate, run = running[0]
-            verdict = judge(before, await run)
+            verdict = compare_suites(before, await run)
             running.popleft()
             tally.reasons[verdict.reason] += 1
             on_verdict(candidate, verdict)
@@ -141,7 +141,7 @@ async def run_suite(
         await sandbox.stop()
 
 
-def judge(before: SuiteReport, after: SuiteReport) -> Verdict:
+def compare_suites(before: SuiteReport, after: SuiteReport) -> Verdict:
     """Compare the suite without and with the bug; a test that did not pass before cannot be what the bug breaks."""
     pass_to_pass = [test for test in before.passing if holds(after.status(test), before.status(test))]
     fail_to_pass = [test for test in before.with_status("passed") if after.status(test) != "passed"]

@@ -88,7 +88,7 @@ def _tokens(*token_ids: int, like: PreTrainedModel) -> Tensor:
     return torch.tensor(token_ids, device=like.device)
 
 
-def sampled_logprobs(model: PreTrainedModel, micro_batch: MicroBatch) -> Tensor:
+def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch) -> Tensor:
     """Log-probs (fp32, 1-D, in order) of the tokens in the loss mask, each given all tokens before it in its sample."""
     samples, device = micro_batch.samples, model.device
     token_ids = torch.tensor(list(chain.from_iterable(sample.token_ids for sample in samples)), device=device)

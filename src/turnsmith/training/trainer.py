@@ -13,7 +13,7 @@ from turnsmith.algo.losses import LossTokens, Metrics
 from turnsmith.config import OptimizerConfig
 from turnsmith.errors import TrainingError
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
-from turnsmith.training.model import sampled_logprobs
+from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch
 
 LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
@@ -24,7 +24,7 @@ class Trainer:
     """Owns the weights and the optimizer. An engine may read the same weights between steps."""
 
     def __init__(
-        self, model: PreTrainedModel, config: OptimizerConfig, total_steps: int, policy_version: int = 0
+        self, model: PreTrainedModel, config: OptimizerConfig, total_steps: int = 0, policy_version: int = 0
     ) -> None:
         self.model = model
         self.config = config
@@ -48,7 +48,7 @@ class Trainer:
 
     def _accumulate(self, micro_batch: MicroBatch, loss_fn: LossFn) -> Metrics:
         """Forward and backward of one micro-batch; gradients add up in the parameters."""
-        logprobs = sampled_logprobs(self.model, micro_batch)
+        logprobs = logprobs_of_sampled(self.model, micro_batch)
         loss, metrics = loss_fn(logprobs, LossTokens.of(micro_batch).to(logprobs.device))
         value = loss.item()
         if not math.isfinite(value):
@@ -85,7 +85,7 @@ class Trainer:
 
     def _values(self, micro_batch: MicroBatch) -> list[float]:
         """Log-probs of the loss tokens, in order; a micro-batch without any needs no forward pass."""
-        return sampled_logprobs(self.model, micro_batch).tolist() if micro_batch.num_loss_tokens else []
+        return logprobs_of_sampled(self.model, micro_batch).tolist() if micro_batch.num_loss_tokens else []
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint that `load` resumes exactly and that is also a Hugging Face model directory."""

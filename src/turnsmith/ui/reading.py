@@ -56,11 +56,10 @@ def read_iterations(folder: RunFolder) -> list[Iteration]:
 
 
 def read_trajectories(folder: RunFolder, beginning: str) -> Iterator[Trajectory]:
-    """The trajectories whose id begins with the given text."""
+    """The trajectories whose id begins with the given text; of one that was lost and made again, the last."""
     for journal in folder.journals():
-        for trajectory in read_records(journal, Trajectory, containing=beginning):
-            if trajectory.trajectory_id.startswith(beginning):
-                yield trajectory
+        records = read_records(journal, Trajectory, containing=beginning)
+        yield from {t.trajectory_id: t for t in records if t.trajectory_id.startswith(beginning)}.values()
 
 
 def find_task(folder: RunFolder, instance_id: str) -> Task | None:

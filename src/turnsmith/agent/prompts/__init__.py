@@ -55,8 +55,13 @@ def load_prompts(name: str) -> Prompts:
         ) from None
 
 
+def list_packaged() -> list[str]:
+    """Names of the prompts that come with the package."""
+    return sorted(folder.name for folder in _PACKAGED.iterdir() if (folder / "system.jinja").exists())
+
+
 def _find_folder(name: str) -> Path:
-    packaged = sorted(folder.name for folder in _PACKAGED.iterdir() if (folder / "system.jinja").exists())
+    packaged = list_packaged()
     if name in packaged:
         return _PACKAGED / name
     if not Path(name).is_dir():

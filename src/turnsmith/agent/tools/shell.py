@@ -18,7 +18,8 @@ INTERACTIVE = frozenset(EDITORS + PAGERS + SCREENS)
 """Programs that wait for a person."""
 INTERPRETERS = frozenset(("python", "python3", "node", "irb", "bash", "sh", "zsh", "psql", "mysql", "sqlite3", "bc"))
 """Programs that wait for a person where they have no arguments."""
-_FOLLOWING = re.compile(r"^tail\s.*(-\w*[fF]\b|--follow)")
+_FOLLOWING = re.compile(r"tail([ \t]+[^\s|;&]+)*[ \t]+(-\w*[fF]\w*|--follow(=\S*)?)(?=[\s|;&]|$)")
+"""`tail` with an argument of its own that makes it follow: not a file's name, nor an option behind a pipe."""
 
 
 async def run_shell(command: str, workspace: Workspace, kit: Kit, tool_names: Iterable[str]) -> Reply:
