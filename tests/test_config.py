@@ -119,6 +119,8 @@ def test_overrides_reach_any_depth_and_lists(write):
 
 def test_an_evaluation_may_be_in_bfloat16(write):
     assert load(write(MINIMAL), ["--model.dtype=bfloat16"], RunConfig).model.dtype == "bfloat16"
+    arguments = ["--model.dtype=bfloat16", "--rft", "null", "--stages", "[]"]
+    assert load(PAPER_WHOLE, arguments, RunConfig).model.dtype == "bfloat16"
 
 
 @pytest.mark.parametrize("text", [MINIMAL + "[rft]\n", MINIMAL + "[rft.optimizer]\ngrad_clip = 0.5\n"])

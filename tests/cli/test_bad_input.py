@@ -128,7 +128,7 @@ def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
 
 
 def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
-    assert_refused(turnsmith("show", run_folder.path, "--trajectory", "eval-sft/1"), "'eval-sft/1'", "e.g. eval-base")
+    assert_refused(turnsmith("show", run_folder.path, "--trajectory", "eval-sft/1"), "'eval-sft/1'", "e.g. eval-stage2")
 
 
 def test_a_full_disk(turnsmith, config_file, tmp_path):

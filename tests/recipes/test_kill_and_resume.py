@@ -38,6 +38,8 @@ max_turns = 8
 max_context = 1280
 [rft.optimizer]
 learning_rate = 3e-4
+warmup_steps = 0
+schedule = "constant"
 [[stages]]
 name = "stage1"
 iterations = 3
