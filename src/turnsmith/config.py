@@ -27,7 +27,10 @@ class ModelConfig(Section):
     path: str = "tiny"
     """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Number format of weights and arithmetic; `bfloat16` is for evaluation only, so a file that also trains needs `--rft null --stages []`."""
+    """Number format of weights and arithmetic; `bfloat16` is for evaluation only.
+
+    To evaluate in it from a file that also trains, give `--rft null --stages []`.
+    """
     threads: int = 0
     """Torch threads of this process; 0 leaves torch's own choice."""
 
