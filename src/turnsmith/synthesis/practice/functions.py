@@ -1,6 +1,7 @@
 """Generated functions: parameters, one to three rules, and arguments on which they can be tried."""
 
 import random
+import re
 from dataclasses import dataclass
 
 from turnsmith.synthesis.practice.rules import Rule, cap, choose, compute, floor, join, tally, tally_all
@@ -99,31 +100,33 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 
 FOLLOWS = {
-    "": ("compute", "choose", "tally"),
+    "": ("compute", "choose", "tally", "bound"),
     "compute": ("compute", "choose", "bound"),
-    "choose": ("compute", "choose", "bound"),
+    "choose": ("compute", "choose", "tally", "bound"),
     "tally": ("compute", "choose", "bound"),
-    "bound": ("compute", "choose"),
+    "bound": ("compute", "choose", "tally"),
 }
-"""What may follow what in a blend. None begins with a bound, or has a tally later: that is left to the held-out kinds."""
-MAX_BODY_LINES = 7
-"""Of a blend, so that a window of a dozen lines shows all of it."""
+"""What may follow what in a blend. Two pairs are left to the held-out kinds: bound after bound, and tally after computation."""
+NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
+MAX_BODY_LINES = 6
+"""Of a blend without its return, so that a window of ten lines shows all of it."""
 
 
 def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """Two or three steps of several sorts in a row."""
-    params, targets, sort = words[:3], words[3:6], ""
-    items, last, rules = params[0] + "s", params[0], list[Rule]()
-    for target in targets[: max(2, num_rules)]:
-        sort = rng.choice(FOLLOWS[sort])
-        rule = _step(sort, target, last, params[1:], items, rng)
-        if sum(len(kept.code) for kept in [*rules, rule]) > MAX_BODY_LINES:
+    first, *others = words[:3]
+    items, last, sort, rules, room = first + "s", first, "", list[Rule](), MAX_BODY_LINES
+    for target in words[3 : 3 + max(2, num_rules)]:
+        fitting = [after for after in FOLLOWS[sort] if NUM_LINES[after] <= room]
+        if not fitting:
             break
-        rules.append(rule)
+        sort = rng.choice(fitting)
+        rules.append(_step(sort, target, last, others, items, rng))
+        room -= NUM_LINES[sort]
         last = last if sort == "bound" else target
-    first = items if items in rules[0].english.split() else params[0]
-    sorts = {first: "numbers" if first == items else "number"} | dict.fromkeys(params[1:], "number")
-    return Function(name, sorts, tuple(rules), last)
+    used = {word for rule in rules for line in rule.code for word in re.findall(r"\w+", line)}
+    sorts = dict.fromkeys((items, first, *others), "number") | {items: "numbers"}
+    return Function(name, {word: sorts[word] for word in sorts if word in used}, tuple(rules), last)
 
 
 def _step(sort: str, target: str, last: str, others: list[str], items: str, rng: random.Random) -> Rule:
@@ -135,18 +138,18 @@ def _step(sort: str, target: str, last: str, others: list[str], items: str, rng:
         return choose(target, last, left, (last, right), rng)
     if sort == "bound":
         return rng.choice((cap, floor))(last, left)
-    return rng.choice((tally, tally_all))(target, items, left, rng)
+    return rng.choice((tally, tally_all))(target, items, last, rng)
 
 
 def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A parameter held within two bounds, with nothing computed before: no other shape begins with a bound."""
+    """A parameter held within two bounds: in no other shape does a bound follow a bound with nothing before it."""
     value, low, high = words[:3]
     rules = (cap(value, high), floor(value, low))
     return Function(name, dict.fromkeys(words[:3], "number"), tuple(rng.sample(rules, 2)), value)
 
 
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A number that is computed, then a sum over a list by it: no other shape ends with a sum."""
+    """A number that is computed, then a sum over a list by it: in no other shape does a sum follow a computation."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
     rules = (
         compute(scale, left, _operand([right], rng), rng),
