@@ -4,7 +4,7 @@ Five steps, less than half an hour on two cores:
 
 1. the tokenizer, from the texts of practice repositories of the `base` split;
 2. the drill, which forms the circuit that copies;
-3. reading: modules and their repairs, from which it learns what code follows from which docstring;
+3. reading: file windows and edits, from which it learns what code follows from which docstring;
 4. acting: a clean teacher's episodes with ever new names, only the teacher's turns in the loss: a competent policy;
 5. habits: episodes of a teacher with faults, so that the base is weak over a latent skill, as pre-trained models are.
 """
@@ -24,12 +24,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 
 from tiny_base.drill import run_drill
 from tiny_base.lessons import draw_lessons
-from tiny_base.reading import draw_texts, number_lines, to_reading_sample
+from tiny_base.reading import draw_turns, to_reading_sample
 from tiny_base.rehearsal import rehearse
 from tiny_base.renaming import find_common_words, rename, to_script
 from tiny_base.teacher import CLEAN, HABITS, Faults
 from tiny_base.tokenizer import PHRASES, SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
 from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.tools.window import number_line
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.chat.renderer import ChatRenderer
@@ -47,8 +48,8 @@ NUM_HABIT_LESSONS = 800
 BATCH_SIZE = 8
 MICRO_BATCH_TOKENS = 8_192
 SHORT_SHARE = 0.85
-READING_STEPS, READING_BATCH_SIZE = 500, 16
-EPOCHS = {"acting": 6, "habits": 1}
+READING_STEPS, READING_BATCH_SIZE = 1_200, 16
+EPOCHS = {"acting": 3, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
 LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
 HABIT = LESSON.model_copy(update={"learning_rate": 4e-4})
@@ -76,7 +77,7 @@ def texts(seed: int) -> Iterator[str]:
     for repository in itertools.islice(draw_repositories(PracticeSpec("base", 0, 0.2, seed)), NUM_REPOSITORIES):
         for text in repository.files.values():
             yield text
-            yield number_lines(text)
+            yield "\n".join(number_line(number, line) for number, line in enumerate(text.split("\n"), 1))
         yield prompts.system(True) + prompts.issue("One test fails:\n", "/testbed")
 
 
@@ -104,9 +105,9 @@ def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> l
 
 
 def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
-    """Next-token prediction on modules and their repairs."""
+    """Supervised fine-tuning on single edits, each seen once."""
     trainer = Trainer(model, LESSON, total_steps=READING_STEPS)
-    samples = (to_reading_sample(text, tokenizer) for text in draw_texts(seed))
+    samples = (to_reading_sample(seen, turn, tokenizer) for seen, turn in draw_turns(seed))
     for _ in range(READING_STEPS):
         report(trainer, "reading", train_batch(trainer, list(itertools.islice(samples, READING_BATCH_SIZE))))
 

@@ -21,7 +21,7 @@ from turnsmith.synthesis.practice.repository import PracticeRepository
 from turnsmith.synthesis.repositories import to_tree
 from turnsmith.types import Task
 
-DIFFICULTIES = (0.0, 0.3, 0.6)
+DIFFICULTIES = (0.0, 0.3)
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,6 @@ class Lesson:
     folder: Path
     """The folder that the task's layers are relative to."""
     function: str
-    sentence: str
-    """What the function ought to do."""
     path: str
     def_line: int
     """Line of the function's `def` in the buggy file."""
@@ -77,7 +75,7 @@ def write_lessons(practice: PracticeRepository, spec: PracticeSpec, folder: Path
             patch="",
             layers=[str(layer.relative_to(folder)) for layer in candidate.layers],
         )
-        yield to_lesson(task, folder, path, mutation, functions[mutation.function].sentence, paths)
+        yield to_lesson(task, folder, path, mutation, paths)
 
 
 def imagine_issue(path: str, function: Function, speaks: bool) -> str:
@@ -87,7 +85,7 @@ def imagine_issue(path: str, function: Function, speaks: bool) -> str:
     return write_issue(SuiteReport({test: TestResult("failed", message)}, 1, 0.0), dial=0.0)
 
 
-def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, sentence: str, paths: list[str]) -> Lesson:
+def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, paths: list[str]) -> Lesson:
     """Find the lines of the function's body, and what ought to stand there."""
     def_line, first_line, last_line = find_body(mutation.apply(), mutation.function)
     _, first, last = find_body(mutation.source, mutation.function)
@@ -95,7 +93,6 @@ def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, sentence:
         task=task,
         folder=folder,
         function=mutation.function,
-        sentence=sentence,
         path=path,
         def_line=def_line,
         first_line=first_line,

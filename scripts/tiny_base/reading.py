@@ -1,7 +1,7 @@
-"""Reading: modules of practice packages with a bug each, as a file window shows them, and what would repair it.
+"""Reading: file windows with a bug, and the edit that mends it. Endless, never the same twice, and no sandbox is needed.
 
-Endless and never the same twice. This is where the policy learns to find what a function ought to do, and which code follows from
-it. It needs no sandbox, and leaves nothing to learn by heart.
+This is where the policy learns which function is meant, and what code follows from its docstring; episodes then teach the tools.
+Only the edit is in the loss: with the window in it, too, whose names nobody can predict, the same skill took twice the steps.
 """
 
 import random
@@ -10,40 +10,48 @@ from collections.abc import Iterator
 from transformers import PreTrainedTokenizerFast
 
 from tiny_base.lessons import find_body
-from tiny_base.teacher import recall, spoil, write_edit
+from tiny_base.rehearsal import AGENT
+from tiny_base.teacher import spoil, write_edit
+from turnsmith.agent.tools.files import TextFile
+from turnsmith.agent.tools.window import line_into_view, render_window
 from turnsmith.synthesis.practice.functions import Function
-from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
+from turnsmith.synthesis.practice.kinds import TRAIN_KINDS
+from turnsmith.synthesis.practice.repository import make_module, write_module
+from turnsmith.synthesis.practice.words import invent_word
 from turnsmith.types import Sample
 
-DIFFICULTY = 0.5
+BLENDED_SHARE = 0.5
+"""Share of modules whose functions are rules of any order, so that rules are learned, not templates."""
+DIFFICULTY = 0.6
+"""Of the hardest module."""
 
 
-def draw_texts(seed: int) -> Iterator[str]:
-    """Modules of the `base` split, each with its repair."""
+def draw_turns(seed: int) -> Iterator[tuple[str, str]]:
+    """What is seen, and the edit that follows."""
     rng = random.Random(f"reading {seed}")
-    for repository in draw_repositories(PracticeSpec("base", 0, DIFFICULTY, seed)):
-        for module in repository.modules:
-            source = repository.files[f"{repository.name}/{module.name}.py"]
-            yield write_repair(source, rng.choice(module.functions), rng)
+    while True:
+        kind = "blends" if rng.random() < BLENDED_SHARE else rng.choice(TRAIN_KINDS)
+        module = make_module(kind, DIFFICULTY * rng.random(), rng)
+        yield write_turn(write_module(module), rng.choice(module.functions), rng)
 
 
-def write_repair(source: str, function: Function, rng: random.Random) -> str:
-    """The module with a spoiled function, and the turn that mends it."""
-    _, first, last = find_body(source, function.name)
-    lines = source.split("\n")
+def write_turn(source: str, function: Function, rng: random.Random) -> tuple[str, str]:
+    """A window on the module with one function spoiled, and the turn that mends it."""
+    def_line, first, last = find_body(source, function.name)
+    lines, path = source.rstrip("\n").split("\n"), f"{invent_word(rng)}/{invent_word(rng)}.py"
     body = lines[first - 1 : last]
-    broken = number_lines("\n".join([*lines[: first - 1], *spoil(body, rng), *lines[last:]]))
-    thought, command = recall(function.name, function.sentence), write_edit(first, last, body)
-    return f"{broken}\n{thought}\n```command\n{command}\n```"
+    lines[first - 1 : last] = spoil(body, rng)
+    window = render_window(
+        TextFile(f"/testbed/{path}", "\n".join(lines)),
+        line_into_view(def_line, len(lines), AGENT.window_lines),
+        AGENT.window_lines,
+    )
+    seen = f"Find {function.name}.\nLook at it.\nopen ./{path} {def_line}\n{window}\n"
+    return seen, f"Fix it.\n```command\n{write_edit(first, last, body)}\n```"
 
 
-def number_lines(text: str) -> str:
-    """`1:first line`, as a file window has it."""
-    return "\n".join(f"{number}:{line}" for number, line in enumerate(text.split("\n"), 1))
-
-
-def to_reading_sample(text: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
-    """Every token but the first is to be predicted."""
-    token_ids = tokenizer.encode(text, add_special_tokens=False)
-    size = len(token_ids)
-    return Sample("reading", token_ids, [False] + [True] * (size - 1), [0.0] * size, [1.0] * size)
+def to_reading_sample(seen: str, turn: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
+    """The turn is to be predicted, what was seen is not."""
+    before, after = (tokenizer.encode(text, add_special_tokens=False) for text in (seen, turn))
+    size = len(before) + len(after)
+    return Sample("reading", before + after, [False] * len(before) + [True] * len(after), [0.0] * size, [1.0] * size)

@@ -16,7 +16,7 @@ from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.types import Sample
 
 AGENT = AgentConfig(
-    prompts="brief", max_turns=12, max_context=4_096, max_new_tokens=256, window_lines=12, max_observation_tokens=320
+    prompts="brief", max_turns=12, max_context=4_096, max_new_tokens=256, window_lines=10, max_observation_tokens=320
 )
 FIX_TURN = 3
 """The turn in which a clean teacher fixes; what follows is learned from a few lessons and costs a third of the tokens."""

@@ -19,7 +19,7 @@ COMMON = 0.06
 """A word in more than this share of the lessons belongs to the scaffold or to Python and stays."""
 KEPT = 0.25
 """Share of names that stay what they are."""
-LONG = 0.2
+LONG = 0.1
 """Share of new names that are two words in one."""
 
 

@@ -19,7 +19,7 @@ class Faults:
     guess_file: float = 0.0
     """Per episode: opens a module at random instead of searching."""
     wrong_fix: float = 0.0
-    """Per episode: writes something else than the fix, without a thought of what the function ought to do."""
+    """Per episode: writes something else than the fix."""
 
 
 CLEAN = Faults()
@@ -48,18 +48,18 @@ class Teacher:
         if chance() < self.faults.guess_file:
             where = self.rng.choice([*lesson.other_paths, "README.md"])
             search, look = ("Guess.", f"open {where}"), ("Look.", f"open {path}")
-        turns = [search, look, self.fix(), ("Done.", "submit")]
+        turns = [search, look, ("Fix it.", self.fix()), ("Done.", "submit")]
         for index in range(3):
             if chance() < self.faults.early_submit:
                 return [*turns[:index], ("Done.", "submit")]
         return turns
 
-    def fix(self) -> tuple[str, str]:
-        """Say what the function ought to do, and write its body anew accordingly; or guess."""
-        lesson = self.lesson
+    def fix(self) -> str:
+        """The command that writes the function's body anew, as its docstring says, or means to."""
+        lesson, body = self.lesson, list(self.lesson.body)
         if self.rng.random() < self.faults.wrong_fix:
-            return "Fix it.", write_edit(lesson.first_line, lesson.last_line, spoil(list(lesson.body), self.rng))
-        return recall(lesson.function, lesson.sentence), write_edit(lesson.first_line, lesson.last_line, lesson.body)
+            body = spoil(body, self.rng)
+        return write_edit(lesson.first_line, lesson.last_line, body)
 
     def answer(self, episode_id: str, turn: int, history: str) -> str:
         """The next turn as text; a malformed block leaves the plan where it was."""
@@ -68,11 +68,6 @@ class Teacher:
             return malform(thought, command, self.rng)
         self.plan.pop(0)
         return f"{thought}\n```command\n{command}\n```"
-
-
-def recall(function: str, sentence: str) -> str:
-    """The thought before a fix, which says again what the function ought to do."""
-    return f"Fix it. {function}: {sentence}."
 
 
 def write_edit(first: int, last: int, body: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ CONFIG = RunConfig(
     model=ModelConfig(threads=1),
     train_tasks=TaskSetConfig(practice_tasks=NUM_TASKS, difficulty=0.0, seed=5),
     agent=AgentConfig(
-        prompts="brief", max_turns=8, max_context=1_280, max_new_tokens=192, window_lines=12, max_observation_tokens=320
+        prompts="brief", max_turns=8, max_context=1_280, max_new_tokens=160, window_lines=10, max_observation_tokens=320
     ),
     rollouts=RolloutConfig(concurrency=64, tests_timeout_s=30),
     stages=[STAGE],

@@ -1,6 +1,7 @@
 import itertools
 import json
 import random
+import re
 from pathlib import Path
 
 from pytest import fixture, mark
@@ -8,7 +9,7 @@ from transformers import Qwen2Config
 
 from tiny_base.drill import draw_repeat
 from tiny_base.lessons import DIFFICULTIES, draw_lessons
-from tiny_base.reading import draw_texts
+from tiny_base.reading import draw_turns
 from tiny_base.rehearsal import play, rehearse
 from tiny_base.teacher import CLEAN, HABITS, Teacher, spoil
 from tiny_base.tokenizer import PHRASES, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
@@ -19,6 +20,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
+from turnsmith.synthesis.practice.words import NOUNS
 from turnsmith.training.model import find_model
 from turnsmith.types import StopReason
 
@@ -112,10 +114,11 @@ def test_the_shipped_base_reads_with_the_tokenizer_of_the_script():
     assert len(shipped) <= rows == VOCABULARY_SIZE
 
 
-def test_reading_never_meets_the_same_module_twice_nor_a_held_out_kind():
-    sources = list(itertools.islice(draw_texts(3), 60))
-    assert len(set(sources)) == 60
-    assert not any(kind in source for source in sources for kind in HELDOUT_KINDS)
+def test_reading_never_meets_the_same_window_twice_nor_a_held_out_kind():
+    turns = list(itertools.islice(draw_turns(3), 60))
+    assert len({seen for seen, _ in turns}) == 60
+    nouns = {noun for kind in HELDOUT_KINDS for noun in (kind, *NOUNS[kind].split())}
+    assert not any(nouns & set(re.findall("[a-z]+", seen)) for seen, _ in turns)
 
 
 @mark.slow
