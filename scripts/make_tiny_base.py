@@ -47,9 +47,9 @@ NUM_LESSONS = 2_000
 NUM_HABIT_LESSONS = 800
 BATCH_SIZE = 8
 MICRO_BATCH_TOKENS = 8_192
-SHORT_SHARE = 0.85
+SHORT_SHARE = 0.75
 READING_STEPS, READING_BATCH_SIZE = 1_200, 16
-EPOCHS = {"acting": 3, "habits": 1}
+EPOCHS = {"acting": 6, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
 LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
 HABIT = LESSON.model_copy(update={"learning_rate": 4e-4})
