@@ -5,7 +5,7 @@ Five steps, less than half an hour on two cores:
 1. the tokenizer, from the texts of practice repositories of the `base` split;
 2. the drill, which forms the circuit that copies;
 3. reading: file windows and edits, from which it learns what code follows from which docstring;
-4. acting: a clean teacher's episodes with ever new names, only the teacher's turns in the loss: a competent policy;
+4. acting: a clean teacher's episodes with ever new names, and single edits, only the turns in the loss: a competent policy;
 5. habits: episodes of a teacher with faults, so that the base is weak over a latent skill, as pre-trained models are.
 """
 
@@ -24,7 +24,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, 
 
 from tiny_base.drill import run_drill
 from tiny_base.lessons import draw_lessons
-from tiny_base.reading import draw_turns, to_reading_sample
+from tiny_base.reading import draw_turns, to_edit_sample, to_reading_sample
 from tiny_base.rehearsal import rehearse
 from tiny_base.renaming import find_common_words, rename, to_script
 from tiny_base.teacher import CLEAN, HABITS, Faults
@@ -48,7 +48,8 @@ NUM_HABIT_LESSONS = 800
 BATCH_SIZE = 8
 MICRO_BATCH_TOKENS = 8_192
 SHORT_SHARE = 0.75
-READING_STEPS, READING_BATCH_SIZE = 1_200, 16
+READING_STEPS, READING_BATCH_SIZE = 400, 16
+EDITS_PER_BATCH = {"acting": 8, "habits": 0}
 EPOCHS = {"acting": 6, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
 LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
@@ -105,7 +106,7 @@ def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> l
 
 
 def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
-    """Supervised fine-tuning on single edits, each seen once."""
+    """Next-token prediction on file windows and edits, each seen once."""
     trainer = Trainer(model, LESSON, total_steps=READING_STEPS)
     samples = (to_reading_sample(seen, turn, tokenizer) for seen, turn in draw_turns(seed))
     for _ in range(READING_STEPS):
@@ -119,7 +120,8 @@ def study(
     name: str,
     tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    """Plain supervised fine-tuning on the samples, with new names in every epoch."""
+    """Plain supervised fine-tuning on the samples, with new names in every epoch, and on single edits among them."""
+    edits = (to_edit_sample(seen, turn, tokenizer) for seen, turn in draw_turns(name))
     scripts = [to_script(sample, tokenizer) for sample in samples]
     fixed, rng = find_common_words(scripts) - set(TRAIN_KINDS), random.Random(name)
     per_epoch = -(-len(scripts) // BATCH_SIZE)
@@ -128,6 +130,7 @@ def study(
         rng.shuffle(scripts)
         for start in range(0, len(scripts), BATCH_SIZE):
             batch = [rename(script, fixed, tokenizer, rng) for script in scripts[start : start + BATCH_SIZE]]
+            batch += itertools.islice(edits, EDITS_PER_BATCH[name])
             report(trainer, name, train_batch(trainer, batch))
 
 

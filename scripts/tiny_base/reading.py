@@ -1,7 +1,7 @@
 """Reading: file windows with a bug, and the edit that mends it. Endless, never the same twice, and no sandbox is needed.
 
-This is where the policy learns which function is meant, and what code follows from its docstring; episodes then teach the tools.
-Only the edit is in the loss: with the window in it, too, whose names nobody can predict, the same skill took twice the steps.
+This is where the policy learns which function is meant, and what code follows from its docstring; episodes teach the tools. First all
+of it is to be predicted, then, mixed with episodes, only the edit: alone, that taught edits fast and made the rest be forgotten.
 """
 
 import random
@@ -26,7 +26,7 @@ DIFFICULTY = 0.6
 """Of the hardest module."""
 
 
-def draw_turns(seed: int) -> Iterator[tuple[str, str]]:
+def draw_turns(seed: int | str) -> Iterator[tuple[str, str]]:
     """What is seen, and the edit that follows."""
     rng = random.Random(f"reading {seed}")
     while True:
@@ -51,7 +51,18 @@ def write_turn(source: str, function: Function, rng: random.Random) -> tuple[str
 
 
 def to_reading_sample(seen: str, turn: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
+    """Every token but the first is to be predicted."""
+    token_ids = tokenizer.encode(seen + turn, add_special_tokens=False)
+    return make_sample(token_ids, 1)
+
+
+def to_edit_sample(seen: str, turn: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
     """The turn is to be predicted, what was seen is not."""
     before, after = (tokenizer.encode(text, add_special_tokens=False) for text in (seen, turn))
-    size = len(before) + len(after)
-    return Sample("reading", before + after, [False] * len(before) + [True] * len(after), [0.0] * size, [1.0] * size)
+    return make_sample(before + after, len(before))
+
+
+def make_sample(token_ids: list[int], first: int) -> Sample:
+    """A sample in whose loss are the tokens from position `first` on."""
+    size = len(token_ids)
+    return Sample("reading", token_ids, [False] * first + [True] * (size - first), [0.0] * size, [1.0] * size)
