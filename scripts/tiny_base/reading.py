@@ -1,7 +1,7 @@
 """Reading: file windows with a bug, and the edit that mends it. Endless, never the same twice, and no sandbox is needed.
 
 This is where the policy learns which function is meant, and what code follows from its docstring; episodes teach the tools.
-First all of it is to be predicted, then, mixed with episodes, only the edit: alone, that taught edits and made all else forgotten.
+First all of it is to be predicted, then, mixed with episodes, only the edit: alone, that taught edits and let all else go.
 """
 
 import random
