@@ -174,7 +174,7 @@ def main() -> None:
     run_drill(Trainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
     read(model, tokenizer, arguments.seed)
     study(model, clean, LESSON, "acting", tokenizer)
-    save(model, tokenizer, arguments.out / "competent")
+    save(model, tokenizer, arguments.out.with_name(f"{arguments.out.name}-competent"))
     habits = collect(NUM_HABIT_LESSONS, HABITS, renderer, arguments.seed + 1)
     study(model, habits, HABIT, "habits", tokenizer)
     save(model, tokenizer, arguments.out)

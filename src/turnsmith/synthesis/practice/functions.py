@@ -149,7 +149,7 @@ def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A number that is computed, then a sum over a list by it: in no other shape does a sum follow a computation."""
+    """A number that is computed, then a sum over a list by it: in no other shape does a sum follow right after a computation."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
     rules = (
         compute(scale, left, _operand([right], rng), rng),
