@@ -11,6 +11,7 @@ exit code 1 where a bound is missed or the runs are not such as could show it.
 """
 
 import argparse
+import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,13 @@ from rich.table import Table
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, first_difference, read_json
 from turnsmith.stats import paired_error, paired_p_value
+from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
+from turnsmith.tasks.dataset import load_tasks
 
 MIN_RUNS = 3
 MIN_TASKS = 100
+BASE_RANGE = (0.05, 0.15)
+"""Pass@1 of a base that is weak but honest."""
 MIN_RATIO = 3.5
 """Final Pass@1 over the base's (the paper: 3.4)."""
 MIN_RL_GAIN = 0.12
@@ -41,6 +46,8 @@ class Judged:
     base: dict
     rft: dict
     final: dict
+    num_steps: float
+    """Optimizer steps of its stages of RL."""
 
     @property
     def tasks(self) -> list[str]:
@@ -70,9 +77,10 @@ class Judged:
 
     def misses(self) -> list[str]:
         """What a run of the recipe should show and does not."""
-        rates = [result["pass_at_1"] for result in (self.base, self.rft, self.final)]
+        (low, high), rates = BASE_RANGE, [result["pass_at_1"] for result in (self.base, self.rft, self.final)]
         bounds = {
             f"{len(self.tasks)} tasks, not {MIN_TASKS}": len(self.tasks) >= MIN_TASKS,
+            f"base {rates[0]:.1%}, not {low:.0%} to {high:.0%}": low <= rates[0] <= high,
             f"final {self.ratio:.2f} x base, not {MIN_RATIO}": self.ratio >= MIN_RATIO,
             "RFT is not between base and final": rates == sorted(set(rates)),
             f"RL gains {self.rl_gain:.1%}, not {MIN_RL_GAIN:.0%}": self.rl_gain >= MIN_RL_GAIN,
@@ -86,12 +94,13 @@ class Judged:
         """A control that gains is no control, and neither is a run of another kind."""
         twins = [run for run in runs if run.config["seed"] == self.config["seed"]]
         difference = first_difference(twins[0].unpermuted, self.unpermuted) if twins else "seed"
-        gain = f"gains {self.rl_gain:.1%} ± {self.rl_error:.1%} on permuted rewards, not less than its error"
+        sem = self.final["sem"] or 0.0
         bounds = {
             f"{len(self.tasks)} tasks, not {MIN_TASKS}": len(self.tasks) >= MIN_TASKS,
             "rewards are not permuted in every stage": all(self.permuted),
             f"differs from the runs by {difference}, not by its rewards alone": not difference,
-            gain: self.rl_gain < self.rl_error,
+            f"gains {self.rl_gain:.1%} on permuted rewards, not less than one SEM of {sem:.1%}": self.rl_gain < sem,
+            "it took no optimizer step": self.num_steps > 0,
         }
         return [f"{self.name}: {what}" for what, holds in bounds.items() if not holds]
 
@@ -122,7 +131,14 @@ def judge(run: Path, task_set: str) -> Judged:
     if not config["stages"]:
         raise UsageError(f"{run} has no stage of RL: give runs of the whole recipe")
     names = ("base", "rft", config["stages"][-1]["name"])
-    return Judged(run.name, config, *(read_json(RunFolder(run).result(name, task_set)) for name in names))
+    results = [read_json(RunFolder(run).result(name, task_set)) for name in names]
+    return Judged(run.name, config, *results, count_steps(RunFolder(run), config))
+
+
+def count_steps(folder: RunFolder, config: dict) -> float:
+    """Optimizer steps of all stages of RL."""
+    files = [folder.metrics(stage["name"], i) for stage in config["stages"] for i in range(stage["iterations"])]
+    return sum(read_json(file)["optimizer/steps"] for file in files)
 
 
 def find_misses(runs: list[Judged], controls: list[Judged]) -> list[str]:
@@ -150,6 +166,16 @@ def print_table(runs: list[Judged]) -> None:
     Console(width=130).print(table)
 
 
+def print_kinds(run: Path, task_set: str, stages: list[str]) -> None:
+    """Pass@1 on the kinds of module that training has, and on those that it never has."""
+    tasks = load_tasks(RunFolder(run).task_set(task_set))
+    for name, kinds in {"trained": TRAIN_KINDS, "held-out": HELDOUT_KINDS}.items():
+        ids = [task.instance_id for task in tasks if task.meta["kind"] in kinds]
+        rates = [read_json(RunFolder(run).result(stage, task_set))["per_task"] for stage in stages]
+        cells = [f"{statistics.fmean(rate[i] for i in ids if i in rate):.1%}" for rate in rates]
+        print(f"| {run.name} | {name} kinds, {len(ids)} tasks | {' | '.join(cells)} |")
+
+
 def print_markdown(runs: list[Judged]) -> None:
     for row in (COLUMNS, ["---"] * len(COLUMNS), *(run.row for run in runs)):
         print(f"| {' | '.join(row)} |")
@@ -162,6 +188,9 @@ def main() -> None:
     parser.add_argument("--task-set", default="practice")
     parser.add_argument("--check", action="store_true", help="exit with 1 where a bound is missed")
     parser.add_argument("--markdown", action="store_true", help="the table for docs/results.md")
+    parser.add_argument(
+        "--kinds", action="store_true", help="the kinds of module that were held out apart from the others"
+    )
     arguments = parser.parse_args()
     try:
         runs = [judge(run, arguments.task_set) for run in arguments.runs]
@@ -169,6 +198,8 @@ def main() -> None:
     except UsageError as error:
         parser.error(str(error))
     (print_markdown if arguments.markdown else print_table)([*runs, *controls])
+    for run, judged in zip(arguments.runs if arguments.kinds else [], runs, strict=False):
+        print_kinds(run, arguments.task_set, ["base", "rft", *(stage["name"] for stage in judged.config["stages"])])
     misses = find_misses(runs, controls)
     print("", *misses or ["every bound is met"], sep="\n")
     sys.exit(1 if arguments.check and misses else 0)

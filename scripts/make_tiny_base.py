@@ -119,11 +119,12 @@ def study(
     config: OptimizerConfig,
     name: str,
     tokenizer: PreTrainedTokenizerFast,
+    seed: int,
 ) -> None:
     """Plain supervised fine-tuning on the samples, with new names in every epoch, and on single edits among them."""
-    edits = (to_edit_sample(seen, turn, tokenizer) for seen, turn in draw_turns(name))
+    edits = (to_edit_sample(seen, turn, tokenizer) for seen, turn in draw_turns(f"{name} {seed}"))
     scripts = [to_script(sample, tokenizer) for sample in samples]
-    fixed, rng = find_common_words(scripts) - set(TRAIN_KINDS), random.Random(name)
+    fixed, rng = find_common_words(scripts) - set(TRAIN_KINDS), random.Random(f"{name} {seed}")
     per_epoch = -(-len(scripts) // BATCH_SIZE)
     trainer = Trainer(model, config, total_steps=EPOCHS[name] * per_epoch)
     for _ in range(EPOCHS[name]):
@@ -173,10 +174,10 @@ def main() -> None:
     model = make_model()
     run_drill(Trainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
     read(model, tokenizer, arguments.seed)
-    study(model, clean, LESSON, "acting", tokenizer)
+    study(model, clean, LESSON, "acting", tokenizer, arguments.seed)
     save(model, tokenizer, arguments.out.with_name(f"{arguments.out.name}-competent"))
     habits = collect(NUM_HABIT_LESSONS, HABITS, renderer, arguments.seed + 1)
-    study(model, habits, HABIT, "habits", tokenizer)
+    study(model, habits, HABIT, "habits", tokenizer, arguments.seed)
     save(model, tokenizer, arguments.out)
 
 

@@ -1,12 +1,17 @@
 """A run folder as a run leaves it, written by the functions that a run uses, and a provider of real sandboxes."""
 
 import pytest
+from hypothesis import settings
 
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, append_record, claim, write_json
 from turnsmith.sandboxes import make_provider
 from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
+
+settings.register_profile("noisy", deadline=None)
+settings.load_profile("noisy")
+"""How long an example takes says more about the machine than about the code."""
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end"
 

@@ -53,7 +53,7 @@ def _endless(folder: Path, seed: int) -> Iterator[Lesson]:
     for index in itertools.count():
         difficulty = DIFFICULTIES[index % len(DIFFICULTIES)]
         spec = PracticeSpec("base", 0, difficulty, seed * 1_000_000 + index)
-        yield from write_lessons(next(draw_repositories(spec)), spec, folder)
+        yield from write_lessons(next(draw_repositories(spec)), spec, folder / str(index))
 
 
 def write_lessons(practice: PracticeRepository, spec: PracticeSpec, folder: Path) -> Iterator[Lesson]:

@@ -20,7 +20,7 @@ from turnsmith.synthesis.practice.repository import make_module, write_module
 from turnsmith.synthesis.practice.words import invent_word
 from turnsmith.types import Sample
 
-BLENDED_SHARE = 0.5
+BLENDED_SHARE = 0.6
 """Share of modules whose functions are rules of any order, so that rules are learned, not templates."""
 DIFFICULTY = 0.6
 """Of the hardest module."""

@@ -23,7 +23,7 @@ class Faults:
 
 
 CLEAN = Faults()
-HABITS = Faults(format_error=0.15, early_submit=0.18, guess_file=0.25, wrong_fix=0.35)
+HABITS = Faults(format_error=0.15, early_submit=0.15, guess_file=0.25, wrong_fix=0.3)
 
 
 @dataclass

@@ -31,7 +31,7 @@ class ModelConfig(Section):
 
     To evaluate in it from a file that also trains, give `--rft null --stages []`.
     """
-    threads: int = 0
+    threads: int = Field(0, ge=0)
     """Torch threads of this process; 0 leaves torch's own choice."""
 
 
@@ -112,13 +112,13 @@ class RolloutConfig(Section):
 class OptimizerConfig(Section):
     learning_rate: float = Field(1e-6, gt=0)
     """Peak learning rate of AdamW."""
-    beta1: float = 0.9
+    beta1: float = Field(0.9, ge=0, lt=1)
     """First-moment decay."""
-    beta2: float = 0.999
+    beta2: float = Field(0.999, ge=0, lt=1)
     """Second-moment decay."""
-    eps: float = 1e-8
+    eps: float = Field(1e-8, gt=0)
     """Term added to the denominator."""
-    weight_decay: float = 0.1
+    weight_decay: float = Field(0.1, ge=0)
     """Decoupled weight decay."""
     grad_clip: float = Field(1.0, gt=0)
     """Bound on the global norm of the gradient."""
@@ -232,9 +232,9 @@ class EvalConfig(Section):
 class GapConfig(Section):
     """Bounds on the gap between the engine's and the trainer's log-probs (mean absolute difference per token)."""
 
-    warn: float = 1e-2
+    warn: float = Field(1e-2, gt=0)
     """Warn above this."""
-    stop: float = 1.0
+    stop: float = Field(1.0, gt=0)
     """Stop the run above this."""
 
 

@@ -42,6 +42,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         ) from None
     except IsADirectoryError:
         raise UsageError(f"{path} is a folder: give the path of a TOML file in it") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}: give the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from None
 

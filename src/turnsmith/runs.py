@@ -111,7 +111,10 @@ def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
         return False
     if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
         raise UsageError(f"{folder.path} exists and is not a run folder: give another --out, nothing is written over")
-    write_json(folder.config, config)
+    try:
+        write_json(folder.config, config)
+    except (NotADirectoryError, FileNotFoundError, PermissionError) as error:
+        raise UsageError(f"cannot make {folder.path}: {error.strerror}: give another --out") from None
     return True
 
 
@@ -202,12 +205,14 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a file of a run. Raises UsageError where there is none."""
+    """Read a file of a run. Raises UsageError where there is none, or none that can be read."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
         raise UsageError(f"no file at {path}: is this a run folder?") from None
-    except json.JSONDecodeError as error:
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}: give a run folder") from None
+    except ValueError as error:
         raise UsageError(f"{path} is not valid JSON: {error}") from None
 
 

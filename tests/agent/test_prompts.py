@@ -95,3 +95,13 @@ def test_a_broken_template_is_a_usage_error(tmp_path):
     Path(tmp_path / "system.jinja").write_text("{% if %}")
     with pytest.raises(UsageError, match="cannot use"):
         load_prompts(str(tmp_path))
+
+
+@pytest.mark.parametrize("text", [b"{{ nobody_knows }}", b"\xff"])
+def test_a_template_that_cannot_be_filled_in_is_found_when_it_is_loaded(tmp_path, text):
+    for part in ("system", "issue", "demonstration"):
+        (tmp_path / f"{part}.jinja").write_bytes(b"{{ cwd }}" if part == "issue" else b"x")
+    load_prompts(str(tmp_path))
+    (tmp_path / "demonstration.jinja").write_bytes(text)
+    with pytest.raises(UsageError, match="cannot use"):
+        load_prompts(str(tmp_path))

@@ -127,6 +127,22 @@ def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
         assert_refused(turnsmith(command, tmp_path / "thesis"), tmp_path / "thesis", "is this a run folder?")
 
 
+def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
+    (tmp_path / "file").write_bytes(b"\xff precious")
+    inside = tmp_path / "file" / "inside"
+    for command in ("resume", "show", "results"):
+        assert_refused(turnsmith(command, tmp_path / "file"), "cannot read", tmp_path / "file")
+    assert_refused(turnsmith("run", inside), "cannot read", inside)
+    assert_refused(turnsmith("eval", config_file, "--out", inside), "cannot make", inside)
+    assert_refused(turnsmith("tasks", "make", "--practice", "1", "--out", inside), "cannot make", inside)
+    assert (tmp_path / "file").read_bytes() == b"\xff precious"
+
+
+def test_a_run_folder_whose_configuration_is_no_text(turnsmith, run_folder):
+    run_folder.config.write_bytes(b"\xff")
+    assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "not valid JSON")
+
+
 def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
     assert_refused(turnsmith("show", run_folder.path, "--trajectory", "eval-sft/1"), "'eval-sft/1'", "e.g. eval-stage2")
 

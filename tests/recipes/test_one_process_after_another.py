@@ -12,9 +12,10 @@ from safetensors.torch import load_file
 from turnsmith.agent.loop import first_prompt
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack, split_batches
-from turnsmith.config import RFTConfig
+from turnsmith.config import EvalConfig, RFTConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes import rft
+from turnsmith.recipes.evaluate import evaluate
 from turnsmith.recipes.rft import keep_resolved, render_samples, run_rft, train_epoch
 from turnsmith.recipes.rl import collect, draw_tasks, resume_trainer, run_stage
 from turnsmith.recipes.whole import learn
@@ -101,6 +102,7 @@ async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing
     await run_rft(RFT, first.train_tasks, first)
     metrics = json.loads(folder.metrics("rft", 0).read_text())
     assert metrics["rollouts/kept"] == 2 and metrics["optimizer/steps"] == metrics["policy/version"] == 1
+    assert first.policy.engine.policy_version == 1
     second = make_workshop()
     base = weights(second.policy.model)
     await run_rft(RFT, second.train_tasks, second)
@@ -130,13 +132,13 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_wor
         assert sample.num_loss_tokens == (0 if mask else 6)
 
 
-def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_workshop):
+async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_workshop):
     workshop = make_workshop()
     attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
     samples = render_samples(attempts, workshop.train_tasks, workshop.policy, workshop.prompts, RFT)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
     trainer = Trainer(workshop.policy.model, still, total_steps=2)
-    train_epoch(trainer, samples, RFT, 0, Silence())
+    await train_epoch(trainer, samples, RFT, 0, Silence())
     assert trainer.num_steps == 2
     last = split_batches(samples, RFT.batch_size, 0)[-1]
     gradients = [parameter.grad.clone() for parameter in trainer.model.parameters()]
@@ -206,3 +208,14 @@ async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_worksh
         results.append(json.loads(folder.metrics(stage.name, 0).read_text()))
     assert [result["rollouts/resolved_rate"] for result in results] == [2 / 6, 2 / 6]
     assert results[0]["groups/with_signal"] == 0 and results[1]["groups/with_signal"] == 2
+
+
+async def test_checkpoints_meet_the_same_noise_in_evaluation_and_runs_of_other_seeds_another(make_workshop, folder):
+    def tokens(stage):
+        return [t.token_ids for t in read_records(folder.eval_trajectories(stage, "train"), Trajectory)]
+
+    for stage, seed in (("base", 0), ("rft", 0), ("other", 1)):
+        workshop = make_workshop(CONFIG.model_copy(update={"seed": seed, "eval": EvalConfig(num_runs=1, k=1)}))
+        await evaluate(stage, workshop.train_tasks, workshop)
+    assert len(tokens("base")) == 3
+    assert sorted(tokens("base")) == sorted(tokens("rft")) != sorted(tokens("other"))

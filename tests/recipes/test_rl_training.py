@@ -60,14 +60,14 @@ def test_the_stage_says_whose_logprobs_are_old(trainer, sampled):
     assert theirs == samples
 
 
-def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled):
+async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled):
     groups = to_groups(sampled(attempts(2, 2), 0.5), STAGE)
     bounded = CONFIG.model_copy(update={"logprob_gap": GapConfig(stop=0.4)})
     before = [parameter.clone() for parameter in trainer.model.parameters()]
     with raises(TrainingError, match=r"differ by 0.5 per token"):
-        train(trainer, groups, bounded, STAGE, 0)
+        await train(trainer, groups, bounded, STAGE, 0)
     assert all((a == b).all() for a, b in zip(before, trainer.model.parameters(), strict=True))
-    assert train(trainer, groups, CONFIG, STAGE, 0)["logprob_gap/mean"] == approx(0.5, rel=1e-3)
+    assert (await train(trainer, groups, CONFIG, STAGE, 0))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
 
 
 def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
@@ -96,12 +96,12 @@ def test_tokens_or_groups_weigh_the_same(trainer, sampled, denominator, expected
 
 
 @mark.parametrize(("rule", "num_kept"), [("final", 2), ("resolved", 1)])
-def test_only_groups_with_signal_train(trainer, sampled, rule, num_kept):
+async def test_only_groups_with_signal_train(trainer, sampled, rule, num_kept):
     """One group differs in its verdicts, one in its lengths alone, one in nothing."""
     lengths = [make_attempt("one/b/0", NO, turns=1), make_attempt("one/b/1", NO, turns=2)]
     nothing = [make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)]
     groups = to_groups(sampled(attempts(1, 1) + lengths + nothing, 0.0), STAGE)
-    metrics = train(trainer, groups, CONFIG, STAGE.model_copy(update={"zero_advantage": rule}), 0)
+    metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"zero_advantage": rule}), 0)
     assert (metrics["groups/all"], metrics["groups/with_signal"]) == (3, num_kept)
     assert metrics["samples/trained"] == 2 * num_kept and metrics["optimizer/steps"] == num_kept
 
@@ -117,32 +117,32 @@ def test_metrics_of_steps_weigh_by_tokens_except_those_that_a_step_has_one_of():
     assert (merged["loss/entropy"], merged["loss/ratio_max"], merged["loss/total"]) == (2.0, 3.0, 1.5)
 
 
-def test_the_order_of_samples_differs_between_neighbouring_seeds_iterations_and_stages(sampled):
+async def test_the_order_of_samples_differs_between_neighbouring_seeds_iterations_and_stages(sampled):
     """With `seed + iteration`, the second iteration of seed 0 and the first of seed 1 were shuffled alike."""
 
-    def learn(seed, iteration, name):
+    async def learn(seed, iteration, name):
         trainer = Trainer(make_model(), OPTIMIZER)
         stage = STAGE.model_copy(update={"batch_size": 1, "name": name})
-        train(trainer, to_groups(told, STAGE), CONFIG.model_copy(update={"seed": seed}), stage, iteration)
+        await train(trainer, to_groups(told, STAGE), CONFIG.model_copy(update={"seed": seed}), stage, iteration)
         return sum(parameter.double().sum().item() for parameter in trainer.model.parameters())
 
     told = sampled([attempt for task in "abcd" for attempt in attempts(1, 2, task=task)], 0.0)
     places = [(0, 1, "one"), (1, 0, "one"), (0, 1, "two"), (1, 0, "two")]
-    assert len({learn(*place) for place in places}) == 4
-    assert learn(*places[0]) == learn(*places[0])
+    assert len({await learn(*place) for place in places}) == 4
+    assert await learn(*places[0]) == await learn(*places[0])
 
 
-def test_an_iteration_without_signal_makes_no_step(trainer):
+async def test_an_iteration_without_signal_makes_no_step(trainer):
     groups = to_groups([make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)], STAGE)
-    assert train(trainer, groups, CONFIG, STAGE, 0)["optimizer/steps"] == trainer.num_steps == 0
+    assert (await train(trainer, groups, CONFIG, STAGE, 0))["optimizer/steps"] == trainer.num_steps == 0
 
 
-def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_trains_nothing(trainer, sampled):
+async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_trains_nothing(trainer, sampled):
     """Two groups, so that a batch, and a micro-batch, could hold such trajectories alone."""
     silent = [make_attempt(f"one/{task}/1", NO, turns=0) for task in "ab"]
     spoken = sampled([make_attempt(f"one/{task}/0", YES) for task in "ab"], 0.0)
     groups = to_groups([spoken[0], silent[0], spoken[1], silent[1]], STAGE)
-    metrics = train(trainer, groups, CONFIG, STAGE.model_copy(update={"batch_size": 1}), 0)
+    metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"batch_size": 1}), 0)
     assert metrics["samples/trained"] == metrics["optimizer/steps"] == 2
     muted = [replace(to_sample(t, 1.0), loss_mask=[False] * len(t.sampled)) for t in spoken]
     assert set(trainer.logprobs(pack(muted, 8))) == {"one/a/0", "one/b/0"}

@@ -253,6 +253,19 @@ async def test_a_failed_sandbox_is_the_graders_fault_and_is_not_remembered(provi
     assert second.resolved and not second.shared
 
 
+async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_it(provider, task, layers):
+    counting = CountingProvider(provider, faults=1)
+    grader = Grader(counting, tests_timeout_s=20, num_workers=1)
+
+    async def grade_twice():
+        await grader.grade(task, layers, GOLD)
+        return await grader.grade(task, layers, GOLD)
+
+    grades = await asyncio.gather(*(grade_twice() for _ in range(4)))
+    assert all(grade.resolved for grade in grades) and sum(grade.shared for grade in grades) == 3
+    assert counting.num_started == 2
+
+
 async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):
     grade = await grader.grade(task.model_copy(update={"setup": ["exit 3"]}), layers, GOLD)
     assert grade.outcome is Outcome.GRADER_FAILED

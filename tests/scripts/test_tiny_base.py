@@ -7,6 +7,7 @@ from pathlib import Path
 from pytest import fixture, mark
 from transformers import Qwen2Config
 
+from make_tiny_base import texts
 from tiny_base.drill import draw_repeat
 from tiny_base.lessons import DIFFICULTIES, draw_lessons
 from tiny_base.reading import draw_turns
@@ -77,6 +78,12 @@ def test_the_tokenizer_spells_any_text_and_knows_what_the_scaffold_repeats(token
     assert all(len(tokenizer.encode(phrase, add_special_tokens=False)) == 1 for phrase in PHRASES)
 
 
+def test_the_tokenizer_meets_no_word_of_a_held_out_kind():
+    nouns = {noun for kind in HELDOUT_KINDS for noun in (kind, *NOUNS[kind].split())}
+    met = {word for text in itertools.islice(texts(1), 300) for word in re.findall("[a-z]+", text)}
+    assert set(TRAIN_KINDS) <= met and not nouns & met
+
+
 def test_a_line_of_code_has_the_same_tokens_in_a_window_in_quotes_and_in_a_heredoc(tokenizer):
     def pieces(text):
         return " ".join(map(str, ["", *tokenizer.encode(text, add_special_tokens=False), ""]))
@@ -103,7 +110,9 @@ def test_lessons_come_from_repositories_of_the_base_split(tmp_path):
     held_out = {
         text for r in itertools.islice(draw_repositories(laptop), 40) for text in r.files.values() if "def " in text
     }
-    learned = {(tmp_path / layer / lesson.path).read_text() for lesson in lessons for layer in lesson.task.layers[-1:]}
+    learned = {
+        (lesson.folder / layer / lesson.path).read_text() for lesson in lessons for layer in lesson.task.layers[-1:]
+    }
     assert learned and not learned & held_out
 
 

@@ -145,6 +145,15 @@ def layout_of(name, *paths):
     return layout.import_root, layout.modules, layout.tests
 
 
+async def test_a_package_whose_tests_tell_no_bug_is_named_and_leaves_nothing(checkout, provider, tmp_path):
+    (checkout / "tests/test_core.py").write_text("def test_it(): pass\n")
+    git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "commit", "-qam", "tests"], check=True)
+    with pytest.raises(UsageError, match=r"no bug in pocket-.* can be told by its tests"):
+        await make_package_tasks(str(checkout), tmp_path / "out", provider, num_tasks=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["pocket"]
+
+
 def test_a_folder_whose_name_begins_like_the_import_root_is_not_in_it():
     assert layout_of("a", "src/a.py", "src_docs/x.py", "test_a.py") == ("src", ["src/a.py"], ["test_a.py"])
 

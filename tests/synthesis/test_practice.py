@@ -2,6 +2,7 @@ import asyncio
 import itertools
 import random
 import re
+import sys
 from dataclasses import replace
 
 from pytest import mark, raises
@@ -60,9 +61,9 @@ def test_every_second_held_out_repository_is_of_held_out_kinds_alone():
         assert kinds <= set(HELDOUT_KINDS if index % 2 == 0 else TRAIN_KINDS)
 
 
-def test_no_invented_word_is_a_noun_of_any_kind():
+def test_no_invented_word_is_a_noun_of_any_kind_or_a_module_of_pythons_own():
     rng, nouns = random.Random(1), {noun for kind in SHAPES for noun in NOUNS[kind].split()}
-    assert not nouns & {invent_word(rng) for _ in range(20_000)}
+    assert not (nouns | sys.stdlib_module_names) & {invent_word(rng) for _ in range(40_000)}
 
 
 def test_repositories_of_one_split_have_distinct_names():
@@ -150,6 +151,11 @@ async def test_a_sandbox_where_no_suite_runs_is_named_and_not_tried_for_ever(pro
         async with asyncio.timeout(60):
             await make_practice_tasks(PracticeSpec("train", 1, 0.0, 0), tmp_path / "set", forgetful)
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+async def test_more_tasks_than_there_are_names_for_are_refused(provider, tmp_path):
+    with raises(UsageError, match="at most 5000, so make several"):
+        await make_practice_tasks(PracticeSpec("train", 5_001, 0.0, 0), tmp_path / "set", provider)
 
 
 @mark.parametrize("word", ["for", "clas", "each", "sum"])

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from turnsmith.config import ModelConfig
@@ -120,5 +121,21 @@ def test_a_directory_without_weights_or_with_a_broken_config_is_one_sentence(dir
     with pytest.raises(UsageError, match="cannot be used"):
         load_model(ModelConfig(path=str(directory)))
     (directory / "config.json").write_text("{")
+    with pytest.raises(UsageError, match="cannot be used"):
+        load_model(ModelConfig(path=str(directory)))
+
+
+def test_weights_that_no_file_holds_are_not_made_up(directory):
+    weights = load_file(directory / "model.safetensors")
+    del weights["model.layers.0.mlp.down_proj.weight"]
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(UsageError, match=r"1 of its weights are in no file, e.g. model.layers.0.mlp.down_proj.weight"):
+        load_model(ModelConfig(path=str(directory)))
+
+
+def test_weights_of_another_shape_are_one_sentence(directory):
+    weights = load_file(directory / "model.safetensors")
+    weights["model.norm.weight"] = weights["model.norm.weight"][:-1].clone()
+    save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UsageError, match="cannot be used"):
         load_model(ModelConfig(path=str(directory)))

@@ -152,3 +152,10 @@ def test_metrics_merge_by_token_weighted_mean_and_maximum():
 def test_loading_from_a_folder_that_is_no_checkpoint_says_so(model, tmp_path):
     with pytest.raises(UsageError, match="no checkpoint"):
         Trainer(model, FAST, total_steps=1).load(tmp_path)
+
+
+def test_the_optimizer_is_the_one_that_the_configuration_describes(make_model):
+    config = OptimizerConfig(learning_rate=0.3, beta1=0.5, beta2=0.6, eps=0.1, weight_decay=0.2)
+    [matrices, vectors] = Trainer(make_model(), config, total_steps=1).optimizer.param_groups
+    assert all((group["lr"], group["betas"], group["eps"]) == (0.3, (0.5, 0.6), 0.1) for group in (matrices, vectors))
+    assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.2, 0.0)

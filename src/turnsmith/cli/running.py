@@ -124,7 +124,9 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
 def anchor(tasks: TaskSetConfig) -> TaskSetConfig:
     """The same with absolute paths; `name==version` is none."""
-    package = tasks.package if "==" in (tasks.package or "") else make_absolute(tasks.package)
+    from turnsmith.synthesis.sources import REQUIREMENT
+
+    package = tasks.package if REQUIREMENT.fullmatch(tasks.package or "") else make_absolute(tasks.package)
     return tasks.model_copy(update={"path": make_absolute(tasks.path), "package": package})
 
 

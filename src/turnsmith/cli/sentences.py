@@ -11,7 +11,7 @@ from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.ui.terminal import to_line
 
 EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED = 1, 2, 130
-TRAIN_EXTRA = {"torch", "transformers", "safetensors", "tokenizers", "numpy", "scipy", "matplotlib"}
+TRAIN_EXTRA = {"torch", "transformers", "safetensors", "tokenizers", "numpy", "matplotlib"}
 """Packages that only `turnsmith[train]` brings."""
 
 

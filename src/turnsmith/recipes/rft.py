@@ -1,5 +1,6 @@
 """Rejection fine-tuning (paper §4.2): collect from the base, keep what the tests resolved, imitate it for one epoch."""
 
+import asyncio
 from functools import partial
 from itertools import chain
 
@@ -34,7 +35,7 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> None:
     samples = render_samples(kept, tasks, policy, workshop.prompts, rft)
     trainer = Trainer(policy.model, rft.optimizer, total_steps=count_steps(len(samples), rft))
     seeds = [draw_seed(f"{config.seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
-    epochs = [train_epoch(trainer, samples, rft, seed, workshop.progress) for seed in seeds]
+    epochs = [await train_epoch(trainer, samples, rft, seed, workshop.progress) for seed in seeds]
     policy.engine.on_new_weights(trainer.policy_version)
     trainer.save(checkpoint)
     write_json(metrics, describe(trajectories, kept, list(chain(*epochs)), trainer))
@@ -104,8 +105,10 @@ def count_steps(num_samples: int, rft: RFTConfig) -> int:
     return rft.epochs * -(-num_samples // rft.batch_size)
 
 
-def train_epoch(trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: int, progress: Progress) -> list[float]:
-    """One pass over the samples; returns the loss of each step."""
+async def train_epoch(
+    trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: int, progress: Progress
+) -> list[float]:
+    """One pass over the samples; returns the loss of each step. Between steps it can be cancelled."""
     batches = split_batches(samples, rft.batch_size, seed)
     progress.begin("RFT: training", len(batches))
     losses = []
@@ -114,5 +117,6 @@ def train_epoch(trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: i
         metrics = trainer.step(micro_batches, partial(nll_loss, denominator=batch_denominator(batch)))
         losses.append(metrics["loss/nll"])
         progress.advance("RFT: training", note=f"loss {losses[-1]:.3f}")
+        await asyncio.sleep(0)
     progress.end("RFT: training")
     return losses

@@ -3,6 +3,7 @@
 Collect groups, keep those that carry signal, take optimizer steps, hand the new weights over. Repeat.
 """
 
+import asyncio
 import random
 import statistics
 import time
@@ -46,7 +47,7 @@ async def run_iteration(
     if stage.permute_rewards:
         groups = permute_rewards(groups, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/permute"))
     collected_s = time.monotonic() - started
-    metrics = describe(groups) | train(trainer, groups, config, stage, iteration)
+    metrics = describe(groups) | await train(trainer, groups, config, stage, iteration)
     metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
     workshop.policy.engine.on_new_weights(trainer.policy_version)
     finish_iteration(trainer, metrics, stage, workshop.folder, iteration)
@@ -110,8 +111,10 @@ def _shuffle(num: int, seed: str) -> list[int]:
     return order
 
 
-def train(trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: StageConfig, iteration: int) -> Metrics:
-    """One pass of optimizer steps over the samples that carry signal."""
+async def train(
+    trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: StageConfig, iteration: int
+) -> Metrics:
+    """One pass of optimizer steps over the samples that carry signal. Between steps it can be cancelled."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
     samples = [sample for group in kept for sample in to_samples(group, stage) if sample.num_loss_tokens]
     counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
@@ -123,7 +126,10 @@ def train(trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: S
     batches = split_batches(
         samples, stage.batch_size, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/batches")
     )
-    steps = [train_batch(trainer, batch, owners, stage) for batch in batches]
+    steps = []
+    for batch in batches:
+        steps.append(train_batch(trainer, batch, owners, stage))
+        await asyncio.sleep(0)
     means = merge_steps(steps, [sum(sample.num_loss_tokens for sample in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
 

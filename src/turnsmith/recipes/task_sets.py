@@ -5,6 +5,7 @@ from pathlib import Path
 
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
+from turnsmith.rewards.logparse import PARSERS
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
@@ -45,7 +46,12 @@ async def prepare_task_set(
 
 
 def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
-    """Nothing that is trained on is evaluated on. Raises UsageError that names a shared task."""
+    """Nothing that is trained on is evaluated on, or meant for it. Raises UsageError that names such a task."""
+    held_out = [task.instance_id for task in train.tasks if task.meta.get("split") == "heldout"]
+    if held_out:
+        raise UsageError(
+            f"train_tasks holds {len(held_out)} held-out tasks, e.g. {held_out[0]}: those are for evaluation alone"
+        )
     trained = {task.instance_id for task in train.tasks}
     for other in others:
         shared = sorted(trained & {task.instance_id for task in other.tasks})
@@ -62,6 +68,12 @@ def read_task_set(name: str, path: Path) -> TaskSet:
         raise UsageError(f"{path} holds no task: make some with `turnsmith tasks make`")
     task_set = TaskSet(name, tasks, find_task_file(path))
     task_set.with_layers()
+    unknown = [task for task in tasks if task.log_parser not in PARSERS]
+    if unknown:
+        raise UsageError(
+            f"{task_set.file}: {unknown[0].instance_id} asks for the log parser {unknown[0].log_parser!r}: "
+            f"there is {', '.join(PARSERS)}"
+        )
     return task_set
 
 
@@ -73,7 +85,7 @@ async def make_tasks(
     total = config.practice_tasks or config.package_tasks
     progress.begin(label, total)
     if config.package:
-        await make_package_tasks(
+        tasks = await make_package_tasks(
             config.package,
             folder,
             num_tasks=total,
@@ -83,5 +95,7 @@ async def make_tasks(
         )
     else:
         spec = PracticeSpec(config.split, total, config.difficulty, seed)
-        await make_practice_tasks(spec, folder, provider, on_task=lambda task: progress.advance(label))
+        tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: progress.advance(label))
     progress.end(label)
+    if len(tasks) < total:
+        progress.say(f"{name}: {len(tasks)} of {total} tasks, as its tests tell no more bugs")

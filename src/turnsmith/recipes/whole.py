@@ -38,6 +38,7 @@ async def furnish(
     config: RunConfig, folder: RunFolder, progress: Progress, policy: Policy, provider: SandboxProvider
 ) -> Workshop:
     """Make or read the tasks, and put together what the run works with."""
+    prompts = load_prompts(config.agent.prompts)
     if config.train_tasks and (config.rft or config.stages):
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)
     else:
@@ -47,7 +48,6 @@ async def furnish(
         for name, task_set in config.eval_tasks.items()
     ]
     check_disjoint(train_tasks, eval_tasks)
-    prompts = load_prompts(config.agent.prompts)
     grader = Grader(
         provider,
         tests_timeout_s=config.rollouts.tests_timeout_s,

@@ -40,9 +40,10 @@ class Grader:
         shared = key in self._verdicts
         if not shared:
             self._verdicts[key] = asyncio.create_task(self._judge(task, layers, patch))
-        grade = await asyncio.shield(self._verdicts[key])
-        if grade.outcome is Outcome.GRADER_FAILED:
-            self._verdicts.pop(key, None)
+        verdict = self._verdicts[key]
+        grade = await asyncio.shield(verdict)
+        if grade.outcome is Outcome.GRADER_FAILED and self._verdicts.get(key) is verdict:
+            del self._verdicts[key]
         return grade.model_copy(update={"shared": True}) if shared else grade
 
     def forget(self) -> None:

@@ -63,7 +63,9 @@ async def make_package_tasks(
     seed: int = 0,
     on_verdict: Callable[[Verdict], None] = lambda verdict: None,
 ) -> list[Task]:
-    """Make tasks from `name==version` or a git checkout and write them to the new folder `out`. Raises UsageError.
+    """Make tasks from `name==version` or a git checkout and write them to the new folder `out`.
+
+    Raises UsageError where no task can be made.
 
     Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
     """
@@ -82,6 +84,10 @@ async def make_package_tasks(
         suite, before = await settle_suite(provider, repository, layout, SUITE_TIMEOUT_S)
         candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)
         _, tally = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=keep)
+        if not tasks:
+            raise UsageError(
+                f"no bug in {source.title} can be told by its tests: {tally.to_json()}; take another package"
+            )
         save_tasks(folder, tasks)
         write_json(folder / "making.json", {"source": source.title, "seed": seed, **tally.to_json()})
     return tasks

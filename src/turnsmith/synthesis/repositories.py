@@ -21,8 +21,11 @@ def building(out: Path) -> Iterator[Path]:
     """A new folder beside `out` that takes its place when the block ends well. Raises UsageError where `out` is in use."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already: give a new folder, nothing is written over")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    except OSError as error:
+        raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
     try:
         yield folder
         folder.chmod(0o755)

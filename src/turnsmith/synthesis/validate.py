@@ -1,4 +1,4 @@
-"""A bug makes a task only if the suite passes without it, at least one test fails with it, and at least one still passes."""
+"""A bug makes a task only if, of the tests that pass without it, at least one fails with it and at least one still passes."""
 
 import asyncio
 import shutil

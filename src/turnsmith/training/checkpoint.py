@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
 from turnsmith.errors import UsageError
+from turnsmith.training.model import load_complete
 
 STATE = "trainer.pt"
 
@@ -63,7 +64,7 @@ def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
 def load_weights(directory: Path, model: PreTrainedModel) -> None:
     """Copy the weights of a model directory into `model`: storage stays, so an engine that shares it sees them."""
     try:
-        model.load_state_dict(type(model).from_pretrained(directory, dtype=model.dtype).state_dict())
+        model.load_state_dict(load_complete(type(model), directory, dtype=model.dtype).state_dict())
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UsageError(f"the checkpoint at {directory} does not fit the model: {error}") from error
 

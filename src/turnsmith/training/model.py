@@ -36,13 +36,22 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     directory = find_model(config.path)
     try:
         _check_supported(AutoConfig.from_pretrained(directory), directory)
-        model = AutoModelForCausalLM.from_pretrained(
-            directory, dtype=getattr(torch, config.dtype), attn_implementation=attention.NAME
+        model = load_complete(
+            AutoModelForCausalLM, directory, dtype=getattr(torch, config.dtype), attn_implementation=attention.NAME
         )
         # Dropout would make the trainer's policy another one than the engine's.
         _check_packing(model.eval(), directory)
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise UsageError(f"the model at {directory} cannot be used: {_first_line(error)}") from error
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise UsageError(f"the model at {directory} cannot be used: {_first_line(error)}: give another") from error
+    return model
+
+
+def load_complete(kind: Any, directory: Path, **options: Any) -> PreTrainedModel:
+    """Load by a class of transformers, which gives random values to weights that no file holds: then ValueError names one."""
+    model, report = kind.from_pretrained(directory, output_loading_info=True, **options)
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise ValueError(f"{len(missing)} of its weights are in no file, e.g. {missing[0]}")
     return model
 
 

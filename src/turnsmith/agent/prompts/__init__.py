@@ -48,8 +48,10 @@ def load_prompts(name: str) -> Prompts:
         autoescape=False,
     )
     try:
-        return Prompts(*(environment.get_template(f"{part}.jinja") for part in ("system", "issue", "demonstration")))
-    except TemplateError as error:
+        prompts = Prompts(*(environment.get_template(f"{part}.jinja") for part in ("system", "issue", "demonstration")))
+        prompts.system(demonstration=True), prompts.issue("", "/")
+        return prompts
+    except (TemplateError, UnicodeDecodeError) as error:
         raise UsageError(
             f"prompts {folder}: cannot use {error}: the folder needs system, issue and demonstration.jinja"
         ) from None

@@ -3,6 +3,7 @@
 import random
 import re
 from dataclasses import dataclass
+from itertools import product
 
 from turnsmith.synthesis.practice.rules import Rule, cap, choose, compute, floor, join, tally, tally_all
 
@@ -99,30 +100,26 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
     return Function(name, dict.fromkeys(params, "text"), tuple(rules), last)
 
 
-FOLLOWS = {
-    "": ("compute", "choose", "tally", "bound"),
-    "compute": ("compute", "choose", "bound"),
-    "choose": ("compute", "choose", "tally", "bound"),
-    "tally": ("compute", "choose", "bound"),
-    "bound": ("compute", "choose", "tally"),
-}
-"""What may follow what in a blend. Two pairs are left to the held-out kinds: bound after bound, and tally after computation."""
 NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
 """Of a blend without its return, so that a window of ten lines shows all of it."""
+HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
+"""What functions of the held-out kinds are made of; a third bound often repeats one of two, and does nothing."""
+BLENDS = [
+    sorts
+    for num_rules in (2, 3)
+    for sorts in product(NUM_LINES, repeat=num_rules)
+    if sum(NUM_LINES[sort] for sort in sorts) <= MAX_BODY_LINES and sorts not in HELD_OUT_BLENDS
+]
+"""Two or three rules in any order, but no shape that is held out."""
 
 
 def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Two or three steps of several sorts in a row."""
+    """Two or three rules of several sorts in a row, however many are asked for."""
     first, *others = words[:3]
-    items, last, sort, rules, room = first + "s", first, "", list[Rule](), MAX_BODY_LINES
-    for target in words[3 : 3 + max(2, num_rules)]:
-        fitting = [after for after in FOLLOWS[sort] if NUM_LINES[after] <= room]
-        if not fitting:
-            break
-        sort = rng.choice(fitting)
+    items, last, rules = first + "s", first, list[Rule]()
+    for sort, target in zip(rng.choice(BLENDS), words[3:6], strict=False):
         rules.append(_step(sort, target, last, others, items, rng))
-        room -= NUM_LINES[sort]
         last = last if sort == "bound" else target
     used = {word for rule in rules for line in rule.code for word in re.findall(r"\w+", line)}
     sorts = dict.fromkeys((items, first, *others), "number") | {items: "numbers"}
@@ -142,14 +139,14 @@ def _step(sort: str, target: str, last: str, others: list[str], items: str, rng:
 
 
 def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A parameter held within two bounds: in no other shape does a bound follow a bound with nothing before it."""
+    """A parameter held within two bounds: no other shape is that and no more."""
     value, low, high = words[:3]
     rules = (cap(value, high), floor(value, low))
     return Function(name, dict.fromkeys(words[:3], "number"), tuple(rng.sample(rules, 2)), value)
 
 
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A number that is computed, then a sum over a list by it: in no other shape does a sum follow right after a computation."""
+    """A number that is computed, then a sum over a list by it: no other shape is that and no more."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
     rules = (
         compute(scale, left, _operand([right], rng), rng),

@@ -17,6 +17,9 @@ from turnsmith.synthesis.validate import Suite, run_suite, validate
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST, Task
 
+MAX_TASKS = 5_000
+"""Of one set: its repositories have distinct names, and there are not endlessly many."""
+
 
 @dataclass(frozen=True)
 class PracticeSpec:
@@ -46,8 +49,12 @@ async def make_practice_tasks(
 ) -> list[Task]:
     """Make tasks and write them to the new folder `out`.
 
-    Raises UsageError where `out` is in use or a suite does not run, SandboxError.
+    Raises UsageError where `out` is in use, a suite does not run, or more is asked for than there are names, SandboxError.
     """
+    if spec.num_tasks > MAX_TASKS:
+        raise UsageError(
+            f"{spec.num_tasks} practice tasks in one set: at most {MAX_TASKS}, so make several, of other seeds"
+        )
     tasks: list[Task] = []
     repositories = draw_repositories(spec)
     with building(out) as folder:

@@ -2,6 +2,7 @@
 
 import keyword
 import random
+import sys
 
 NOUNS: dict[str, str] = {
     "ledgers": "amount balance charge cost credit debit deposit fee gain income loan margin price profit rate rent "
@@ -23,7 +24,8 @@ NOUNS: dict[str, str] = {
 }
 """The nouns of a kind of module. The last two kinds are only ever used in held-out tasks."""
 
-_ALL_NOUNS = {noun for nouns in NOUNS.values() for noun in nouns.split()}
+_TAKEN = {noun for nouns in NOUNS.values() for noun in nouns.split()} | sys.stdlib_module_names
+"""What no invented word is: a package named like a module of Python's own would hide it from the tests."""
 
 VERBS = "add apply check count draw fill find fit fix get join keep list make mark merge pick read rate rank scale set".split()
 ADJECTIVES = "base daily early extra final first full gross inner joint late local main net next old open outer raw spare".split()
@@ -36,7 +38,7 @@ _CODAS = "b ck d g l ll m n nd nt p r rd rn s sk st t x".split()
 def invent_word(rng: random.Random) -> str:
     """A pronounceable word that is in few dictionaries, such as `broost`."""
     word = rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS)
-    return word if is_name(word) and word not in _ALL_NOUNS else invent_word(rng)
+    return word if is_name(word) and word not in _TAKEN else invent_word(rng)
 
 
 def draw_words(kind: str, rng: random.Random, num_words: int, invented_share: float) -> list[str]:
@@ -57,4 +59,4 @@ def is_name(word: str) -> bool:
 
 
 RESERVED = {"each", "list", "max", "min", "range", "self", "set", "str", "sum", "test"}
-"""Words that the generated code uses itself, or that would shadow a builtin."""
+"""Words that the generated code uses itself."""
