@@ -32,7 +32,7 @@ max_observation_tokens = 320
 concurrency = 16
 tests_timeout_s = 30.0
 [rft]
-rollouts_per_task = 8
+rollouts_per_task = 12
 batch_size = 8
 max_turns = 8
 max_context = 1280
