@@ -127,6 +127,11 @@ def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
         assert_refused(turnsmith(command, tmp_path / "thesis"), tmp_path / "thesis", "is this a run folder?")
 
 
+def test_what_may_not_be_touched_is_a_sentence():
+    error = PermissionError(errno.EACCES, "Permission denied", "runs/hers/run.log")
+    assert explain(error) == ("no permission to use runs/hers/run.log: get it, or give another place", 2)
+
+
 def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
     (tmp_path / "file").write_bytes(b"\xff precious")
     inside = tmp_path / "file" / "inside"

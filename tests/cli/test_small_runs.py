@@ -79,7 +79,8 @@ def obeys_ctrl_c():
 
 
 @pytest.mark.usefixtures("obeys_ctrl_c")
-def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, config_file, tmp_path):
+@pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, config_file, tmp_path, request_to_end):
     folder = RunFolder(tmp_path / "run")
     command = ["rl", config_file, "--out", folder.path, "--stages.0.iterations=3", "--stages.0.group_size=8"]
     process = subprocess.Popen(
@@ -90,7 +91,7 @@ def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, c
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     running = descendants(process.pid)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(request_to_end)
     stderr = process.communicate(timeout=60)[1]
     assert process.returncode == 130, stderr
     assert f"stopped; `turnsmith resume {folder.path}` goes on" in stderr

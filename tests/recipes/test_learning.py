@@ -18,10 +18,10 @@ from turnsmith.recipes.whole import run
 from turnsmith.runs import RunFolder
 from turnsmith.tracking import Silence
 
-NUM_ITERATIONS = 3
+NUM_ITERATIONS = 4
 NUM_TASKS, GROUP_SIZE = 8, 12
 STAGE = StageConfig(
-    name="learn", iterations=NUM_ITERATIONS, tasks_per_iteration=NUM_TASKS, group_size=GROUP_SIZE, batch_size=16,
+    name="learn", iterations=NUM_ITERATIONS, tasks_per_iteration=NUM_TASKS, group_size=GROUP_SIZE, batch_size=32,
     max_turns=8, max_context=1_280, length_threshold=5,
     optimizer=OptimizerConfig(learning_rate=3e-4, max_tokens_per_micro_batch=8_192),
 )  # fmt: skip

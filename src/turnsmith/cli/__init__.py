@@ -3,6 +3,7 @@
 Torch and the recipes are imported by the command that needs them, so that `--help` is instant.
 """
 
+import signal
 from typing import Annotated
 
 import typer
@@ -16,7 +17,9 @@ HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stag
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; what asks a process to end, as `timeout` and schedulers do, is as good as Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     make_app()()
 
 

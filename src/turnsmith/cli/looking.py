@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -41,6 +42,7 @@ def show_run(folder: RunFolder) -> None:
     console, config = make_console(), read_config(folder)
     results, iterations = read_results(folder), read_iterations(folder)
     print_results(results, config)
+    print_unfinished(folder)
     if results:
         console.print(endings_table(results))
     if iterations:
@@ -50,10 +52,18 @@ def show_run(folder: RunFolder) -> None:
     print_next_look(folder, config, results)
 
 
+def print_unfinished(folder: RunFolder) -> None:
+    """A line where the run has not come to its end."""
+    if not folder.results.exists():
+        typer.echo(f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on")
+
+
 def print_next_look(folder: RunFolder, config: RunConfig, results: Sequence[dict[str, Any]]) -> None:
     """The command that lists trajectories that this run has."""
     beginning = begin_id(config, results)
-    make_console().print(f"trajectories  turnsmith show {folder.path} --trajectory {beginning}", soft_wrap=True)
+    make_console().print(
+        f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {beginning}", soft_wrap=True
+    )
 
 
 def begin_id(config: RunConfig, results: Sequence[dict[str, Any]]) -> str:
@@ -87,6 +97,7 @@ def show_results(run: Run, as_json: Json = False) -> None:
     config, results = read_config(folder), read_results(folder)
     if not as_json:
         print_results(results, config)
+        print_unfinished(folder)
         return
     typer.echo(json.dumps(results, indent=2))
     if config.sandbox.kind == "subprocess":

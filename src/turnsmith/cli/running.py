@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -166,13 +167,13 @@ def go(config: RunConfig, folder: RunFolder) -> None:
                 learn(config, folder, progress)
             finish(config, folder)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; `turnsmith resume {folder.path}` goes on", err=True)
+        typer.echo(f"stopped; `turnsmith resume {quote(str(folder.path))}` goes on", err=True)
         raise typer.Exit(EXIT_STOPPED) from None
     except (OSError, BaseExceptionGroup) as error:
         if not is_disk_full(error):
             raise
         raise UsageError(
-            f"the disk of {folder.path} is full: make room there, then `turnsmith resume {folder.path}` goes on"
+            f"the disk of {folder.path} is full: make room there, then `turnsmith resume {quote(str(folder.path))}` goes on"
         ) from None
 
 
@@ -196,6 +197,6 @@ def finish(config: RunConfig, folder: RunFolder) -> None:
     print_results(results, config)
     console = make_console()
     console.print(f"curves        {folder.curves}", soft_wrap=True)
-    console.print(f"iterations    turnsmith show {folder.path}", soft_wrap=True)
+    console.print(f"iterations    turnsmith show {quote(str(folder.path))}", soft_wrap=True)
     print_next_look(folder, config, results)
-    console.print(f"results       turnsmith results {folder.path} --json", soft_wrap=True)
+    console.print(f"results       turnsmith results {quote(str(folder.path))} --json", soft_wrap=True)
