@@ -187,6 +187,6 @@ def test_a_package_that_only_training_needs_is_asked_for():
 
 
 def test_errors_that_nobody_foresaw_keep_their_traceback():
-    for error in (OSError(13, "denied"), ExceptionGroup("a", [UsageError("first"), ZeroDivisionError()])):
+    for error in (OSError(errno.EIO, "broken"), ExceptionGroup("a", [UsageError("first"), ZeroDivisionError()])):
         with pytest.raises(type(error)):
             explain(error)
