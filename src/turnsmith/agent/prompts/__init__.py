@@ -49,7 +49,8 @@ def load_prompts(name: str) -> Prompts:
     )
     try:
         prompts = Prompts(*(environment.get_template(f"{part}.jinja") for part in ("system", "issue", "demonstration")))
-        prompts.system(demonstration=True), prompts.issue("", "/")
+        prompts.system(demonstration=True)
+        prompts.issue("", "/")
         return prompts
     except (TemplateError, UnicodeDecodeError) as error:
         raise UsageError(
