@@ -96,6 +96,22 @@ def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
     assert "\n" not in str(caught.value)
 
 
+def test_a_fault_names_the_override_only_where_it_has_to_do_with_it(write):
+    path = write("sed = 3\n" + MINIMAL)
+    for arguments, place in {(): path, ("--seed", "7"): path, ("--sed", "7"): f"{path} with --sed"}.items():
+        with pytest.raises(UsageError, match=re.escape(f"{place}: unknown key 'sed'")):
+            load(path, list(arguments), RunConfig)
+    for key, value in {"--eval": '{"num_runs": 2, "k": 99}', "--eval.k": "99"}.items():
+        with pytest.raises(UsageError, match=f"with {key}: eval: k 99 must be"):
+            load(write(MINIMAL), [key, value], RunConfig)
+
+
+def test_the_source_of_a_task_set_can_be_replaced(write):
+    arguments = ["--train_tasks.practice_tasks", "0", "--train_tasks.path", "tasks", "--train_tasks.package", "null"]
+    config = load(write(MINIMAL), arguments, RunConfig)
+    assert config.train_tasks and config.train_tasks.path == "tasks"
+
+
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
     with pytest.raises(UsageError, match="no configuration file at"):
         load(tmp_path / "none.toml", [], RunConfig)

@@ -68,8 +68,17 @@ def test_reading_what_is_no_run_folder_says_so(tmp_path):
     with pytest.raises(UsageError, match=r"no file at .*config.json: is this a run folder"):
         read_json(RunFolder(tmp_path).config)
     RunFolder(tmp_path).config.write_text("{")
-    with pytest.raises(UsageError, match="is not valid JSON"):
+    with pytest.raises(UsageError, match="is damaged"):
         read_json(RunFolder(tmp_path).config)
+
+
+def test_a_damaged_line_of_a_journal_is_named(tmp_path):
+    journal = tmp_path / "notes.jsonl"
+    append_record(journal, NOTES[0])
+    with journal.open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(UsageError, match=r"notes\.jsonl:2 is damaged .*: remove that line"):
+        list(read_records(journal, type(NOTES[0])))
 
 
 def test_the_next_iteration_is_the_first_without_metrics(tmp_path):

@@ -56,7 +56,7 @@ class TaskSetConfig(Section):
     @model_validator(mode="after")
     def _one_source(self) -> "TaskSetConfig":
         if [bool(self.path), bool(self.practice_tasks), bool(self.package)].count(True) != 1:
-            raise ValueError("give exactly one of path, practice_tasks, package")
+            raise ValueError("give exactly one of path, practice_tasks, package; null or 0 takes one back")
         return self
 
 

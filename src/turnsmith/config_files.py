@@ -3,6 +3,7 @@
 import difflib
 import json
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,17 +20,18 @@ C = TypeVar("C", bound=Section)
 def load(path: Path, overrides: list[str], kind: type[C]) -> C:
     """Read a TOML file, lay `--a.b value` pairs over it, check. Raises UsageError that names file and key."""
     data = read_toml(path)
-    for key, value in pair_overrides(overrides):
-        set_key(data, spell(key, kind), value)
-    return validate(data, path, kind)
+    given = [(spell(key, kind), value) for key, value in pair_overrides(overrides)]
+    for key, value in given:
+        set_key(data, key, value)
+    return validate(data, path, kind, given=[key for key, _ in given])
 
 
-def validate(data: Any, path: Path, kind: type[C]) -> C:
-    """Check what a file at `path` holds. Raises UsageError that names file and key."""
+def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) -> C:
+    """Check what a file at `path` holds, laid over by the `given` keys. Raises UsageError that names place and key."""
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        raise UsageError(explain(error, path, kind)) from None
+        raise UsageError(explain(error, path, kind, given)) from None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -103,15 +105,21 @@ def _descend(node: Any, name: str, dotted: str) -> Any:
     return node[int(name)]
 
 
-def explain(error: ValidationError, path: Path, kind: type[BaseModel]) -> str:
-    """The first fault as one sentence: file, key, what, remedy."""
+def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Sequence[str]) -> str:
+    """The first fault as one sentence: file and command line, key, what, remedy."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
+    place = " ".join([str(path), *(f"with --{name}" for name in given if _is_related(name, key))])
     if first["type"] == "extra_forbidden":
-        return f"{path}: unknown key {key!r}{_suggestion(first['loc'], kind)}"
+        return f"{place}: unknown key {key!r}{_suggestion(first['loc'], kind)}"
     if first["type"] == "missing":
-        return f"{path}: key {key!r} is missing: add it"
-    return f"{path}: {key or 'the file'}: {first['msg'].removeprefix('Value error, ')} (got {_short(first['input'])})"
+        return f"{place}: key {key!r} is missing: add it"
+    return f"{place}: {key or 'the file'}: {first['msg'].removeprefix('Value error, ')} (got {_short(first['input'])})"
+
+
+def _is_related(one: str, other: str) -> bool:
+    """Is one dotted key the other, or inside it?"""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def _suggestion(location: tuple[int | str, ...], kind: type[BaseModel]) -> str:

@@ -21,7 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from turnsmith.errors import UsageError
 
@@ -192,9 +192,17 @@ def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]
     """Read a journal, or only its lines that contain a text; a torn last line, as a kill leaves it, is passed over."""
     if not path.exists():
         return
-    for line in path.read_bytes().splitlines(keepends=True):
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
         if line.endswith(b"\n") and containing.encode() in line:
-            yield kind.model_validate_json(line)
+            yield _read_record(line, kind, f"{path}:{number}")
+
+
+def _read_record(line: bytes, kind: type[R], place: str) -> R:
+    try:
+        return kind.model_validate_json(line)
+    except ValidationError as error:
+        fault = error.errors()[0]["msg"]
+        raise UsageError(f"{place} is damaged ({fault}): remove that line, or put back a copy of the file") from None
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -213,7 +221,7 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}: give a run folder") from None
     except ValueError as error:
-        raise UsageError(f"{path} is not valid JSON: {error}") from None
+        raise UsageError(f"{path} is damaged ({error}): put back a copy of it, or start a new run") from None
 
 
 @contextmanager

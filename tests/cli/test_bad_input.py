@@ -26,8 +26,8 @@ def files_below(folder):
 @pytest.mark.parametrize(
     ("arguments", "pieces"),
     [
-        (["--sed", "3"], ["small.toml", "'sed'", "did you mean 'seed'"]),
-        (["--rft.batch_size", "many"], ["small.toml", "rft.batch_size", '"many"']),
+        (["--sed", "3"], ["small.toml with --sed", "'sed'", "did you mean 'seed'"]),
+        (["--rft.batch_size", "many"], ["small.toml with --rft.batch_size", '"many"']),
         (["--seed"], ["--seed needs a value"]),
         (["--eval.k", "3"], ["eval", "k 3 must be at most num_runs 2"]),
         (["--model.path", "nowhere"], ["no model at ", "/nowhere"]),
@@ -145,7 +145,7 @@ def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
 
 def test_a_run_folder_whose_configuration_is_no_text(turnsmith, run_folder):
     run_folder.config.write_bytes(b"\xff")
-    assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "not valid JSON")
+    assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "is damaged")
 
 
 def test_a_trajectory_that_is_not_there(turnsmith, run_folder):

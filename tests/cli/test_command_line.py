@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnsmith import __version__
+from turnsmith.__main__ import main
 from turnsmith.config import RunConfig
 from turnsmith.config_files import load
 
@@ -36,6 +37,15 @@ def timed_help():
 
 def test_help_is_instant():
     assert min(timed_help() for _ in range(3)) < 1.0
+
+
+def test_an_interrupt_while_commands_are_imported_is_no_fault(monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("turnsmith.cli.main", interrupt)
+    with pytest.raises(SystemExit, match="130"):
+        main()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

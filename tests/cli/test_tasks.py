@@ -41,3 +41,9 @@ def test_numbers_out_of_range_are_refused(turnsmith, tmp_path, arguments):
     result = turnsmith("tasks", "make", *arguments, "--out", tmp_path / "tasks")
     assert result.exit_code == 2
     assert arguments[-2] in result.stderr
+
+
+def test_a_number_of_tasks_that_would_be_ignored_is_refused(turnsmith, tmp_path):
+    result = turnsmith("tasks", "make", "--practice", "3", "--num", "5", "--out", tmp_path / "tasks")
+    assert result.exit_code == 2
+    assert "--num goes with --package" in result.stderr and not (tmp_path / "tasks").exists()

@@ -1,5 +1,7 @@
+import pytest
+
 from turnsmith.rewards.seal import draw_mark, read_sealed, unseal
-from turnsmith.rewards.testing import run_tests
+from turnsmith.rewards.testing import Suite, run_cold, run_warm
 from turnsmith.sandboxes.base import SandboxSpec
 
 PYTEST = "python -m pytest -q -rA --durations=0 -vv"
@@ -29,10 +31,11 @@ def test_no_mark_comes_twice():
     assert len({draw_mark() for _ in range(100)}) == 100
 
 
-async def test_the_seal_hides_from_inner_runs_and_from_the_log(provider, tmp_path):
+@pytest.mark.parametrize("run", [run_cold, run_warm])
+async def test_the_seal_hides_from_inner_runs_and_from_the_log(provider, tmp_path, run):
     (tmp_path / "test_a.py").write_text(TESTS)
-    sandbox = await provider.start(SandboxSpec((tmp_path,)))
-    report = await run_tests(sandbox, PYTEST, ["test_a.py"], parser="pytest", timeout_s=30)
+    sandbox = await provider.start(SandboxSpec((tmp_path,), is_for_tests=True))
+    report = await run(sandbox, Suite(PYTEST, ("test_a.py",)))
     assert report.results["test_a.py::test_inner_runs_are_not_ours"].status == "passed", report.log
     assert report.results["test_a.py::Test::test_parts"].status == "failed"
     assert set(report.results) == {"test_a.py::test_inner_runs_are_not_ours", "test_a.py::Test::test_parts"}

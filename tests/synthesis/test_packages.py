@@ -1,7 +1,6 @@
 import inspect
 import io
 import random
-import re
 import shutil
 import subprocess
 import tarfile
@@ -260,12 +259,10 @@ class ScriptedSandbox:
     def __init__(self, summary):
         self.summary = summary
 
-    async def exec(self, command, *, stdin, **limits):
-        begin, end = re.findall(r"echo ((?:begin|end)-\w+)", command)
+    async def run_pytest(self, arguments, *, stdin, **limits):
         mark = stdin.decode().strip()
         sealed = "".join(f"{mark} {line}\n" for line in ["= short test summary info =", *self.summary.split("\n")])
-        log = f"{begin}\n{sealed}{mark}\n\n{end}\n"
-        return ExecResult(int("FAILED" in self.summary), log.encode(), 0.5)
+        return ExecResult(int("FAILED" in self.summary), f"{sealed}{mark}\n".encode(), 0.5)
 
     async def stop(self):
         pass

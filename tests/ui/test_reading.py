@@ -28,6 +28,14 @@ def test_results_come_in_the_order_of_the_run(run_folder):
     assert all(tuple(result) == RESULT_FIELDS for result in results)
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", '{"stage": "base"}', "{", ""])
+def test_a_damaged_result_is_named(run_folder, text):
+    file = run_folder.result("base", "practice")
+    file.write_text(text)
+    with pytest.raises(UsageError, match=f"{file} is damaged"):
+        read_results(run_folder)
+
+
 def test_iterations_come_in_the_order_of_the_run_and_rft_is_one(run_folder):
     iterations = [(iteration.stage, iteration.number) for iteration in read_iterations(run_folder)]
     assert iterations == [("rft", 0), *(("stage1", n) for n in range(5)), *(("stage2", n) for n in range(5))]

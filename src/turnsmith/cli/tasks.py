@@ -31,7 +31,9 @@ def make(
     package: Annotated[
         str | None, typer.Option("--package", metavar="name==version|PATH", help="Put bugs into a real package.")
     ] = None,
-    num: Annotated[int, typer.Option("--num", min=1, help="With --package: number of tasks.")] = 12,
+    num: Annotated[
+        int | None, typer.Option("--num", metavar="N", min=1, help="With --package: number of tasks [default: 12].")
+    ] = None,
     practice: Annotated[
         int | None, typer.Option("--practice", metavar="N", min=1, help="Make N tasks from generated repositories.")
     ] = None,
@@ -43,10 +45,12 @@ def make(
     """Make tasks from a package or from practice repositories."""
     if bool(package) == bool(practice):
         raise UsageError("give either --package name==version or --practice N")
+    if practice and num:
+        raise UsageError(f"--num goes with --package: --practice {practice} says already how many tasks to make")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already: give a new folder by --out, nothing is written over")
     config = TaskSetConfig(
-        package=package, package_tasks=num, practice_tasks=practice or 0, split=split, difficulty=difficulty
+        package=package, package_tasks=num or 12, practice_tasks=practice or 0, split=split, difficulty=difficulty
     )
     asyncio.run(make_in(out, config, seed, sandbox))
     typer.echo(f"{len(load_tasks(out))} tasks in {out}")

@@ -7,12 +7,13 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.patches import PatchRefused, is_test_surface, read_patch, to_bytes
 from turnsmith.rewards.shadows import find_import_roots, is_shadow
-from turnsmith.rewards.testing import CLEAN_STATUSES, SuiteReport, find_test_files, holds, run_tests
+from turnsmith.rewards.testing import CLEAN_STATUSES, Run, Suite, SuiteReport, find_test_files, holds, run_warm_or_cold
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import Grade, Outcome, Task
 
@@ -72,14 +73,17 @@ class Grader:
         """Grade in a sandbox of its own. Raises PatchRefused, SandboxError, GradingError."""
         if num_dropped and not patch:
             return Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing but the test surface was changed")
-        sandbox = await self._provider.start(SandboxSpec(tuple(layers), task.workdir))
+        grade = await run_warm_or_cold(partial(self._run_once, task, layers, patch))
+        dropped = f"{num_dropped} files of the test surface left out" if num_dropped else ""
+        return grade.model_copy(update={"detail": "; ".join(filter(None, [grade.detail, dropped]))})
+
+    async def _run_once(self, task: Task, layers: Sequence[Path], patch: str, run: Run) -> Grade:
+        sandbox = await self._provider.start(SandboxSpec(tuple(layers), task.workdir, is_for_tests=True))
         try:
-            grade = await _grade_in(sandbox, task, patch, self._tests_timeout_s)
+            grade = await _grade_in(sandbox, task, patch, self._tests_timeout_s, run)
         finally:
             await sandbox.stop()
-        dropped = f"{num_dropped} files of the test surface left out" if num_dropped else ""
-        detail = "; ".join(filter(None, [grade.detail, dropped]))
-        return grade.model_copy(update={"isolation": sandbox.isolation, "detail": detail})
+        return grade.model_copy(update={"isolation": sandbox.isolation})
 
 
 def select_hunks(task: Task, layers: Sequence[Path], patch: str) -> tuple[str, int]:
@@ -103,7 +107,7 @@ def _surface_files(task: Task) -> set[str]:
     return hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]))
 
 
-async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float) -> Grade:
+async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float, run: Run) -> Grade:
     """Set up, apply the patch, apply the hidden tests, run. Raises PatchRefused, SandboxError, GradingError."""
     await set_up(sandbox, task)
     fault = await _apply(sandbox, patch)
@@ -113,15 +117,10 @@ async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float) 
     if fault:
         raise GradingError(f"the test patch of {task.instance_id} does not apply: {fault}")
     expected = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
-    report = await run_tests(
-        sandbox,
-        task.test_command,
-        find_test_files(expected),
-        parser=task.log_parser,
-        timeout_s=timeout_s,
-        known=frozenset(expected),
+    suite = Suite(
+        task.test_command, find_test_files(expected), task.workdir, task.log_parser, timeout_s, frozenset(expected)
     )
-    return judge(task, report)
+    return judge(task, await run(sandbox, suite))
 
 
 async def set_up(sandbox: Sandbox, task: Task) -> None:

@@ -30,9 +30,13 @@ def seal(command: str) -> str:
 
 def read_sealed(log: str, mark: str) -> str:
     """The sealed lines without their mark; nothing where pytest did not come to its end."""
-    lines = log.split("\n")
-    sealed = [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
-    return "\n".join(sealed) if mark in lines else ""
+    sealed = [line.removeprefix(f"{mark} ") for line in log.split("\n") if line.startswith(f"{mark} ")]
+    return "\n".join(sealed) if is_finished(log, mark) else ""
+
+
+def is_finished(log: str, mark: str) -> bool:
+    """Did pytest come to its end?"""
+    return mark in log.split("\n")
 
 
 def unseal(log: str, mark: str) -> str:

@@ -1,13 +1,16 @@
 """Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
 
+import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from shlex import quote
+from typing import TypeVar
 
 from turnsmith.rewards.logparse import TestResult, parse_log
-from turnsmith.rewards.seal import draw_mark, read_sealed, seal, unseal
+from turnsmith.rewards.seal import PLUGIN, draw_mark, is_finished, read_sealed, seal, unseal
 from turnsmith.sandboxes.base import Sandbox
+from turnsmith.types import ExecResult
 
 TEST_ENV = {
     "COLUMNS": "500",  # pytest cuts the messages of its summary at the width of the terminal
@@ -18,6 +21,8 @@ TEST_ENV = {
 }
 """What would otherwise differ from machine to machine."""
 
+PLAIN_PYTEST = re.compile(r"python -m pytest( [\w./:,=-]+)*")
+"""A test command in which a shell would find nothing to do."""
 
 HOLDS = ("passed", "xfailed", "xpassed")
 """Statuses of a test that holds on a clean tree; an expected failure is one, as in SWE-bench."""
@@ -67,26 +72,69 @@ class SuiteReport:
         return [test for test, result in self.results.items() if result.status in statuses]
 
 
-async def run_tests(
-    sandbox: Sandbox,
-    command: str,
-    files: Sequence[str],
-    *,
-    parser: str,
-    timeout_s: float,
-    known: Collection[str] = (),
-) -> SuiteReport:
-    """Run the test command on the files, read its log. Raises SandboxError.
+@dataclass(frozen=True)
+class Suite:
+    """How to run the tests of a repository."""
+
+    command: str
+    files: tuple[str, ...]
+    workdir: str = "/testbed"
+    parser: str = "pytest"
+    timeout_s: float = 30.0
+    """A suite slower than this is no use for training."""
+    known: frozenset[str] = frozenset()
+    """Ids of the tests, where they are known: what the log cuts is completed."""
+
+
+Run = Callable[[Sandbox, Suite], Coroutine[None, None, SuiteReport]]
+Verdict = TypeVar("Verdict")
+
+
+async def run_warm_or_cold(judge: Callable[[Run], Coroutine[None, None, Verdict]]) -> Verdict:
+    """Judge by a warm run; where pytest did not come to its end in it, by a cold one in another sandbox."""
+    try:
+        return await judge(run_warm)
+    except _UnfinishedError:
+        return await judge(run_cold)
+
+
+class _UnfinishedError(Exception):
+    """A warm run ended otherwise than by the end of pytest or of its time."""
+
+
+async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
+    """Run the tests in a fork of a process that has imported pytest. Raises SandboxError."""
+    if suite.parser != "pytest" or not PLAIN_PYTEST.fullmatch(suite.command):
+        return await run_cold(sandbox, suite)
+    mark = draw_mark()
+    result = await sandbox.run_pytest(
+        [*suite.command.split()[3:], *suite.files],
+        plugin=PLUGIN,
+        timeout_s=suite.timeout_s,
+        stdin=f"{mark}\n".encode(),
+        env=TEST_ENV,
+    )
+    log = "" if result.truncated else result.output.decode(errors="replace")
+    if not (result.timed_out or is_finished(log, mark)):
+        raise _UnfinishedError
+    return _report(suite, result, log, mark)
+
+
+async def run_cold(sandbox: Sandbox, suite: Suite) -> SuiteReport:
+    """Run the test command as it stands, by a shell. Raises SandboxError.
 
     For the parser `pytest` only sealed lines count; what other parsers read, the code under test can forge.
     """
     begin, end, mark = f"begin-{secrets.token_hex(8)}", f"end-{secrets.token_hex(8)}", draw_mark()
-    line = f"{command} {' '.join(quote(file) for file in files)}"
-    script = f"echo {begin}; {seal(line) if parser == 'pytest' else line}; code=$?; echo; echo {end}; exit $code"
-    result = await sandbox.exec(script, timeout_s=timeout_s, stdin=f"{mark}\n".encode(), env=TEST_ENV)
-    log = _between(result.output.decode(errors="replace"), begin, end)
+    line = f"{suite.command} {' '.join(quote(file) for file in suite.files)}"
+    script = f"echo {begin}; {seal(line) if suite.parser == 'pytest' else line}; code=$?; echo; echo {end}; exit $code"
+    result = await sandbox.exec(script, timeout_s=suite.timeout_s, stdin=f"{mark}\n".encode(), env=TEST_ENV)
+    return _report(suite, result, _between(result.output.decode(errors="replace"), begin, end), mark)
+
+
+def _report(suite: Suite, result: ExecResult, log: str, mark: str) -> SuiteReport:
     return SuiteReport(
-        results=parse_log(read_sealed(log, mark) if parser == "pytest" else log, parser, known),
+        results=parse_log(read_sealed(log, mark) if suite.parser == "pytest" else log, suite.parser, suite.known),
         exit_code=result.exit_code,
         duration_s=result.duration_s,
         timed_out=result.timed_out,
@@ -101,6 +149,6 @@ def _between(output: str, begin: str, end: str) -> str:
     return log if opened and closed else ""
 
 
-def find_test_files(tests: Collection[str]) -> list[str]:
-    """The files of test ids, sorted: `["tests/test_a.py::test_b"]` → `["tests/test_a.py"]`."""
-    return sorted({test.split("::")[0] for test in tests})
+def find_test_files(tests: Collection[str]) -> tuple[str, ...]:
+    """The files of test ids, sorted: `["tests/test_a.py::test_b"]` → `("tests/test_a.py",)`."""
+    return tuple(sorted({test.split("::")[0] for test in tests}))

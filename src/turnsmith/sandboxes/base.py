@@ -1,5 +1,6 @@
 """What every sandbox offers. Near and far look the same: recipes and tools see only these protocols."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +16,8 @@ class SandboxSpec:
     """Directories, lowest first, stacked read-only under a throw-away writable layer; the top one is the newest."""
     workdir: str = "/testbed"
     """Where the stacked tree appears."""
+    is_for_tests: bool = False
+    """Will `run_pytest` be asked for? Then it pays to have it ready."""
 
 
 class Sandbox(Protocol):
@@ -33,6 +36,20 @@ class Sandbox(Protocol):
         env: dict[str, str] | None = None,
     ) -> ExecResult:
         """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns."""
+
+    async def run_pytest(
+        self,
+        arguments: Sequence[str],
+        *,
+        plugin: str,
+        timeout_s: float,
+        stdin: bytes = b"",
+        env: dict[str, str] | None = None,
+    ) -> ExecResult:
+        """`python -m pytest ARGUMENTS` in the workdir with one more plugin, given as source; like `exec`, but without a shell.
+
+        May run in a fork of a process that has imported pytest and nothing of the tree.
+        """
 
     async def read(self, path: str) -> bytes:
         """Content of a file as the sandbox sees it. Raises FileNotFoundError, IsADirectoryError or PermissionError.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import turnsmith
 from turnsmith.config import SandboxConfig
+from turnsmith.sandboxes.inside.toolbox import INTERPRETER
 from turnsmith.sandboxes.inside.wire import Limits
 
 
@@ -19,14 +20,21 @@ def to_limits(config: SandboxConfig) -> Limits:
 
 
 def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) -> subprocess.Popen[bytes]:
-    """Start a module of `inside` on the bare interpreter: no site packages, a session of its own."""
-    code = f"import os, sys; sys.path.append(os.environ['HOME']); from turnsmith.sandboxes.inside.{module} import main; main()"
+    """Start a module of `inside` on the bare interpreter: no site packages, a session of its own.
+
+    Our own path is neither an argument nor a variable, which show in /proc. The variables are those of every command in a
+    sandbox that an interpreter reads once, at its start.
+    """
+    code = (
+        "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
+        f"from turnsmith.sandboxes.inside.{module} import main; main()"
+    )
     python = sys._base_executable  # type: ignore[attr-defined]
     return subprocess.Popen(
-        [python, "-I", "-S", "-c", code, *arguments],
+        [python, "-S", "-P", "-c", code, *arguments],
         stdin=stdin,
         stdout=subprocess.PIPE if capture else None,
-        env={"HOME": str(Path(turnsmith.__file__).parent.parent)},  # not an argument: those show in /proc
-        cwd="/",
+        env=INTERPRETER,
+        cwd=Path(turnsmith.__file__).parent.parent,
         start_new_session=True,
     )

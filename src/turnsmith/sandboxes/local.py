@@ -58,7 +58,7 @@ class LocalProvider:
 
     async def _fork(self, spec: SandboxSpec) -> tuple[Connection, int]:
         """Ask the spawner for a sandbox; returns its connection and its writable layer. Raises OSError."""
-        request = StartRequest([str(layer.resolve()) for layer in spec.layers], spec.workdir)
+        request = StartRequest([str(layer.resolve()) for layer in spec.layers], spec.workdir, spec.is_for_tests)
         with ExitStack() as undo:
             ours, theirs = socket.socketpair()
             undo.callback(ours.close)  # which ends what may have started

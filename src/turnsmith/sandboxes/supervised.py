@@ -3,12 +3,13 @@
 import asyncio
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.connection import Connection
-from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES
+from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header
 from turnsmith.sandboxes.layers import compare
 from turnsmith.sandboxes.patch import format_patch
 from turnsmith.types import ExecResult
@@ -92,7 +93,30 @@ class SupervisedSandbox:
             "timeout_s": timeout_s,
             "env": {**self._environment, **(env or {})},
         }
-        answer, output = await self._connection.request(request, stdin, patience_s=timeout_s + GRACE_S)
+        return await self._run(request, stdin)
+
+    async def run_pytest(
+        self,
+        arguments: Sequence[str],
+        *,
+        plugin: str,
+        timeout_s: float,
+        stdin: bytes = b"",
+        env: dict[str, str] | None = None,
+    ) -> ExecResult:
+        """Run `python -m pytest`, forked where this sandbox is for tests."""
+        request = {
+            "op": "pytest",
+            "arguments": list(arguments),
+            "plugin": plugin,
+            "cwd": self._workspace.locate("."),
+            "timeout_s": timeout_s,
+            "env": {**self._environment, **(env or {})},
+        }
+        return await self._run(request, stdin)
+
+    async def _run(self, request: Header, stdin: bytes) -> ExecResult:
+        answer, output = await self._connection.request(request, stdin, patience_s=request["timeout_s"] + GRACE_S)
         return ExecResult(
             exit_code=answer["exit_code"],
             output=output,

@@ -31,7 +31,7 @@ def _headline(num_failing: int) -> str:
 
 def _lines(failing: dict[str, TestResult], dial: float) -> list[str]:
     if dial > 2 / 3:
-        return find_test_files(failing)
+        return list(find_test_files(failing))
     if dial > 1 / 3:
         return list(failing)
     return [f"{test}: {shorten(result.message)}".removesuffix(": ") for test, result in failing.items()]

@@ -4,12 +4,12 @@ import asyncio
 import shutil
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from turnsmith.rewards.testing import SuiteReport, holds, run_tests
+from turnsmith.rewards.testing import Run, Suite, SuiteReport, holds, run_warm_or_cold
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 
 KEPT = "kept"
@@ -23,18 +23,6 @@ class Layered(Protocol):
 
 
 L = TypeVar("L", bound=Layered)
-
-
-@dataclass(frozen=True)
-class Suite:
-    """How to run the tests of a repository."""
-
-    command: str
-    files: tuple[str, ...]
-    workdir: str = "/testbed"
-    parser: str = "pytest"
-    timeout_s: float = 30.0
-    """A suite slower than this is no use for training."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +120,15 @@ async def run_suite(
     provider: SandboxProvider, layers: Sequence[Path], suite: Suite, known: Collection[str] = ()
 ) -> SuiteReport:
     """Run a suite once in a sandbox of its own. Raises SandboxError."""
-    sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir))
-    try:
-        return await run_tests(
-            sandbox, suite.command, suite.files, parser=suite.parser, timeout_s=suite.timeout_s, known=frozenset(known)
-        )
-    finally:
-        await sandbox.stop()
+
+    async def run_once(run: Run) -> SuiteReport:
+        sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True))
+        try:
+            return await run(sandbox, replace(suite, known=frozenset(known)))
+        finally:
+            await sandbox.stop()
+
+    return await run_warm_or_cold(run_once)
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Verdict:

@@ -42,8 +42,15 @@ def read_results(folder: RunFolder) -> list[dict[str, Any]]:
     """One entry for each finished evaluation, in the order of the run."""
     config = read_config(folder)
     files = [folder.result(stage, task_set) for stage in list_stages(config) for task_set in config.eval_tasks]
-    results = [read_json(file) for file in files if file.exists()]
-    return [{field: result[field] for field in RESULT_FIELDS} for result in results]
+    return [_read_result(file) for file in files if file.exists()]
+
+
+def _read_result(file: Path) -> dict[str, Any]:
+    result = read_json(file)
+    try:
+        return {field: result[field] for field in RESULT_FIELDS}
+    except (KeyError, TypeError):
+        raise UsageError(f"{file} is damaged: put back a copy of it, or start a new run") from None
 
 
 def read_iterations(folder: RunFolder) -> list[Iteration]:

@@ -5,6 +5,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from turnsmith.sandboxes.inside.pipes import Pipe
@@ -66,15 +67,19 @@ class Command:
         return path if is_plausible and os.path.isdir(path) else self.cwd
 
 
-def start_command(request: Header, stdin: bytes, environment: dict[str, str], output_bytes: int) -> Command:
-    """Start bash on the command. Raises OSError or ValueError where it cannot be started."""
+Spawn = Callable[[int, int, int], int]
+"""Start a process, in a session of its own: descriptors of its input, its output and the report of its directory → process id."""
+
+
+def start_command(request: Header, stdin: bytes, spawn: Spawn, output_bytes: int) -> Command:
+    """Start a process for a request. Raises OSError or ValueError where it cannot be started."""
     os.chdir(request["cwd"])
     started = time.monotonic()
     stdin_fd = _readable(stdin)
     output, output_writer = os.pipe()
     cwd_fd, cwd_writer = os.pipe()
     try:
-        pid = _spawn_bash(request["command"], environment, stdin_fd, output_writer, cwd_writer)
+        pid = spawn(stdin_fd, output_writer, cwd_writer)
     except (OSError, ValueError):
         os.close(output)
         os.close(cwd_fd)
@@ -88,8 +93,8 @@ def start_command(request: Header, stdin: bytes, environment: dict[str, str], ou
     return Command(request["id"], pid, pipe, request["cwd"], cwd_fd, started, started + request["timeout_s"])
 
 
-def _spawn_bash(command: str, environment: dict[str, str], stdin_fd: int, output_fd: int, cwd_fd: int) -> int:
-    """In a session of its own; by posix_spawn, which copies no memory."""
+def spawn_bash(command: str, environment: dict[str, str], stdin_fd: int, output_fd: int, cwd_fd: int) -> int:
+    """Bash on a command; by posix_spawn, which copies no memory."""
     actions = [
         (os.POSIX_SPAWN_DUP2, stdin_fd, 0),
         (os.POSIX_SPAWN_DUP2, output_fd, 1),

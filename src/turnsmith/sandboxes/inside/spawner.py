@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from turnsmith.sandboxes.inside import kernel, template, wire
 from turnsmith.sandboxes.inside.box import Box, fork_box
 from turnsmith.sandboxes.inside.copies import Copies
 from turnsmith.sandboxes.inside.identity import Identity, choose_identity, name_user, open_ownership_map
+from turnsmith.sandboxes.inside.warm import preload
 from turnsmith.sandboxes.inside.wire import Limits, Machine, StartRequest
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -32,6 +34,7 @@ class Spawner:
     """Of the layers that cannot be shown as ours."""
     ownership_maps: dict[tuple[int, int], int] = field(default_factory=dict)
     """From owner of a layer to the user namespace that shows it as ours."""
+    is_warm: bool = False
 
     def serve(self, host: int) -> None:
         """Loop; `host` is a descriptor that becomes readable when the host process is gone."""
@@ -39,7 +42,10 @@ class Spawner:
             ready, _, _ = select.select([self.control.fileno(), host], [], [])
             if host in ready:
                 return
-            message, end = wire.receive_descriptor(self.control, MAX_REQUEST_BYTES)
+            try:
+                message, end = wire.receive_descriptor(self.control, MAX_REQUEST_BYTES)
+            except ConnectionError:
+                return  # the host was killed while it waited for an answer
             if not message:
                 return
             if end is not None:  # else there was no room for it, and the host sees its connection hung up
@@ -50,13 +56,23 @@ class Spawner:
         """Fork the sandbox, or report on its connection why not."""
         layers: list[int] = []
         try:
+            if request.is_for_tests:
+                self._warm_up()
             self._make_mount_points(request)
             layers.extend(self._open_layer(path) for path in request.layers)
             fork_box(Box(connection, layers, request.workdir, self.limits), self.identity)
         except OSError as error:
-            wire.send(connection, {"error": str(error)})
+            with suppress(ConnectionError):  # nobody may be there to hear it
+                wire.send(connection, {"error": str(error)})
         for tree in layers:
             os.close(tree)
+
+    def _warm_up(self) -> None:
+        """From now on sandboxes are forked from a process that has imported pytest, or else start it themselves."""
+        if not self.is_warm:
+            self.is_warm = True
+            with suppress(ImportError):
+                preload(template.RUNTIME)
 
     def _make_mount_points(self, request: StartRequest) -> None:
         Path(template.ROOT + request.workdir).mkdir(parents=True, exist_ok=True)
@@ -110,6 +126,7 @@ def main() -> None:
             name_user(os.getpid(), identity.uid, identity.gid, identity)
         template.leave_host_root()
         template.build_template(machine, limits)
+        template.enter_template()
     except OSError as error:
         control.send(json.dumps({"error": str(error)}).encode())
         return

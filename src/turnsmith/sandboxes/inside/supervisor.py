@@ -9,12 +9,14 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 
 from turnsmith.sandboxes.inside import processes, wire
-from turnsmith.sandboxes.inside.command import Command, not_started, start_command
+from turnsmith.sandboxes.inside.command import Command, Spawn, not_started, spawn_bash, start_command
 from turnsmith.sandboxes.inside.files import FileAccess, start_access
 from turnsmith.sandboxes.inside.pipes import Pipe
-from turnsmith.sandboxes.inside.toolbox import with_shell_setup
+from turnsmith.sandboxes.inside.toolbox import resource_limits, with_shell_setup
+from turnsmith.sandboxes.inside.warm import fork_pytest
 from turnsmith.sandboxes.inside.wire import Header, Limits
 
 WATCH_INTERVAL_S = 0.1
@@ -70,7 +72,11 @@ class Supervisor:
         if request["op"] == "stop":
             self._stop(request)
         elif request["op"] == "exec":
-            self._start_command(request, payload)
+            environment = with_shell_setup(request["env"], self._toolbox)
+            self._start_command(request, payload, partial(spawn_bash, request["command"], environment))
+        elif request["op"] == "pytest":
+            limits = resource_limits(self._limits, is_contained=os.getpid() == 1)
+            self._start_command(request, payload, lambda stdin, out, _: fork_pytest(request, limits, stdin, out))
         else:
             self._add(start_access(request, payload))
 
@@ -84,10 +90,9 @@ class Supervisor:
         wire.send(self._connection, {"id": request["id"]})
         self._is_open = False
 
-    def _start_command(self, request: Header, stdin: bytes) -> None:
-        environment = with_shell_setup(request["env"], self._toolbox)
+    def _start_command(self, request: Header, stdin: bytes, spawn: Spawn) -> None:
         try:
-            command = start_command(request, stdin, environment, self._limits.output_bytes)
+            command = start_command(request, stdin, spawn, self._limits.output_bytes)
         except (OSError, ValueError) as error:
             wire.send(self._connection, *not_started(request, error))
             return

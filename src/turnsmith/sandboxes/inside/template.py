@@ -79,6 +79,13 @@ def build_template(machine: Machine, limits: Limits) -> None:
     toolbox.write_toolbox(Path(ROOT + TOOLBOX), machine.python, toolbox.shell_setup(limits, is_contained=True))
 
 
+def enter_template() -> None:
+    """Let the spawner find modules and libraries where a sandbox has them."""
+    for folder in Path(ROOT).iterdir():
+        if not Path("/", folder.name).exists():
+            Path("/", folder.name).symlink_to(folder)
+
+
 def _add_python(machine: Machine) -> None:
     """The interpreter at its own path, with the packages installed beside it hidden, and the test runtime."""
     if not Path(ROOT + machine.python_prefix).exists():

@@ -1,6 +1,7 @@
 """The few files that a sandbox holds besides the host's system: `python`, `pytest`, and what bash reads before a command."""
 
 from pathlib import Path
+from resource import RLIMIT_CORE, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_NPROC
 
 from turnsmith.sandboxes.inside.wire import Limits
 
@@ -8,6 +9,18 @@ CWD_FD = 250
 """Where the shell reports the directory in which it ended; a number that no script uses by habit."""
 
 MAX_OPEN_FILES = 4096
+
+_ULIMIT = {
+    RLIMIT_NPROC: ("u", 1),
+    RLIMIT_FSIZE: ("f", 1024),
+    RLIMIT_DATA: ("d", 1024),
+    RLIMIT_NOFILE: ("n", 1),
+    RLIMIT_CORE: ("c", 1),
+}
+"""The shell's letters and units."""
+
+INTERPRETER = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+"""What every Python is told of a sandbox, ours included."""
 
 PYTEST = """#!/bin/sh
 exec python -m pytest "$@"
@@ -28,26 +41,36 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
 def shell_setup(limits: Limits, *, is_contained: bool) -> str:
     """What bash reads (BASH_ENV) before the command: hard limits, and the report of the last directory.
 
-    The limits stand here, not in the supervisor, so that the supervisor itself never runs into them. Where nothing is
-    contained, processes cannot be counted apart from the user's others, and files are limited one by one.
+    The limits stand here, not in the supervisor, so that the supervisor itself never runs into them.
     """
-    own_limit = f"-u {limits.num_processes}" if is_contained else f"-f {limits.disk_bytes // 1024}"
-    ulimit = f"ulimit {own_limit} -d {limits.memory_bytes // 1024} -n {MAX_OPEN_FILES} -c 0 2> /dev/null"
-    return f"{ulimit}\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
+    numbers = resource_limits(limits, is_contained=is_contained)
+    options = " ".join(f"-{_ULIMIT[kind][0]} {number // _ULIMIT[kind][1]}" for kind, number in numbers.items())
+    return f"ulimit {options} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
+
+
+def resource_limits(limits: Limits, *, is_contained: bool) -> dict[int, int]:
+    """Hard limits of every process, for setrlimit.
+
+    Where nothing is contained, processes cannot be counted apart from the user's others, and files are limited one by one.
+    """
+    return {
+        **({RLIMIT_NPROC: limits.num_processes} if is_contained else {RLIMIT_FSIZE: limits.disk_bytes}),
+        RLIMIT_DATA: limits.memory_bytes,
+        RLIMIT_NOFILE: MAX_OPEN_FILES,
+        RLIMIT_CORE: 0,
+    }
 
 
 def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
     """The small clean environment of every command: nothing of the host's."""
     return {
         "PATH": f"{toolbox}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+        **INTERPRETER,
         "PYTHONPATH": runtime,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",
         "HOME": home,
         "USER": "agent",
         "LOGNAME": "agent",
         "SHELL": "/bin/bash",
-        "LANG": "C.UTF-8",
         "TZ": "UTC",
         "TERM": "dumb",
         "PAGER": "cat",

@@ -54,6 +54,7 @@ class StartRequest:
 
     layers: list[str]
     workdir: str
+    is_for_tests: bool
 
 
 def pack(header: Header, payload: bytes = b"") -> bytes:
