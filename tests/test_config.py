@@ -75,6 +75,7 @@ def test_every_key_is_read_somewhere():
         (MINIMAL + "[rft.optimizer]\nlearning_rat = 1\n", ["rft.optimizer.learning_rat", "'learning_rate'"]),
         (MINIMAL + "[[stages]]\nbatch_sise = 1\n", ["stages.0.batch_sise", "'batch_size'"]),
         (MINIMAL + "zzzzzz = 1\n", ["zzzzzz", "remove it"]),
+        (MINIMAL + "[rft]\ngroup_size = 4\n", ["'rft.group_size', a key of another section: move it there"]),
         ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),

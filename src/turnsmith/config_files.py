@@ -111,7 +111,7 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Se
     key = ".".join(str(part) for part in first["loc"])
     place = " ".join([str(path), *(f"with --{name}" for name in given if _is_related(name, key))])
     if first["type"] == "extra_forbidden":
-        return f"{place}: unknown key {key!r}{_suggestion(first['loc'], kind)}"
+        return f"{place}: unknown key {key!r}{_suggestion(str(first['loc'][-1]), kind)}"
     if first["type"] == "missing":
         return f"{place}: key {key!r} is missing: add it"
     return f"{place}: {key or 'the file'}: {first['msg'].removeprefix('Value error, ')} (got {_short(first['input'])})"
@@ -122,9 +122,11 @@ def _is_related(one: str, other: str) -> bool:
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
-def _suggestion(location: tuple[int | str, ...], kind: type[BaseModel]) -> str:
+def _suggestion(name: str, kind: type[BaseModel]) -> str:
     known = _field_names(kind)
-    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    if name in known:
+        return ", a key of another section: move it there (`--dry-run` prints every key in its place)"
+    close = difflib.get_close_matches(name, known, n=1)
     return f": did you mean {close[0]!r}?" if close else ": remove it (`--dry-run` prints every key there is)"
 
 

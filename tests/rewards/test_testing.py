@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnsmith.rewards.testing import PLAIN_PYTEST, Suite, run_cold, run_warm, run_warm_or_cold
+from turnsmith.rewards.testing import Suite, is_plain, run_cold, run_suite, run_warm
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.types import PYTEST
 
@@ -22,48 +22,43 @@ class TestOld(unittest.TestCase):
     def test_parts(self):
         with self.subTest(i=1): self.fail()
 """
+SUITE = Suite(PYTEST, ("test_it.py",))
 LEAVES = "import os\ndef test_leaves(): os._exit(0)\n"
 ONLY_WARM = "import os, sys\ndef test_leaves(): sys.flags.no_site and os._exit(0)\n"
 
 
 @pytest.fixture
-def judge(provider, tmp_path):
-    """Runs a suite over one file in a sandbox of its own, and writes down how."""
-
-    async def judge(run):
-        judge.runs.append(run)
-        sandbox = await provider.start(SandboxSpec((tmp_path,), is_for_tests=True))
-        return await run(sandbox, Suite(PYTEST, ("test_it.py",)))
-
-    judge.runs = []
-    return judge
+async def sandbox(provider, tmp_path):
+    return await provider.start(SandboxSpec((tmp_path,), is_for_tests=True))
 
 
-async def test_warm_and_cold_report_the_same(judge, tmp_path):
+async def test_warm_and_cold_report_the_same(sandbox, tmp_path):
     (tmp_path / "test_it.py").write_text(TESTS)
-    cold, warm = await judge(run_cold), await judge(run_warm)
+    cold, warm = await run_cold(sandbox, SUITE), await run_warm(sandbox, SUITE)
     assert warm.results == cold.results
     assert {result.status for result in warm.results.values()} == {"passed", "failed", "skipped", "xfailed", "error"}
-    assert (warm.exit_code, warm.agrees) == (cold.exit_code, cold.agrees)
+    assert (warm.exit_code, warm.agrees, warm.is_finished) == (cold.exit_code, cold.agrees, cold.is_finished)
 
 
 @pytest.mark.parametrize(
-    ("text", "runs", "status"),
-    [
-        (TESTS, [run_warm], "missing"),
-        (LEAVES, [run_warm, run_cold], "missing"),
-        (ONLY_WARM, [run_warm, run_cold], "passed"),
-    ],
+    ("text", "num_sandboxes", "status"), [(TESTS, 1, "missing"), (LEAVES, 2, "missing"), (ONLY_WARM, 2, "passed")]
 )
-async def test_a_warm_run_without_its_end_is_repeated_cold_in_another_sandbox(judge, tmp_path, text, runs, status):
+async def test_a_warm_run_without_its_end_is_repeated_cold_in_another_sandbox(
+    provider, tmp_path, text, num_sandboxes, status
+):
+    async def prepare(sandbox):
+        prepared.append(sandbox)
+
     (tmp_path / "test_it.py").write_text(text)
-    report = await run_warm_or_cold(judge)
-    assert judge.runs == runs
+    prepared = []
+    report = await run_suite(provider, [tmp_path], SUITE, prepare)
+    assert len({id(sandbox) for sandbox in prepared}) == num_sandboxes
+    assert all(sandbox.is_stopped for sandbox in prepared)
     assert report.status("test_it.py::test_leaves") == status
 
 
 @pytest.mark.parametrize(
-    ("command", "is_plain"),
+    ("command", "plain"),
     [
         (PYTEST, True),
         ("python -m pytest", True),
@@ -77,5 +72,6 @@ async def test_a_warm_run_without_its_end_is_repeated_cold_in_another_sandbox(ju
         ("pytest", False),
     ],
 )
-def test_only_a_command_without_work_for_a_shell_is_run_without_one(command, is_plain):
-    assert bool(PLAIN_PYTEST.fullmatch(command)) == is_plain
+def test_only_a_command_without_work_for_a_shell_is_run_without_one(command, plain):
+    assert is_plain(Suite(command, ())) == plain
+    assert not is_plain(Suite(command, (), parser="lines"))

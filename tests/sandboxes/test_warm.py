@@ -28,12 +28,13 @@ LOOK = {
     "threads": "[threading.current_thread() is threading.main_thread(), threading.active_count()]",
     "flags": "{name: getattr(sys.flags, name) for name in dir(sys.flags) if not name.startswith(('_', 'n_', 'count', 'index'))}",
     "modules": "sorted(sys.modules)",
+    "frames": "[variables for frame in inspect.stack() for variables in [repr(frame.frame.f_locals)] if 'wo' 'rd' in variables]",
     "sockets": "[link for link in map(read_link, os.listdir('/proc/self/fd')) if 'socket' in link]",
     "initial environment": "open('/proc/self/environ').read()",
 }
 """What there is to see, each as an expression."""
 TEST = f"""
-import builtins, json, locale, os, random, resource, signal, site, sys, threading
+import builtins, inspect, json, locale, os, random, resource, signal, site, sys, threading
 
 def read_link(fd):
     try:
@@ -91,7 +92,7 @@ async def test_a_test_sees_the_same_as_in_a_fresh_interpreter(ready):
     assert differing(cold["flags"], warm["flags"]) == {"no_site", "safe_path"}
     assert set(cold["modules"]) - set(warm["modules"]) == {"plugin"}
     assert not [name for name in warm["modules"] if "turnsmith" in name]
-    assert warm["sockets"] == []
+    assert warm["sockets"] == [] and warm["frames"] == []
     assert set(warm["initial environment"].split("\0")) == {
         *(f"{name}={value}" for name, value in INTERPRETER.items()),
         "",

@@ -2,11 +2,11 @@ import pytest
 
 from turnsmith.rewards import grading
 from turnsmith.rewards.logparse import TestResult
-from turnsmith.rewards.testing import Suite, SuiteReport
+from turnsmith.rewards.testing import Suite, SuiteReport, run_suite
 from turnsmith.synthesis.candidates import to_task, write_candidate, write_repository
 from turnsmith.synthesis.mutators import find_mutations
 from turnsmith.synthesis.repositories import to_tree
-from turnsmith.synthesis.validate import compare_suites, run_suite, validate
+from turnsmith.synthesis.validate import compare_suites, validate
 
 COMMAND = "python -m pytest -q -rA --tb=no -p no:cacheprovider --color=no"
 SOURCE = "def double(n):\n    unused = 7\n    return n * 2\n\n\ndef grow(n):\n    while n < 10:\n        n += 1\n    return n\n"

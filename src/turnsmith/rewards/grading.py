@@ -13,8 +13,8 @@ from pathlib import Path
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.patches import PatchRefused, is_test_surface, read_patch, to_bytes
 from turnsmith.rewards.shadows import find_import_roots, is_shadow
-from turnsmith.rewards.testing import CLEAN_STATUSES, Run, Suite, SuiteReport, find_test_files, holds, run_warm_or_cold
-from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
+from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport, find_test_files, holds, run_suite
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider
 from turnsmith.types import Grade, Outcome, Task
 
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
@@ -73,17 +73,12 @@ class Grader:
         """Grade in a sandbox of its own. Raises PatchRefused, SandboxError, GradingError."""
         if num_dropped and not patch:
             return Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing but the test surface was changed")
-        grade = await run_warm_or_cold(partial(self._run_once, task, layers, patch))
+        suite = _expected_suite(task, self._tests_timeout_s)
+        report = await run_suite(self._provider, layers, suite, partial(_prepare, task, patch))
+        grade = judge(task, report)
         dropped = f"{num_dropped} files of the test surface left out" if num_dropped else ""
-        return grade.model_copy(update={"detail": "; ".join(filter(None, [grade.detail, dropped]))})
-
-    async def _run_once(self, task: Task, layers: Sequence[Path], patch: str, run: Run) -> Grade:
-        sandbox = await self._provider.start(SandboxSpec(tuple(layers), task.workdir, is_for_tests=True))
-        try:
-            grade = await _grade_in(sandbox, task, patch, self._tests_timeout_s, run)
-        finally:
-            await sandbox.stop()
-        return grade.model_copy(update={"isolation": sandbox.isolation})
+        detail = "; ".join(filter(None, [grade.detail, dropped]))
+        return grade.model_copy(update={"isolation": self._provider.isolation, "detail": detail})
 
 
 def select_hunks(task: Task, layers: Sequence[Path], patch: str) -> tuple[str, int]:
@@ -107,8 +102,15 @@ def _surface_files(task: Task) -> set[str]:
     return hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]))
 
 
-async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float, run: Run) -> Grade:
-    """Set up, apply the patch, apply the hidden tests, run. Raises PatchRefused, SandboxError, GradingError."""
+def _expected_suite(task: Task, timeout_s: float) -> Suite:
+    """The files that hold the tests of a task."""
+    expected = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
+    files = find_test_files(expected)
+    return Suite(task.test_command, files, task.workdir, task.log_parser, timeout_s, frozenset(expected))
+
+
+async def _prepare(task: Task, patch: str, sandbox: Sandbox) -> None:
+    """Set up, apply the patch, apply the hidden tests. Raises PatchRefused, SandboxError, GradingError."""
     await set_up(sandbox, task)
     fault = await _apply(sandbox, patch)
     if fault:
@@ -116,11 +118,6 @@ async def _grade_in(sandbox: Sandbox, task: Task, patch: str, timeout_s: float, 
     fault = await _apply(sandbox, task.test_patch)
     if fault:
         raise GradingError(f"the test patch of {task.instance_id} does not apply: {fault}")
-    expected = [*task.FAIL_TO_PASS, *task.PASS_TO_PASS]
-    suite = Suite(
-        task.test_command, find_test_files(expected), task.workdir, task.log_parser, timeout_s, frozenset(expected)
-    )
-    return judge(task, await run(sandbox, suite))
 
 
 async def set_up(sandbox: Sandbox, task: Task) -> None:

@@ -2,14 +2,14 @@
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
-from typing import TypeVar
 
 from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.seal import PLUGIN, draw_mark, is_finished, read_sealed, seal, unseal
-from turnsmith.sandboxes.base import Sandbox
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import ExecResult
 
 TEST_ENV = {
@@ -21,7 +21,8 @@ TEST_ENV = {
 }
 """What would otherwise differ from machine to machine."""
 
-PLAIN_PYTEST = re.compile(r"python -m pytest( [\w./:,=-]+)*")
+PYTHON_PYTEST = "python -m pytest"
+PLAIN_PYTEST = re.compile(PYTHON_PYTEST + r"( [\w./:,=-]+)*")
 """A test command in which a shell would find nothing to do."""
 
 HOLDS = ("passed", "xfailed", "xpassed")
@@ -47,6 +48,8 @@ class SuiteReport:
     timed_out: bool = False
     log: str = ""
     """What the tests printed."""
+    is_finished: bool = False
+    """Did pytest come to its end?"""
 
     @property
     def agrees(self) -> bool:
@@ -81,43 +84,64 @@ class Suite:
     workdir: str = "/testbed"
     parser: str = "pytest"
     timeout_s: float = 30.0
-    """A suite slower than this is no use for training."""
+    """Seconds that the suite may take."""
     known: frozenset[str] = frozenset()
     """Ids of the tests, where they are known: what the log cuts is completed."""
 
 
-Run = Callable[[Sandbox, Suite], Coroutine[None, None, SuiteReport]]
-Verdict = TypeVar("Verdict")
+Prepare = Callable[[Sandbox], Coroutine[None, None, None]]
 
 
-async def run_warm_or_cold(judge: Callable[[Run], Coroutine[None, None, Verdict]]) -> Verdict:
-    """Judge by a warm run; where pytest did not come to its end in it, by a cold one in another sandbox."""
+async def leave(sandbox: Sandbox) -> None:
+    """The tree is ready as it is."""
+
+
+async def run_suite(
+    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare = leave
+) -> SuiteReport:
+    """Run a suite in a prepared sandbox of its own; again, cold, where pytest did not come to its end in a warm run.
+
+    Raises SandboxError, and what `prepare` raises.
+    """
+    report = SuiteReport({}, 0, 0.0)
+    for run in (run_warm, run_cold) if is_plain(suite) else (run_cold,):
+        report = await _run_in_new_sandbox(provider, layers, suite, prepare, run)
+        if report.is_finished or report.timed_out:
+            break
+    return report
+
+
+async def _run_in_new_sandbox(
+    provider: SandboxProvider,
+    layers: Sequence[Path],
+    suite: Suite,
+    prepare: Prepare,
+    run: Callable[[Sandbox, Suite], Coroutine[None, None, SuiteReport]],
+) -> SuiteReport:
+    sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True))
     try:
-        return await judge(run_warm)
-    except _UnfinishedError:
-        return await judge(run_cold)
+        await prepare(sandbox)
+        return await run(sandbox, suite)
+    finally:
+        await sandbox.stop()
 
 
-class _UnfinishedError(Exception):
-    """A warm run ended otherwise than by the end of pytest or of its time."""
+def is_plain(suite: Suite) -> bool:
+    """Is there nothing for a shell to do?"""
+    return suite.parser == "pytest" and bool(PLAIN_PYTEST.fullmatch(suite.command))
 
 
 async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
-    """Run the tests in a fork of a process that has imported pytest. Raises SandboxError."""
-    if suite.parser != "pytest" or not PLAIN_PYTEST.fullmatch(suite.command):
-        return await run_cold(sandbox, suite)
+    """Run a plain suite in a fork of a process that has imported pytest. Raises SandboxError."""
     mark = draw_mark()
     result = await sandbox.run_pytest(
-        [*suite.command.split()[3:], *suite.files],
+        [*suite.command.removeprefix(PYTHON_PYTEST).split(), *suite.files],
         plugin=PLUGIN,
         timeout_s=suite.timeout_s,
         stdin=f"{mark}\n".encode(),
         env=TEST_ENV,
     )
-    log = "" if result.truncated else result.output.decode(errors="replace")
-    if not (result.timed_out or is_finished(log, mark)):
-        raise _UnfinishedError
-    return _report(suite, result, log, mark)
+    return _report(suite, result, "" if result.truncated else result.output.decode(errors="replace"), mark)
 
 
 async def run_cold(sandbox: Sandbox, suite: Suite) -> SuiteReport:
@@ -139,6 +163,7 @@ def _report(suite: Suite, result: ExecResult, log: str, mark: str) -> SuiteRepor
         duration_s=result.duration_s,
         timed_out=result.timed_out,
         log=unseal(log, mark),
+        is_finished=is_finished(log, mark),
     )
 
 

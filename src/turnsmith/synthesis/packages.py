@@ -14,7 +14,7 @@ import libcst as cst
 
 from turnsmith.errors import UsageError
 from turnsmith.rewards.patches import is_test_surface
-from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files
+from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
@@ -22,7 +22,7 @@ from turnsmith.synthesis.history import Tree
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
 from turnsmith.synthesis.repositories import building
 from turnsmith.synthesis.sources import Source, fetch_source
-from turnsmith.synthesis.validate import Verdict, run_suite, validate
+from turnsmith.synthesis.validate import Verdict, validate
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST, Task
 
@@ -141,8 +141,13 @@ async def settle_suite(
     first = await run_suite(provider, [repository.layer], suite)
     _check_settled(first, repository, suite)
     deselected = "".join(f" --deselect {quote(test)}" for test in find_slow_tests(first.log))
-    suite = replace(suite, command=layout.test_command + deselected, files=find_test_files(first.passing))
-    again = [run_suite(provider, [repository.layer], suite, known=first.passing) for _ in range(2)]
+    suite = replace(
+        suite,
+        command=layout.test_command + deselected,
+        files=find_test_files(first.passing),
+        known=frozenset(first.passing),
+    )
+    again = [run_suite(provider, [repository.layer], suite) for _ in range(2)]
     second, third = await asyncio.gather(*again)
     steady = {test for test in first.passing if first.status(test) == second.status(test) == third.status(test)}
     results = {test: result for test, result in second.results.items() if test in steady or test not in second.passing}

@@ -3,14 +3,14 @@
 import asyncio
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from turnsmith.rewards.testing import Run, Suite, SuiteReport, holds, run_warm_or_cold
-from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
+from turnsmith.rewards.testing import Suite, SuiteReport, holds, run_suite
+from turnsmith.sandboxes.base import SandboxProvider
 
 KEPT = "kept"
 
@@ -74,13 +74,13 @@ async def validate(
 
     What is kept depends on the order of the candidates alone, not on which suite ends first.
     """
-    known = before.passing
+    suite = replace(suite, known=frozenset(before.passing))
     waiting, running = iter(candidates), deque[tuple[L, asyncio.Task[SuiteReport]]]()
     kept: list[tuple[L, Verdict]] = []
     tally = Tally(suite_s=before.duration_s)
     try:
         while len(kept) < num_wanted:
-            _fill(running, waiting, num_workers, lambda candidate: run_suite(provider, candidate.layers, suite, known))
+            _fill(running, waiting, num_workers, lambda candidate: run_suite(provider, candidate.layers, suite))
             if not running:
                 break
             candidate, run = running[0]
@@ -114,21 +114,6 @@ async def _abandon(running: Iterable[tuple[L, asyncio.Task[SuiteReport]]]) -> No
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
         shutil.rmtree(candidate.layers[-1], ignore_errors=True)
-
-
-async def run_suite(
-    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, known: Collection[str] = ()
-) -> SuiteReport:
-    """Run a suite once in a sandbox of its own. Raises SandboxError."""
-
-    async def run_once(run: Run) -> SuiteReport:
-        sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True))
-        try:
-            return await run(sandbox, replace(suite, known=frozenset(known)))
-        finally:
-            await sandbox.stop()
-
-    return await run_warm_or_cold(run_once)
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Verdict:

@@ -1,4 +1,5 @@
 """What runs on the sandbox's side: the spawner, and the supervisor that is process 1 of each sandbox.
 
-Nothing here imports more than the standard library and `wire`: the helper starts as `python -I -S`, in milliseconds.
+Nothing here imports more than the standard library, so it starts in milliseconds; but for `warm`, which imports pytest when the
+first sandbox for tests is asked for.
 """

@@ -14,6 +14,7 @@ from turnsmith.sandboxes.inside import kernel, template, wire
 from turnsmith.sandboxes.inside.identity import Identity, name_user, take_user
 from turnsmith.sandboxes.inside.seccomp import deny_system_calls
 from turnsmith.sandboxes.inside.supervisor import Supervisor
+from turnsmith.sandboxes.inside.toolbox import resource_limits
 from turnsmith.sandboxes.inside.wire import Limits
 
 _NAMESPACES = (
@@ -58,15 +59,15 @@ def fork_box(box: Box, identity: Identity) -> None:
 
 
 def _be_process_one(box: Box, gate: int) -> NoReturn:
-    """Make the sandbox around this process, then serve it. Never returns."""
+    """Make the sandbox around this process, then serve it. Never returns; raises Forked in a child that will be pytest."""
     try:
         if os.read(gate, 1):  # else the spawner could not name us, and has said so
             _furnish(box)
-            Supervisor(box.connection, box.limits, template.TOOLBOX).run()
+            limits = resource_limits(box.limits, is_contained=True)
+            Supervisor(box.connection, box.limits, limits, template.TOOLBOX).run()
     except Exception as error:
         wire.send(box.connection, {"error": f"{type(error).__name__}: {error}"})
-    finally:
-        os._exit(0)
+    os._exit(0)
 
 
 def _furnish(box: Box) -> None:

@@ -1,4 +1,4 @@
-"""One shell command: its process, its output, its deadline, and the directory in which it ended."""
+"""One command, by a shell or as a fork: its process, its output, its deadline, and the directory in which it ended."""
 
 # ruff: noqa: PTH112
 

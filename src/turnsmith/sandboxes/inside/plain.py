@@ -9,18 +9,36 @@ from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel
 from turnsmith.sandboxes.inside.supervisor import Supervisor
+from turnsmith.sandboxes.inside.toolbox import resource_limits
+from turnsmith.sandboxes.inside.warm import Forked, be_pytest
 from turnsmith.sandboxes.inside.wire import Limits
 
 
 def main() -> None:
     """Arguments: folder of the sandbox, and four limits; the connection is standard input."""
-    folder, *numbers = sys.argv[1:]
+    try:
+        serve(*sys.argv[1:])
+    except Forked as forked:
+        child = forked.with_traceback(None)
+    else:
+        return
+    be_pytest(child)
+
+
+def serve(folder: str, *numbers: str) -> None:
+    """Serve one sandbox, and remove it. Raises Forked in a child that will be pytest."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.adopt_orphans()
+    limits = Limits(*map(int, numbers))
+    supervisor = Supervisor(
+        socket.socket(fileno=os.dup(0)), limits, resource_limits(limits, is_contained=False), f"{folder}/toolbox"
+    )
     try:
-        Supervisor(socket.socket(fileno=0), Limits(*map(int, numbers)), f"{folder}/toolbox").run()
-    finally:
+        supervisor.run()
+    except Exception:
         _remove(Path(folder))
+        raise
+    _remove(Path(folder))
 
 
 def _remove(folder: Path) -> None:

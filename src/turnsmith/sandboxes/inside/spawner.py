@@ -1,6 +1,6 @@
 """The helper process of a provider: small, single-threaded, it forks a sandbox for each request.
 
-Started as `python -I -S` with a socket of packets as standard input; the first packet holds its settings.
+Started bare, with a socket of packets as standard input; the first packet holds its settings.
 """
 
 import errno
@@ -17,7 +17,7 @@ from turnsmith.sandboxes.inside import kernel, template, wire
 from turnsmith.sandboxes.inside.box import Box, fork_box
 from turnsmith.sandboxes.inside.copies import Copies
 from turnsmith.sandboxes.inside.identity import Identity, choose_identity, name_user, open_ownership_map
-from turnsmith.sandboxes.inside.warm import preload
+from turnsmith.sandboxes.inside.warm import Forked, be_pytest, preload
 from turnsmith.sandboxes.inside.wire import Limits, Machine, StartRequest
 
 MAX_REQUEST_BYTES = 1 << 16
@@ -110,8 +110,19 @@ class Spawner:
 
 
 def main() -> None:
-    """Prepare, say so, serve."""
-    control = socket.socket(fileno=0)
+    """Serve; a process that was forked to run tests comes up here, free of all that served."""
+    try:
+        serve()
+    except Forked as forked:
+        child = forked.with_traceback(None)
+    else:
+        return
+    be_pytest(child)
+
+
+def serve() -> None:
+    """Prepare, say so, serve. Raises Forked in a process that will be pytest."""
+    control = socket.socket(fileno=os.dup(0))
     settings = json.loads(control.recv(MAX_REQUEST_BYTES))
     limits, machine = Limits(**settings["limits"]), Machine(**settings["machine"])
     host = os.pidfd_open(os.getppid())

@@ -15,7 +15,7 @@ from turnsmith.sandboxes.inside import processes, wire
 from turnsmith.sandboxes.inside.command import Command, Spawn, not_started, spawn_bash, start_command
 from turnsmith.sandboxes.inside.files import FileAccess, start_access
 from turnsmith.sandboxes.inside.pipes import Pipe
-from turnsmith.sandboxes.inside.toolbox import resource_limits, with_shell_setup
+from turnsmith.sandboxes.inside.toolbox import with_shell_setup
 from turnsmith.sandboxes.inside.warm import fork_pytest
 from turnsmith.sandboxes.inside.wire import Header, Limits
 
@@ -27,11 +27,12 @@ LEFTOVER_SHARE = 0.5
 
 
 class Supervisor:
-    """Serves one sandbox until `stop`, or until the host closes the connection."""
+    """Serves one sandbox until `stop`, or until the host closes the connection. Children that will be pytest leave by Forked."""
 
-    def __init__(self, connection: socket.socket, limits: Limits, toolbox: str) -> None:
+    def __init__(self, connection: socket.socket, limits: Limits, process_limits: dict[int, int], toolbox: str) -> None:
         self._connection = connection
         self._limits = limits
+        self._process_limits = process_limits
         self._toolbox = toolbox
         self._jobs: dict[int, Command | FileAccess] = {}
         self._selector = selectors.DefaultSelector()
@@ -75,7 +76,7 @@ class Supervisor:
             environment = with_shell_setup(request["env"], self._toolbox)
             self._start_command(request, payload, partial(spawn_bash, request["command"], environment))
         elif request["op"] == "pytest":
-            limits = resource_limits(self._limits, is_contained=os.getpid() == 1)
+            limits = self._process_limits
             self._start_command(request, payload, lambda stdin, out, _: fork_pytest(request, limits, stdin, out))
         else:
             self._add(start_access(request, payload))

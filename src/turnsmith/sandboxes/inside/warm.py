@@ -1,10 +1,10 @@
 """`python -m pytest` without its start: a fork of a process that imported pytest before any code of a task was near.
 
-What a test can see is as in a fresh interpreter, and a test of ours compares the two; but for `sys.flags`, which shows how the
-spawner was started, and for having no shell above it.
+What a test can see is as in a fresh interpreter, and a test of ours compares the two, but for: two of `sys.flags`; which modules
+are imported already; arguments and variables as /proc shows them; our few frames below its own; no shell above it.
 """
 
-# ruff: noqa: PTH109, PTH110, PTH118, PTH120, PTH208
+# ruff: noqa: PTH109, PTH110, PTH118, PTH208
 
 import atexit
 import contextlib
@@ -20,18 +20,21 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel
+from turnsmith.sandboxes.inside.toolbox import INTERPRETER
 from turnsmith.sandboxes.inside.wire import Header
 
 PYTHON = "python"
 MODULE = "pytest"
 LATE = ("faulthandler", "pdb", "_pytest._argcomplete")
 """What pytest imports only when it runs."""
-RELOADED = ("turnsmith", "__main__")
-"""Modules of ours: the code under test finds its own, or none."""
+HIDDEN = ("turnsmith", "__main__")
+"""Modules of ours, which the code under test does not find."""
 
 
 def preload(runtime: str) -> None:
@@ -44,29 +47,49 @@ def preload(runtime: str) -> None:
     gc.freeze()  # what every fork has in common need not be gone through, nor copied, whenever one collects
 
 
+@dataclass(eq=False)
+class Forked(BaseException):
+    """We are a new process: everyone above lets go, and whoever is at the top goes on as pytest."""
+
+    request: Header
+    limits: dict[int, int]
+
+
 def fork_pytest(request: Header, limits: dict[int, int], stdin_fd: int, output_fd: int) -> int:
-    """Start `python -m pytest` with the request's arguments, environment and plugin, in a session of its own; its process id."""
+    """Start `python -m pytest` with a request's arguments, environment and plugin; its process id. Raises Forked there."""
     pid = os.fork()
     if pid == 0:
-        try:
-            _leave_parent(request, limits, stdin_fd, output_fd)
-            _be_pytest(request["arguments"], os.environ)
-        finally:
-            os._exit(1)
+        for fd, stream in ((stdin_fd, 0), (output_fd, 1), (output_fd, 2)):
+            os.dup2(fd, stream)
+        raise Forked(request, limits)
     return pid
 
 
-def _leave_parent(request: Header, limits: dict[int, int], stdin_fd: int, output_fd: int) -> None:
-    """Nothing of the supervisor's stays open, and the environment is the request's."""
+def be_pytest(forked: Forked) -> NoReturn:
+    """Go on as the interpreter that `python -m pytest` starts; start that one where this is not as good."""
+    try:
+        _leave_parent(forked)
+        environment, command = os.environ, [PYTHON, "-m", MODULE, *forked.request["arguments"]]
+        if MODULE not in sys.modules or _is_told_otherwise(environment) or _stands_in(forked.request["arguments"]):
+            os.execve(environment["_"], command, dict(environment))
+        kernel.set_dumpable(True)
+        _look_fresh(command, environment)
+        os._exit(_run_to_the_end())
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _leave_parent(forked: Forked) -> None:
+    """Nothing of the supervisor's stays open, and directory, environment and limits are the request's."""
     os.setsid()
-    for fd, stream in ((stdin_fd, 0), (output_fd, 1), (output_fd, 2)):
-        os.dup2(fd, stream)
     os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     _reset_signals()
-    os.chdir(request["cwd"])
+    os.chdir(forked.request["cwd"])
     os.environ.clear()
-    os.environ.update(_environment(request))
-    for kind, limit in limits.items():
+    os.environ.update(_environment(forked.request))
+    for kind, limit in forked.limits.items():
         with contextlib.suppress(OSError, ValueError):  # as a shell does where less is allowed already
             resource.setrlimit(kind, (limit, limit))
 
@@ -78,9 +101,9 @@ def _reset_signals() -> None:
 
 
 def _environment(request: Header) -> dict[str, str]:
-    """What a shell would hand on. The plugin lies beside the tree under a new name: nothing in the tree can stand in for it."""
+    """What a shell would hand on, and the plugin beside the tree."""
     variables: dict[str, str] = request["env"]
-    home, name = variables["HOME"], f"sealing_{os.urandom(8).hex()}"
+    home, name = variables["HOME"], f"plugin_{os.urandom(8).hex()}"
     Path(home, f"{name}.py").write_text(request["plugin"])
     return {
         **variables,
@@ -98,34 +121,32 @@ def _find_python(path: str) -> str:
     return next(place for place in places if os.access(place, os.X_OK))
 
 
-def _be_pytest(arguments: list[str], environment: "os._Environ[str]") -> NoReturn:
-    """Go on as the interpreter that `python -m pytest` starts; start that one where this is not as good."""
-    command = [PYTHON, "-m", MODULE, *arguments]
-    if MODULE not in sys.modules or _stands_in(arguments):
-        os.execve(environment["_"], command, dict(environment))
-    kernel.set_dumpable(True)
-    _look_fresh(command, environment)
-    os._exit(_run_to_the_end())
+def _is_told_otherwise(environment: Mapping[str, str]) -> bool:
+    """Is there a variable that an interpreter obeys from its start, other than those that ours was started with?"""
+    told = {name: value for name, value in environment.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
+    return told != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
 
 
 def _stands_in(arguments: list[str]) -> bool:
     """Does the tree have a module of a name that is imported already, where a fresh interpreter would find it first?"""
-    files = [argument for argument in arguments if os.path.exists(argument)]
-    folders = {".", "src", *(os.path.dirname(file) or "." for file in files)}
-    loaded = {name.partition(".")[0] for name in sys.modules}
-    return any(name.partition(".")[0] in loaded for folder in folders for name in _names(folder))
+    files = [Path(argument) for argument in arguments if os.path.exists(argument)]
+    folders = {Path(), Path("src"), *(above for file in files for above in file.parents)}
+    loaded = {name.partition(".")[0] for name in sys.modules}.difference(HIDDEN)
+    return not loaded.isdisjoint(name for folder in folders for name in _module_names(folder))
 
 
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
+def _module_names(folder: Path) -> Iterator[str]:
+    """What could be imported from a folder."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            stem, _, suffix = name.partition(".")
+            if not suffix or name.endswith((".py", ".pyc", ".so")):
+                yield stem
 
 
-def _look_fresh(command: list[str], environment: "os._Environ[str]") -> None:
+def _look_fresh(command: list[str], environment: Mapping[str, str]) -> None:
     """Paths, arguments, streams and modules as at the start of an interpreter."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in RELOADED]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
         del sys.modules[name]
     sys.executable = sys._base_executable = environment["_"]  # type: ignore[attr-defined]
     sys.orig_argv = list(command)
