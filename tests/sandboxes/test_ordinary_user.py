@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 NOBODY = 65534
 SUBSET = (
     "tier or bomb or hog or disk or privilege or network or replace or unreadable or by_every_name or killed or stdin "
-    "or locked"
+    "or locked or interpreter"
 )
 
 

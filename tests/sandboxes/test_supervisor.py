@@ -13,7 +13,7 @@ import pytest
 from turnsmith.sandboxes.inside import kernel, processes, seccomp, wire
 from turnsmith.sandboxes.inside.pipes import Pipe
 from turnsmith.sandboxes.inside.supervisor import Supervisor
-from turnsmith.sandboxes.inside.toolbox import environment, shell_setup, write_toolbox
+from turnsmith.sandboxes.inside.toolbox import environment, resource_limits, shell_setup, write_toolbox
 from turnsmith.sandboxes.inside.wire import Limits
 
 LIMITS = Limits(memory_bytes=128 << 20, num_processes=20, disk_bytes=1 << 20, output_bytes=1000)
@@ -23,7 +23,7 @@ def serve(connection, other_end, toolbox):
     warnings.simplefilter("default")  # a coverage tracer warns at its end of what the parent had imported
     other_end.close()
     kernel.adopt_orphans()
-    Supervisor(connection, LIMITS, toolbox).run()
+    Supervisor(connection, LIMITS, resource_limits(LIMITS, is_contained=False), toolbox).run()
 
 
 @pytest.fixture

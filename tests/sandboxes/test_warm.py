@@ -1,6 +1,8 @@
 """A fork of a process that has imported pytest, beside the interpreter that a shell would start."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,13 +30,16 @@ LOOK = {
     "threads": "[threading.current_thread() is threading.main_thread(), threading.active_count()]",
     "flags": "{name: getattr(sys.flags, name) for name in dir(sys.flags) if not name.startswith(('_', 'n_', 'count', 'index'))}",
     "modules": "sorted(sys.modules)",
+    "node": "platform.node()",
+    "depth": "len(inspect.stack()) // 10",
+    "above": "[os.getppid(), os.getsid(0) == os.getpid()]",
     "frames": "[variables for frame in inspect.stack() for variables in [repr(frame.frame.f_locals)] if 'wo' 'rd' in variables]",
     "sockets": "[link for link in map(read_link, os.listdir('/proc/self/fd')) if 'socket' in link]",
     "initial environment": "open('/proc/self/environ').read()",
 }
 """What there is to see, each as an expression."""
 TEST = f"""
-import builtins, inspect, json, locale, os, random, resource, signal, site, sys, threading
+import builtins, inspect, json, locale, os, platform, random, resource, signal, site, sys, threading
 
 def read_link(fd):
     try:
@@ -87,11 +92,14 @@ async def test_a_test_sees_the_same_as_in_a_fresh_interpreter(ready):
         assert result.exit_code == 0, result.output.decode()
         seen.append(json.loads(await sandbox.read("/tmp/seen.json")))
     cold, warm = seen
-    assert differing(cold, warm) == {"environment", "flags", "modules", "initial environment"}
+    assert differing(cold, warm) == {"environment", "modules", "initial environment", "above"}
     assert differing(cold["environment"], warm["environment"]) == {"PYTEST_PLUGINS"}
-    assert differing(cold["flags"], warm["flags"]) == {"no_site", "safe_path"}
-    assert set(cold["modules"]) - set(warm["modules"]) == {"plugin"}
-    assert not [name for name in warm["modules"] if "turnsmith" in name]
+    without = {
+        "plugin",
+        "_pytest.stepwise",
+    }  # the plugin has a new name, and `-p no:cacheprovider` comes too late for the other
+    assert {name for name in {*cold["modules"]} ^ {*warm["modules"]} if not name.startswith("plugin_")} == without
+    assert warm["above"] == [1, True]
     assert warm["sockets"] == [] and warm["frames"] == []
     assert set(warm["initial environment"].split("\0")) == {
         *(f"{name}={value}" for name, value in INTERPRETER.items()),
@@ -105,20 +113,41 @@ def differing(one, other):
 
 
 async def test_it_was_really_forked_and_no_two_runs_draw_the_same(ready):
-    sandbox = await ready(test_it="import random, sys\ndef test_it():\n    print(sys.flags.no_site, random.random())\n")
+    sandbox = await ready(test_it="import os, random\ndef test_it():\n    print(os.getppid(), random.random())\n")
     outputs = [(await run_warm(sandbox, [*ARGUMENTS, "-s"])).output.split(b"\n")[0].split() for _ in range(3)]
     assert [words[0] for words in outputs] == [b"1"] * 3
     assert len({words[1] for words in outputs}) == 3
 
 
-async def test_a_module_of_the_tree_that_stands_in_for_another_is_found_first_as_ever(ready):
-    body = "import selectors, sys\ndef test_it():\n    print(sys.flags.no_site, selectors.__file__)\n"
-    sandbox = await ready(test_it=body, selectors="class SelectSelector: pass\nPollSelector = SelectSelector")
+@pytest.mark.parametrize("name", ["selectors", "resource", "code", "ctypes"])
+async def test_a_module_of_the_tree_that_stands_in_for_another_is_found_first_as_ever(ready, name):
+    body = f"import {name}\ndef test_it():\n    print({name}.__file__)\n"
+    sandbox = await ready(test_it=body, **{name: STAND_IN})
     for run in (run_cold, run_warm):
         result = await run(sandbox, [*ARGUMENTS, "-s"])
-        assert b"0 /testbed/selectors.py" in result.output, result.output.decode()
+        assert f"/testbed/{name}.py".encode() in result.output, result.output.decode()
 
 
+async def test_a_module_that_a_folder_of_tests_brings_is_found_first_as_ever(ready, tmp_path):
+    sandbox = await ready(conftest="import sys\nsys.path.insert(0, 'vendor')\n", test_it=FINDS)
+    for name in ("resource", "ctypes", "termios"):
+        await sandbox.write(f"vendor/{name}.py", b"ours = True\n")
+    outcomes = [(await run(sandbox, ARGUMENTS)).exit_code for run in (run_cold, run_warm)]
+    assert outcomes == [0, 0]
+
+
+STAND_IN = """
+class SelectSelector: pass
+PollSelector = SelectSelector
+class InteractiveInterpreter: pass
+class InteractiveConsole(InteractiveInterpreter): pass
+"""
+"""As much as pytest needs of them."""
+FINDS = """
+import ctypes, resource, termios
+def test_it():
+    assert ctypes.ours and resource.ours and termios.ours
+"""
 ENDINGS = {
     "passes": "def test_it(): pass",
     "fails": "def test_it(): assert 1 == 2",
@@ -134,8 +163,14 @@ ENDINGS = {
     "leaves a thread": "import threading, time\ndef test_it(): threading.Timer(0.3, print, ['late']).start()",
     "forks": "import os\ndef test_it():\n    pid = os.fork()\n    if not pid: os._exit(3)\n"
     "    assert os.waitpid(pid, 0)[1] >> 8 == 3",
-    "forks and forgets": "import os\ndef test_it(): os.fork()",
-    "spawns": "import multiprocessing as m\ndef f(q): q.put(4)\ndef test_it():\n    c = m.get_context('spawn'); q = c.Queue()\n"
+    "frees what leaves": "import os\nclass A:\n    def __del__(self, leave=os._exit): leave(9)\na = A()\ndef test_it(): pass",
+    "closes its output": "import os, atexit\natexit.register(os.close, 1)\ndef test_it(): pass",
+    "looks at the end": "import atexit, sys\nlook = lambda: print('the end', sys.argv[0], sys.modules['__main__'].__file__)\n"
+    "atexit.register(look)\ndef test_it(): pass",
+    "interrupts threads": "import os, signal, threading\nkill = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
+    "def test_it(): threading.Timer(0.4, kill).start()",
+    "spawns": "import multiprocessing as m\ndef f(q): q.put(4); exit(0)\n"
+    "def test_it():\n    c = m.get_context('spawn'); q = c.Queue()\n"
     "    p = c.Process(target=f, args=(q,)); p.start(); assert q.get(timeout=20) == 4; p.join()",
     "reads": "import sys\ndef test_it(): print(sys.stdin.read())",
     "writes bytes": "import os\ndef test_it(capfd): os.write(1, b'\\xff'); assert capfd.readouterr()",
@@ -157,6 +192,21 @@ def _summary(output):
     """The lines that say what became of the tests, without times."""
     words = ("PASSED", "FAILED", "ERROR", "the end", "late")
     return sorted(line for line in output.decode(errors="replace").split("\n") if line.startswith(words))
+
+
+async def test_the_interpreter_of_the_host_cannot_be_changed(ready):
+    changes = ("os.chmod('/proc/self/exe', 0)", "os.utime('/proc/self/exe', (1, 1))", "open('/proc/self/exe', 'ab')")
+    body = "import os, pytest\n" + "".join(
+        f"def test_{number}():\n    with pytest.raises(OSError): {change}\n" for number, change in enumerate(changes)
+    )
+    sandbox = await ready(test_it=body)
+    interpreter = Path(sys._base_executable).resolve()
+    before = interpreter.stat()
+    for run in (run_cold, run_warm):
+        result = await run(sandbox, ARGUMENTS)
+        assert result.exit_code == 0, result.output.decode()
+    after = interpreter.stat()
+    assert (before.st_mode, before.st_mtime) == (after.st_mode, after.st_mtime)
 
 
 async def test_what_hangs_is_ended_with_all_that_it_started(ready):

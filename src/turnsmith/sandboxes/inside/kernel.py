@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import platform
 import signal
 import struct
 
@@ -33,7 +32,7 @@ _OPEN_TREE_CLONE = 1
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442  # one number on every architecture
-_SYS_PIVOT_ROOT, _SYS_CLONE = {"x86_64": (155, 56)}.get(platform.machine(), (41, 220))
+_SYS_PIVOT_ROOT, _SYS_CLONE = {"x86_64": (155, 56)}.get(os.uname().machine, (41, 220))
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4

@@ -2,7 +2,7 @@
 
 import ctypes
 import errno
-import platform
+import os
 import struct
 
 from turnsmith.sandboxes.inside import kernel
@@ -42,7 +42,7 @@ _ALLOW, _FAIL = 0x7FFF_0000, 0x0005_0000 | errno.ENOSYS
 
 def deny_system_calls() -> None:
     """Install the filter for this process and all its children; needs no_new_privs."""
-    machine = platform.machine()
+    machine = os.uname().machine
     denied = _DENIED_X86_64 if machine == "x86_64" else _DENIED_GENERIC
     program = make_filter(_AUDIT_ARCHITECTURES[machine], sorted(denied.values()))
     code = ctypes.create_string_buffer(b"".join(program))

@@ -71,7 +71,7 @@ class Spawner:
         """From now on sandboxes are forked from a process that has imported pytest, or else start it themselves."""
         if not self.is_warm:
             self.is_warm = True
-            with suppress(ImportError):
+            with suppress(Exception):
                 preload(template.RUNTIME)
 
     def _make_mount_points(self, request: StartRequest) -> None:

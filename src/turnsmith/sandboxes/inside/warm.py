@@ -1,29 +1,31 @@
 """`python -m pytest` without its start: a fork of a process that imported pytest before any code of a task was near.
 
-What a test can see is as in a fresh interpreter, and a test of ours compares the two, but for: two of `sys.flags`; which modules
-are imported already; arguments and variables as /proc shows them; our few frames below its own; no shell above it.
+What a test can see is as in a fresh interpreter, and a test of ours compares the two, but for: what /proc shows of arguments and
+variables; a few frames of ours below its own; no shell above it, so it leads its session and its parent is process 1; when
+modules were imported, from which `logging` counts its relative times.
 """
 
-# ruff: noqa: PTH109, PTH110, PTH118, PTH208
+# ruff: noqa: PTH109, PTH116, PTH208
 
-import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import io
 import os
+import platform
+import re
 import resource
 import runpy
+import shutil
 import signal
 import site
 import sys
-import threading
 import time
-import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from types import ModuleType
 
 from turnsmith.sandboxes.inside import kernel
 from turnsmith.sandboxes.inside.toolbox import INTERPRETER
@@ -31,19 +33,22 @@ from turnsmith.sandboxes.inside.wire import Header
 
 PYTHON = "python"
 MODULE = "pytest"
-LATE = ("faulthandler", "pdb", "_pytest._argcomplete")
-"""What pytest imports only when it runs."""
-HIDDEN = ("turnsmith", "__main__")
-"""Modules of ours, which the code under test does not find."""
+HIDDEN = ("turnsmith", "__main__", "ctypes", "_ctypes", "resource", "termios")
+"""Modules that we have imported and pytest has not: the code under test finds its own.
+
+So of all that is imported already a fresh interpreter could find another only in the directory in which it is started.
+"""
 
 
 def preload(runtime: str) -> None:
     """Import pytest and the plugins that every run of it imports, from the test runtime and nowhere else."""
     sys.path.insert(0, runtime)
-    plugins = importlib.import_module("_pytest.config").default_plugins
-    for module in [*LATE, *(f"_pytest.{plugin}" for plugin in plugins), MODULE]:
-        importlib.import_module(module)
-    sys.path.remove(runtime)
+    try:
+        for plugin in importlib.import_module("_pytest.config").default_plugins:
+            importlib.import_module(f"_pytest.{plugin}")
+        importlib.import_module(MODULE)
+    finally:
+        sys.path.remove(runtime)
     gc.freeze()  # what every fork has in common need not be gone through, nor copied, whenever one collects
 
 
@@ -65,20 +70,15 @@ def fork_pytest(request: Header, limits: dict[int, int], stdin_fd: int, output_f
     return pid
 
 
-def be_pytest(forked: Forked) -> NoReturn:
-    """Go on as the interpreter that `python -m pytest` starts; start that one where this is not as good."""
-    try:
-        _leave_parent(forked)
-        environment, command = os.environ, [PYTHON, "-m", MODULE, *forked.request["arguments"]]
-        if MODULE not in sys.modules or _is_told_otherwise(environment) or _stands_in(forked.request["arguments"]):
-            os.execve(environment["_"], command, dict(environment))
-        kernel.set_dumpable(True)
-        _look_fresh(command, environment)
-        os._exit(_run_to_the_end())
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(1)
+def be_pytest(forked: Forked) -> None:
+    """Go on as the interpreter that `python -m pytest` starts; start that one where this is not as good. Raises SystemExit."""
+    _leave_parent(forked)
+    environment, command = os.environ, [PYTHON, "-m", MODULE, *forked.request["arguments"]]
+    if MODULE not in sys.modules or _is_told_otherwise(environment) or _is_ours_to_change() or _stands_in():
+        os.execve(environment["_"], command, dict(environment))
+    kernel.set_dumpable(True)
+    _look_fresh(command, environment)
+    runpy._run_module_as_main(MODULE)  # type: ignore[attr-defined]  # what `-m` calls
 
 
 def _leave_parent(forked: Forked) -> None:
@@ -109,16 +109,10 @@ def _environment(request: Header) -> dict[str, str]:
         **variables,
         "PWD": request["cwd"],
         "SHLVL": "1",
-        "_": _find_python(variables["PATH"]),
+        "_": shutil.which(PYTHON, path=variables["PATH"]) or PYTHON,
         "PYTEST_PLUGINS": name,
         "PYTHONPATH": f"{variables['PYTHONPATH']}:{home}",
     }
-
-
-def _find_python(path: str) -> str:
-    """The interpreter as a shell finds it."""
-    places = (os.path.join(folder, PYTHON) for folder in path.split(":"))
-    return next(place for place in places if os.access(place, os.X_OK))
 
 
 def _is_told_otherwise(environment: Mapping[str, str]) -> bool:
@@ -127,36 +121,50 @@ def _is_told_otherwise(environment: Mapping[str, str]) -> bool:
     return told != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
 
 
-def _stands_in(arguments: list[str]) -> bool:
-    """Does the tree have a module of a name that is imported already, where a fresh interpreter would find it first?"""
-    files = [Path(argument) for argument in arguments if os.path.exists(argument)]
-    folders = {Path(), Path("src"), *(above for file in files for above in file.parents)}
+def _is_ours_to_change() -> bool:
+    """Could the code under test change the interpreter's file? /proc/self/exe of a fork is the host's, not a read-only one."""
+    return os.stat("/proc/self/exe").st_uid == os.getuid()
+
+
+def _stands_in() -> bool:
+    """Is there a module in this directory of a name that is imported already, which a fresh interpreter would find first?"""
     loaded = {name.partition(".")[0] for name in sys.modules}.difference(HIDDEN)
-    return not loaded.isdisjoint(name for folder in folders for name in _module_names(folder))
+    return not loaded.isdisjoint(_module_names())
 
 
-def _module_names(folder: Path) -> Iterator[str]:
-    """What could be imported from a folder."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            stem, _, suffix = name.partition(".")
-            if not suffix or name.endswith((".py", ".pyc", ".so")):
-                yield stem
+def _module_names() -> Iterator[str]:
+    """What could be imported from this directory."""
+    for name in os.listdir():
+        stem, _, suffix = name.partition(".")
+        if not suffix or name.endswith((".py", ".pyc", ".so")):
+            yield stem
 
 
 def _look_fresh(command: list[str], environment: Mapping[str, str]) -> None:
-    """Paths, arguments, streams and modules as at the start of an interpreter."""
+    """Flags, paths, arguments, streams and modules as at the start of an interpreter."""
     for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
         del sys.modules[name]
+    sys.modules["__main__"] = ModuleType("__main__")
+    _set_flags(no_site=0, safe_path=False)
     sys.executable = sys._base_executable = environment["_"]  # type: ignore[attr-defined]
     sys.orig_argv = list(command)
     sys.argv = command[2:]
     sys.path[:] = [*environment["PYTHONPATH"].split(":"), *sys.path[:-1]]  # the last one is where we come from
     sys.path_importer_cache.clear()
+    platform._uname_cache = None  # type: ignore[attr-defined]  # it holds the host's name
     time.tzset()
     _open_streams()
     site.main()
     sys.path.insert(0, os.getcwd())
+
+
+def _set_flags(**flags: int) -> None:
+    """Change `sys.flags`, from which multiprocessing makes the arguments of the interpreters that it starts."""
+    names: list[str] = re.findall(r"(\w+)=", repr(sys.flags))
+    setter = ctypes.pythonapi.PyStructSequence_SetItem
+    setter.argtypes, setter.restype = [ctypes.py_object, ctypes.c_ssize_t, ctypes.py_object], None
+    for name, value in flags.items():
+        setter(sys.flags, names.index(name), value)
 
 
 def _open_streams() -> None:
@@ -169,32 +177,7 @@ def _open_streams() -> None:
     for fd, (name, (mode, errors)) in enumerate(streams.items()):
         buffer = open(fd, f"{mode}b", closefd=False)  # noqa: SIM115  (for as long as this process lives)
         buffer.raw.name = f"<{name}>"  # type: ignore[attr-defined]
-        stream = io.TextIOWrapper(buffer, "utf-8", errors, line_buffering=name == "stderr")
+        stream = io.TextIOWrapper(buffer, "utf-8", errors, "\n", line_buffering=name == "stderr")
         stream.mode = mode  # type: ignore[misc]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
-
-
-def _run_to_the_end() -> int:
-    """Run, then do what an interpreter does at its end; the exit code."""
-    code = _run()
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    return code
-
-
-def _run() -> int:
-    try:
-        runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        if end.code is None or isinstance(end.code, int):
-            return (end.code or 0) & 0xFF
-        print(end.code, file=sys.stderr)
-        return 1
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    return 0
