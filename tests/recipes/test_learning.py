@@ -7,7 +7,6 @@ from pytest import mark
 
 from turnsmith.config import (
     AgentConfig,
-    ModelConfig,
     OptimizerConfig,
     RolloutConfig,
     RunConfig,
@@ -18,8 +17,8 @@ from turnsmith.recipes.whole import run
 from turnsmith.runs import RunFolder
 from turnsmith.tracking import Silence
 
-NUM_ITERATIONS = 4
-NUM_TASKS, GROUP_SIZE = 8, 12
+NUM_ITERATIONS = 3
+NUM_TASKS, GROUP_SIZE = 8, 10
 STAGE = StageConfig(
     name="learn", iterations=NUM_ITERATIONS, tasks_per_iteration=NUM_TASKS, group_size=GROUP_SIZE, batch_size=32,
     max_turns=8, max_context=1_280, length_threshold=5,
@@ -27,13 +26,11 @@ STAGE = StageConfig(
 )  # fmt: skip
 CONFIG = RunConfig(
     seed=1,
-    # On shared cores, a second thread of so small a model mostly waits at barriers.
-    model=ModelConfig(threads=1),
     train_tasks=TaskSetConfig(practice_tasks=NUM_TASKS, difficulty=0.0, seed=5),
     agent=AgentConfig(
         prompts="brief", max_turns=8, max_context=1_280, max_new_tokens=160, window_lines=10, max_observation_tokens=320
     ),
-    rollouts=RolloutConfig(concurrency=64, tests_timeout_s=30),
+    rollouts=RolloutConfig(concurrency=NUM_TASKS * GROUP_SIZE, tests_timeout_s=30),
     stages=[STAGE],
 )
 
