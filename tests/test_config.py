@@ -113,6 +113,28 @@ def test_the_source_of_a_task_set_can_be_replaced(write):
     assert config.train_tasks and config.train_tasks.path == "tasks"
 
 
+def test_an_evaluation_set_can_be_taken_away(write):
+    path = write(MINIMAL + "[eval_tasks.a]\npath = 'a'\n[eval_tasks.b]\npath = 'b'\n")
+    assert list(load(path, ["--eval_tasks.a", "null"], RunConfig).eval_tasks) == ["b"]
+
+
+def test_what_is_no_regular_file_is_not_read():
+    with pytest.raises(UsageError, match="/dev/zero is no regular file"):
+        load(Path("/dev/zero"), [], RunConfig)
+
+
+@pytest.mark.parametrize("position", ["1", "2", "-1", "x"])
+def test_a_position_outside_of_a_list_is_refused(write, position):
+    with pytest.raises(UsageError, match="is not a position in a list of 1"):
+        load(write(MINIMAL + "[[stages]]\n"), [f"--stages.{position}", "{}"], RunConfig)
+
+
+def test_a_list_takes_a_value_at_its_position(write):
+    path = write(MINIMAL + "[[stages]]\nname = 'a'\n[[stages]]\nname = 'b'\n")
+    config = load(path, ["--stages.1", '{"name": "c"}'], RunConfig)
+    assert [stage.name for stage in config.stages] == ["a", "c"]
+
+
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
     with pytest.raises(UsageError, match="no configuration file at"):
         load(tmp_path / "none.toml", [], RunConfig)

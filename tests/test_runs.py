@@ -10,6 +10,7 @@ from turnsmith.runs import (
     append_record,
     claim,
     first_difference,
+    locked,
     read_json,
     read_records,
     replacing,
@@ -70,6 +71,15 @@ def test_reading_what_is_no_run_folder_says_so(tmp_path):
     RunFolder(tmp_path).config.write_text("{")
     with pytest.raises(UsageError, match="is damaged"):
         read_json(RunFolder(tmp_path).config)
+
+
+def test_a_folder_where_another_is_at_work_is_refused(tmp_path):
+    folder = RunFolder(tmp_path)
+    write_json(folder.config, {})
+    with locked(folder), pytest.raises(UsageError, match="another process is at work"), locked(folder):
+        pass
+    with locked(folder):
+        pass
 
 
 def test_a_damaged_line_of_a_journal_is_named(tmp_path):

@@ -5,9 +5,9 @@ A knob that nothing reads is a bug. Defaults are the paper's where the paper sta
 
 import re
 from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 TRAIN = "train"
 """Name of the training set's folder."""
@@ -263,6 +263,12 @@ class RunConfig(Section):
     """Evaluation after each stage."""
     logprob_gap: GapConfig = GapConfig()
     """Bounds on sampler against trainer."""
+
+    @field_validator("eval_tasks", mode="before")
+    @classmethod
+    def _without_null(cls, value: Any) -> Any:
+        """`--eval_tasks.NAME null` takes a set away."""
+        return {name: tasks for name, tasks in value.items() if tasks is not None} if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> "RunConfig":

@@ -37,6 +37,8 @@ def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) ->
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file, or say in one sentence why not."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UsageError(f"{path} is no regular file: give the path of a TOML file")
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise UsageError(

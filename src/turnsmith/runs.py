@@ -10,6 +10,7 @@ RUN/
 ```
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -113,7 +114,9 @@ def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
         raise UsageError(f"{folder.path} exists and is not a run folder: give another --out, nothing is written over")
     try:
         write_json(folder.config, config)
-    except (NotADirectoryError, FileNotFoundError, PermissionError) as error:
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         raise UsageError(f"cannot make {folder.path}: {error.strerror}: give another --out") from None
     return True
 

@@ -22,7 +22,8 @@ class TestOld(unittest.TestCase):
     def test_parts(self):
         with self.subTest(i=1): self.fail()
 """
-SUITE = Suite(PYTEST, ("test_it.py",))
+SUITE = Suite(PYTEST, ("test_it.py",), timeout_s=4.0)
+HANGS = "import time\ndef test_leaves(): time.sleep(99)\n"
 LEAVES = "import os\ndef test_leaves(): os._exit(0)\n"
 ONLY_WARM = "import os\ndef test_leaves(): os.getppid() == 1 and os._exit(0)\n"
 
@@ -41,7 +42,13 @@ async def test_warm_and_cold_report_the_same(sandbox, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "num_sandboxes", "status"), [(TESTS, 1, "missing"), (LEAVES, 2, "missing"), (ONLY_WARM, 2, "passed")]
+    ("text", "num_sandboxes", "status"),
+    [
+        (TESTS, 1, "missing"),
+        (HANGS, 1, "missing"),
+        (LEAVES, 2, "missing"),
+        (ONLY_WARM, 2, "passed"),
+    ],
 )
 async def test_a_warm_run_without_its_end_is_repeated_cold_in_another_sandbox(
     provider, tmp_path, text, num_sandboxes, status

@@ -70,7 +70,7 @@ def begin_id(config: RunConfig, results: Sequence[dict[str, Any]]) -> str:
     """How ids begin in what was evaluated last, or else in what a run of this configuration collects first."""
     if results or config.eval_tasks:
         return f"eval-{results[-1]['stage']}" if results else "eval-base"
-    return "rft" if config.rft else config.stages[0].name
+    return "rft" if config.rft or not config.stages else config.stages[0].name
 
 
 def show_trajectories(folder: RunFolder, beginning: str) -> None:
@@ -85,6 +85,7 @@ def show_trajectories(folder: RunFolder, beginning: str) -> None:
     elif found:
         console.print(trajectories_table(found))
     else:
+        list(read_trajectories(folder, ""))  # where a journal is damaged, that is the answer
         raise UsageError(
             f"{folder.path} holds no trajectory whose id begins with {beginning!r}: "
             f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(config, read_results(folder))}"
