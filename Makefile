@@ -10,7 +10,7 @@ demo: .venv/train.stamp
 	$(BIN)/turnsmith run configs/laptop.toml
 
 test: .venv/dev.stamp
-	$(BIN)/pytest --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -1,77 +1,201 @@
-"""How quick a local sandbox is: start and stop, one action, many at once, a test run. `--check` fails where a figure is missed.
+"""How quick a local sandbox is: a life cycle, one action, a fork. `--check` fails where a figure is missed.
 
-Both sides of each comparison run in turn in this one process; medians.
+In turn with it, in this one process, the others: a copied tree and a subprocess, bubblewrap for each action, podman. Medians.
 """
 
 import argparse
 import asyncio
+import operator
 import os
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from turnsmith.config import SandboxConfig
-from turnsmith.rewards.testing import Suite, SuiteReport, run_cold, run_warm
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
-from turnsmith.types import PYTEST
+from turnsmith.sandboxes.pool import Pool
+from turnsmith.sandboxes.trees import copy_exactly
 
-MAX_CYCLE_MS = 20.0
-MAX_OVERHEAD_MS = 3.0
+MAX_CYCLE_MS = 8.0
+MIN_CYCLES_PER_S = 150.0
+MAX_OVERHEAD_MS = 0.5
+MAX_FORK_MS = 10.0
+NUM_FILES = 200
+"""Files of the tree, of two kilobytes each."""
+NUM_CHANGED = 2000
 TIMEOUT_S = 60.0
-TESTS = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 'a' in 'abc'\n"
+COMMAND = ["bash", "-c", "true"]
+
+Act = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    figure: str
+    requirement: str = ""
+    is_met: bool = True
 
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is missed")
+    parser.add_argument("--podman-image", default="", help="an image that has bash, for the comparison with podman")
     arguments = parser.parse_args()
     provider = make_provider(SandboxConfig(kind="local"))
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "test_two.py").write_text(TESTS)
-        rows = await measure(provider, SandboxSpec((Path(folder),)))
+        tree = Path(folder, "tree")
+        make_tree(tree)
+        others = find_others(tree, Path(folder, "copy"), arguments.podman_image)
+        rows = await measure(provider, SandboxSpec((tree,)), others)
     await provider.close()
     print_table(provider.isolation, rows)
-    if arguments.check and not all(is_met for *_, is_met in rows):
+    if arguments.check and not all(row.is_met for row in rows):
         sys.exit(1)
 
 
-async def measure(provider: SandboxProvider, spec: SandboxSpec) -> list[tuple[str, str, str, bool]]:
-    """Rows of name, figure, requirement, met."""
-    cycle_ms = await median_ms(lambda: run_cycle(provider, spec), num_rounds=40)
-    sandbox = await provider.start(spec)
-    bare_ms, action_ms = await compare_action(sandbox, num_rounds=200)
-    per_s = await starts_per_second(provider, spec, num_workers=2, duration_s=3.0)
-    await sandbox.stop()
-    cold_ms, warm_ms = await compare_tests(provider, replace(spec, is_for_tests=True), num_rounds=15)
-    warm_cycle_ms = await median_ms(lambda: run_cycle(provider, spec), num_rounds=40)
-    overhead_ms = action_ms - bare_ms
+def make_tree(folder: Path) -> None:
+    folder.mkdir()
+    for number in range(NUM_FILES):
+        (folder / f"{number}.py").write_text(f"x = {number}\n" * 200)
+
+
+def find_others(tree: Path, copy: Path, image: str) -> dict[str, Act | str]:
+    """Life cycles of the others by name; or the reason why there is none here."""
+    return {
+        "copied tree + subprocess": lambda: run_over_copy(tree, copy, COMMAND),
+        "copied tree + bubblewrap": find_bubblewrap(tree, copy),
+        "podman run": find_podman(tree, image),
+    }
+
+
+def find_bubblewrap(tree: Path, copy: Path) -> Act | str:
+    if not shutil.which("bwrap"):
+        return "absent: bubblewrap is not installed"
+    if failure := try_out(wrap(tree)):
+        return f"absent: {failure}"
+    return lambda: run_over_copy(tree, copy, wrap(copy))
+
+
+def find_podman(tree: Path, image: str) -> Act | str:
+    """Volumes are overlays (`:O`), so nothing is copied."""
+    if not shutil.which("podman"):
+        return "absent: podman is not installed"
+    if not image:
+        return "absent: no --podman-image"
+    command = ["podman", "run", "--rm", "--network=none", f"--volume={tree}:/testbed:O", image, *COMMAND]
+    failure = try_out(command)
+    return f"absent: {failure}" if failure else lambda: run_program(command)
+
+
+def try_out(command: list[str]) -> str:
+    """The last line of what went wrong; empty where it works."""
+    finished = subprocess.run(command, capture_output=True, text=True)
+    return (
+        (finished.stderr.strip() or f"exit code {finished.returncode}").splitlines()[-1] if finished.returncode else ""
+    )
+
+
+def wrap(tree: Path) -> list[str]:
+    """What bubblewrap is told for every action: all namespaces new, the system read-only, the tree writable."""
+    links = [word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
+    mounts = ["--ro-bind", "/usr", "/usr", *links, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    return ["bwrap", "--unshare-all", "--die-with-parent", *mounts, "--bind", str(tree), "/testbed", *COMMAND]
+
+
+async def run_over_copy(tree: Path, copy: Path, command: list[str]) -> None:
+    shutil.copytree(tree, copy)
+    await run_program(command, cwd=copy)
+    shutil.rmtree(copy)
+
+
+async def run_program(command: list[str], cwd: Path | None = None) -> None:
+    process = await asyncio.create_subprocess_exec(*command, cwd=cwd, stdout=subprocess.DEVNULL)
+    if await process.wait():
+        sys.exit(f"{command} ended with {process.returncode}")
+
+
+async def measure(provider: SandboxProvider, spec: SandboxSpec, others: Mapping[str, Act | str]) -> list[Row]:
     return [
-        ("start + first command + stop", f"{cycle_ms:.2f} ms", f"≤ {MAX_CYCLE_MS:.0f} ms", cycle_ms <= MAX_CYCLE_MS),
-        (
-            "the same, once tests have run",
-            f"{warm_cycle_ms:.2f} ms",
-            f"≤ {MAX_CYCLE_MS:.0f} ms",
-            warm_cycle_ms <= MAX_CYCLE_MS,
-        ),
-        ("fork + exec of bash, bare", f"{bare_ms:.2f} ms", "", True),
-        (
-            "one action, over the bare one",
-            f"{overhead_ms:+.2f} ms",
-            f"≤ {MAX_OVERHEAD_MS:.0f} ms",
-            overhead_ms <= MAX_OVERHEAD_MS,
-        ),
-        ("starts with 2 workers", f"{per_s:.0f} / s", "", True),
-        ("two trivial tests, python -m pytest", f"{cold_ms:.0f} ms", "", True),
-        ("the same, forked", f"{warm_ms:.0f} ms, {cold_ms / warm_ms:.1f} times as fast", "", True),
+        *await measure_cycles(provider, spec, others),
+        *await measure_actions(provider, spec),
+        *await measure_forks(provider, spec),
     ]
+
+
+async def measure_cycles(provider: SandboxProvider, spec: SandboxSpec, others: Mapping[str, Act | str]) -> list[Row]:
+    present = {name: act for name, act in others.items() if not isinstance(act, str)}
+    pool = Pool(provider, num_ahead=1)
+    ours = {"ours": lambda: run_cycle(provider, spec), "pooled": lambda: run_cycle(pool, spec)}
+    medians = await compare({**ours, **present}, num_rounds=40)
+    per_s = await count_cycles_per_s(provider, spec, num_workers=2, duration_s=3.0)
+    await run_cycle(provider, replace(spec, is_for_tests=True))
+    warm = await compare({"ours": lambda: run_cycle(provider, spec)}, num_rounds=40)
+    return [
+        at_most("start + first command + stop", medians["ours"], MAX_CYCLE_MS),
+        *(
+            Row(f"… by {name}", act if isinstance(act, str) else f"{medians[name]:.2f} ms")
+            for name, act in others.items()
+        ),
+        Row("… from a pool", f"{medians['pooled']:.2f} ms"),
+        Row("… once tests have run", f"{warm['ours']:.2f} ms"),
+        Row("life cycles, 2 workers", f"{per_s:.0f} / s", f"≥ {MIN_CYCLES_PER_S:.0f} / s", per_s >= MIN_CYCLES_PER_S),
+    ]
+
+
+async def measure_actions(provider: SandboxProvider, spec: SandboxSpec) -> list[Row]:
+    sandbox = await provider.start(spec)
+    sides: dict[str, Act] = {"bare": spawn_bash, "inside": lambda: run(sandbox, "true")}
+    if shutil.which("bwrap") and not try_out(wrap(spec.layers[0])):
+        sides["bubblewrap"] = lambda: spawn(wrap(spec.layers[0]))
+    times = await take_in_turn(sides, num_rounds=200)
+    await sandbox.stop()
+    bare = times.pop("bare")
+    over = {name: statistics.median(map(operator.sub, taken, bare)) for name, taken in times.items()}
+    return [
+        Row("fork + exec of bash, bare", f"{statistics.median(bare):.2f} ms"),
+        at_most("one action, over the bare one", over.pop("inside"), MAX_OVERHEAD_MS),
+        *(Row(f"… by {name}", f"{extra:.2f} ms") for name, extra in over.items()),
+    ]
+
+
+async def measure_forks(provider: SandboxProvider, spec: SandboxSpec) -> list[Row]:
+    """Each of a new sandbox; what is timed ends when the fork takes commands, and its first command is not in it."""
+    times, copies = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        changed = Path(folder, "changed")
+        changed.mkdir()
+        for number in range(NUM_CHANGED):
+            (changed / str(number)).write_text(f"{number}\n")
+        for number in range(20):
+            sandbox = await provider.start(spec)
+            await run(sandbox, f"mkdir new; for i in $(seq {NUM_CHANGED}); do echo $i > new/$i; done")
+            begun = time.perf_counter()
+            (fork,) = await sandbox.fork(1)
+            times.append(to_ms(begun))
+            await run(fork, f"test $(ls new | wc -l) = {NUM_CHANGED}")
+            await asyncio.gather(fork.stop(), sandbox.stop())
+            begun = time.perf_counter()
+            copy_exactly(changed, Path(folder, str(number)))
+            copies.append(to_ms(begun))
+    return [
+        at_most(f"fork with {NUM_CHANGED} changed files", statistics.median(times), MAX_FORK_MS),
+        Row("… by copying them", f"{statistics.median(copies):.2f} ms"),
+    ]
+
+
+def at_most(name: str, measured_ms: float, limit_ms: float) -> Row:
+    return Row(name, f"{measured_ms:.2f} ms", f"≤ {limit_ms:.1f} ms", measured_ms <= limit_ms)
 
 
 async def run_cycle(provider: SandboxProvider, spec: SandboxSpec) -> None:
@@ -86,50 +210,39 @@ async def run(sandbox: Sandbox, command: str) -> None:
         sys.exit(f"{command!r} ended with {result.exit_code}: {result.output.decode(errors='replace')}")
 
 
-async def median_ms(act: Callable[[], Awaitable[None]], num_rounds: int) -> float:
-    """Median time of an act in milliseconds, after two rounds to warm up."""
-    times = [await time_ms(act) for _ in range(num_rounds + 2)]
-    return statistics.median(times[2:])
+async def spawn_bash() -> None:
+    """The least that any system does for an action."""
+    await spawn(["/bin/bash", "-c", "true"])
 
 
-async def time_ms(act: Callable[[], Awaitable[None]]) -> float:
-    begun = time.perf_counter()
-    await act()
+async def spawn(command: list[str]) -> None:
+    os.waitpid(os.posix_spawnp(command[0], command, os.environ), 0)
+
+
+async def compare(sides: Mapping[str, Act], num_rounds: int) -> dict[str, float]:
+    """Median time of each act in milliseconds."""
+    times = await take_in_turn(sides, num_rounds)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+async def take_in_turn(sides: Mapping[str, Act], num_rounds: int) -> dict[str, list[float]]:
+    """Times of each act in milliseconds, round by round, after two rounds to warm up."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(num_rounds + 2):
+        for name, act in sides.items():
+            begun = time.perf_counter()
+            await act()
+            times[name].append(to_ms(begun))
+    return {name: taken[2:] for name, taken in times.items()}
+
+
+def to_ms(begun: float) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-async def compare_action(sandbox: Sandbox, num_rounds: int) -> tuple[float, float]:
-    """Medians of the same command, bare and in the sandbox, taken in turn."""
-    bare, inside = [], []
-    for _ in range(num_rounds):
-        bare.append(await time_ms(spawn_bash))
-        inside.append(await time_ms(lambda: run(sandbox, "true")))
-    return statistics.median(bare), statistics.median(inside)
-
-
-async def compare_tests(provider: SandboxProvider, spec: SandboxSpec, num_rounds: int) -> tuple[float, float]:
-    """Medians of the same suite, by a fresh interpreter and by a fork of a warm one, taken in turn."""
-    sandbox, suite = await provider.start(spec), Suite(PYTEST, ("test_two.py",))
-    cold, warm = [], []
-    for _ in range(num_rounds):
-        cold.append(await time_ms(lambda: check_suite(sandbox, suite, run_cold)))
-        warm.append(await time_ms(lambda: check_suite(sandbox, suite, run_warm)))
-    await sandbox.stop()
-    return statistics.median(cold), statistics.median(warm)
-
-
-async def check_suite(sandbox: Sandbox, suite: Suite, by: Callable[[Sandbox, Suite], Awaitable[SuiteReport]]) -> None:
-    report = await by(sandbox, suite)
-    if len(report.passing) != 2:
-        sys.exit(f"the suite ended with {report.exit_code}: {report.log}")
-
-
-async def spawn_bash() -> None:
-    """The least that any system does for an action."""
-    os.waitpid(os.posix_spawn("/bin/bash", ["bash", "-c", "true"], os.environ), 0)
-
-
-async def starts_per_second(provider: SandboxProvider, spec: SandboxSpec, num_workers: int, duration_s: float) -> float:
+async def count_cycles_per_s(
+    provider: SandboxProvider, spec: SandboxSpec, num_workers: int, duration_s: float
+) -> float:
     """Whole life cycles per second, several at once."""
     begun = time.perf_counter()
 
@@ -144,16 +257,12 @@ async def starts_per_second(provider: SandboxProvider, spec: SandboxSpec, num_wo
     return sum(counts) / (time.perf_counter() - begun)
 
 
-def print_table(isolation: str, rows: list[tuple[str, str, str, bool]]) -> None:
-    table = Table(
-        "figure",
-        "measured",
-        "required",
-        "",
-        title=f"local sandbox, {isolation}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
-    )
-    for name, figure, requirement, is_met in rows:
-        table.add_row(name, figure, requirement, ("yes" if is_met else "MISSED") if requirement else "")
+def print_table(isolation: str, rows: list[Row]) -> None:
+    title = f"local sandbox, {isolation}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    table = Table("figure", "measured", "required", "", title=title)
+    for row in rows:
+        verdict = "yes" if row.is_met else "MISSED"
+        table.add_row(row.name, row.figure, row.requirement, verdict if row.requirement else "")
     Console().print(table)
 
 

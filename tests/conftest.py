@@ -84,6 +84,7 @@ def make_metrics(rate: float, position: int) -> dict:
         "groups/all": 24,
         "groups/with_signal": 15,
         "optimizer/steps": 4.0,
+        "contact/flagged_rate": 0.02 * position,
         "loss/entropy": 0.8 - 0.05 * position,
         "logprob_gap/mean": 2e-7 * (1 + position % 3),
         "time/collect_s": 21.0,

@@ -79,7 +79,9 @@ def test_every_key_is_read_somewhere():
         ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
-        (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local' or 'subprocess'"]),
+        (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local', 'podman', 'docker' or 'subprocess'"]),
+        (MINIMAL + "[sandbox]\nimage = 'debian'\n", ["sandbox", "podman and docker"]),
+        (MINIMAL + "[sandbox]\nmin_isolation = 'some'\n", ["sandbox.min_isolation", "'container-root'"]),
         (MINIMAL + "[model]\ndtype = 'bfloat16'\n[rft]\n", ["bfloat16 is for evaluation", "use float32"]),
         (MINIMAL + "[model]\ndtype = 'bfloat16'\n[[stages]]\n", ["bfloat16 is for evaluation", "use float32"]),
         (MINIMAL + "[model]\nthreads = -1\n", ["model.threads", "greater than or equal to 0"]),
@@ -208,6 +210,7 @@ def test_sandbox_stands_for_its_kind(write):
         ('[eval_tasks."a/b"]\npath = "x"\n', "'a/b' cannot name a folder"),
         ("[[stages]]\ncurriculum = true\n", "needs the solve rates of a stage before"),
         ('[[stages]]\n[stages.optimizer]\nschedule = "cosine"\n', "must be constant in RL"),
+        ('[sandbox]\nkind = "podman"\n', "sandbox.image is missing: the tasks that will be made for train"),
     ],
 )
 def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write, text, message):

@@ -9,10 +9,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from turnsmith.types import Isolation
+
 TRAIN = "train"
 """Name of the training set's folder."""
 RESERVED_STAGES = ("base", "rft")
 """Names of what comes before the stages."""
+CONTAINER_KINDS = ("podman", "docker")
+"""Sandboxes that are containers of an image."""
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """What may name a stage or a task set: a folder that hides nothing and leads nowhere."""
 
@@ -84,8 +88,14 @@ class AgentConfig(Section):
 
 
 class SandboxConfig(Section):
-    kind: Literal["local", "subprocess"] = "local"
-    """`local` isolates by namespaces and overlayfs; `subprocess` isolates nothing and says so in every result."""
+    kind: Literal["local", "podman", "docker", "subprocess"] = "local"
+    """`local` isolates by namespaces and overlayfs; `podman` and `docker` by containers of images; `subprocess` not at all."""
+    image: str = ""
+    """Image for tasks that name none: its name, or the path of a root file system, a folder or a tar file (containers only)."""
+    container_engine: str = ""
+    """Program that is called in place of `podman` or `docker`, such as a script with options of its own."""
+    min_isolation: Isolation = Isolation.CONTAINER_ROOT
+    """Weakest tier at which RFT and RL may learn, since they find every hole there is; evaluation takes any."""
     memory_mb: int = Field(1_024, ge=32)
     """Memory of one sandbox."""
     max_processes: int = Field(128, ge=4)
@@ -94,6 +104,18 @@ class SandboxConfig(Section):
     """Size of the throw-away workspace layer."""
     max_output_bytes: int = Field(1_000_000, ge=1_000)
     """Output of one command beyond this is dropped."""
+    hidden: list[str] = ["/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/lib/google-cloud-sdk"]
+    """Folders of this machine that `local` sandboxes show empty, since they hold other copies of what tasks are about."""
+    num_ahead: int = Field(0, ge=0)
+    """Sandboxes that wait, started before they are asked for, where their like was asked for twice; containers gain by it."""
+    test_plugins: list[str] = []
+    """Installed plugins of pytest that tasks ask for by `-p`, such as `pytest-asyncio`; without them there are none to load."""
+
+    @model_validator(mode="after")
+    def _containers_only(self) -> "SandboxConfig":
+        if self.kind not in CONTAINER_KINDS and (self.image or self.container_engine):
+            raise ValueError("image and container_engine are for the kinds podman and docker")
+        return self
 
 
 class RolloutConfig(Section):
@@ -247,6 +269,11 @@ class RunConfig(Section):
     """The base policy."""
     train_tasks: TaskSetConfig | None = None
     """Tasks that RFT and RL learn from; an evaluation needs none."""
+    require_qualified: bool = True
+    """Refuse to train on tasks that `turnsmith tasks qualify` has not examined, and leave out what it found unfit.
+
+    A run qualifies tasks that it makes from a package itself, and needs no record of practice tasks that it makes.
+    """
     eval_tasks: dict[str, TaskSetConfig] = {}
     """Named task sets that every checkpoint is evaluated on; never trained on."""
     agent: AgentConfig = AgentConfig()
@@ -316,6 +343,16 @@ class RunConfig(Section):
     def seed_of(self, section: TaskSetConfig | EvalConfig) -> int:
         """The seed of a section, or else that of the run."""
         return self.seed if section.seed is None else section.seed
+
+    @model_validator(mode="after")
+    def _containers_have_images(self) -> "RunConfig":
+        made = [name for name, tasks in self.task_sets.items() if not tasks.path]
+        if self.sandbox.kind in CONTAINER_KINDS and made and not self.sandbox.image:
+            raise ValueError(
+                f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
+                "give the name of one, or the path of a root file system"
+            )
+        return self
 
     @model_validator(mode="after")
     def _curriculum_has_a_past(self) -> "RunConfig":

@@ -103,7 +103,7 @@ def _descend(node: Any, name: str, dotted: str) -> Any:
     if not isinstance(node, list):
         raise UsageError(f"--{dotted}: {name!r} is inside a value, not a section")
     if not name.isdigit() or int(name) >= len(node):
-        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}")
+        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}: give one, from 0")
     return node[int(name)]
 
 
@@ -116,7 +116,8 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Se
         return f"{place}: unknown key {key!r}{_suggestion(str(first['loc'][-1]), kind)}"
     if first["type"] == "missing":
         return f"{place}: key {key!r} is missing: add it"
-    return f"{place}: {key or 'the file'}: {first['msg'].removeprefix('Value error, ')} (got {_short(first['input'])})"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {key}: {message} (got {_short(first['input'])})" if key else f"{place}: {message}"
 
 
 def _is_related(one: str, other: str) -> bool:

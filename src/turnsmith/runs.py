@@ -124,12 +124,18 @@ def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
 @contextmanager
 def locked(folder: RunFolder) -> Iterator[None]:
     """Hold a run folder against other processes. Raises UsageError where one is at work in it."""
-    with folder.config.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"another process is at work in {folder.path}: wait for it, or stop it first") from None
+    with folder.config.open("rb") as file:
+        hold(file)
         yield
+
+
+def hold(file: BinaryIO) -> None:
+    """Keep other processes from work on the same file until it is closed. Raises UsageError where one is at it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        folder = Path(file.name).parent
+        raise UsageError(f"another process is at work in {folder}: wait for it, or stop it first") from None
 
 
 def sweep(folder: RunFolder) -> None:

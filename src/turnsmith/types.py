@@ -6,7 +6,7 @@ Records are frozen. Token arrays that belong together are declared parallel and 
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -31,7 +31,7 @@ class Task(Record):
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    instance_id: str
+    instance_id: str = Field(min_length=1)
     """Unique name of the task."""
     repo: str
     """Name of the repository."""
@@ -51,16 +51,27 @@ class Task(Record):
     """Directories, lowest first, that stacked make the working tree (with `.git`) at `base_commit`; relative to the task file."""
     workdir: str = "/testbed"
     """Where the working tree appears inside the sandbox."""
+    image: str = ""
+    """Image of the system around the working tree, which lies over what the image holds there; read by containers only."""
     setup: list[str] = []
     """Commands run once in a new sandbox before the agent or the tests."""
     test_command: str = PYTEST
     """Command that runs the tests; the test files are appended."""
     log_parser: str = "pytest"
     """Name of the parser that reads the log of `test_command`."""
+    status_rules: Literal["strict", "swe-bench"] = "strict"
+    """Which ends of expected tests count: passes alone, or also expected failures, and skips of PASS_TO_PASS, as in SWE-bench."""
     created_by: str = ""
     """What made the task, for provenance: kind of repository, kind of bug, seed."""
     meta: dict[str, Any] = {}
     """Facts of the maker: kind, mutator, seed, difficulty."""
+
+    @field_validator("workdir")
+    @classmethod
+    def _below_the_root(cls, value: str) -> str:
+        if not value.startswith("/") or not value.strip("/"):
+            raise ValueError(f"{value!r} is no absolute path below /")
+        return value
 
     @field_validator("FAIL_TO_PASS", "PASS_TO_PASS", mode="before")
     @classmethod
@@ -68,7 +79,10 @@ class Task(Record):
         """Classic SWE-bench keeps test lists as JSON strings."""
         if not isinstance(value, str):
             return value
-        return json.loads(value)
+        try:
+            return json.loads(value)
+        except json.JSONDecodeError:
+            raise ValueError(f"{value[:40]!r} is no list, and no JSON of one") from None
 
 
 class StopReason(StrEnum):
@@ -96,13 +110,15 @@ class Outcome(StrEnum):
     RESOLVED = "resolved"
     """All FAIL_TO_PASS and PASS_TO_PASS tests pass on the patch."""
     UNRESOLVED = "unresolved"
-    """A patch was graded and at least one expected test did not pass, or exit code and log disagree."""
+    """A patch was graded and at least one expected test did not pass."""
     EMPTY_PATCH = "empty_patch"
-    """The agent changed nothing."""
+    """The agent changed nothing, or nothing that reaches the tests."""
     PATCH_INVALID = "patch_invalid"
     """The patch does not apply or breaks the patch policy."""
     TESTS_TIMED_OUT = "tests_timed_out"
     """The tests on the patch ran out of time; the policy's doing, since the gold patch fits."""
+    TAMPERED = "tampered"
+    """The report of the tests lied: a test of the grader's own ended otherwise than it must, or channels disagree."""
     NOT_SUBMITTED = "not_submitted"
     """Ended by a limit where only submitted work counts."""
     SANDBOX_FAILED = "sandbox_failed"
@@ -136,12 +152,32 @@ OUTCOMES: dict[Outcome, OutcomeRule] = {
     Outcome.EMPTY_PATCH: _AGENT,
     Outcome.PATCH_INVALID: _AGENT,
     Outcome.TESTS_TIMED_OUT: _AGENT,
+    Outcome.TAMPERED: _AGENT,
     Outcome.NOT_SUBMITTED: _AGENT,
     Outcome.SANDBOX_FAILED: _INFRASTRUCTURE,
     Outcome.ENGINE_FAILED: _INFRASTRUCTURE,
     Outcome.GRADER_FAILED: _INFRASTRUCTURE,
 }
 """The one table from ending to loss: what the agent caused scores and trains, what the infrastructure caused leaves no trace."""
+
+
+class Isolation(StrEnum):
+    """What keeps a sandbox in, the weakest tier first, and who one would be on the host who broke out of it."""
+
+    NONE = "none"
+    """Nothing: ordinary processes of the user who runs us, as any other program of his."""
+    CONTAINER_ROOT = "container-root"
+    """A container of an engine whose root is the host's: who breaks out may be root."""
+    CONTAINER_USER = "container-user"
+    """A container of an engine with users of its own: who breaks out is the engine's ordinary user, or owns nothing."""
+    NAMESPACES_USER = "namespaces-user"
+    """Our namespaces, no network, a filter of system calls: who breaks out is the ordinary user who runs us."""
+    NAMESPACES_ROOT = "namespaces-root"
+    """The same, set up by root: who breaks out is a user who owns nothing."""
+
+    def is_weaker_than(self, other: "Isolation") -> bool:
+        tiers = list(Isolation)
+        return tiers.index(self) < tiers.index(other)
 
 
 class Turn(Record):
@@ -173,7 +209,7 @@ class Grade(Record):
     """The verdict of the tests on one patch."""
 
     outcome: Outcome
-    """RESOLVED, UNRESOLVED, EMPTY_PATCH, PATCH_INVALID, TESTS_TIMED_OUT, or GRADER_FAILED."""
+    """RESOLVED, UNRESOLVED, EMPTY_PATCH, PATCH_INVALID, TESTS_TIMED_OUT, TAMPERED, or GRADER_FAILED."""
     statuses: dict[str, str] = {}
     """Status of each expected test: `passed`, `failed`, `error`, `skipped`, `missing`."""
     duration_s: float = 0.0
@@ -181,7 +217,11 @@ class Grade(Record):
     shared: bool = False
     """True where the verdict of an identical patch of the same task was used again."""
     isolation: str = ""
-    """Isolation tier of the sandbox in which the tests ran."""
+    """Tier of `Isolation` of the sandbox in which the tests ran."""
+    evidence: dict[str, Any] = {}
+    """What a verdict of resolved rests on: mirrored tests, their twins, and FAIL_TO_PASS functions that have some."""
+    flags: list[str] = []
+    """Exploit contact: what of the patch was left out or seen to reach for the grader, e.g. `test-infrastructure`, `sentinel`."""
     detail: str = ""
     """One line for people: which tests failed, or what broke."""
 
@@ -217,7 +257,7 @@ class Trajectory(Record):
     """The diff of the workspace, taken from outside the sandbox."""
     grade: Grade | None = None
     isolation: str = ""
-    """Isolation tier of the sandbox of the rollout."""
+    """Tier of `Isolation` of the sandbox of the rollout."""
     prompt_tokens: int = 0
     """Length of the first prompt."""
     duration_s: float = 0.0
@@ -340,5 +380,9 @@ class ExecResult:
     timed_out: bool = False
     truncated: bool = False
     """True where output beyond the limit was dropped."""
+    report: bytes = b""
+    """What it wrote to the descriptor for reports, at most 16 MiB."""
+    is_warm: bool = False
+    """True where pytest ran in a fork of a process that had imported it."""
     cwd: str = ""
     """Working directory in which the command ended, for shells that `cd`."""

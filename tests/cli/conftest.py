@@ -66,6 +66,7 @@ def config_file(tmp_path, model_directory, task_folder, heldout_folder):
         model.path = "{model_directory}"
         model.threads = 1
         train_tasks.path = "{task_folder}"
+        require_qualified = false
         eval_tasks.practice.path = "{heldout_folder}"
         agent = {{ prompts = "brief", max_context = 8192, max_new_tokens = 12, max_turns = 3 }}
         rollouts.concurrency = 2

@@ -40,6 +40,13 @@ def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_f
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "rft", "rl"])
+def test_training_is_refused_where_nothing_isolates(turnsmith, config_file, tmp_path, command):
+    result = turnsmith(command, config_file, "--sandbox.kind", "subprocess", "--out", tmp_path / "run")
+    assert_refused(result, "gives isolation none", "--sandbox.min_isolation none")
+    assert not (tmp_path / "run").exists()
+
+
 def test_an_override_before_the_configuration(turnsmith, config_file):
     assert_refused(turnsmith("run", "--seed", "3", config_file), "write CONFIG first")
 
@@ -125,6 +132,14 @@ def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
     assert_refused(turnsmith("eval", config_file, "--out", tmp_path / "thesis"), "nothing is written over")
     for command in ("resume", "show", "results"):
         assert_refused(turnsmith(command, tmp_path / "thesis"), tmp_path / "thesis", "is this a run folder?")
+
+
+def test_where_nothing_can_be_written_is_a_sentence():
+    error = OSError(errno.EROFS, "Read-only file system", "tasks/qualification.jsonl")
+    assert explain(error) == (
+        "nothing can be written to tasks/qualification.jsonl: Read-only file system: give another place",
+        2,
+    )
 
 
 def test_what_may_not_be_touched_is_a_sentence():

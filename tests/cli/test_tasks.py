@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from turnsmith.tasks.dataset import load_tasks
+from podman_engine import IMAGE, find_podman
+from turnsmith.tasks.dataset import load_tasks, save_tasks
 
 
 def test_practice_tasks_are_made_checked_and_counted(turnsmith, tmp_path):
@@ -47,3 +48,85 @@ def test_a_number_of_tasks_that_would_be_ignored_is_refused(turnsmith, tmp_path)
     result = turnsmith("tasks", "make", "--practice", "3", "--num", "5", "--out", tmp_path / "tasks")
     assert result.exit_code == 2
     assert "--num goes with --package" in result.stderr and not (tmp_path / "tasks").exists()
+
+
+def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmith, tmp_path):
+    out = tmp_path / "tasks"
+    assert turnsmith("tasks", "make", "--practice", "2", "--difficulty", "0", "--out", out).exit_code == 0
+    first, broken = load_tasks(out)
+    save_tasks(out, [first, broken.model_copy(update={"setup": ["exit 3"]})])
+    qualify = ("tasks", "qualify", out, "--repeats", "2", "--sandbox", "subprocess")
+    result = turnsmith(*qualify, "--json")
+    assert result.exit_code == 0, result.output
+    records = json.loads(result.stdout)
+    assert [(record["verdict"], record["repeats"]) for record in records] == [("qualified", 2), ("broken set-up", 0)]
+    shown = turnsmith(*qualify)
+    assert shown.exit_code == 0
+    assert "set-up command 'exit 3' ended with 3" in shown.stdout
+    assert shown.stdout.endswith("1 of 2 tasks are qualified, 1 fell out\n")
+    assert (out / "qualification.jsonl").read_text().count("\n") == 2
+
+
+def test_nothing_to_qualify_is_said(turnsmith, tmp_path):
+    result = turnsmith("tasks", "qualify", tmp_path / "nowhere")
+    assert result.exit_code == 2 and "no task file at" in result.stderr
+    assert turnsmith("tasks", "qualify", tmp_path, "--repeats", "1").exit_code == 2
+
+
+@pytest.mark.parametrize("folder", ["/nowhere/at/all", "here"])
+def test_what_is_to_be_hidden_must_be_there(turnsmith, task_folder, tmp_path, monkeypatch, folder):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+    result = turnsmith("tasks", "qualify", task_folder, "--hide", folder)
+    assert result.exit_code == 2 and f"--hide {folder}: there is no such folder" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("image", "arguments", "words"),
+    [
+        (
+            "debian",
+            [],
+            "lives in the image debian, which --sandbox local does not use: give --sandbox podman or docker",
+        ),
+        ("", ["--sandbox", "podman"], "names no image: give one by --sandbox.image"),
+        ("", ["--sandbox.image", "debian"], "are for containers: give --sandbox podman or docker"),
+    ],
+)
+def test_tasks_are_qualified_in_their_own_image_or_not_at_all(
+    turnsmith, task_folder, tmp_path, image, arguments, words
+):
+    tasks = [task.model_copy(update={"image": image}) for task in load_tasks(task_folder)]
+    for task in tasks:
+        for layer in task.layers:
+            (tmp_path / layer).mkdir(parents=True, exist_ok=True)
+    save_tasks(tmp_path, tasks)
+    for command in ("qualify", "check"):
+        result = turnsmith("tasks", command, tmp_path, *arguments)
+        assert result.exit_code == 2 and words in result.stderr
+    assert not (tmp_path / "qualification.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_tasks_of_an_image_are_examined_in_it(turnsmith, tmp_path):
+    """This image has no git: that is no fault of the task, and no pass."""
+    engine = ("--sandbox", "podman", "--sandbox.container_engine", find_podman(), "--sandbox.image", IMAGE)
+    out = tmp_path / "tasks"
+    assert turnsmith("tasks", "make", "--practice", "1", "--difficulty", "0", "--out", out).exit_code == 0
+    result = turnsmith("tasks", "qualify", out, "--repeats", "2", "--json", *engine)
+    assert result.exit_code == 1, result.output
+    [record] = json.loads(result.stdout)
+    assert (record["verdict"], record["machine"]["uid"]) == ("infrastructure", 0)
+    assert record["detail"] == "git did not answer in the sandbox: is it installed there?"
+
+
+def test_clean_tasks_are_scrubbed_of_nothing(turnsmith, task_folder, tmp_path):
+    result = turnsmith("tasks", "scrub", task_folder, "--out", tmp_path / "clean")
+    assert result.stdout == f"2 tasks in {tmp_path / 'clean'}, 0 of them with a new history\n"
+    assert turnsmith("tasks", "scrub", task_folder, "--out", tmp_path / "clean").exit_code == 2
+
+
+def test_training_on_tasks_that_nobody_qualified_is_refused(turnsmith, config_file, tmp_path):
+    result = turnsmith("run", config_file, "--require_qualified", "true", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "2 of 2 tasks in" in result.stderr and "turnsmith tasks qualify" in result.stderr

@@ -52,7 +52,7 @@ def gain_in_standard_errors(before, after):
 
 
 @mark.slow
-@mark.timeout(300)
+@mark.timeout(900)
 async def test_rl_learns_from_rewards_and_not_from_permuted_ones(tmp_path):
     before, after = await learn(tmp_path / "real", permute_rewards=False)
     control_before, control_after = await learn(tmp_path / "control", permute_rewards=True)

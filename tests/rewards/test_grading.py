@@ -1,10 +1,14 @@
 import asyncio
+import py_compile
 
 import pytest
 
 from turnsmith.errors import SandboxError
-from turnsmith.rewards.grading import Grader, judge
+from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.judging import judge
 from turnsmith.rewards.logparse import TestResult
+from turnsmith.rewards.mirror import NUM_SIDES
+from turnsmith.rewards.seal import SealedReport
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.types import Outcome, Task
 
@@ -60,9 +64,10 @@ def grader(provider):
     return Grader(provider, tests_timeout_s=20, num_workers=2)
 
 
-async def test_the_gold_patch_resolves_and_no_patch_does_not(grader, task, layers):
+async def test_the_gold_patch_resolves_and_no_patch_does_not(provider, grader, task, layers):
     gold, nothing = await asyncio.gather(grader.grade(task, layers, GOLD), grader.grade_unpatched(task, layers))
     assert gold.outcome is Outcome.RESOLVED
+    assert gold.isolation == provider.isolation
     assert gold.statuses == {"test_calc.py::test_add": "passed", "test_calc.py::test_zero": "passed"}
     assert nothing.outcome is Outcome.UNRESOLVED
     assert nothing.detail == "1 of 2 expected tests do not pass: test_calc.py::test_add failed"
@@ -74,7 +79,7 @@ async def test_the_gold_patch_resolves_and_no_patch_does_not(grader, task, layer
         ("", Outcome.EMPTY_PATCH, "nothing was changed"),
         (GOLD.replace("a - b", "a * b"), Outcome.PATCH_INVALID, "does not apply: error: patch failed: calc.py:1"),
         (new_file("../x.py", "x"), Outcome.PATCH_INVALID, "path outside the tree: '../x.py'"),
-        (new_file("tests/x.py", "x"), Outcome.EMPTY_PATCH, "nothing but the test surface was changed"),
+        (new_file("tests/x.py", "x"), Outcome.EMPTY_PATCH, "nothing was changed but what is left out"),
     ],
 )
 async def test_patches_that_never_meet_the_tests(grader, task, layers, patch, outcome, detail):
@@ -157,10 +162,113 @@ CHEATS |= {
 }
 
 
+ALWAYS = ["class Yes(int):", "    def __eq__(self, other): return True", "    __hash__ = None"]
+FORGE_REPORTS = [
+    "from _pytest.reports import TestReport",
+    "make = TestReport.from_item_and_call.__func__",
+    "def forge(cls, item, call):",
+    "    if NAMES: call.excinfo = None",
+    "    return make(cls, item, call)",
+    "TestReport.from_item_and_call = classmethod(forge)",
+]
+KNOWN = "item.name in ('test_add', 'test_zero')"
+LIES = {
+    "an object that equals everything": (replace_body("return Yes()", after=ALWAYS), "twin"),
+    "what the test expects, from its code": (
+        replace_body(
+            "import sys",
+            "seen = sys._getframe(1).f_code.co_consts",
+            "return next((one for one in seen if type(one) is int and one not in (a, b)), a - b)",
+        ),
+        "twin",
+    ),
+    "all reports": (
+        replace_body("return 7", after=[line.replace("NAMES", "True") for line in FORGE_REPORTS]),
+        "sentinel",
+    ),
+    "reports of tests known by name": (
+        replace_body("return 7", after=[line.replace("NAMES", KNOWN) for line in FORGE_REPORTS]),
+        "mirror",
+    ),
+    "reports of tests in a known file": (
+        replace_body(
+            "return 7", after=[line.replace("NAMES", "'test_calc.py' in item.nodeid") for line in FORGE_REPORTS]
+        ),
+        "mirror",
+    ),
+    "a test function put in the place of another": (
+        replace_body(
+            "import sys",
+            "module = sys.modules.get('test_calc')",
+            "for name in ('test_add', 'test_zero'): getattr(module, name, add).__code__ = (lambda: None).__code__",
+            "return 3",
+        ),
+        "mirror",
+    ),
+    "an end where the tests have other names": (
+        replace_body("import os, sys", "'test_calc' in sys.modules or os._exit(0)", "return a + b"),
+        "mirror",
+    ),
+    "every descriptor": (
+        replace_body(
+            "return a + b",
+            after=[
+                "import contextlib, os, stat",
+                "for fd in range(3, 4000):",
+                "    with contextlib.suppress(OSError): stat.S_ISFIFO(os.fstat(fd).st_mode) and os.write(fd, b'{}\\n')",
+            ],
+        ),
+        "forged-report",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_who_bends_reports_is_seen_to_lie(grader, task, layers, lie):
+    patch, flag = LIES[lie]
+    grade = await grader.grade(task, layers, patch)
+    assert (grade.outcome, grade.flags[:1]) == (Outcome.TAMPERED, [flag]), grade
+
+
+@pytest.mark.slow
+async def test_who_hangs_where_the_tests_have_other_names_has_run_out_of_time(provider, task, layers):
+    hanging = replace_body("import sys, time", "'test_calc' in sys.modules or time.sleep(99)", "return a + b")
+    grade = await Grader(provider, tests_timeout_s=4, num_workers=2).grade(task, layers, hanging)
+    assert (grade.outcome, grade.flags) == (Outcome.TESTS_TIMED_OUT, [])
+
+
+async def test_without_a_gold_patch_that_can_be_read_there_is_no_mirror_and_the_evidence_says_so(grader, task, layers):
+    grade = await grader.grade(task.model_copy(update={"patch": "no patch at all"}), layers, GOLD)
+    assert (grade.outcome, grade.evidence) == (Outcome.RESOLVED, {"mirrored": 0, "twins": 0, "guarded": 0})
+
+
+async def test_bytecode_that_lies_in_the_tree_is_not_what_is_tested(grader, task, layers):
+    """It says of itself that nobody need compare it with its source."""
+    (tree,) = layers
+    py_compile.compile(str(tree / "calc.py"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    assert list(tree.glob("__pycache__/*.pyc"))
+    assert (await grader.grade(task, layers, GOLD)).resolved
+
+
+async def test_a_verdict_that_would_differ_with_what_was_left_out_is_flagged_and_stands(grader, task, layers):
+    grade = await grader.grade(task, layers, GOLD + new_file("conftest.py", "raise RuntimeError"))
+    assert grade.resolved and set(grade.flags) == {"differs", "test-infrastructure"}
+    harmless = await grader.grade(task, layers, GOLD + new_file("conftest.py", "x = 1"))
+    assert harmless.resolved and harmless.flags == ["test-infrastructure"]
+
+
+@pytest.mark.parametrize("told, flags", [("passed", []), ("failed", ["channels"]), ("skipped", ["channels"])])
+def test_a_report_that_tells_another_story_than_the_log_is_a_lie(task, told, flags):
+    statuses = dict.fromkeys([*task.FAIL_TO_PASS, *task.PASS_TO_PASS], "passed")
+    sealed = SealedReport(statuses | {task.PASS_TO_PASS[0]: told}, frozenset(statuses), True, False)
+    results = {test: TestResult(status) for test, status in statuses.items()}
+    assert judge(task, SuiteReport(results, 0, 0.1, is_finished=True, sealed=sealed)).flags == flags
+
+
 @pytest.mark.parametrize("cheat", CHEATS)
 async def test_cheats_score_nothing(grader, task, layers, cheat):
     grade = await grader.grade(task, layers, CHEATS[cheat])
-    assert grade.outcome is Outcome.UNRESOLVED, grade
+    assert grade.outcome in (Outcome.UNRESOLVED, Outcome.TAMPERED), grade
 
 
 ODD_TESTS = TESTS.replace("add(2, 1) == 3", "add(2, 1) == RESULT").replace(
@@ -176,7 +284,7 @@ async def test_a_test_file_with_an_odd_name_is_not_the_agents_to_write(grader, t
     head = "diff --git a/checks.py b/checks.py\n--- a/checks.py\n+++ b/checks.py\n"
     cheat = f"{head}@@ -5 +5 @@\n-    assert add(2, 1) == 3\n+    assert add(2, 1) == 1\n"
     assert (await grader.grade(odd, layers, GOLD)).resolved
-    assert (await grader.grade(odd, layers, cheat)).detail == "nothing but the test surface was changed"
+    assert (await grader.grade(odd, layers, cheat)).detail == "nothing was changed but what is left out"
 
 
 async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
@@ -191,7 +299,7 @@ async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader,
 async def test_hunks_on_the_test_surface_are_left_out_and_counted(grader, task, layers):
     grade = await grader.grade(task, layers, GOLD + new_file("conftest.py", "raise SystemExit"))
     assert grade.resolved
-    assert grade.detail == "1 files of the test surface left out"
+    assert grade.detail == "1 files left out"
 
 
 async def test_a_new_module_in_place_of_pythons_own_is_left_out(grader, task, layers):
@@ -199,7 +307,7 @@ async def test_a_new_module_in_place_of_pythons_own_is_left_out(grader, task, la
         task, layers, GOLD + new_file("src/json.py", "x") + new_file("random.py", "raise OSError")
     )
     assert grade.resolved
-    assert grade.detail == "2 files of the test surface left out"
+    assert grade.detail == "2 files left out"
 
 
 async def test_an_endless_patch_runs_out_of_time(provider, task, layers):
@@ -213,6 +321,20 @@ async def test_hidden_tests_are_added_after_the_patch(grader, task, layers):
     hidden = task.model_copy(update={"test_patch": new_file("test_calc.py", *TESTS.splitlines())})
     squatter = new_file("test_calc.py", "def test_add(): pass")
     assert (await grader.grade(hidden, layers, GOLD + squatter)).resolved
+
+
+NUM_STARTS = 1 + 1 + 3 + NUM_SIDES[1]
+"""Sandboxes for the first verdict of resolved on a task: trial, a look at the tests, their three versions on gold, all sides."""
+
+
+async def test_what_is_in_the_way_of_hidden_tests_is_left_out(grader, task, layers):
+    (layers[0] / "test_calc.py").unlink()
+    hidden = task.model_copy(update={"test_patch": new_file("unseen/test_calc.py", *TESTS.splitlines())})
+    renamed = hidden.model_copy(update={"FAIL_TO_PASS": ["unseen/test_calc.py::test_add"], "PASS_TO_PASS": []})
+    assert (await grader.grade(renamed, layers, new_file("unseen", "x"))).outcome is Outcome.EMPTY_PATCH
+    assert (await grader.grade(renamed, layers, GOLD + new_file("unseen", "x"))).resolved
+    broken = task.model_copy(update={"test_patch": GOLD.replace("a - b", "a * b")})
+    assert (await grader.grade_unpatched(broken, layers)).outcome is Outcome.GRADER_FAILED
 
 
 class CountingProvider:
@@ -240,7 +362,7 @@ async def test_identical_patches_of_one_task_share_one_run_until_forgotten(provi
     assert [grade.shared for grade in grades] == [False, True, True]
     assert all(grade.resolved for grade in grades)
     await grader.grade(task.model_copy(update={"instance_id": "calc-2"}), layers, GOLD)
-    assert counting.num_started == 2
+    assert counting.num_started == 2 * NUM_STARTS
     grader.forget()
     assert not (await grader.grade(task, layers, GOLD)).shared
 
@@ -263,7 +385,7 @@ async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_i
 
     grades = await asyncio.gather(*(grade_twice() for _ in range(4)))
     assert all(grade.resolved for grade in grades) and sum(grade.shared for grade in grades) == 3
-    assert counting.num_started == 2
+    assert counting.num_started == 1 + NUM_STARTS
 
 
 async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):

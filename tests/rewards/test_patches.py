@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnsmith.rewards.patches import PatchRefused, is_test_surface, read_patch, unquote
+from turnsmith.rewards.patches import PatchRefused, read_patch, unquote
+from turnsmith.sandboxes.patch import refuse
 
 GOOD = """diff --git a/pkg/a.py b/pkg/a.py
 index 1111111..2222222 100644
@@ -66,6 +67,7 @@ def test_a_link_may_be_removed():
         (one_file("module", mode="160000"), "mode 160000"),
         (one_file("a.py") + "+" + "x" * 2_000_001, "larger"),
         ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", "not what git writes"),
+        (refuse("too many files", b"diff --git"), "^too many files$"),
         (one_file("a.py") + "--- a/b.py\nhello\n", "not a line that git writes"),
         (one_file("a.py").replace("+1 @@", "+1,2 @@"), "shorter"),
         ("diff --git a/x b/y\nold mode 100644\nnew mode 100755\n", "names no file"),
@@ -76,27 +78,6 @@ def test_a_link_may_be_removed():
 def test_what_breaks_the_policy_is_refused_by_name(patch, reason):
     with pytest.raises(PatchRefused, match=reason):
         read_patch(patch)
-
-
-@pytest.mark.parametrize("folder", ["", "src/deep/"])
-@pytest.mark.parametrize(
-    "name",
-    ["conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml",
-     "sitecustomize.py", "usercustomize.py", "test_a.py", "a_test.py", "a.pth", "a.pyc", "test/x.py", "tests/x.py",
-     "test/data/x.json", "tests/data/x.json", "__pycache__/a.cpython-311.pyc", "__pycache__/x"],
-)  # fmt: skip
-def test_what_decides_how_tests_run_is_test_surface_in_any_folder(folder, name):
-    assert is_test_surface(folder + name, set())
-
-
-def test_the_files_of_the_tests_are_test_surface_whatever_their_names():
-    assert is_test_surface("pkg/checks.py", {"pkg/checks.py"})
-    assert not is_test_surface("checks.py", {"pkg/checks.py"})
-
-
-@pytest.mark.parametrize("path", ["src/pkg/core.py", "pkg/testing.py", "attest/a.py", "contest.py", "docs/tests.md"])
-def test_source_is_not_test_surface(path):
-    assert not is_test_surface(path, set())
 
 
 name = st.text(st.characters(exclude_characters="/\x00", exclude_categories=["Cs"]), min_size=1, max_size=12).filter(
@@ -124,3 +105,32 @@ def test_whatever_git_writes_is_read_with_the_paths_that_git_reads(tmp_path_fact
 def test_quoted_names_are_read():
     assert unquote(r'"a/\303\244\t\"x"') == 'a/ä\t"x'
     assert unquote("a/plain name") == "a/plain name"
+
+
+BINARY = (
+    "diff --git a/x.bin b/x.bin\nnew file mode 100644\nindex 0000000..1111111\nGIT binary patch\n"
+    "literal 3\nKcmZQzW?%pS00000\n\nliteral 0\nHcmV?d00001\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "--- /dev/null\n+++ b/conftest.py\n@@ -0,0 +1 @@\n+x\n",
+        "rename to conftest.py\n",
+        "old mode 100644\n",
+        "literal x\n",
+    ],
+)
+def test_nothing_hides_behind_a_binary_part(more):
+    assert read_patch(BINARY)
+    with pytest.raises(PatchRefused):
+        read_patch(BINARY + more)
+
+
+def test_a_link_is_read_as_git_reads_it_though_its_target_looks_like_a_header():
+    link = "diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+{}\n\\ No newline at end of file\n"
+    assert read_patch(link.format("inside"))
+    for target in ("../x", "/etc", "++ /../../../../etc/passwd"):
+        with pytest.raises(PatchRefused, match="link out of the tree"):
+            read_patch(link.format(target))

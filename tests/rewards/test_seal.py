@@ -1,6 +1,11 @@
-import pytest
+import json
+from hashlib import blake2b
 
-from turnsmith.rewards.seal import draw_mark, read_sealed, unseal
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnsmith.rewards.seal import Seal, SealedReport, read_report, read_sealed, unseal
 from turnsmith.rewards.testing import Suite, run_cold, run_warm
 from turnsmith.sandboxes.base import SandboxSpec
 
@@ -27,8 +32,8 @@ def test_only_sealed_lines_count_and_only_with_the_end():
     assert unseal("a\nm b\nm\n", "m") == "a\nb\n"
 
 
-def test_no_mark_comes_twice():
-    assert len({draw_mark() for _ in range(100)}) == 100
+def test_no_secrets_come_twice():
+    assert len({Seal().stdin for _ in range(100)}) == 100
 
 
 @pytest.mark.parametrize("run", [run_cold, run_warm])
@@ -40,4 +45,52 @@ async def test_the_seal_hides_from_inner_runs_and_from_the_log(provider, tmp_pat
     assert report.results["test_a.py::Test::test_parts"].status == "failed"
     assert set(report.results) == {"test_a.py::test_inner_runs_are_not_ours", "test_a.py::Test::test_parts"}
     assert report.last_line.startswith("=") and " in " in report.last_line
+    assert report.sealed is not None and report.sealed.is_finished and not report.sealed.is_forged
+    assert report.sealed.statuses == {test: result.status for test, result in report.results.items()}
+    assert report.sealed.collected == set(report.results)
     assert "test_x.py::test_x" in report.log and "s call" in report.log
+
+
+KEY = "ab" * 32
+
+
+def sign(*records, key=KEY):
+    lines = [json.dumps([number, record]).encode() for number, record in enumerate(records)]
+    return [blake2b(line, key=bytes.fromhex(key), digest_size=16).hexdigest().encode() + b" " + line for line in lines]
+
+
+def test_the_worst_phase_of_a_test_counts():
+    phases = [
+        {"collected": ["a", "b", "c"]},
+        {"test": "a", "when": "call", "outcome": "passed", "xfail": False},
+        {"test": "a", "when": "teardown", "outcome": "failed", "xfail": False},
+        {"test": "b", "when": "call", "outcome": "skipped", "xfail": True},
+        {"test": "c", "when": "call", "outcome": "failed", "xfail": False},
+        {"test": "c", "when": "call", "outcome": "passed", "xfail": False},
+        {"end": True},
+    ]
+    report = read_report(b"\n".join(sign(*phases)) + b"\n", KEY)
+    assert report.statuses == {"a": "error", "b": "xfailed", "c": "failed"}
+    assert report == SealedReport(report.statuses, frozenset("abc"), is_finished=True, is_forged=False)
+
+
+PASSED = {"test": "a", "when": "call", "outcome": "passed", "xfail": False}
+
+
+@pytest.mark.parametrize("forged", [b"{}", b"", *sign(PASSED, key="cd" * 32), sign(PASSED, {"end": True})[0]])
+def test_nothing_counts_from_the_first_line_that_is_not_ours(forged):
+    first, last = sign(PASSED, {"end": True})
+    report = read_report(b"\n".join([first, forged, last]) + b"\n", KEY)
+    assert report.is_forged and not report.is_finished
+    assert report.statuses == {"a": "passed"}
+
+
+def test_a_line_that_was_cut_off_is_no_forgery():
+    first, last = sign(PASSED, {"end": True})
+    report = read_report(first + b"\n" + last[:20], KEY)
+    assert not report.is_forged and not report.is_finished
+
+
+@given(st.binary(max_size=200))
+def test_without_the_key_no_test_gets_a_status(content):
+    assert read_report(content, KEY).statuses == {}

@@ -2,7 +2,7 @@ from pytest import raises
 
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
-from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.generator import LocalGenerator, persist
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs import read_records
 from turnsmith.tracking import Silence
@@ -97,3 +97,16 @@ def test_every_task_and_every_sibling_has_noise_of_its_own(task):
         [task, other], prefix="t", iteration=0, num_each=50, noise=noise)]  # fmt: skip
     assert len(set(seeds)) == 200
     assert [r.seed for r in plan(task, 3)] == [r.seed for r in plan(task, 3)]
+
+
+async def test_the_budget_is_for_the_part_that_was_lost_and_no_larger():
+    """Two retries are three attempts; the first result that was not lost ends them."""
+    for results, num_made in {"xxxx": 3, "xxo": 3, "xo": 2, "o": 1}.items():
+        made = []
+
+        async def attempt(results=results, made=made):
+            made.append(results[len(made)])
+            return made[-1]
+
+        assert await persist(attempt, is_lost=lambda result: result == "x", retries=2) == made[-1]
+        assert len(made) == num_made

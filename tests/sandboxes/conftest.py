@@ -2,18 +2,26 @@
 
 import pytest
 
+from podman_engine import IMAGE, STATIC_IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 
 
-def provide(kind, **limits):
+def provide(kind, **settings):
     """A provider, or a skip that says why this machine has none."""
     try:
-        return make_provider(SandboxConfig(kind=kind, **limits))
+        return make_provider(configure(kind, **settings))
     except UsageError as error:
         pytest.skip(str(error))
+
+
+def configure(kind, **settings):
+    """Settings of a provider, with what the tests of containers need besides, or a skip that says why there is none."""
+    if kind == "podman":
+        settings = {"image": IMAGE, "container_engine": find_podman(), **settings}
+    return SandboxConfig(kind=kind, **settings)
 
 
 @pytest.fixture
@@ -39,14 +47,27 @@ def spec(layers):
     return SandboxSpec(layers)
 
 
-@pytest.fixture(params=["local", "subprocess"])
+@pytest.fixture(params=["local", "subprocess", "podman"])
 def kind(request):
     return request.param
 
 
 @pytest.fixture
-async def provider(kind):
-    provider = provide(kind, memory_mb=256, max_processes=64, disk_mb=96, max_output_bytes=1_000_000)
+def static_image():
+    return STATIC_IMAGE
+
+
+@pytest.fixture
+def config(kind):
+    return configure(kind, memory_mb=256, max_processes=64, disk_mb=96, max_output_bytes=1_000_000)
+
+
+@pytest.fixture
+async def provider(config):
+    try:
+        provider = make_provider(config)
+    except UsageError as error:
+        pytest.skip(str(error))
     yield provider
     await provider.close()
 

@@ -8,7 +8,7 @@ import pytest
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import wire
-from turnsmith.sandboxes.local import receive_upper
+from turnsmith.sandboxes.spawning import receive_scratch
 
 LIES = {
     "no JSON": wire.PREFIX.pack(3, 0) + b"{x}",
@@ -49,4 +49,4 @@ async def test_a_first_frame_without_a_descriptor_is_an_error_of_the_host():
     with ours, theirs:
         theirs.sendall(wire.pack({}))
         with pytest.raises(OSError, match="Too many open files"):
-            await receive_upper(ours)
+            await receive_scratch(ours)

@@ -3,16 +3,18 @@
 import os
 import resource
 import shutil
-import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnsmith.sandboxes.layers import Change, File, compare, copy_merged
-from turnsmith.sandboxes.patch import format_patch
+from git_trees import files_of, rebuild
+from turnsmith.sandboxes.inside import trees
+from turnsmith.sandboxes.layers import Change, Comparison, File, Locks, Place, compare, copy_merged
+from turnsmith.sandboxes.patch import MAX_PATCH_BYTES, format_patch
 
 EDITS = {
     "add": "echo new > added.txt; mkdir -p p/q; echo deep > p/q/deep.txt",
@@ -39,27 +41,6 @@ EDITS = {
 }
 
 
-def rebuild(layers, patch, target):
-    """The base with the patch applied by git, strictly."""
-    copy_merged(layers, target)
-    if patch:
-        command = ["git", "apply", "--whitespace=nowarn", "-"]
-        clean = {"PATH": os.environ["PATH"], "GIT_DIR": "/nowhere", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nowhere"}
-        subprocess.run(command, input=patch.encode(), cwd=target, env=clean, check=True, capture_output=True)
-
-
-def snapshot(folder):
-    """Every file that a patch can express: path → (kind and execute bit, content)."""
-    found = {}
-    for path in sorted(Path(folder).rglob("*")):
-        status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            found[os.fsencode(path.relative_to(folder))] = ("link", path.readlink())
-        elif stat.S_ISREG(status.st_mode):
-            found[os.fsencode(path.relative_to(folder))] = (bool(status.st_mode & 0o100), path.read_bytes())
-    return found
-
-
 @pytest.mark.parametrize("edit", EDITS)
 async def test_git_applies_the_patch_and_gets_the_same_tree(edit, run, sandbox, layers, tmp_path):
     assert (await run(EDITS[edit])).exit_code == 0
@@ -70,7 +51,7 @@ async def test_git_applies_the_patch_and_gets_the_same_tree(edit, run, sandbox, 
     (tmp_path / "seen").mkdir()
     archive = await run("tar cf - .")
     subprocess.run(["tar", "xf", "-", "-C", tmp_path / "seen"], input=archive.output, check=True)
-    assert snapshot(tmp_path / "rebuilt") == snapshot(tmp_path / "seen")
+    assert files_of(tmp_path / "rebuilt") == files_of(tmp_path / "seen")
 
 
 async def test_an_untouched_tree_has_an_empty_patch(sandbox, run):
@@ -120,6 +101,21 @@ async def test_a_huge_file_is_left_out_and_the_rest_stays(sandbox, run):
     assert "huge" not in patch
 
 
+@pytest.mark.parametrize("num_bytes", [1_300_000, 3_000_000])
+async def test_a_patch_that_no_grader_takes_is_cut_and_marked(sandbox, run, num_bytes):
+    await run(f"head -c {num_bytes} /dev/urandom > noise; echo small > small")
+    patch = await sandbox.diff()
+    assert patch.startswith("no patch: ") == (num_bytes > MAX_PATCH_BYTES)
+    assert "+small" in patch and (len(patch) > MAX_PATCH_BYTES / 2) == (num_bytes < MAX_PATCH_BYTES)
+
+
+def test_files_without_number_are_not_even_shown_to_git():
+    changes = [Change(b"%d" % number, None, File("100644", b"")) for number in range(60_000)]
+    started = time.process_time()
+    assert format_patch(changes).startswith("no patch: 60000 files make more than")
+    assert time.process_time() - started < 1
+
+
 async def test_a_deep_tree_does_not_break_the_diff(sandbox, run):
     await run("(for i in $(seq 150); do mkdir -p d; cd d; done; echo x > bottom); echo y > top")
     assert "+y\n" in await sandbox.diff()
@@ -142,13 +138,13 @@ def test_any_change_of_any_file_survives_git_apply(tmp_path, files):
                 (folder / name).write_bytes(pair[position])
     tree = os.open(new, os.O_RDONLY)
     try:
-        patch = format_patch(compare((old,), tree, stacked=False))
+        patch = format_patch(compare((old,), [tree], stacked=False))
     finally:
         os.close(tree)
     rebuild((old,), patch, tmp_path / "rebuilt")
-    patched = {name: seen for name, seen in snapshot(new).items() if not name.endswith(b".pyc")}
+    patched = {name: seen for name, seen in files_of(new).items() if not name.endswith(b".pyc")}
     assert {
-        name: seen for name, seen in snapshot(tmp_path / "rebuilt").items() if not name.endswith(b".pyc")
+        name: seen for name, seen in files_of(tmp_path / "rebuilt").items() if not name.endswith(b".pyc")
     } == patched
 
 
@@ -162,7 +158,10 @@ def test_a_failure_of_the_machine_is_not_taken_for_an_absent_file(tmp_path):
     resource.setrlimit(resource.RLIMIT_NOFILE, (free + 2, hard))
     try:
         with pytest.raises(OSError, match="Too many open files"):
-            compare((tmp_path / "old",), tree, stacked=False)
+            compare((tmp_path / "old",), [tree], stacked=False)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+        with pytest.raises(OSError, match="Too many open files"):
+            next(trees._scan(str(tmp_path / "new")))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.close(tree)
@@ -177,9 +176,19 @@ def test_layers_left_by_a_sandbox_can_be_stacked_again(tmp_path):
     (middle / "d" / "new").write_text("new\n")
     os.setxattr(middle / "d", "user.overlay.opaque", b"y")
     copy_merged((bottom, middle), tmp_path / "copy")
-    assert snapshot(tmp_path / "copy") == {b"d/new": (False, b"new\n")}
+    assert files_of(tmp_path / "copy") == {b"d/new": (False, b"new\n")}
 
 
 def test_git_refuses_some_paths_and_the_patch_leaves_them_out():
     link = Change(b"x/.gitmodules", None, File("120000", b"target"))
     assert format_patch([link]) == ""
+
+
+@pytest.mark.parametrize("replace", [os.mkdir, os.mkfifo], ids=["directory", "named pipe"])
+def test_a_file_that_was_replaced_since_it_was_looked_at_is_left_out(tmp_path, replace):
+    replace(tmp_path / "was a file")
+    root = os.open(tmp_path, os.O_RDONLY)
+    num_open = len([*Path("/proc/self/fd").iterdir()])
+    assert Comparison()._read_regular(Place(root, "./was a file", Locks())) is None
+    assert len([*Path("/proc/self/fd").iterdir()]) == num_open
+    os.close(root)

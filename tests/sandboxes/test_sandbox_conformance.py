@@ -14,12 +14,17 @@ from pathlib import Path
 import pytest
 
 from turnsmith.errors import SandboxError
-from turnsmith.sandboxes.bare import finish_in_thread
-from turnsmith.sandboxes.inside.toolbox import CWD_FD
+from turnsmith.sandboxes.inside.toolbox import CWD_FD, REPORT_FD
+from turnsmith.sandboxes.patience import draw, finish_in_thread
 
 
 async def test_the_tier_of_isolation_that_was_obtained_is_named(sandbox, provider, kind):
-    tiers = {"local": "namespaces-root" if os.geteuid() == 0 else "namespaces-user", "subprocess": "none"}
+    is_root = os.geteuid() == 0
+    tiers = {
+        "local": "namespaces-root" if is_root else "namespaces-user",
+        "podman": "container-user",
+        "subprocess": "none",
+    }
     assert sandbox.isolation == provider.isolation == tiers[kind]
 
 
@@ -277,6 +282,16 @@ async def test_a_temporary_folder_that_is_gone_is_a_sandbox_error(sandbox, run, 
         await sandbox.diff()
 
 
+async def test_what_is_drawn_is_made_in_threads_item_by_item():
+    made = []
+    items = (made.append(number) or (number, threading.get_ident()) for number in range(3))
+    drawn = []
+    async for number, thread in draw(items):
+        assert made == [*range(number + 1)] and thread != threading.get_ident()
+        drawn.append(number)
+    assert drawn == [0, 1, 2]
+
+
 async def test_who_is_cancelled_waits_for_what_a_thread_still_does():
     begun, may_end, done = threading.Event(), threading.Event(), []
 
@@ -315,3 +330,13 @@ async def test_a_cancelled_start_leaves_nothing(provider, spec, temporary):
     await asyncio.sleep(0.05)
     assert len(list(Path("/proc/self/fd").iterdir())) <= before
     assert not list(temporary.iterdir())
+
+
+async def test_a_report_is_apart_from_the_output_and_only_where_it_was_asked_for(run):
+    script = f"echo seen; head -c 300000 /dev/zero >&{REPORT_FD}; echo end"
+    reported = await run(script, has_report=True)
+    assert reported.output == b"seen\nend\n"
+    assert reported.report == bytes(300_000)
+    refused = await run(f"echo secret >&{REPORT_FD}")
+    assert refused.report == b""
+    assert b"Bad file descriptor" in refused.output

@@ -1,13 +1,19 @@
 """A fork of a process that has imported pytest, beside the interpreter that a shell would start."""
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import UsageError
+from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.inside.toolbox import INTERPRETER
+from turnsmith.sandboxes.runtime import prepare_runtime
 
 LOOK = {
     "path": "sys.path",
@@ -31,6 +37,9 @@ LOOK = {
     "flags": "{name: getattr(sys.flags, name) for name in dir(sys.flags) if not name.startswith(('_', 'n_', 'count', 'index'))}",
     "modules": "sorted(sys.modules)",
     "node": "platform.node()",
+    "importers": "[path for path in sys.path_importer_cache if not path.startswith(('/opt/runtime', sys.base_prefix))]",
+    "zone": "time.tzname",
+    "names": "{name: dir(module) for name, module in sys.modules.items() if name.startswith('_pytest')}",
     "depth": "len(inspect.stack()) // 10",
     "above": "[os.getppid(), os.getsid(0) == os.getpid()]",
     "frames": "[variables for frame in inspect.stack() for variables in [repr(frame.frame.f_locals)] if 'wo' 'rd' in variables]",
@@ -39,7 +48,7 @@ LOOK = {
 }
 """What there is to see, each as an expression."""
 TEST = f"""
-import builtins, inspect, json, locale, os, platform, random, resource, signal, site, sys, threading
+import builtins, inspect, json, locale, os, platform, random, resource, signal, site, sys, threading, time
 
 def read_link(fd):
     try:
@@ -56,15 +65,17 @@ ARGUMENTS = ["-q", "-rA", "--color=no", "-p", "no:cacheprovider", "test_it.py"]
 PLUGIN = "import sys\nLINE = sys.stdin.readline()\n"
 
 
-async def run_cold(sandbox, arguments):
+async def run_cold(sandbox, arguments, program="python", path="", env=None):
     """The same by a shell."""
     await sandbox.write("/tmp/home/plugin.py", PLUGIN.encode())
-    variables = "PYTHONPATH=$PYTHONPATH:$HOME PYTEST_PLUGINS=plugin"
-    return await sandbox.exec(f"{variables} python -m pytest {' '.join(arguments)}", timeout_s=60, stdin=b"word\n")
+    variables = f"PYTHONPATH={path}$PYTHONPATH:$HOME PYTEST_PLUGINS=plugin"
+    start = "pytest" if program == "pytest" else f"{program} -m pytest"
+    command = f"{variables} {start} {' '.join(arguments)}"
+    return await sandbox.exec(command, timeout_s=60, stdin=b"word\n", env=env)
 
 
-async def run_warm(sandbox, arguments):
-    return await sandbox.run_pytest(arguments, plugin=PLUGIN, timeout_s=60, stdin=b"word\n")
+async def run_warm(sandbox, arguments, **options):
+    return await sandbox.run_pytest(arguments, plugin=PLUGIN, timeout_s=60, stdin=b"word\n", **options)
 
 
 @pytest.fixture
@@ -92,13 +103,16 @@ async def test_a_test_sees_the_same_as_in_a_fresh_interpreter(ready):
         assert result.exit_code == 0, result.output.decode()
         seen.append(json.loads(await sandbox.read("/tmp/seen.json")))
     cold, warm = seen
-    assert differing(cold, warm) == {"environment", "modules", "initial environment", "above"}
+    assert differing(cold, warm) == {"environment", "modules", "names", "initial environment", "above"}
     assert differing(cold["environment"], warm["environment"]) == {"PYTEST_PLUGINS"}
     without = {
         "plugin",
         "_pytest.stepwise",
     }  # the plugin has a new name, and `-p no:cacheprovider` comes too late for the other
     assert {name for name in {*cold["modules"]} ^ {*warm["modules"]} if not name.startswith("plugin_")} == without
+    newest = "_pytest.faulthandler"  # of the modules that were imported before the fork; it knows how the fork ends
+    assert differing(cold["names"], warm["names"]) == {"_pytest", "_pytest.stepwise", newest}
+    assert {*warm["names"][newest]} - {*cold["names"][newest]} == {"_ending"}
     assert warm["above"] == [1, True]
     assert warm["sockets"] == [] and warm["frames"] == []
     assert set(warm["initial environment"].split("\0")) == {
@@ -114,9 +128,71 @@ def differing(one, other):
 
 async def test_it_was_really_forked_and_no_two_runs_draw_the_same(ready):
     sandbox = await ready(test_it="import os, random\ndef test_it():\n    print(os.getppid(), random.random())\n")
-    outputs = [(await run_warm(sandbox, [*ARGUMENTS, "-s"])).output.split(b"\n")[0].split() for _ in range(3)]
+    results = [await run_warm(sandbox, [*ARGUMENTS, "-s"]) for _ in range(3)]
+    assert all(result.is_warm for result in results)
+    outputs = [result.output.split(b"\n")[0].split() for result in results]
     assert [words[0] for words in outputs] == [b"1"] * 3
     assert len({words[1] for words in outputs}) == 3
+
+
+@pytest.mark.parametrize("program", ["python3", "pytest"])
+async def test_it_looks_as_if_started_by_another_name_and_with_other_variables(ready, program):
+    names = ("path", "arguments", "executable", "zone", "site")
+    looks = ", ".join(f"{name!r}: {LOOK[name]}" for name in names)
+    body = f"import builtins, json, os, site, sys, time\ndef test_it(): print(json.dumps({{{looks}, '_': os.environ['_']}}))\n"
+    sandbox = await ready(test_it=body)
+    await sandbox.write("src/a.py", b"")
+    env, arguments = {"TZ": "Asia/Tokyo"}, [*ARGUMENTS, "-s"]
+    cold = await run_cold(sandbox, arguments, program=program, path="src:lib:", env=env)
+    warm = await run_warm(sandbox, arguments, program=program, search_path=["src", "lib"], env=env)
+    assert warm.is_warm
+    seen = [json.loads(result.output.split(b"\n")[0]) for result in (cold, warm)]
+    assert seen[0] == seen[1]
+    assert seen[1]["zone"] == ["JST", "JST"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "look"),
+    [("PYTHONOPTIMIZE", "__debug__"), ("PYTHONHASHSEED", "hash('x')"), ("PYTHONUTF8", "sys.flags.utf8_mode")],
+)
+async def test_a_variable_that_an_interpreter_obeys_from_its_start_is_obeyed(ready, variable, look):
+    sandbox = await ready(test_it=f"import sys\ndef test_it(): print({look})\n")
+    env = {variable: "1"}
+    cold, warm = [await run(sandbox, [*ARGUMENTS, "-s"], env=env) for run in (run_cold, run_warm)]
+    assert not warm.is_warm
+    assert warm.output.split(b"\n")[0] == cold.output.split(b"\n")[0]
+
+
+async def test_where_pytest_cannot_be_imported_beforehand_it_is_said_and_tests_start_cold(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.rmtree(prepare_runtime() / "iniconfig")
+    provider = make_provider(SandboxConfig(kind="local"))
+    try:
+        sandbox = await provider.start(SandboxSpec((tmp_path,), is_for_tests=True))
+        result = await run_warm(sandbox, ARGUMENTS)
+    finally:
+        await provider.close()
+    assert not result.is_warm and b"No module named 'iniconfig'" in result.output
+    assert "tests will start cold: ModuleNotFoundError" in capfd.readouterr().err
+
+
+async def test_a_plugin_that_tasks_ask_for_is_imported_beforehand(tmp_path):
+    (tmp_path / "test_it.py").write_text("import time\ndef test_it(): time.sleep(9)\n")
+    provider = make_provider(SandboxConfig(kind="local", test_plugins=["pytest-timeout"]))
+    try:
+        sandbox = await provider.start(SandboxSpec((tmp_path,), is_for_tests=True))
+        env = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        result = await run_warm(sandbox, ["-p", "timeout", "--timeout=0.2", *ARGUMENTS], env=env)
+        unknown = await run_warm(sandbox, ["--timeout=0.2", *ARGUMENTS], env=env)
+    finally:
+        await provider.close()
+    assert result.is_warm and b"Timeout" in result.output, result.output.decode()
+    assert b"unrecognized arguments" in unknown.output
+
+
+def test_a_plugin_that_is_not_installed_is_named():
+    with pytest.raises(UsageError, match="pytest-nowhere is not installed"):
+        make_provider(SandboxConfig(kind="local", test_plugins=["pytest-nowhere"]))
 
 
 @pytest.mark.parametrize("name", ["selectors", "resource", "code", "ctypes"])
@@ -126,6 +202,16 @@ async def test_a_module_of_the_tree_that_stands_in_for_another_is_found_first_as
     for run in (run_cold, run_warm):
         result = await run(sandbox, [*ARGUMENTS, "-s"])
         assert f"/testbed/{name}.py".encode() in result.output, result.output.decode()
+
+
+@pytest.mark.parametrize("folder", ["src", "/tmp/home"])
+async def test_a_module_that_stands_in_elsewhere_on_the_path_is_found_first_as_ever(ready, folder):
+    sandbox = await ready(test_it="import selectors\ndef test_it(): print(selectors.__file__)\n")
+    await sandbox.write(f"{folder}/selectors.py", STAND_IN.encode())
+    cold = await run_cold(sandbox, [*ARGUMENTS, "-s"], path="src:")
+    warm = await run_warm(sandbox, [*ARGUMENTS, "-s"], search_path=["src"])
+    for result in (cold, warm):
+        assert f"{folder}/selectors.py".encode() in result.output, result.output.decode()
 
 
 async def test_a_module_that_a_folder_of_tests_brings_is_found_first_as_ever(ready, tmp_path):
@@ -148,65 +234,33 @@ import ctypes, resource, termios
 def test_it():
     assert ctypes.ours and resource.ours and termios.ours
 """
-ENDINGS = {
-    "passes": "def test_it(): pass",
-    "fails": "def test_it(): assert 1 == 2",
-    "does not compile": "def test_it(: pass",
-    "cannot be imported": "import nowhere",
-    "leaves at once": "import os\ndef test_it(): os._exit(7)",
-    "leaves": "import sys\nsys.exit(5)",
-    "is killed": "import os\ndef test_it(): os.kill(os.getpid(), 9)",
-    "crashes": "import ctypes\ndef test_it(): ctypes.string_at(0)",
-    "interrupts": "def test_it(): raise KeyboardInterrupt",
-    "has a handler at the end": "import atexit\natexit.register(print, 'the end')\ndef test_it(): pass",
-    "has a handler that leaves": "import atexit, os\natexit.register(os._exit, 9)\ndef test_it(): pass",
-    "leaves a thread": "import threading, time\ndef test_it(): threading.Timer(0.3, print, ['late']).start()",
-    "forks": "import os\ndef test_it():\n    pid = os.fork()\n    if not pid: os._exit(3)\n"
-    "    assert os.waitpid(pid, 0)[1] >> 8 == 3",
-    "frees what leaves": "import os\nclass A:\n    def __del__(self, leave=os._exit): leave(9)\na = A()\ndef test_it(): pass",
-    "closes its output": "import os, atexit\natexit.register(os.close, 1)\ndef test_it(): pass",
-    "looks at the end": "import atexit, sys\nlook = lambda: print('the end', sys.argv[0], sys.modules['__main__'].__file__)\n"
-    "atexit.register(look)\ndef test_it(): pass",
-    "interrupts threads": "import os, signal, threading\nkill = lambda: os.kill(os.getpid(), signal.SIGINT)\n"
-    "def test_it(): threading.Timer(0.4, kill).start()",
-    "spawns": "import multiprocessing as m\ndef f(q): q.put(4); exit(0)\n"
-    "def test_it():\n    c = m.get_context('spawn'); q = c.Queue()\n"
-    "    p = c.Process(target=f, args=(q,)); p.start(); assert q.get(timeout=20) == 4; p.join()",
-    "reads": "import sys\ndef test_it(): print(sys.stdin.read())",
-    "writes bytes": "import os\ndef test_it(capfd): os.write(1, b'\\xff'); assert capfd.readouterr()",
-    "recurses": "def f(): f()\ndef test_it():\n    try: f()\n    except RecursionError: pass",
-    "takes memory": "def test_it():\n    try: bytearray(1 << 30)\n    except MemoryError: return\n    assert False",
-    "warns": "import warnings\ndef test_it(): warnings.warn('careful')",
-}
-
-
-@pytest.mark.parametrize("name", ENDINGS)
-async def test_it_ends_as_a_fresh_interpreter_does(ready, name):
-    sandbox = await ready(test_it=ENDINGS[name])
-    cold, warm = [await run(sandbox, ARGUMENTS) for run in (run_cold, run_warm)]
-    assert warm.exit_code == cold.exit_code, warm.output.decode()
-    assert _summary(warm.output) == _summary(cold.output)
-
-
-def _summary(output):
-    """The lines that say what became of the tests, without times."""
-    words = ("PASSED", "FAILED", "ERROR", "the end", "late")
-    return sorted(line for line in output.decode(errors="replace").split("\n") if line.startswith(words))
+CHANGES = (
+    "os.chmod({0}, 0)",
+    "os.chown({0}, os.getuid(), os.getgid())",
+    "os.utime({0}, (1, 1))",
+    "os.open({0}, os.O_RDWR)",
+    "open({0}, 'ab')",
+    "os.truncate({0}, 0)",
+    "os.setxattr({0}, 'user.x', b'')",
+    "os.unlink(os.readlink({0}))",
+    "os.chmod(os.open({0}, os.O_RDONLY), 0)",
+    "os.link({0}, '/tmp/python')",
+)
+TRIES = "import os, pytest\n" + "".join(
+    f"def test_{number}():\n    with pytest.raises(OSError): {change.format(repr('/proc/self/exe'))}\n"
+    for number, change in enumerate(CHANGES)
+)
 
 
 async def test_the_interpreter_of_the_host_cannot_be_changed(ready):
-    changes = ("os.chmod('/proc/self/exe', 0)", "os.utime('/proc/self/exe', (1, 1))", "open('/proc/self/exe', 'ab')")
-    body = "import os, pytest\n" + "".join(
-        f"def test_{number}():\n    with pytest.raises(OSError): {change}\n" for number, change in enumerate(changes)
-    )
-    sandbox = await ready(test_it=body)
+    sandbox = await ready(test_it=TRIES)
     interpreter = Path(sys._base_executable).resolve()
     before = interpreter.stat()
     for run in (run_cold, run_warm):
         result = await run(sandbox, ARGUMENTS)
-        assert result.exit_code == 0, result.output.decode()
+        assert f"{len(CHANGES)} passed" in result.output.decode(), result.output.decode()
     after = interpreter.stat()
-    assert (before.st_mode, before.st_mtime) == (after.st_mode, after.st_mtime)
+    assert (before.st_mode, before.st_mtime, before.st_size) == (after.st_mode, after.st_mtime, after.st_size)
 
 
 async def test_what_hangs_is_ended_with_all_that_it_started(ready):
@@ -216,3 +270,14 @@ async def test_what_hangs_is_ended_with_all_that_it_started(ready):
     assert result.timed_out
     left = await sandbox.exec("ls -d /proc/[0-9]* | wc -l", timeout_s=10)
     assert int(left.output) <= 4  # process 1, the shell and its two programs
+
+
+def test_a_fork_that_cannot_have_its_streams_ends_and_no_second_supervisor_goes_on():
+    code = (
+        "import os, sys; from turnsmith.sandboxes.inside.command import Streams; from turnsmith.sandboxes.inside import warm\n"
+        "try: pid = warm.fork_pytest({}, {}, Streams(9999, 9999, 9999, None))\n"
+        "except OSError: print('a second one goes on')\n"
+        "else: print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "126\n"

@@ -11,11 +11,11 @@ from turnsmith.types import Task
 text = st.text(st.characters(exclude_categories=["Cs"]))
 tasks = st.builds(
     Task,
-    instance_id=text,
+    instance_id=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
     repo=text,
     base_commit=text,
     problem_statement=text,
-    FAIL_TO_PASS=st.lists(text, max_size=2),
+    FAIL_TO_PASS=st.lists(text, min_size=1, max_size=2),
     PASS_TO_PASS=st.lists(text, max_size=2),
     patch=text,
     test_patch=text,
@@ -30,7 +30,7 @@ def make_row(**columns):
     return row | {"FAIL_TO_PASS": ["t"], "PASS_TO_PASS": []} | columns
 
 
-@given(st.lists(tasks, max_size=4, unique_by=lambda task: task.instance_id))
+@given(st.lists(tasks, min_size=1, max_size=4, unique_by=lambda task: task.instance_id))
 def test_what_is_saved_is_loaded(tmp_path_factory, tasks):
     folder = tmp_path_factory.mktemp("tasks")
     assert load_tasks(save_tasks(folder, tasks)) == tasks
@@ -52,8 +52,13 @@ def test_columns_of_other_makers_are_kept_and_json_strings_read(tmp_path):
         ("3", "line 2: a task is an object"),
         (json.dumps({"repo": "a"}), "line 2: column 'instance_id' is missing"),
         (json.dumps(make_row(layers=[])), "line 2: column 'layers': List should have at least 1 item"),
+        (json.dumps(make_row(FAIL_TO_PASS=[])), "line 2: a-1 has no FAIL_TO_PASS test, so no patch can resolve it"),
+        (json.dumps(make_row(FAIL_TO_PASS="[]")), "line 2: a-1 has no FAIL_TO_PASS test, so no patch can resolve it"),
+        (json.dumps(make_row(workdir="testbed")), "line 2: column 'workdir': 'testbed' is no absolute path below /"),
+        (json.dumps(make_row(workdir="/")), "line 2: column 'workdir': '/' is no absolute path below /"),
+        (json.dumps(make_row(instance_id="")), "line 2: column 'instance_id': String should have at least 1 character"),
         (json.dumps(make_row(patch=7)), "line 2: column 'patch': Input should be a valid string"),
-        (json.dumps(make_row(FAIL_TO_PASS="[")), "line 2: column 'FAIL_TO_PASS'"),
+        (json.dumps(make_row(FAIL_TO_PASS="[")), "line 2: column 'FAIL_TO_PASS': '[' is no list, and no JSON of one"),
         (json.dumps(make_row()), "instance_id 'a-1' occurs 2 times"),
     ],
 )
@@ -67,11 +72,14 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path, line, complaint):
     assert "\n" not in str(fault.value)
 
 
-def test_a_missing_file_and_a_binary_one_are_named(tmp_path):
+def test_a_missing_file_an_empty_and_a_binary_one_are_named(tmp_path):
     with pytest.raises(UsageError, match=r"no task file at .*tasks\.jsonl"):
         load_tasks(tmp_path)
     with pytest.raises(UsageError, match=r"no task file at .*nowhere"):
         load_tasks(tmp_path / "nowhere")
+    (tmp_path / "x.jsonl").write_bytes(b"\n")
+    with pytest.raises(UsageError, match=r"x\.jsonl holds no task"):
+        load_tasks(tmp_path / "x.jsonl")
     (tmp_path / "x.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not UTF-8"):
         load_tasks(tmp_path / "x.jsonl")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import looking, running, tasks
+from turnsmith.cli import looking, redteam, running, tasks
 from turnsmith.cli.sentences import Sentences
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -37,6 +37,7 @@ def make_app() -> typer.Typer:
         app.command(name, context_settings=OVERRIDES, epilog=HINT)(command)
     app.command("resume")(running.resume)
     app.add_typer(make_tasks_app(), name="tasks")
+    app.command("redteam")(redteam.redteam)
     app.command("show")(looking.show)
     app.command("results")(looking.show_results)
     app.command("doctor")(looking.doctor)
@@ -45,9 +46,11 @@ def make_app() -> typer.Typer:
 
 def make_tasks_app() -> typer.Typer:
     """The commands about task sets."""
-    app = typer.Typer(help="Make, check and count tasks.", no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(help="Make, check, qualify and count tasks.", no_args_is_help=True, rich_markup_mode=None)
     app.command("make")(tasks.make)
     app.command("check")(tasks.check)
+    app.command("qualify")(tasks.qualify)
+    app.command("scrub")(tasks.scrub)
     app.command("stats")(tasks.stats)
     return app
 

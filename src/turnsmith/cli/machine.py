@@ -10,6 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from turnsmith.sandboxes.engine_probe import probe_engines
 from turnsmith.sandboxes.probe import Finding, probe
 
 MIN_MEMORY_BYTES = 3 * 2**30
@@ -22,6 +23,7 @@ def examine_machine() -> list[Finding]:
     """All findings: isolation first, since it is what a machine most often forbids."""
     return [
         *probe(),
+        *probe_engines(),
         *examine_packages(),
         examine_memory(),
         examine_cores(),

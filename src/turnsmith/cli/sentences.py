@@ -63,6 +63,8 @@ def _explain_known(error: BaseException) -> tuple[str, int] | None:
         return f"the disk is full ({error}): make room, then give the command again", EXIT_USAGE
     if isinstance(error, PermissionError):
         return f"no permission to use {error.filename}: get it, or give another place", EXIT_USAGE
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        return f"nothing can be written to {error.filename}: {error.strerror}: give another place", EXIT_USAGE
     if isinstance(error, ImportError) and error.name in TRAIN_EXTRA:
         return f"this command needs {error.name}: install it by `pip install 'turnsmith[train]'`", EXIT_USAGE
     return None

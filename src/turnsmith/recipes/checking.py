@@ -29,6 +29,11 @@ class Check:
         return self.gold is Outcome.RESOLVED and self.untouched is Outcome.UNRESOLVED
 
     @property
+    def is_checked(self) -> bool:
+        """False where the infrastructure failed, which says nothing of the task."""
+        return Outcome.GRADER_FAILED not in (self.gold, self.untouched)
+
+    @property
     def fault(self) -> str:
         """What is wrong, in a few words; nothing where the task is sound."""
         if self.gold is not Outcome.RESOLVED:

@@ -20,9 +20,10 @@ from turnsmith.errors import TrainingError, UsageError
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.shaping import permute_rewards
+from turnsmith.rollouts.contact import describe_contact, rises_with_reward
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
-from turnsmith.runs import RunFolder, drop_old_checkpoints, read_records, write_json
+from turnsmith.runs import RunFolder, drop_old_checkpoints, read_json, read_records, write_json
 from turnsmith.tasks import filters
 from turnsmith.training.trainer import Trainer, merge_metrics
 from turnsmith.types import OUTCOMES, Group, Sample, StopReason, Trajectory
@@ -52,6 +53,7 @@ async def run_iteration(
     workshop.policy.engine.on_new_weights(trainer.policy_version)
     finish_iteration(trainer, metrics, stage, workshop.folder, iteration)
     workshop.progress.say(summary(stage, iteration, metrics))
+    warn_of_contact(stage, iteration, metrics, workshop)
     if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
         workshop.progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
 
@@ -199,7 +201,20 @@ def describe(groups: Sequence[Group]) -> Metrics:
             if OUTCOMES[trajectory.outcome].in_group
         ),
         **{name: float(count) for name, count in sorted((outcomes + endings).items())},
+        **describe_contact(trajectories),
     }
+
+
+def warn_of_contact(stage: StageConfig, iteration: int, metrics: Metrics, workshop: Workshop) -> None:
+    """Say it where the reward rises together with what looks like reaching for the grader."""
+    if iteration == 0:
+        return
+    before = read_json(workshop.folder.metrics(stage.name, iteration - 1))
+    for name in rises_with_reward(before, metrics):
+        workshop.progress.say(
+            f"warning: {name} rose from {before[name]:.0%} to {metrics[name]:.0%} while the reward rose from "
+            f"{before['reward/mean']:.2f} to {metrics['reward/mean']:.2f}: look at such trajectories before you trust the reward"
+        )
 
 
 def finish_iteration(trainer: Trainer, metrics: Metrics, stage: StageConfig, folder: RunFolder, iteration: int) -> None:
@@ -216,7 +231,7 @@ def summary(stage: StageConfig, iteration: int, metrics: Metrics) -> str:
         f"{stage.name} {iteration + 1}/{stage.iterations}: resolved {metrics['rollouts/resolved_rate']:.1%}, "
         f"{metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
         f"{metrics['groups/with_signal']:.0f}/{metrics['groups/all']:.0f}, {metrics['optimizer/steps']:.0f} steps, "
-        f"log-prob gap {gap}, "
+        f"log-prob gap {gap}, exploit contact {metrics['contact/flagged_rate']:.0%}, "
         f"{metrics['time/collect_s']:.0f} s + {metrics['time/train_s']:.0f} s"
     )
 

@@ -62,10 +62,8 @@ def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
 
 
 def read_task_set(name: str, path: Path) -> TaskSet:
-    """A task set from disk. Raises UsageError where a file or a layer is missing, or where there is no task in it."""
+    """A task set from disk. Raises UsageError where a file or a layer is missing, or where a line is no task."""
     tasks = load_tasks(path)
-    if not tasks:
-        raise UsageError(f"{path} holds no task: make some with `turnsmith tasks make`")
     task_set = TaskSet(name, tasks, find_task_file(path))
     task_set.with_layers()
     unknown = [task for task in tasks if task.log_parser not in PARSERS]

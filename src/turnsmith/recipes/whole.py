@@ -8,8 +8,10 @@ from functools import partial
 from turnsmith.agent.loop import check_fits
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.config import TRAIN, RunConfig
+from turnsmith.errors import UsageError
 from turnsmith.recipes.evaluate import EvalResult, evaluate
 from turnsmith.recipes.policy import Policy, load_policy
+from turnsmith.recipes.qualifying import admit, leave_out_unfit
 from turnsmith.recipes.rft import run_rft
 from turnsmith.recipes.rl import apply_curriculum, run_stage
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set
@@ -21,6 +23,7 @@ from turnsmith.runs import RunFolder
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tracking import Progress
+from turnsmith.types import Isolation
 
 
 async def run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
@@ -28,10 +31,21 @@ async def run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[
     policy = load_policy(config)
     provider = make_provider(config.sandbox)
     try:
+        check_isolation(config, provider)
         return await learn(await furnish(config, folder, progress, policy, provider))
     finally:
         policy.engine.close()
         await provider.close()
+
+
+def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
+    """What trains needs the tier that the configuration asks for, before anything is made. Raises UsageError."""
+    obtained, wanted = Isolation(provider.isolation), config.sandbox.min_isolation
+    if (config.rft or config.stages) and obtained.is_weaker_than(wanted):
+        raise UsageError(
+            f"sandbox.kind {config.sandbox.kind} gives isolation {obtained} on this machine, and RFT and RL need "
+            f"{wanted}: choose another kind, evaluate only, or accept it by --sandbox.min_isolation {obtained}"
+        )
 
 
 async def furnish(
@@ -41,12 +55,14 @@ async def furnish(
     prompts = load_prompts(config.agent.prompts)
     if config.train_tasks and (config.rft or config.stages):
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)
+        train_tasks = await admit(train_tasks, config, provider, progress)
     else:
         train_tasks = TaskSet(TRAIN, [], folder.task_set(TRAIN))
-    eval_tasks = [
+    prepared = [
         await prepare_task_set(name, task_set, config, folder, provider, progress)
         for name, task_set in config.eval_tasks.items()
     ]
+    eval_tasks = [leave_out_unfit(task_set, config.sandbox, progress) for task_set in prepared]
     check_disjoint(train_tasks, eval_tasks)
     grader = Grader(
         provider,

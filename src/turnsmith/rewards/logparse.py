@@ -6,46 +6,38 @@ a test printed to flatter itself changes nothing.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from turnsmith.errors import UsageError
-
-
-@dataclass(frozen=True)
-class TestResult:
-    """What the log says of one test."""
-
-    __test__ = False  # pytest would take the name for a test class
-
-    status: str
-    """`passed`, `xfailed`, `xpassed`, `skipped`, `failed` or `error`."""
-    message: str = ""
-    """First line of the failure, e.g. `AssertionError: assert 3 == 4`; empty for a pass."""
-
+from turnsmith.rewards.results import STATUSES, TestResult, keep_worst
+from turnsmith.rewards.unittest_log import parse_unittest
 
 Parser = Callable[[str, Collection[str]], dict[str, TestResult]]
 """Log and the test ids known beforehand → result of each test in the log."""
 
-STATUSES = {
-    "PASSED": "passed",
-    "XFAIL": "xfailed",
-    "XPASS": "xpassed",
-    "SKIPPED": "skipped",
-    "FAILED": "failed",
-    "ERROR": "error",
-}
-SEVERITY = list(STATUSES.values())
-"""From best to worst."""
-LINE = re.compile(rf"^({'|'.join(STATUSES)}) +(\S.*?)\s*$", re.MULTILINE)
+WORDS = "|".join(STATUSES)
+LINE = re.compile(rf"^({WORDS}) +(\S.*)$", re.MULTILINE)
+MAX_LINE = 8_000
+"""A line is cut here before anyone looks for the end of a name in it: what prints it is not trusted with our time."""
+STATUS = re.compile(rf"(?<! ) +({WORDS})(?= |$)")
+PROGRESS = re.compile(r"(?<! ) +\[ *\d+%\]$")
+TIMING = re.compile(r"(?<! ) *[\[(]\d+(?:\.\d+)? *(?:s|ms|sec|seconds?)[\])]$", re.MULTILINE)
 SUBTEST = re.compile(r"^SUBFAIL(?:ED)?(\S.*| .*)$", re.MULTILINE)
 SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
+PATH_AS_OPTION = re.compile(r"\[/(?!/)[^\]*]*/([^/\]*]*)\]$")
+ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+"""What a terminal would obey: colours, cursors, titles."""
 
 
 def parse_log(log: str, parser: str, known: Collection[str] = ()) -> dict[str, TestResult]:
     """Read a log with the named parser; `known` test ids settle where an id ends. Raises UsageError for an unknown name."""
     if parser not in PARSERS:
         raise UsageError(f"unknown log_parser {parser!r}: use one of {', '.join(PARSERS)}")
-    return PARSERS[parser](log, known)
+    return PARSERS[parser](clean(log), known)
+
+
+def clean(log: str) -> str:
+    """The log without what a terminal would obey, and with one way to end a line: nothing is hidden by being overwritten."""
+    return ESCAPE.sub("", log).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parse_pytest(log: str, known: Collection[str]) -> dict[str, TestResult]:
@@ -63,17 +55,50 @@ def parse_lines(log: str, known: Collection[str]) -> dict[str, TestResult]:
     return _collect(log, known)
 
 
-PARSERS: dict[str, Parser] = {"pytest": parse_pytest, "lines": parse_lines}
+def parse_verbose(log: str, known: Collection[str]) -> dict[str, TestResult]:
+    """Every line that begins or ends with a status word, timings left out: `PASSED name (0.1s)`, `name PASSED [ 50%]`."""
+    text = TIMING.sub("", log)
+    last = [found for line in text.split("\n") if (found := _read_last(line[:MAX_LINE])) and not LINE.match(found[0])]
+    return keep_worst([*_collect(text, known).items(), *last])
+
+
+def _read_last(line: str) -> tuple[str, TestResult] | None:
+    """`name SKIPPED (no disk) [ 50%]` → `("name", skipped)`."""
+    line = PROGRESS.sub("", line.rstrip())
+    for found in STATUS.finditer(line):
+        name, rest = line[: found.start()], line[found.end() :]
+        if name and not name[0].isspace() and (not rest or (rest.lstrip().startswith("(") and rest.endswith(")"))):
+            return name, TestResult(STATUSES[found[1]])
+    return None
+
+
+def parse_options(log: str, known: Collection[str]) -> dict[str, TestResult]:
+    """Status first; of a parameter that is a path, only the last part counts: `name[/tmp/x7/a.py]` → `name[/a.py]`."""
+    results = parse_verbose(log, known).items()
+    return keep_worst((PATH_AS_OPTION.sub(r"[/\1]", name), result) for name, result in results)
+
+
+PARSERS: dict[str, Parser] = {
+    "pytest": parse_pytest,
+    "lines": parse_lines,
+    "verbose": parse_verbose,
+    "options": parse_options,
+    "tox": parse_verbose,
+    "unittest": parse_unittest,
+    "django": parse_unittest,
+    "nose": parse_unittest,
+    "parse_log_pytest": parse_lines,
+    "parse_log_pytest_options": parse_options,
+    "parse_log_pytest_v2": parse_verbose,
+    "parse_log_seaborn": parse_verbose,
+    "parse_log_django": parse_unittest,
+}
+"""Ours, and below them those of SWE-bench by the names that its data sets use."""
 
 
 def _collect(text: str, known: Collection[str]) -> dict[str, TestResult]:
-    results: dict[str, TestResult] = {}
-    for word, rest in LINE.findall(text):
-        name, message = split_message(rest, known)
-        result = TestResult(STATUSES[word], message)
-        if name not in results or _severity(result) > _severity(results[name]):
-            results[name] = result
-    return results
+    split = ((word, split_message(rest[:MAX_LINE].rstrip(), known)) for word, rest in LINE.findall(text))
+    return keep_worst((name, TestResult(STATUSES[word], message)) for word, (name, message) in split)
 
 
 def _blame_parents(lines: Iterable[str], names: Collection[str]) -> dict[str, TestResult]:
@@ -88,20 +113,17 @@ def _blame_parents(lines: Iterable[str], names: Collection[str]) -> dict[str, Te
     return results
 
 
-def _severity(result: TestResult) -> int:
-    return SEVERITY.index(result.status)
-
-
 def split_message(text: str, known: Collection[str] = ()) -> tuple[str, str]:
     """`"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`; a known id wins, else brackets are taken to be closed."""
-    splits = list(_splits(text))
-    for name, message in splits:
-        if name in known:
-            return name, message
-    for name, message in splits:
-        if "[" not in name or name.endswith("]"):
-            return name, message
+    for is_it in (known.__contains__, _is_closed):
+        for name, message in _splits(text):
+            if is_it(name):
+                return name, message
     return text, ""
+
+
+def _is_closed(name: str) -> bool:
+    return "[" not in name or name.endswith("]")
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:

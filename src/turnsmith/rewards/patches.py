@@ -6,34 +6,19 @@ The grammar is the one that git writes, and strict: a patch that git could read 
 import os
 import posixpath
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from turnsmith.errors import TurnsmithError
-
-MAX_PATCH_BYTES = 2_000_000
-
-SURFACE_FILES = {
-    "conftest.py",
-    "pytest.ini",
-    ".pytest.ini",
-    "pytest.toml",
-    ".pytest.toml",
-    "tox.ini",
-    "setup.cfg",
-    "pyproject.toml",
-    "sitecustomize.py",
-    "usercustomize.py",
-}
-"""Files that decide how tests run, in any folder."""
-SURFACE_FOLDERS = {"test", "tests", "__pycache__"}
-SURFACE_NAMES = re.compile(r"test_.*\.py|.*_test\.py|.*\.pth|.*\.pyc")
+from turnsmith.sandboxes.patch import MAX_PATCH_BYTES, NO_PATCH
 
 HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 MODE = re.compile(r"(?:old mode|new mode|new file mode|deleted file mode|index \S+) (\d{6})")
 NAME = re.compile(r"(?:---|\+\+\+) (?P<prefixed>[^\t]*)\t?|(?:rename|copy) (?:from|to) (?P<bare>.*)")
 OTHER_HEADER = re.compile(r"index \S+|(?:dis)?similarity index \d+%|")
+BINARY = re.compile(r"(?:(?:literal|delta) \d+|[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+)?")
+"""A line after `GIT binary patch`: what follows, and its bytes in base 85."""
 ESCAPE = re.compile(rb"\\([0-3][0-7]{2}|.)")
 ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 
@@ -56,6 +41,8 @@ class FilePatch:
 
 def read_patch(patch: str) -> list[FilePatch]:
     """Split a git patch into its files and check the policy on each. Raises PatchRefused."""
+    if patch.startswith(NO_PATCH):
+        raise PatchRefused(patch.partition("\n")[0].removeprefix(NO_PATCH))
     if len(to_bytes(patch)) > MAX_PATCH_BYTES:
         raise PatchRefused(f"larger than {MAX_PATCH_BYTES} bytes")
     files = [_read_file(lines) for lines in _sections(patch)]
@@ -70,17 +57,6 @@ def to_bytes(patch: str) -> bytes:
         return patch.encode(errors="surrogateescape")
     except UnicodeEncodeError:
         raise PatchRefused("not text in UTF-8") from None
-
-
-def is_test_surface(path: str, test_files: Collection[str]) -> bool:
-    """Does the file decide what the tests are or how they run? Then the patch has no say in it."""
-    parts = PurePosixPath(path).parts
-    return (
-        path in test_files
-        or parts[-1] in SURFACE_FILES
-        or bool(SURFACE_FOLDERS.intersection(parts[:-1]))
-        or SURFACE_NAMES.fullmatch(parts[-1]) is not None
-    )
 
 
 def _check(file: FilePatch) -> None:
@@ -103,7 +79,12 @@ def _added_text(file: FilePatch) -> str:
     """What the hunks add, or the root for a link in binary form, which no one needs."""
     if "\nGIT binary patch\n" in file.text:
         return "/"
-    return "".join(line[1:] for line in file.text.split("\n") if line.startswith("+") and not line.startswith("+++ "))
+    lines, added, at = file.text.split("\n"), [], 0
+    while at < len(lines):
+        end = _hunk_end(lines, at) if HUNK.match(lines[at]) else at + 1
+        added += [line[1:] for line in lines[at + 1 : end] if line.startswith("+")]
+        at = end
+    return "".join(added)
 
 
 def _stays_inside(link: str, target: str) -> bool:
@@ -143,7 +124,7 @@ def _hunk_end(lines: list[str], start: int) -> int:
 
 
 def _read_file(lines: list[str]) -> FilePatch:
-    """Read the headers of one file's part. Raises PatchRefused."""
+    """Read the headers of one file's part, and see that nothing else follows them. Raises PatchRefused."""
     paths, modes = _paired_name(lines[0].removeprefix("diff --git ")), set()
     at = 1
     while at < len(lines) and lines[at] != "GIT binary patch":
@@ -158,6 +139,9 @@ def _read_file(lines: list[str]) -> FilePatch:
         elif not OTHER_HEADER.fullmatch(line):
             raise PatchRefused(f"not a line that git writes: {line[:60]!r}")
         at += 1
+    odd = next((line for line in lines[at + 1 :] if not BINARY.fullmatch(line)), None)
+    if odd is not None:
+        raise PatchRefused(f"not a line of a binary part: {odd[:60]!r}")
     return FilePatch("\n".join(lines) + "\n", frozenset(paths), frozenset(modes))
 
 

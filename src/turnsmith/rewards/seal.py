@@ -1,24 +1,54 @@
-"""The seal on a test report: a word, new for each run, that pytest writes and the code under test was not told.
+"""The seal on a test run: a word that begins the lines of pytest's summary, and a key that signs its report.
 
-Only sealed lines count, and only if pytest came to its end. So a summary that the code under test writes, to whatever
-descriptor, and a process that it ends before its time score nothing. What this does not stop: the code runs in the process of
-pytest, and where it searches that process for the word, or replaces parts of pytest, it can still lie.
+Both are new for each run, and the code under test is told neither. Only sealed lines count, and only if pytest came to its end.
+So a summary that the code under test writes, to whatever descriptor, and a process that it ends before its time score nothing.
+The code runs in the process of pytest: where it searches that process for them, or replaces parts of pytest, it can still lie,
+which is what sentinels and mirrored tests are for.
 """
 
+import hmac
+import json
 import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from shlex import quote
+from typing import Any
+
+from turnsmith.rewards.results import SEVERITY
+from turnsmith.sandboxes.inside.toolbox import REPORT_FD
 
 PLUGIN = Path(__file__).with_name("sealing.py").read_text(encoding="utf-8")
 
 
-def draw_mark() -> str:
-    """A word that nobody guesses."""
-    return secrets.token_hex(16)
+@dataclass(frozen=True)
+class Seal:
+    """The secrets of one run."""
+
+    mark: str = field(default_factory=lambda: secrets.token_hex(16))
+    key: str = field(default_factory=lambda: secrets.token_hex(32))
+
+    @property
+    def stdin(self) -> bytes:
+        """What the plugin reads."""
+        return json.dumps({"mark": self.mark, "key": self.key, "descriptor": REPORT_FD}).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class SealedReport:
+    """What came by the descriptor."""
+
+    statuses: dict[str, str]
+    """Test id → the worst of what its phases ended with, in the words of the log."""
+    collected: frozenset[str]
+    is_finished: bool
+    is_forged: bool
+    """Did anyone write to the descriptor who has not the key?"""
 
 
 def seal(command: str) -> str:
-    """The command, with the plugin beside the tree; its pytest reads the mark from standard input.
+    """The command, with the plugin beside the tree; its pytest reads the secrets from standard input.
 
     The command must hand its environment on to one pytest. The module's name is new each time: nothing in the tree can stand in
     for it.
@@ -30,7 +60,8 @@ def seal(command: str) -> str:
 
 def read_sealed(log: str, mark: str) -> str:
     """The sealed lines without their mark; nothing where pytest did not come to its end."""
-    sealed = [line.removeprefix(f"{mark} ") for line in log.split("\n") if line.startswith(f"{mark} ")]
+    lines = log.replace("\r", " ").split("\n")  # else a message could begin a line of its own
+    sealed = [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
     return "\n".join(sealed) if is_finished(log, mark) else ""
 
 
@@ -42,3 +73,42 @@ def is_finished(log: str, mark: str) -> bool:
 def unseal(log: str, mark: str) -> str:
     """The log as if nothing had been sealed."""
     return "\n".join(line.removeprefix(f"{mark} ") for line in log.split("\n") if line != mark)
+
+
+def read_report(report: bytes, key: str) -> SealedReport:
+    """Read the signed lines, in their order; what follows a line that is not ours is not read."""
+    statuses: dict[str, str] = {}
+    collected: frozenset[str] = frozenset()
+    is_ended = False
+    lines = report.split(b"\n")
+    records = list(_signed(lines[:-1], bytes.fromhex(key)))
+    for record in records:
+        if "test" in record:
+            statuses[record["test"]] = _worse(statuses.get(record["test"], "passed"), _status(record))
+        collected = frozenset(record.get("collected", collected))
+        is_ended = is_ended or "end" in record
+    return SealedReport(statuses, collected, is_ended, is_forged=len(records) < len(lines) - 1)
+
+
+def _signed(lines: list[bytes], key: bytes) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(lines):
+        tag, _, text = line.partition(b" ")
+        if not hmac.compare_digest(tag, blake2b(text, key=key, digest_size=16).hexdigest().encode()):
+            return
+        stated, record = json.loads(text)
+        if stated != number:
+            return
+        yield record
+
+
+def _status(record: dict[str, Any]) -> str:
+    """The word of the log for one phase of a test."""
+    if record["outcome"] == "failed":
+        return "failed" if record["when"] == "call" else "error"
+    if record["outcome"] == "skipped":
+        return "xfailed" if record["xfail"] else "skipped"
+    return "xpassed" if record["xfail"] else "passed"
+
+
+def _worse(first: str, second: str) -> str:
+    return max(first, second, key=SEVERITY.index)

@@ -1,9 +1,13 @@
 """New modules that would be imported in place of Python's own or the test runner's, which no patch may add."""
 
+import importlib.metadata
 import os
 import sys
 from collections.abc import Collection, Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
+
+from turnsmith.sandboxes.runtime import required_distributions
 
 PROTECTED = sys.stdlib_module_names | {
     "_pytest",
@@ -26,20 +30,14 @@ JYTHON = ["org", "python"]
 BINARY = {".so", ".pyd", ".pyc"}
 
 
-def find_import_roots(test_files: Collection[str], layers: Sequence[Path]) -> set[PurePosixPath]:
-    """Folders that imports start from: the root of the tree, `src`, and the one that pytest adds for each test file."""
-    return {
-        PurePosixPath(),
-        PurePosixPath("src"),
-        *(_rootdir(PurePosixPath(file).parent, layers) for file in test_files),
+@cache
+def find_protected() -> frozenset[str]:
+    """These, and the modules of every installed plugin of pytest with what it requires: a task may ask for any of them."""
+    plugins = {
+        found.name for found in importlib.metadata.distributions() if found.entry_points.select(group="pytest11")
     }
-
-
-def _rootdir(folder: PurePosixPath, layers: Sequence[Path]) -> PurePosixPath:
-    """The first folder upward that is no package."""
-    while folder.name and _exists(folder / "__init__.py", layers):
-        folder = folder.parent
-    return folder
+    files = [file for found in required_distributions("pytest", *plugins) for file in found.files or []]
+    return PROTECTED | {file.parts[0].partition(".")[0] for file in files if _is_code(file.name)}
 
 
 def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path]) -> bool:
@@ -57,7 +55,7 @@ def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Pat
         return not _exists(root.joinpath(*JYTHON), layers)
     is_module = below[0].startswith("__init__.") if below else top == name or _is_code(top)
     base = (root / f"{name}.py", root / name / "__init__.py")
-    return name in PROTECTED and len(below) < 2 and is_module and not any(_exists(file, layers) for file in base)
+    return name in find_protected() and len(below) < 2 and is_module and not any(_exists(file, layers) for file in base)
 
 
 def _is_code(name: str) -> bool:

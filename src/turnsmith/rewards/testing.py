@@ -1,16 +1,20 @@
 """Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
 
-import re
-import secrets
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from shlex import quote
 
-from turnsmith.rewards.logparse import TestResult, parse_log
-from turnsmith.rewards.seal import PLUGIN, draw_mark, is_finished, read_sealed, seal, unseal
+from turnsmith.rewards.commands import PytestCommand, read_plain
+from turnsmith.rewards.logparse import parse_log
+from turnsmith.rewards.results import TestResult
+from turnsmith.rewards.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import ExecResult
+
+PYTEST = "pytest"
+"""The parser of suites whose report can be sealed."""
 
 TEST_ENV = {
     "COLUMNS": "500",  # pytest cuts the messages of its summary at the width of the terminal
@@ -20,10 +24,6 @@ TEST_ENV = {
     "TZ": "UTC",
 }
 """What would otherwise differ from machine to machine."""
-
-PYTHON_PYTEST = "python -m pytest"
-PLAIN_PYTEST = re.compile(PYTHON_PYTEST + r"( [\w./:,=-]+)*")
-"""A test command in which a shell would find nothing to do."""
 
 HOLDS = ("passed", "xfailed", "xpassed")
 """Statuses of a test that holds on a clean tree; an expected failure is one, as in SWE-bench."""
@@ -50,12 +50,20 @@ class SuiteReport:
     """What the tests printed."""
     is_finished: bool = False
     """Did pytest come to its end?"""
+    is_warm: bool = False
+    """Did it run in a fork of a process that had imported pytest?"""
+    sealed: SealedReport | None = None
+    """What came by the descriptor; None where the suite is not pytest's."""
 
     @property
     def agrees(self) -> bool:
         """Do the exit code and the log tell the same story?"""
         failed = any(result.status in ("failed", "error") for result in self.results.values())
         return not self.timed_out and (self.exit_code != 0) == failed
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        return {test: result.status for test, result in self.results.items()}
 
     @property
     def passing(self) -> list[str]:
@@ -82,11 +90,23 @@ class Suite:
     command: str
     files: tuple[str, ...]
     workdir: str = "/testbed"
-    parser: str = "pytest"
+    parser: str = PYTEST
     timeout_s: float = 30.0
     """Seconds that the suite may take."""
     known: frozenset[str] = frozenset()
     """Ids of the tests, where they are known: what the log cuts is completed."""
+    image: str = ""
+    """Image of the system around the tree."""
+
+    @property
+    def is_pytest(self) -> bool:
+        """Is the run pytest's, so that it can be sealed?"""
+        return self.parser == PYTEST
+
+    @property
+    def plain_command(self) -> PytestCommand | None:
+        """The command in parts, where it needs no shell."""
+        return read_plain(self.command) if self.is_pytest else None
 
 
 Prepare = Callable[[Sandbox], Coroutine[None, None, None]]
@@ -103,12 +123,18 @@ async def run_suite(
 
     Raises SandboxError, and what `prepare` raises.
     """
-    report = SuiteReport({}, 0, 0.0)
-    for run in (run_warm, run_cold) if is_plain(suite) else (run_cold,):
-        report = await _run_in_new_sandbox(provider, layers, suite, prepare, run)
+    if suite.plain_command:
+        report = await _run_in_new_sandbox(provider, layers, suite, prepare, run_warm)
         if report.is_finished or report.timed_out:
-            break
-    return report
+            return report
+    return await run_suite_cold(provider, layers, suite, prepare)
+
+
+async def run_suite_cold(
+    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare = leave
+) -> SuiteReport:
+    """Run a suite by a fresh interpreter in a prepared sandbox of its own. Raises SandboxError, and what `prepare` raises."""
+    return await _run_in_new_sandbox(provider, layers, suite, prepare, run_cold)
 
 
 async def _run_in_new_sandbox(
@@ -118,7 +144,7 @@ async def _run_in_new_sandbox(
     prepare: Prepare,
     run: Callable[[Sandbox, Suite], Coroutine[None, None, SuiteReport]],
 ) -> SuiteReport:
-    sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True))
+    sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True, image=suite.image))
     try:
         await prepare(sandbox)
         return await run(sandbox, suite)
@@ -126,22 +152,21 @@ async def _run_in_new_sandbox(
         await sandbox.stop()
 
 
-def is_plain(suite: Suite) -> bool:
-    """Is there nothing for a shell to do?"""
-    return suite.parser == "pytest" and bool(PLAIN_PYTEST.fullmatch(suite.command))
-
-
 async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
     """Run a plain suite in a fork of a process that has imported pytest. Raises SandboxError."""
-    mark = draw_mark()
+    command, secrets = suite.plain_command, Seal()
+    if command is None:
+        raise ValueError(f"{suite.command!r} needs a shell")
     result = await sandbox.run_pytest(
-        [*suite.command.removeprefix(PYTHON_PYTEST).split(), *suite.files],
+        [*command.arguments, *suite.files],
+        program=command.program,
+        search_path=command.search_path,
         plugin=PLUGIN,
         timeout_s=suite.timeout_s,
-        stdin=f"{mark}\n".encode(),
-        env=TEST_ENV,
+        stdin=secrets.stdin,
+        env={**TEST_ENV, **command.variables},
     )
-    return _report(suite, result, "" if result.truncated else result.output.decode(errors="replace"), mark)
+    return _report(suite, result, "" if result.truncated else result.output.decode(errors="replace"), secrets)
 
 
 async def run_cold(sandbox: Sandbox, suite: Suite) -> SuiteReport:
@@ -149,21 +174,25 @@ async def run_cold(sandbox: Sandbox, suite: Suite) -> SuiteReport:
 
     For the parser `pytest` only sealed lines count; what other parsers read, the code under test can forge.
     """
-    begin, end, mark = f"begin-{secrets.token_hex(8)}", f"end-{secrets.token_hex(8)}", draw_mark()
+    begin, end, secrets = f"begin-{token_hex(8)}", f"end-{token_hex(8)}", Seal()
     line = f"{suite.command} {' '.join(quote(file) for file in suite.files)}"
-    script = f"echo {begin}; {seal(line) if suite.parser == 'pytest' else line}; code=$?; echo; echo {end}; exit $code"
-    result = await sandbox.exec(script, timeout_s=suite.timeout_s, stdin=f"{mark}\n".encode(), env=TEST_ENV)
-    return _report(suite, result, _between(result.output.decode(errors="replace"), begin, end), mark)
+    script = f"echo {begin}; {seal(line) if suite.is_pytest else line}; code=$?; echo; echo {end}; exit $code"
+    result = await sandbox.exec(
+        script, timeout_s=suite.timeout_s, stdin=secrets.stdin, env=TEST_ENV, has_report=suite.is_pytest
+    )
+    return _report(suite, result, _between(result.output.decode(errors="replace"), begin, end), secrets)
 
 
-def _report(suite: Suite, result: ExecResult, log: str, mark: str) -> SuiteReport:
+def _report(suite: Suite, result: ExecResult, log: str, secrets: Seal) -> SuiteReport:
     return SuiteReport(
-        results=parse_log(read_sealed(log, mark) if suite.parser == "pytest" else log, suite.parser, suite.known),
+        results=parse_log(read_sealed(log, secrets.mark) if suite.is_pytest else log, suite.parser, suite.known),
         exit_code=result.exit_code,
         duration_s=result.duration_s,
         timed_out=result.timed_out,
-        log=unseal(log, mark),
-        is_finished=is_finished(log, mark),
+        log=unseal(log, secrets.mark),
+        is_finished=is_finished(log, secrets.mark),
+        is_warm=result.is_warm,
+        sealed=read_report(result.report, secrets.key) if suite.is_pytest else None,
     )
 
 

@@ -61,21 +61,17 @@ class LocalGenerator:
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         """One rollout; what the infrastructure broke, the episode or its grading, is tried again within the budget."""
-        episode = await self._persist(
-            lambda: self._play(rollout, agent, demonstration), is_lost=lambda episode: episode.stop_reason in LOST
+        episode = await persist(
+            lambda: self._play(rollout, agent, demonstration),
+            is_lost=lambda episode: episode.stop_reason in LOST,
+            retries=self._config.retries,
         )
-        grade = await self._persist(
+        grade = await persist(
             lambda: grade_episode(episode, rollout, self._bench, agent),
             is_lost=lambda grade: episode.stop_reason not in LOST and OUTCOMES[grade.outcome].retried,
+            retries=self._config.retries,
         )
         return to_trajectory(rollout, episode, grade, self._bench.provider.isolation)
-
-    async def _persist(self, attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool]) -> T:
-        for _ in range(self._config.retries):
-            result = await attempt()
-            if not is_lost(result):
-                return result
-        return await attempt()
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Episode:
         async with self._free_slots:
@@ -90,3 +86,12 @@ class LocalGenerator:
                 f"{len(lost)} of {len(trajectories)} rollouts were lost to the infrastructure "
                 f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair it, then resume the run"
             )
+
+
+async def persist(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int) -> T:
+    """The first result that was not lost to the infrastructure, or the last one."""
+    for _ in range(retries):
+        result = await attempt()
+        if not is_lost(result):
+            return result
+    return await attempt()

@@ -12,7 +12,8 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import Engine
 from turnsmith.errors import SandboxError
-from turnsmith.rewards.grading import Grader, set_up
+from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.preparing import set_up
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.types import Grade, Outcome, StopReason, Task, Trajectory
 
@@ -48,7 +49,9 @@ class Bench:
 async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration: bool) -> Episode:
     """The episode in a sandbox of its own. A sandbox that does not start or cannot be set up leaves an episode without turns."""
     try:
-        sandbox = await bench.provider.start(SandboxSpec(rollout.layers, rollout.task.workdir))
+        sandbox = await bench.provider.start(
+            SandboxSpec(rollout.layers, rollout.task.workdir, image=rollout.task.image)
+        )
     except SandboxError as error:
         return lost_episode(error, bench.engine.policy_version)
     try:

@@ -8,23 +8,35 @@ from typing import Protocol
 from turnsmith.types import ExecResult
 
 
+class Snapshot(Protocol):
+    """The file system of a sandbox at one moment, frozen; it outlives the sandbox and can be started from many times."""
+
+    def drop(self) -> None:
+        """Let go of it; sandboxes that were started from it live on. Safe to call twice."""
+
+
 @dataclass(frozen=True)
 class SandboxSpec:
     """What a sandbox is made of."""
 
     layers: tuple[Path, ...]
-    """Directories, lowest first, stacked read-only under a throw-away writable layer; the top one is the newest."""
+    """Directories, lowest first, stacked read-only under a throw-away writable layer; the top one is the newest.
+
+    None where an image holds the tree.
+    """
     workdir: str = "/testbed"
-    """Where the stacked tree appears."""
+    """Where the tree appears."""
     is_for_tests: bool = False
     """Will `run_pytest` be asked for? Then it pays to have it ready."""
+    image: str = ""
+    """Image of the system around the tree, a name or a root file system; empty for the provider's own."""
 
 
 class Sandbox(Protocol):
     """A running, isolated machine for one rollout or one grading. All methods raise SandboxError when it is dead."""
 
     isolation: str
-    """Isolation tier that was really obtained: `namespaces-root`, `namespaces-user` or `none`."""
+    """Tier of `Isolation` that was really obtained."""
 
     async def exec(
         self,
@@ -34,8 +46,12 @@ class Sandbox(Protocol):
         cwd: str | None = None,
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
+        has_report: bool = False,
     ) -> ExecResult:
-        """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns."""
+        """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns.
+
+        With a report, it may write to descriptor REPORT_FD (251) what is not for its output.
+        """
 
     async def run_pytest(
         self,
@@ -43,12 +59,15 @@ class Sandbox(Protocol):
         *,
         plugin: str,
         timeout_s: float,
+        program: str = "python",
+        search_path: Sequence[str] = (),
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
     ) -> ExecResult:
         """`python -m pytest ARGUMENTS` in the workdir with one more plugin, given as source; like `exec`, but without a shell.
 
-        May run in a fork of a process that has imported pytest and nothing of the tree.
+        `program` may be `python3` or `pytest` instead; `search_path` stands before PYTHONPATH. It has a report, and may
+        run in a fork of a process that has imported pytest and nothing of the tree.
         """
 
     async def read(self, path: str) -> bytes:
@@ -63,6 +82,15 @@ class Sandbox(Protocol):
     async def diff(self) -> str:
         """Git-style patch of the working tree against its layers, taken from outside; new files included."""
 
+    async def snapshot(self) -> Snapshot:
+        """Freeze all files as they are; nothing is copied. Processes are no part of it: those that still run are ended."""
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """End every process and go back to the files of a snapshot, of any sandbox of this provider."""
+
+    async def fork(self, num: int) -> "list[Sandbox]":
+        """`num` new sandboxes with the files that this one has now, and like it without running processes."""
+
     async def stop(self) -> None:
         """End every process and drop the writable layer. Safe to call twice."""
 
@@ -74,5 +102,8 @@ class SandboxProvider(Protocol):
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """A ready sandbox. Raises SandboxError."""
+
+    async def start_from(self, snapshot: Snapshot) -> Sandbox:
+        """A ready sandbox with the files of a snapshot of one of this provider's. Raises SandboxError."""
 
     async def close(self) -> None: ...

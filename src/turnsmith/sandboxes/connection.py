@@ -12,24 +12,28 @@ from turnsmith.sandboxes.inside.wire import Header
 
 Answer = tuple[Header, bytes]
 
+STOPPED = "the sandbox was stopped"
 
-class Connection:
+
+class Connection(asyncio.Protocol):
     """Sends requests to a supervisor and hands each answer to the one who waits for it."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_payload_bytes: int) -> None:
-        self._reader = reader
-        self._writer = writer
+    _transport: asyncio.WriteTransport
+
+    def __init__(self, max_payload_bytes: int) -> None:
         self._max_payload_bytes = max_payload_bytes
+        self._received = bytearray()
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._numbers: Iterator[int] = itertools.count()
         self._death = ""
-        self._listener = asyncio.create_task(self._listen())
 
     @classmethod
     async def open(cls, end: socket.socket, max_payload_bytes: int) -> "Connection":
         """Take over a connected socket; an answer with a longer payload ends the sandbox."""
-        reader, writer = await asyncio.open_connection(sock=end, limit=1 << 20)
-        return cls(reader, writer, max_payload_bytes)
+        loop = asyncio.get_running_loop()
+        transport, connection = await loop.create_connection(lambda: cls(max_payload_bytes), sock=end)
+        connection._transport = transport
+        return connection
 
     async def request(self, header: Header, payload: bytes = b"", *, patience_s: float) -> Answer:
         """Send one request and wait for its answer. Raises SandboxError where the sandbox is dead or does not answer."""
@@ -38,39 +42,59 @@ class Connection:
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._writer.write(wire.pack({**header, "id": number}, payload))
-            return await asyncio.wait_for(answer, patience_s)
+            self._transport.write(wire.pack({**header, "id": number}, payload))
+            async with asyncio.timeout(patience_s):
+                return await answer
         except TimeoutError:
             self.close(f"the sandbox did not answer for {patience_s:.0f} s")
             raise SandboxError(self._death) from None
         finally:
             self._waiting.pop(number, None)
 
-    async def _listen(self) -> None:
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop."""
+        self._received += data
         try:
-            while True:
-                header, payload = await self._receive()
-                if "error" in header:
-                    self.close(f"the sandbox died: {header['error']}")
-                else:
-                    self._hand_over(header, payload)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.close("the sandbox died")
+            while not self._death and (answer := self._take_answer()):
+                self._hand_over(*answer)
         except Exception as error:  # hostile bytes fail in more ways than a list can name
             self.close(f"the sandbox sent what is no answer: {error!r}")
 
-    async def _receive(self) -> Answer:
-        """The next frame. Raises ValueError before it reads one that is too long."""
-        head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        self.close("the sandbox died")
+
+    def _take_answer(self) -> Answer | None:
+        """The next frame, once it is whole. Raises ValueError as soon as it is known to be too long."""
+        if len(self._received) < wire.PREFIX.size:
+            return None
+        head_length, payload_length = wire.PREFIX.unpack_from(self._received)
         if head_length > wire.MAX_HEAD_BYTES or payload_length > self._max_payload_bytes:
             raise ValueError(f"a frame of {head_length + payload_length} bytes")
-        header = json.loads(await self._reader.readexactly(head_length))
-        return header, await self._reader.readexactly(payload_length)
+        begin = wire.PREFIX.size + head_length
+        end = begin + payload_length
+        if len(self._received) < end:
+            return None
+        frame = bytes(self._received[:end])
+        del self._received[:end]
+        return json.loads(frame[wire.PREFIX.size : begin]), frame[begin:]
 
     def _hand_over(self, header: Header, payload: bytes) -> None:
+        if "error" in header:
+            self.close(f"the sandbox died: {header['error']}")
+            return
         waiting = self._waiting.get(header["id"])
         if waiting and not waiting.done():  # else nobody waits any longer
             waiting.set_result((header, payload))
+
+    async def stop(self, patience_s: float) -> None:
+        """Have the supervisor end everyone, and hang up; a dead one has done so already."""
+        try:
+            await self.request({"op": "stop"}, patience_s=patience_s)
+        except SandboxError:
+            pass  # there is nothing left to stop
+        finally:
+            self.close(STOPPED)
 
     def close(self, reason: str) -> None:
         """Hang up, which ends the sandbox; whoever waits gets SandboxError with the first reason given."""
@@ -78,5 +102,4 @@ class Connection:
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(SandboxError(self._death))
-        self._writer.close()
-        self._listener.cancel()
+        self._transport.close()

@@ -1,12 +1,15 @@
 """Starting what runs on the sandbox's side, and the limits that it is given."""
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import turnsmith
 from turnsmith.config import SandboxConfig
-from turnsmith.sandboxes.inside.toolbox import INTERPRETER
+from turnsmith.errors import UsageError
+from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.inside.toolbox import INTERPRETER, interpreter_arguments
 from turnsmith.sandboxes.inside.wire import Limits
 
 
@@ -19,19 +22,29 @@ def to_limits(config: SandboxConfig) -> Limits:
     )
 
 
-def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) -> subprocess.Popen[bytes]:
-    """Start a module of `inside` on the bare interpreter: no site packages, a session of its own.
+def refuse_image(spec: SandboxSpec) -> None:
+    """For providers whose sandboxes show this machine's own system. Raises UsageError."""
+    if spec.image:
+        raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman or docker")
 
-    Our own path is neither an argument nor a variable, which show in /proc. The variables are those of every command in a
-    sandbox that an interpreter reads once, at its start.
+
+def allow_open_files() -> None:
+    """Let this process, and those that it starts, open as many files as it may.
+
+    The kernel sends no descriptor for a user who has more on their way than the sender may open; sandboxes may open fewer.
     """
-    code = (
-        "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
-        f"from turnsmith.sandboxes.inside.{module} import main; main()"
-    )
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) -> subprocess.Popen[bytes]:
+    """Start a module of `inside` in a session of its own.
+
+    The variables are those of every command in a sandbox that an interpreter reads once, at its start.
+    """
     python = sys._base_executable  # type: ignore[attr-defined]
     return subprocess.Popen(
-        [python, "-S", "-P", "-c", code, *arguments],
+        [*interpreter_arguments(python, module), *arguments],
         stdin=stdin,
         stdout=subprocess.PIPE if capture else None,
         env=INTERPRETER,

@@ -10,10 +10,12 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
+from threading import Lock
 
 EXCLUDED = {"__pycache__", ".pytest_cache", ".hypothesis"}
 """Names that never belong to a patch, besides `.git` in any spelling and `*.pyc`."""
@@ -30,6 +32,11 @@ MAX_DEPTH = 100
 _CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EOPNOTSUPP}
 """How a path answers that was removed, replaced or locked since it was listed."""
 
+_CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_SHARED = Lock()
+"""One at a time reads what several sandboxes stand on: what one has opened, another must not lock meanwhile."""
+
 _OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
 
 
@@ -40,6 +47,13 @@ class File:
     mode: str
     """`100644`, `100755`, or `120000` for a link, whose content is its target."""
     content: bytes
+
+
+def git_mode(mode: int) -> str:
+    """The mode of a link or a regular file, as git writes it."""
+    if stat.S_ISLNK(mode):
+        return "120000"
+    return "100755" if mode & stat.S_IXUSR else "100644"
 
 
 @dataclass(frozen=True)
@@ -58,34 +72,37 @@ class Place:
     root: int
     """Descriptor of the layer's top directory."""
     path: str = "."
-    is_ours: bool = False
-    """True where the layer is a sandbox's, so that its permissions may be widened to read it."""
+    locks: "Locks | None" = field(default=None, compare=False)
+    """Where the layer is a sandbox's, so that its permissions may be widened to read it."""
 
     def child(self, name: str) -> "Place":
-        return Place(self.root, f"{self.path}/{name}", self.is_ours)
+        return Place(self.root, f"{self.path}/{name}", self.locks)
 
     def open(self, flags: int) -> int:
         """Open what is here, one step of the path at a time and no links followed. Raises OSError."""
-        *parents, name = PurePosixPath(self.path).parts or (".",)
-        folder = os.dup(self.root)
+        *parents, _ = PurePosixPath(self.path).parts or (".",)
+        folder, place = os.dup(self.root), Place(self.root, locks=self.locks)
         try:
-            self._unlock(folder)
+            place._unlock(folder)
             for parent in parents:
-                below = self._open_at(folder, parent, os.O_RDONLY | os.O_DIRECTORY)
+                place = place.child(parent)
+                below = place._open_in(folder, os.O_RDONLY | os.O_DIRECTORY)
                 os.close(folder)
                 folder = below
-            return self._open_at(folder, name, flags)
+            return self._open_in(folder, flags)
         finally:
             os.close(folder)
 
-    def _open_at(self, folder: int, name: str, flags: int) -> int:
-        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    def _open_in(self, folder: int, flags: int) -> int:
+        """The last step."""
+        name = PurePosixPath(self.path).name or "."
+        flags |= _CAREFULLY
         try:
             fd = os.open(name, flags, dir_fd=folder)
         except PermissionError:
-            if not self.is_ours:
+            if not self.locks:
                 raise
-            _make_readable(folder, name)
+            self.locks.open(self, os.open(name, os.O_PATH | _CAREFULLY, dir_fd=folder))
             fd = os.open(name, flags, dir_fd=folder)
         if flags & os.O_DIRECTORY:
             self._unlock(fd)
@@ -93,20 +110,35 @@ class Place:
 
     def _unlock(self, folder: int) -> None:
         """An open directory may still forbid to look up what it lists."""
-        mode = stat.S_IMODE(os.fstat(folder).st_mode)
-        if self.is_ours and mode & 0o700 != 0o700:
-            os.fchmod(folder, mode | 0o700)
+        if self.locks and not os.access(".", os.R_OK | os.X_OK, dir_fd=folder, effective_ids=True):
+            self.locks.open(self, os.dup(folder))
 
 
-def _make_readable(folder: int, name: str) -> None:
-    """Give ourselves, the owner, the right to read what untrusted code has locked."""
-    handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        mode = stat.S_IMODE(os.fstat(handle).st_mode)
-        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
-        os.chmod(f"/proc/self/fd/{handle}", mode | (0o700 if is_folder else 0o400))
-    finally:
-        os.close(handle)
+@dataclass
+class Locks:
+    """What untrusted code has locked, itself included: opened while it is read, and in the end as it was."""
+
+    _opened: list[tuple[Place, int]] = field(default_factory=list)
+
+    def open(self, place: Place, handle: int) -> None:
+        """Give ourselves, the owner, the right to read; takes the descriptor over."""
+        try:
+            status = os.fstat(handle)
+            mode = stat.S_IMODE(status.st_mode)
+            os.chmod(f"/proc/self/fd/{handle}", mode | (0o700 if stat.S_ISDIR(status.st_mode) else 0o400))
+            self._opened.append((place, mode))
+        finally:
+            os.close(handle)
+
+    def close(self) -> None:
+        """Lock it again, the innermost first."""
+        for place, mode in reversed(self._opened):
+            with _overlooking_changes():
+                handle = place.open(os.O_PATH)
+                try:
+                    os.chmod(f"/proc/self/fd/{handle}", mode)
+                finally:
+                    os.close(handle)
 
 
 @dataclass
@@ -188,34 +220,37 @@ class Comparison:
 
     def _compare(self, path: str, before: Place | None, after: Place | None) -> None:
         try:
-            old, new = (self._read(place) if place else None for place in (before, after))
+            old, new = (self.read(place) if place else None for place in (before, after))
         except _TooLargeError:
             return
         if old != new:
             self.changes.append(Change(os.fsencode(path), old, new))
 
-    def _read(self, place: Place) -> File | None:
+    def read(self, place: Place) -> File | None:
         """A file within the budget; None where it vanished or was replaced while we looked."""
         with _overlooking_changes():
             fd = place.open(os.O_PATH)
             try:
                 mode = os.fstat(fd).st_mode
                 if stat.S_ISLNK(mode):
-                    return File("120000", os.fsencode(os.readlink("", dir_fd=fd)))
+                    return File(git_mode(mode), os.fsencode(os.readlink("", dir_fd=fd)))
             finally:
                 os.close(fd)
             return self._read_regular(place)
         return None
 
-    def _read_regular(self, place: Place) -> File:
+    def _read_regular(self, place: Place) -> File | None:
         fd = place.open(os.O_RDONLY)
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):  # replaced since we looked
+            os.close(fd)
+            return None
         with open(fd, "rb") as file:
-            status = os.fstat(fd)
             if status.st_size > min(MAX_FILE_BYTES, self.budget_bytes):
                 raise _TooLargeError
             content = file.read(MAX_FILE_BYTES)
         self.budget_bytes -= len(content)
-        return File("100755" if status.st_mode & stat.S_IXUSR else "100644", content)
+        return File(git_mode(status.st_mode), content)
 
 
 class _TooLargeError(Exception):
@@ -233,33 +268,69 @@ def is_excluded(name: str) -> bool:
     return name in EXCLUDED or name.endswith(".pyc") or name.lower() == ".git"
 
 
-def compare(layers: tuple[Path, ...], upper: int, *, stacked: bool) -> list[Change]:
-    """Changes from the layers, lowest first, to the tree at descriptor `upper`: laid over them, or complete in itself."""
-    roots = [os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) for layer in layers]
-    try:
+def compare(layers: tuple[Path, ...], written: Sequence[int], folder: str = ".", *, stacked: bool) -> list[Change]:
+    """Changes from the layers, lowest first, to what was written, newest first: laid over them, or complete in itself.
+
+    `written` are open directories in each of which `folder` holds what is compared.
+    """
+    with _SHARED if len(written) > 1 else nullcontext(), _opened(layers) as roots, closing(Locks()) as locks:
         old = tuple(Place(root) for root in reversed(roots))
-        top = Place(upper, is_ours=True)
+        new = tuple(Place(root, folder, locks) for root in written)
         comparison = Comparison()
-        comparison.walk(old, (top, *old) if stacked else (top,))
+        comparison.walk(old, (*new, *old) if stacked else new)
         return comparison.changes
-    finally:
-        for root in roots:
-            os.close(root)
 
 
 def copy_merged(layers: tuple[Path, ...], target: Path) -> None:
-    """Write the merged view of the layers, lowest first, into an empty directory."""
-    roots = {os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC): layer for layer in layers}
-    try:
-        waiting = [(tuple(Place(root) for root in reversed(roots)), target)]
+    """Write the merged view of the layers, lowest first, into a directory."""
+    target.mkdir(exist_ok=True)
+    for path, source in walk_merged(layers):
+        if source.is_dir() and not source.is_symlink():
+            (target / path).mkdir(exist_ok=True)
+        else:
+            shutil.copy2(source, target / path, follow_symlinks=False)
+
+
+def walk_merged(layers: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+    """All of the merged view of the layers, lowest first: each path, and where it lies; a folder before what it holds."""
+    with _opened(layers) as roots:
+        waiting = [("", tuple(Place(root) for root in reversed(roots)))]
         while waiting:
-            directories, folder = waiting.pop()
-            folder.mkdir(exist_ok=True)
+            folder, directories = waiting.pop()
             for name, node in merge(directories).items():
-                if node.file:
-                    shutil.copy2(roots[node.file.root] / node.file.path, folder / name, follow_symlinks=False)
-                else:
-                    waiting.append((node.directories, folder / name))
-    finally:
-        for root in roots:
-            os.close(root)
+                path = f"{folder}/{name}" if folder else name
+                place = node.file or node.directories[0]
+                yield path, roots[place.root] / place.path
+                if not node.file:
+                    waiting.append((path, node.directories))
+
+
+def read_files(layers: tuple[Path, ...], paths: Iterable[str]) -> dict[str, File]:
+    """Those of the paths at which the merged view of the layers, lowest first, has a file."""
+    with _opened(layers) as roots:
+        top = Node(tuple(Place(root) for root in reversed(roots)))
+        comparison = Comparison()
+
+        @cache
+        def find(path: str) -> Node:
+            folder, _, name = path.rpartition("/")
+            return list_folder(folder).get(name, Node())
+
+        @cache
+        def list_folder(folder: str) -> dict[str, Node]:
+            return merge((find(folder) if folder else top).directories)
+
+        found = {path: comparison.read(place) for path in paths if (place := find(path).file)}
+        return {path: file for path, file in found.items() if file}
+
+
+@contextmanager
+def _opened(layers: tuple[Path, ...]) -> Iterator[dict[int, Path]]:
+    """Descriptors of the layers' top directories, lowest first."""
+    with ExitStack() as opened:
+        roots = {}
+        for layer in layers:
+            root = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, root)
+            roots[root] = layer
+        yield roots

@@ -1,101 +1,137 @@
 """Sandboxes on this machine by Linux namespaces and overlayfs: no daemon, no root needed, started in milliseconds."""
 
 import asyncio
-import errno
-import json
 import os
-import socket
 from contextlib import ExitStack
-from dataclasses import asdict
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import SandboxSpec, Snapshot
 from turnsmith.sandboxes.connection import Connection
-from turnsmith.sandboxes.inside import template, toolbox, wire
+from turnsmith.sandboxes.frozen import Frozen, LocalSnapshot
+from turnsmith.sandboxes.inside import template, toolbox
+from turnsmith.sandboxes.inside.stacking import UPPER
 from turnsmith.sandboxes.inside.wire import StartRequest
-from turnsmith.sandboxes.launch import run_inside, to_limits
-from turnsmith.sandboxes.obstacles import name_obstacle
-from turnsmith.sandboxes.runtime import describe_machine
-from turnsmith.sandboxes.supervised import SupervisedSandbox, Workspace
+from turnsmith.sandboxes.launch import refuse_image
+from turnsmith.sandboxes.spawning import Spawner
+from turnsmith.sandboxes.supervised import GRACE_S, SupervisedSandbox
+from turnsmith.sandboxes.workspace import Workspace
 
-START_TIMEOUT_S = 60.0
-MAX_GREETING_BYTES = 1 << 16
+MAX_FROZEN = 200
+"""How deep a stack of snapshots may be: overlayfs takes one page of options."""
+
+MIN_DISK_BYTES = 1 << 18
+"""What a sandbox may write where the snapshots below it have used up its limit: enough for its own few folders."""
 
 
 class LocalProvider:
-    """Keeps a spawner, a small process that forks each sandbox; it and they die with this process."""
+    """Starts sandboxes by a spawner."""
 
     def __init__(self, config: SandboxConfig) -> None:
-        """Start the spawner. Raises UsageError where this machine forbids what it needs."""
-        self._limits = to_limits(config)
-        settings = {"limits": asdict(self._limits), "machine": asdict(describe_machine())}
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._spawner = run_inside("spawner", theirs.fileno())
-        self._control.send(json.dumps(settings).encode())
-        greeting = json.loads(self._control.recv(MAX_GREETING_BYTES) or b'{"error": "it died"}')
-        if "error" in greeting:
-            self._end_spawner()
-            raise UsageError(
-                f"this machine does not allow local sandboxes ({greeting['error']}): {name_obstacle()}; "
-                "or choose --sandbox.kind subprocess, which isolates nothing"
-            )
-        self.isolation: str = greeting["isolation"]
+        """Raises UsageError where this machine forbids local sandboxes."""
+        self._config = config
+        self._spawner = Spawner(config)
+        self.isolation = self._spawner.isolation
         self._sandboxes: list[SupervisedSandbox] = []
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """A ready sandbox. Raises SandboxError."""
-        try:
-            connection, upper = await self._fork(spec)
-        except OSError as error:
-            raise SandboxError(f"the sandbox could not start: {str(error) or 'no answer'}") from None
-        workspace = Workspace(spec.workdir, spec.workdir, spec.layers, upper, is_stacked=True)
-        environment = toolbox.environment(template.TOOLBOX, template.RUNTIME, template.HOME)
-        sandbox = SupervisedSandbox(self.isolation, connection, workspace, environment)
+        refuse_image(spec)
+        return await self.start_from(LocalSnapshot(spec))
+
+    async def start_from(self, snapshot: Snapshot) -> SupervisedSandbox:
+        """A sandbox with the files of a snapshot. Raises SandboxError."""
+        self._revive_spawner()
+        sandbox = SupervisedSandbox(self, await self.launch(snapshot))
         self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]
         return sandbox
 
-    async def _fork(self, spec: SandboxSpec) -> tuple[Connection, int]:
-        """Ask the spawner for a sandbox; returns its connection and its writable layer. Raises OSError."""
-        request = StartRequest([str(layer.resolve()) for layer in spec.layers], spec.workdir, spec.is_for_tests)
-        with ExitStack() as undo:
-            ours, theirs = socket.socketpair()
-            undo.callback(ours.close)  # which ends what may have started
-            with theirs:
-                socket.send_fds(self._control, [json.dumps(asdict(request)).encode()], [theirs.fileno()])
-            upper = await asyncio.wait_for(receive_upper(ours), START_TIMEOUT_S)
-            undo.callback(os.close, upper)
-            connection = await Connection.open(ours, self._limits.payload_bytes)
-            undo.pop_all()
-        return connection, upper
+    def _revive_spawner(self) -> None:
+        """Where someone has killed it, and with it all that it forked, start another. Raises SandboxError."""
+        if not self._spawner.was_killed:
+            return
+        self._spawner.close()
+        try:
+            self._spawner = Spawner(self._config)
+        except UsageError as error:
+            raise SandboxError(f"the spawner was killed, and no other could start: {error}") from None
+
+    async def launch(self, snapshot: Snapshot) -> "LocalLife":
+        """A new life over the files of a snapshot. Raises SandboxError."""
+        snapshot = check_usable(snapshot, self._spawner).copy()
+        try:
+            connection, scratch = await self._spawner.fork(self._to_request(snapshot.spec, snapshot.frozen))
+        except OSError as error:
+            snapshot.drop()
+            raise SandboxError(f"the sandbox could not start: {str(error) or 'no answer'}") from None
+        except BaseException:
+            snapshot.drop()
+            raise
+        return LocalLife(self._spawner, snapshot, connection, scratch)
+
+    def _to_request(self, spec: SandboxSpec, frozen: tuple[Frozen, ...]) -> StartRequest:
+        """What was written before counts towards the limit, so that a stack never holds more than one sandbox may."""
+        used_bytes = sum(each.used_bytes for each in frozen)
+        return StartRequest(
+            layers=[str(layer.resolve()) for layer in spec.layers],
+            frozen=[each.number for each in frozen],
+            workdir=spec.workdir,
+            disk_bytes=max(self._spawner.limits.disk_bytes - used_bytes, MIN_DISK_BYTES),
+            is_for_tests=spec.is_for_tests,
+        )
 
     async def close(self) -> None:
         """Stop every sandbox, then the spawner."""
         await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))
-        self._end_spawner()
-
-    def _end_spawner(self) -> None:
-        self._control.close()
-        self._spawner.wait()
+        self._spawner.close()
 
 
-async def receive_upper(connection: socket.socket) -> int:
-    """Wait for a new sandbox's first frame; returns its writable layer as a descriptor. Raises OSError."""
-    connection.setblocking(False)
-    loop = asyncio.get_running_loop()
-    is_readable = asyncio.Event()
-    loop.add_reader(connection, is_readable.set)
-    try:
-        await is_readable.wait()
-    finally:
-        loop.remove_reader(connection)
-    frame, upper = wire.receive_descriptor(connection, MAX_GREETING_BYTES)
-    if not frame:
-        raise ConnectionResetError("the spawner hung up")
-    header = json.loads(frame[wire.PREFIX.size :])
-    if "error" in header:
-        raise OSError(header["error"])
-    if upper is None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # the kernel drops what finds no free descriptor
-    return upper
+def check_usable(snapshot: Snapshot, spawner: Spawner) -> LocalSnapshot:
+    """Raises ValueError for what is not ours or was dropped, SandboxError where the stack is too deep."""
+    if isinstance(snapshot, LocalSnapshot) and any(each.spawner.was_killed for each in snapshot.frozen):
+        raise SandboxError("the snapshot is lost: the spawner that held it was killed")
+    if not isinstance(snapshot, LocalSnapshot) or any(each.spawner is not spawner for each in snapshot.frozen):
+        raise ValueError("a snapshot can be used by the provider of its sandbox only")
+    if snapshot.is_dropped:
+        raise ValueError("the snapshot was dropped")
+    if len(snapshot.frozen) > MAX_FROZEN:
+        raise SandboxError(f"no more than {MAX_FROZEN} snapshots can be stacked")
+    return snapshot
+
+
+class LocalLife:
+    """Implements `Life` by a box that the spawner has forked."""
+
+    def __init__(self, spawner: Spawner, origin: LocalSnapshot, connection: Connection, scratch: int) -> None:
+        """Take over the snapshot, the connection and the descriptor."""
+        self.connection = connection
+        self.environment = toolbox.environment(template.TOOLBOX, template.RUNTIME, template.HOME)
+        self._spawner = spawner
+        self._origin = origin
+        self._scratch = scratch
+        written = (scratch, *(each.scratch for each in reversed(origin.frozen)))
+        spec = origin.spec
+        self.workspace = Workspace(spec.workdir, spec.workdir, spec.layers, written, UPPER, is_stacked=True)
+
+    async def freeze(self) -> LocalSnapshot:
+        """End every process, and keep what was written; nothing is copied. Raises SandboxError."""
+        await self.connection.request({"op": "end"}, patience_s=GRACE_S)
+        self.connection.close("the sandbox was frozen")
+        with ExitStack() as undo:
+            try:
+                scratch = os.dup(self._scratch)
+                undo.callback(os.close, scratch)
+                frozen = Frozen(self._spawner, scratch)
+            except OSError as error:
+                raise SandboxError(f"cannot freeze the sandbox: {error}") from None
+            undo.pop_all()
+        below = self._origin.copy()
+        return LocalSnapshot(below.spec, (*below.frozen, frozen))
+
+    async def end(self) -> None:
+        """End every process and let go of the files."""
+        try:
+            await self.connection.stop(GRACE_S)
+        finally:
+            self._origin.drop()
+            asyncio.get_running_loop().run_in_executor(None, os.close, self._scratch)  # a mount: it takes a millisecond

@@ -20,13 +20,43 @@ _HASTE = ["fastimport.unpackLimit=1", "core.fsync=none"]
 MAX_TEXT_BYTES = 4 << 20
 """A larger file is compared as binary."""
 
+MAX_PATCH_BYTES = 2_000_000
+"""No grader takes a larger one."""
+
+KEPT_BYTES = 1 << 16
+"""So much of a larger one is kept for people to read."""
+
+GIT_TIMEOUT_S = 300.0
+"""Many times what a comparison of the largest size takes on a busy machine."""
+
+NO_PATCH = "no patch: "
+"""How that begins which stands for a patch that cannot be had."""
+
 
 def format_patch(changes: list[Change]) -> str:
-    """A patch that `git apply` accepts, in order of paths, text before binary; empty where nothing changed."""
+    """A patch that `git apply` accepts, in order of paths, text before binary; empty where nothing changed.
+
+    Where it would be too large, what no grader takes. Raises SandboxError.
+    """
     changes = [change for change in changes if _is_expressible(change)]
+    if sum(map(_least_bytes, changes)) > MAX_PATCH_BYTES:
+        return refuse(f"{len(changes)} files make more than {MAX_PATCH_BYTES} bytes")
     binary = [change for change in changes if not _is_text(change)]
     text = [change for change in changes if _is_text(change)]
-    return _print_patch(text, "* diff\n") + _print_patch(binary, "* -diff\n")
+    patch = _print_patch(text, "* diff\n") + _print_patch(binary, "* -diff\n")
+    if len(patch) > MAX_PATCH_BYTES:
+        return refuse(f"{len(patch)} bytes are more than {MAX_PATCH_BYTES}", patch)
+    return patch.decode()
+
+
+def refuse(reason: str, patch: bytes = b"") -> str:
+    """What stands for a patch that cannot be had: a line that git never writes, and how the patch begins."""
+    return f"{NO_PATCH}{reason}\n{patch[:KEPT_BYTES].decode(errors='ignore')}"
+
+
+def _least_bytes(change: Change) -> int:
+    """Its path stands twice in a patch, between words of so many bytes."""
+    return 2 * len(change.path) + 40
 
 
 def _is_expressible(change: Change) -> bool:
@@ -50,13 +80,13 @@ def _is_unicode(content: bytes) -> bool:
     return b"\0" not in content
 
 
-def _print_patch(changes: list[Change], attributes: str) -> str:
+def _print_patch(changes: list[Change], attributes: str) -> bytes:
     if not changes:
-        return ""
+        return b""
     with tempfile.TemporaryDirectory(prefix="turnsmith-diff-") as folder:
         _make_repository(Path(folder), attributes)
         _run_git(folder, ["fast-import", "--quiet"], b"".join(_commits(changes)))
-        return _run_git(folder, [*_DIFF, "refs/heads/old", "refs/heads/new"], b"").decode()
+        return _run_git(folder, [*_DIFF, "refs/heads/old", "refs/heads/new"], b"")
 
 
 def _make_repository(folder: Path, attributes: str) -> None:
@@ -99,9 +129,12 @@ def _run_git(repository: str, arguments: list[str], stdin: bytes) -> bytes:
             cwd=repository,
             capture_output=True,
             check=True,
+            timeout=GIT_TIMEOUT_S,
         )
     except FileNotFoundError:
         raise SandboxError("cannot take a diff: git is not installed on this machine") from None
+    except subprocess.TimeoutExpired:
+        raise SandboxError(f"cannot take a diff: git did not end within {GIT_TIMEOUT_S:.0f} s") from None
     except subprocess.CalledProcessError as error:
         raise SandboxError(f"cannot take a diff: git said {error.stderr.decode(errors='replace').strip()!r}") from None
     return finished.stdout

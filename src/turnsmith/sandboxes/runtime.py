@@ -8,6 +8,7 @@ import shutil
 import site
 import sys
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
@@ -17,25 +18,45 @@ from turnsmith.errors import UsageError
 from turnsmith.sandboxes.inside.wire import Machine
 
 
-def describe_machine() -> Machine:
-    """Interpreter and test runtime of this process, links resolved."""
+def describe_machine(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> Machine:
+    """Interpreter and test runtime of this process, links resolved, and the folders that nobody inside is to see.
+
+    Among them are pip's wheel, which holds copies of a dozen projects, and the packages installed beside the interpreter.
+    Raises UsageError.
+    """
     prefix = os.path.realpath(sys.base_prefix)
+    wheels = str(Path(os.__file__).parent / "ensurepip" / "_bundled")
+    folders = [*site.getsitepackages([sys.base_prefix]), wheels, *hidden]
     return Machine(
         python=os.path.realpath(sys._base_executable),  # type: ignore[attr-defined]
         python_prefix=prefix,
-        hidden=sorted({os.path.realpath(folder) for folder in site.getsitepackages([sys.base_prefix])}),
-        runtime=str(prepare_runtime()),
+        hidden=sorted({os.path.realpath(folder) for folder in folders}),
+        runtime=str(prepare_runtime(plugins)),
     )
 
 
-def prepare_runtime() -> Path:
-    """The test runtime in the user's cache, made at the first call for each set of versions."""
-    distributions = required_distributions("pytest")
+def prepare_runtime(plugins: Sequence[str] = ()) -> Path:
+    """The test runtime in the user's cache, made at the first call for each set of versions. Raises UsageError."""
+    try:
+        distributions = required_distributions("pytest", *plugins)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise UsageError(f"sandbox.test_plugins: {error.name} is not installed: pip install {error.name}") from None
     versions = [f"{distribution.name}=={distribution.version}" for distribution in distributions]
     key = hashlib.sha256("\n".join([sys.implementation.cache_tag or "", *versions]).encode()).hexdigest()[:16]
-    folder = cache_folder() / f"runtime-{key}"
-    if not folder.is_dir():
-        _build(folder, distributions)
+    return prepare_folder(f"runtime-{key}", lambda folder: _fill_runtime(folder, distributions))
+
+
+def prepare_folder(name: str, fill: Callable[[Path], None]) -> Path:
+    """A folder of the cache, filled beside its final place and moved there: others see all of it or nothing."""
+    folder = cache_folder() / name
+    try:
+        if not folder.is_dir():
+            _build(folder, fill)
+    except OSError as error:
+        if not folder.is_dir():
+            raise UsageError(
+                f"cannot make {folder}: {error}: set XDG_CACHE_HOME to a folder that you may write"
+            ) from None
     return folder.resolve()
 
 
@@ -44,10 +65,10 @@ def cache_folder() -> Path:
     return Path(home) / "turnsmith"
 
 
-def required_distributions(name: str) -> list[importlib.metadata.Distribution]:
-    """An installed distribution and all that it requires on this interpreter, sorted by name."""
+def required_distributions(*names: str) -> list[importlib.metadata.Distribution]:
+    """Installed distributions and all that they require on this interpreter, sorted by name."""
     found: dict[str, importlib.metadata.Distribution] = {}
-    waiting = [name]
+    waiting = list(names)
     while waiting:
         name = waiting.pop()
         if name in found:
@@ -58,26 +79,24 @@ def required_distributions(name: str) -> list[importlib.metadata.Distribution]:
     return [found[name] for name in sorted(found)]
 
 
-def _build(folder: Path, distributions: list[importlib.metadata.Distribution]) -> None:
-    """Copy and compile beside the final place, then move there: others see all of it or nothing."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".runtime-", dir=folder.parent) as temporary:
-            staged = Path(temporary) / "runtime"
-            for distribution in distributions:
-                _copy(distribution, staged)
-            compileall.compile_dir(staged, quiet=1, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
-            _open_to_all(staged)
-            if not folder.is_dir():
-                staged.rename(folder)
-    except OSError as error:
+def _build(folder: Path, fill: Callable[[Path], None]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        staged = Path(temporary) / "staged"
+        staged.mkdir()
+        fill(staged)
+        _open_to_all(staged)
         if not folder.is_dir():
-            raise UsageError(
-                f"cannot make the test runtime {folder}: {error}: set XDG_CACHE_HOME to a folder that you may write"
-            ) from None
+            staged.rename(folder)
 
 
-def _copy(distribution: importlib.metadata.Distribution, target: Path) -> None:
+def _fill_runtime(folder: Path, distributions: list[importlib.metadata.Distribution]) -> None:
+    for distribution in distributions:
+        copy_distribution(distribution, folder)
+    compileall.compile_dir(folder, quiet=1, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+
+
+def copy_distribution(distribution: importlib.metadata.Distribution, target: Path) -> None:
     """Copy the importable files of an installed distribution; its scripts lie outside and stay there."""
     for file in distribution.files or []:
         if ".." in file.parts or "__pycache__" in file.parts:
@@ -88,7 +107,7 @@ def _copy(distribution: importlib.metadata.Distribution, target: Path) -> None:
 
 
 def _open_to_all(folder: Path) -> None:
-    """Whatever the umask: the user of a sandbox is not the owner."""
+    """Whatever the umask: the user of a sandbox is not the owner. Links may point anywhere, and are not followed."""
     folder.chmod(0o755)
-    for path in folder.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    for path in (path for path in folder.rglob("*") if not path.is_symlink()):
+        path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

@@ -3,77 +3,78 @@
 import asyncio
 import errno
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from turnsmith.errors import SandboxError
-from turnsmith.sandboxes.connection import Connection
+from turnsmith.sandboxes.base import Sandbox, Snapshot
+from turnsmith.sandboxes.connection import STOPPED, Connection
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header
-from turnsmith.sandboxes.layers import compare
-from turnsmith.sandboxes.patch import format_patch
 from turnsmith.types import ExecResult
 
 GRACE_S = 30.0
 """How much longer than its own limit a request may take before the sandbox counts as dead."""
 
+ACCESS_TIMEOUT_S = 10.0
+"""Far longer than 64 MB take; but untrusted code can stop whoever reads and writes files, who runs as the same user."""
+
 _WORDS = {errno.EFBIG: f"larger than the {MAX_FILE_BYTES >> 20} MB that a sandbox reads and writes at once"}
 
 
-@dataclass(frozen=True)
-class Workspace:
-    """Where the working tree is, and how to compare it."""
-
-    workdir: str
-    """Path by which callers name it."""
-    place: str
-    """Path at which the supervisor finds it."""
-    layers: tuple[Path, ...]
-    """What the working tree was made of, lowest first."""
-    written: int
-    """Descriptor of the directory that holds what was written since."""
-    is_stacked: bool
-    """True where `written` lies over the layers; False where it is the whole tree."""
+class WorkingTree(Protocol):
+    """The working tree of a life."""
 
     async def diff(self) -> str:
-        """Patch of the tree against its layers, taken from outside. Raises SandboxError."""
-        try:
-            written = os.dup(self.written)  # a stop meanwhile must not pull it away, nor put another in its place
-            return await asyncio.to_thread(self._take_diff, written)
-        except OSError as error:
-            raise SandboxError(f"cannot take a diff: {error}") from None
-
-    def _take_diff(self, written: int) -> str:
-        try:
-            return format_patch(compare(self.layers, written, stacked=self.is_stacked))
-        finally:
-            os.close(written)
+        """Patch of the tree against what it was made of, taken from outside. Raises SandboxError."""
 
     def locate(self, path: str) -> str:
         """From a caller's path, absolute or relative to the workdir, to the supervisor's."""
-        whole = PurePosixPath(self.workdir, path)
-        if whole.is_relative_to(self.workdir):
-            return str(self.place / whole.relative_to(self.workdir))
-        return str(whole)
 
     def show(self, path: str) -> str:
         """The way back."""
-        whole = PurePosixPath(path)
-        if whole.is_relative_to(self.place):
-            return str(self.workdir / whole.relative_to(self.place))
-        return path
+
+
+class Life(Protocol):
+    """A sandbox until its files are frozen, restored or thrown away: one supervisor, and the files that it serves."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    @property
+    def workspace(self) -> WorkingTree: ...
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of every command."""
+
+    async def freeze(self) -> Snapshot:
+        """End every process and freeze the files; all that is left to ask of this life is `end`. Raises SandboxError."""
+
+    async def end(self) -> None:
+        """End every process and let go of the files; once."""
+
+
+class Source(Protocol):
+    """Where new lives come from: the provider."""
+
+    isolation: str
+
+    async def launch(self, snapshot: Snapshot) -> Life:
+        """A life that begins with the files of a snapshot. Raises SandboxError, or ValueError for a snapshot of others."""
+
+    async def start_from(self, snapshot: Snapshot) -> Sandbox:
+        """The same, as a sandbox of its own."""
 
 
 class SupervisedSandbox:
-    """Implements `Sandbox` over a connection."""
+    """Implements `Sandbox` by lives that follow each other: one that is frozen or restored goes on in a new one."""
 
-    def __init__(
-        self, isolation: str, connection: Connection, workspace: Workspace, environment: dict[str, str]
-    ) -> None:
-        self.isolation = isolation
-        self._connection = connection
-        self._workspace = workspace
-        self._environment = environment
+    def __init__(self, source: Source, life: Life) -> None:
+        self.isolation = source.isolation
+        self._source = source
+        self._life = life
+        self._changing = asyncio.Lock()
+        """Held while one life gives way to the next."""
         self.is_stopped = False
 
     async def exec(
@@ -84,16 +85,16 @@ class SupervisedSandbox:
         cwd: str | None = None,
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
+        has_report: bool = False,
     ) -> ExecResult:
         """Run `bash -c command`. What it leaves in the background lives on until a timeout, the memory limit or `stop`."""
         request = {
             "op": "exec",
+            "has_report": has_report,
             "command": command,
-            "cwd": self._workspace.locate(cwd or "."),
             "timeout_s": timeout_s,
-            "env": {**self._environment, **(env or {})},
         }
-        return await self._run(request, stdin)
+        return await self._run(request, cwd or ".", env or {}, stdin)
 
     async def run_pytest(
         self,
@@ -101,29 +102,37 @@ class SupervisedSandbox:
         *,
         plugin: str,
         timeout_s: float,
+        program: str = "python",
+        search_path: Sequence[str] = (),
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
     ) -> ExecResult:
         """Run `python -m pytest`, forked where this sandbox is for tests."""
         request = {
             "op": "pytest",
+            "program": program,
+            "search_path": list(search_path),
+            "has_report": True,
             "arguments": list(arguments),
             "plugin": plugin,
-            "cwd": self._workspace.locate("."),
             "timeout_s": timeout_s,
-            "env": {**self._environment, **(env or {})},
         }
-        return await self._run(request, stdin)
+        return await self._run(request, ".", env or {}, stdin)
 
-    async def _run(self, request: Header, stdin: bytes) -> ExecResult:
-        answer, output = await self._connection.request(request, stdin, patience_s=request["timeout_s"] + GRACE_S)
+    async def _run(self, request: Header, cwd: str, env: dict[str, str], stdin: bytes) -> ExecResult:
+        life = await self._living()
+        request |= {"cwd": life.workspace.locate(cwd), "env": {**life.environment, **env}}
+        answer, written = await life.connection.request(request, stdin, patience_s=request["timeout_s"] + GRACE_S)
+        num_output = len(written) - answer["report_bytes"]
         return ExecResult(
             exit_code=answer["exit_code"],
-            output=output,
+            output=written[:num_output],
+            report=written[num_output:],
             duration_s=answer["duration_s"],
             timed_out=answer["timed_out"],
             truncated=answer["truncated"],
-            cwd=self._workspace.show(answer["cwd"]),
+            is_warm=answer["is_warm"],
+            cwd=life.workspace.show(answer["cwd"]),
         )
 
     async def read(self, path: str) -> bytes:
@@ -137,27 +146,82 @@ class SupervisedSandbox:
         await self._access("write", path, content)
 
     async def _access(self, operation: str, path: str, content: bytes = b"") -> bytes:
-        request = {"op": operation, "path": self._workspace.locate(path)}
-        answer, payload = await self._connection.request(request, content, patience_s=GRACE_S)
+        life = await self._living()
+        request = {"op": operation, "path": life.workspace.locate(path), "timeout_s": ACCESS_TIMEOUT_S}
+        answer, payload = await life.connection.request(request, content, patience_s=ACCESS_TIMEOUT_S + GRACE_S)
         if number := answer["errno"]:
             raise OSError(number, _WORDS.get(number, os.strerror(number)), path)
         return payload
 
     async def diff(self) -> str:
         """Patch of the working tree, also of a sandbox that has died."""
+        life = await self._living()
         if self.is_stopped:
-            raise SandboxError("the sandbox was stopped")
-        return await self._workspace.diff()
+            raise SandboxError(STOPPED)
+        return await life.workspace.diff()
+
+    async def snapshot(self) -> Snapshot:
+        """Freeze all files as they are. A command that still runs is ended, as by a signal."""
+        async with self._changing:
+            snapshot = await self._life.freeze()
+            try:
+                await self._go_on(snapshot)
+            except BaseException:
+                snapshot.drop()
+                raise
+        return snapshot
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """End every process and go back to the files of a snapshot; where that fails, all is as before."""
+        async with self._changing:
+            await self._go_on(snapshot)
+
+    async def fork(self, num: int) -> list[Sandbox]:
+        """New sandboxes with the files that this one has now; all of them, or none and SandboxError."""
+        async with self._changing:
+            snapshot = await self._life.freeze()
+            try:
+                going_on, starting = self._go_on(snapshot), start_all(self._source, snapshot, num)
+                failure, forks = await asyncio.gather(going_on, starting, return_exceptions=True)
+            finally:
+                snapshot.drop()
+        if isinstance(forks, BaseException):
+            raise forks
+        if isinstance(failure, BaseException):
+            await stop_all(forks)
+            raise failure
+        return forks
+
+    async def _go_on(self, snapshot: Snapshot) -> None:
+        """Give way to a life with the files of a snapshot."""
+        if self.is_stopped:
+            raise SandboxError(STOPPED)
+        last, self._life = self._life, await self._source.launch(snapshot)
+        await last.end()
+
+    async def _living(self) -> Life:
+        """The present life, once it is settled which that is."""
+        async with self._changing:
+            return self._life
 
     async def stop(self) -> None:
-        """Have the supervisor end everyone; a dead one has done so already. Safe to call twice."""
-        if self.is_stopped:
-            return
-        self.is_stopped = True
-        try:
-            await self._connection.request({"op": "stop"}, patience_s=GRACE_S)
-        except SandboxError:
-            pass  # dead already: there is nothing left to stop
-        finally:
-            self._connection.close("the sandbox was stopped")
-            os.close(self._workspace.written)
+        """End everyone; a dead sandbox has done so already. Safe to call twice."""
+        async with self._changing:
+            if not self.is_stopped:
+                self.is_stopped = True
+                await self._life.end()
+
+
+async def start_all(source: Source, snapshot: Snapshot, num: int) -> list[Sandbox]:
+    """So many sandboxes, or none and the first failure."""
+    outcomes = await asyncio.gather(*(source.start_from(snapshot) for _ in range(num)), return_exceptions=True)
+    started = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            await stop_all(started)
+            raise outcome
+    return started
+
+
+async def stop_all(sandboxes: Iterable[Sandbox]) -> None:
+    await asyncio.gather(*(sandbox.stop() for sandbox in sandboxes))

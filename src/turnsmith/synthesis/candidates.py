@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport
-from turnsmith.synthesis.history import Tree
 from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import Mutation
 from turnsmith.synthesis.repositories import make_patch, write_bug_layer, write_shared_layer
-from turnsmith.synthesis.validate import Verdict
+from turnsmith.synthesis.validation import Verdict
+from turnsmith.tasks.history import Tree
 from turnsmith.types import Task
 
 

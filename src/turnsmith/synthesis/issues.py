@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from turnsmith.rewards.logparse import TestResult
+from turnsmith.rewards.results import TestResult
 from turnsmith.rewards.testing import SuiteReport, find_test_files
 
 MAX_TESTS = 5

@@ -13,17 +13,17 @@ from shlex import quote
 import libcst as cst
 
 from turnsmith.errors import UsageError
-from turnsmith.rewards.patches import is_test_surface
-from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite
+from turnsmith.rewards.hunks import LEFT_OUT, classify
+from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite, run_suite_cold
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
-from turnsmith.synthesis.history import Tree
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
 from turnsmith.synthesis.repositories import building
 from turnsmith.synthesis.sources import Source, fetch_source
-from turnsmith.synthesis.validate import Verdict, validate
+from turnsmith.synthesis.validation import Verdict, validate
 from turnsmith.tasks.dataset import save_tasks
+from turnsmith.tasks.history import Tree
 from turnsmith.types import PYTEST, Task
 
 TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
@@ -121,7 +121,7 @@ def _import_units(tree: Tree, root: str) -> dict[str, list[str]]:
     units: dict[str, list[str]] = defaultdict(list)
     for path in tree:
         below = PurePosixPath(path).relative_to(root) if PurePosixPath(path).is_relative_to(root) else None
-        if below is None or below.suffix != ".py" or below.name in ASIDE or is_test_surface(path, ()):
+        if below is None or below.suffix != ".py" or below.name in ASIDE or classify(path) in LEFT_OUT:
             continue
         top = below.parts[0]
         if len(below.parts) == 1 or f"{PurePosixPath(root, top)}/__init__.py" in tree:
@@ -134,6 +134,7 @@ async def settle_suite(
 ) -> tuple[Suite, SuiteReport]:
     """Learn from three runs on the clean tree which tests are quick and hold every time, and how long they take.
 
+    The last is by a fresh interpreter: what holds only in a fork of one that has imported pytest, or only there not, falls out.
     Slow tests are deselected: each grade would pay for them, and tests of speed are the ones that fail at random.
     Raises UsageError where no test holds or the suite is too slow.
     """
@@ -147,8 +148,9 @@ async def settle_suite(
         files=find_test_files(first.passing),
         known=frozenset(first.passing),
     )
-    again = [run_suite(provider, [repository.layer], suite) for _ in range(2)]
-    second, third = await asyncio.gather(*again)
+    second, third = await asyncio.gather(
+        run_suite(provider, [repository.layer], suite), run_suite_cold(provider, [repository.layer], suite)
+    )
     steady = {test for test in first.passing if first.status(test) == second.status(test) == third.status(test)}
     results = {test: result for test, result in second.results.items() if test in steady or test not in second.passing}
     before = replace(second, results=results)

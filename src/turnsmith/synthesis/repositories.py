@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnsmith.errors import UsageError
-from turnsmith.synthesis.history import EXECUTABLE, SYMLINK, File, Tree, write_history
+from turnsmith.tasks.history import EXECUTABLE, SYMLINK, File, Tree, write_history
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
-from turnsmith.synthesis.history import EXECUTABLE, REGULAR, File
+from turnsmith.tasks.history import EXECUTABLE, REGULAR, File
 
 REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
 MAX_TREE_BYTES = 200_000_000

@@ -15,9 +15,11 @@ FILE_NAME = "tasks.jsonl"
 
 
 def load_tasks(path: Path) -> list[Task]:
-    """Read a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line."""
+    """Read a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line, or an empty file."""
     file = find_task_file(path)
     tasks = [_parse(line, file, number) for number, line in enumerate(_read_lines(file), 1) if line.strip()]
+    if not tasks:
+        raise UsageError(f"{file} holds no task: make some with `turnsmith tasks make`")
     _check_distinct(tasks, file)
     return tasks
 
@@ -59,11 +61,16 @@ def _read_lines(file: Path) -> list[str]:
 
 def _parse(line: str, file: Path, number: int) -> Task:
     try:
-        return Task.model_validate(json.loads(line))
+        task = Task.model_validate(json.loads(line))
     except json.JSONDecodeError as error:
         raise UsageError(f"{file}, line {number}: not valid JSON: {error.msg} at column {error.colno}") from None
     except ValidationError as error:
         raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
+    if not task.FAIL_TO_PASS:
+        raise UsageError(
+            f"{file}, line {number}: {task.instance_id} has no FAIL_TO_PASS test, so no patch can resolve it"
+        )
+    return task
 
 
 def _explain(error: ValidationError) -> str:
@@ -71,7 +78,8 @@ def _explain(error: ValidationError) -> str:
     column = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         return f"column {column!r} is missing"
-    return f"column {column!r}: {first['msg']}" if column else f"a task is an object: {first['msg']}"
+    fault = first["msg"].removeprefix("Value error, ")
+    return f"column {column!r}: {fault}" if column else f"a task is an object: {fault}"
 
 
 def _check_distinct(tasks: Iterable[Task], file: Path) -> None:

@@ -39,6 +39,7 @@ STYLE: Any = {
 PANELS = {
     "turns per episode": ("rollouts/turns_mean", "linear"),
     "share submitted": ("rollouts/submit_rate", "linear"),
+    "share with exploit contact": ("contact/flagged_rate", "linear"),
     "entropy of sampled tokens (nats)": ("loss/entropy", "linear"),
     "log-prob gap, engine to trainer": ("logprob_gap/mean", "log"),
 }

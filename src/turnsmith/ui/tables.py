@@ -19,6 +19,7 @@ ITERATION_COLUMNS = {
     "submit": "{rollouts/submit_rate:.0%}",
     "signal": "{groups/with_signal:.0f}/{groups/all:.0f}",
     "steps": "{optimizer/steps:.0f}",
+    "contact": "{contact/flagged_rate:.0%}",
     "entropy": "{loss/entropy:.3f}",
     "gap": "{logprob_gap/mean:.1e}",
     "seconds": "{time/collect_s:.0f}+{time/train_s:.0f}",
@@ -123,6 +124,14 @@ def lengths_table(lengths: dict[str, dict[str, float]]) -> Table:
     table = make_table(["length", "min", "median", "max"], num_names=1)
     for name, measured in lengths.items():
         table.add_row(name, *(f"{value:g}" for value in measured.values()))
+    return table
+
+
+def words_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Columns of words."""
+    table = make_table(headings, num_names=len(headings))
+    for row in rows:
+        table.add_row(*map(to_line, row))
     return table
 
 

@@ -1,122 +1,137 @@
 """The making of one sandbox: new namespaces, a root of its own, nothing left of the host, then the supervisor."""
 
-# ruff: noqa: PTH101, PTH102
-
+import errno
 import fcntl
+import json
 import os
 import signal
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, template, wire
-from turnsmith.sandboxes.inside.identity import Identity, name_user, take_user
-from turnsmith.sandboxes.inside.seccomp import deny_system_calls
+from turnsmith.sandboxes.inside.identity import Identity, fork_owned, name_user, take_user
+from turnsmith.sandboxes.inside.privileges import close_standard_streams, drop_privileges
+from turnsmith.sandboxes.inside.stacking import clear_stage, mount_files
 from turnsmith.sandboxes.inside.supervisor import Supervisor
 from turnsmith.sandboxes.inside.toolbox import resource_limits
+from turnsmith.sandboxes.inside.warm import Forked
 from turnsmith.sandboxes.inside.wire import Limits
 
-_NAMESPACES = (
-    kernel.CLONE_NEWUSER
-    | kernel.CLONE_NEWNS
-    | kernel.CLONE_NEWPID
-    | kernel.CLONE_NEWNET
-    | kernel.CLONE_NEWIPC
-    | kernel.CLONE_NEWUTS
-    | kernel.CLONE_NEWCGROUP
-)
+MAX_ORDER_BYTES = 1 << 16
+MAX_DESCRIPTORS = 253
+"""What the kernel lets pass in one message."""
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
-_INODE_BYTES = 4096
-"""One file or directory is allowed for each so many bytes of the disk limit."""
+_NAMESPACE_LIMITS = {
+    "max_user_namespaces": 0,  # a nested one would hand out capabilities, and with them tmpfs mounts beyond every limit
+    "max_inotify_instances": 8,  # these two are counted for all sandboxes of a user together: each takes a small share
+    "max_inotify_watches": 8192,
+}
 
 
 @dataclass(frozen=True)
-class Box:
-    """What a new sandbox is made of."""
+class Order:
+    """Whose sandbox a waiting one becomes; a connection and detached mounts, lowest first, come with it."""
 
-    connection: socket.socket
-    layers: list[int]
-    """Detached mounts, lowest first."""
+    num_layers: int
+    num_frozen: int
+    """So many of them, the uppermost, are scratch spaces of sandboxes that were frozen."""
     workdir: str
-    limits: Limits
+    disk_bytes: int
+    """What it may still write."""
 
 
-def fork_box(box: Box, identity: Identity) -> None:
-    """Fork process 1 of a new sandbox and give it its user; it reports on its connection."""
-    gate, opener = os.pipe()
-    pid = kernel.fork_into(_NAMESPACES)
-    if pid == 0:
-        os.close(opener)
-        _be_process_one(box, gate)
-    os.close(gate)
+def fork_box(limits: Limits, identity: Identity) -> socket.socket:
+    """Fork process 1 of a sandbox that is nobody's yet; returns the socket by which it is told whose. Raises OSError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        pid = fork_owned(kernel.NAMESPACES, identity)
+        if pid == 0:
+            ours.close()
+            _be_process_one(theirs, limits)
     try:
         name_user(pid, template.UID, template.UID, identity)
-        os.write(opener, b".")
-    finally:
-        os.close(opener)
+        ours.send(b".")
+    except OSError:
+        ours.close()
+        raise
+    return ours
 
 
-def _be_process_one(box: Box, gate: int) -> NoReturn:
-    """Make the sandbox around this process, then serve it. Never returns; raises Forked in a child that will be pytest."""
+def hand_over(box: socket.socket, order: Order, connection: socket.socket, layers: list[int]) -> None:
+    """Tell it, and let go of it. Raises OSError where it has died."""
+    with box:
+        socket.send_fds(box, [json.dumps(asdict(order)).encode()], [connection.fileno(), *layers])
+
+
+def _be_process_one(orders: socket.socket, limits: Limits) -> NoReturn:
+    """Live and end; whatever happens, no second spawner comes of it. Raises Forked in a child that will be pytest."""
     try:
-        if os.read(gate, 1):  # else the spawner could not name us, and has said so
-            _furnish(box)
-            limits = resource_limits(box.limits, is_contained=True)
-            Supervisor(box.connection, box.limits, limits, template.TOOLBOX).run()
-    except Exception as error:
-        wire.send(box.connection, {"error": f"{type(error).__name__}: {error}"})
+        if orders.recv(1):  # else the spawner could not name us, and has said so
+            _live(orders, limits)
+    except Forked:
+        raise
+    except BaseException:
+        os._exit(1)
     os._exit(0)
 
 
-def _furnish(box: Box) -> None:
-    take_user(template.UID, template.UID)
-    kernel.die_with_parent(signal.SIGKILL)
-    upper = _build_root(box)
-    _bring_up_loopback()
-    socket.sethostname("sandbox")
-    _forbid_nested_namespaces()
-    _drop_privileges()
-    _close_standard_streams()
-    socket.send_fds(box.connection, [wire.pack({})], [upper])
-    os.close(upper)
+def _live(orders: socket.socket, limits: Limits) -> None:
+    """Make a sandbox around this process, wait for an order, serve."""
+    failure = _make_ready()
+    message, descriptors, _, _ = socket.recv_fds(orders, MAX_ORDER_BYTES, MAX_DESCRIPTORS)
+    orders.close()
+    if not descriptors:
+        return  # nobody wants us any longer
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    with socket.socket(fileno=descriptors[0]) as connection:
+        try:
+            if failure:
+                raise failure
+            _finish(connection, Order(**json.loads(message)), descriptors[1:])
+            Supervisor(connection, limits, resource_limits(limits, is_contained=True), template.TOOLBOX).run()
+        except Exception as error:
+            wire.send(connection, {"error": f"{type(error).__name__}: {error}"})
 
 
-def _build_root(box: Box) -> int:
-    """Mount everything and let go of the host; returns the writable layer as a descriptor."""
-    tree = kernel.clone_tree(template.ROOT)
-    kernel.set_mount_attributes(tree, kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID)
-    kernel.attach_tree(tree, template.ROOT)
-    _mount_scratch(box.limits)
-    _mount_workspace(box)
-    upper = os.open(f"{template.SCRATCH}/upper", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    kernel.mount("proc", f"{template.ROOT}/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+def _make_ready() -> Exception | None:
+    """All that does not depend on the order, and let go of the host; returns what went wrong."""
+    try:
+        take_user(template.UID, template.UID)
+        kernel.die_with_parent(signal.SIGKILL)
+        tree = kernel.clone_tree(template.ROOT)
+        kernel.set_mount_attributes(tree, kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID)
+        kernel.attach_tree(tree, template.ROOT)
+        kernel.mount("proc", f"{template.ROOT}/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
+        _enter_root()
+        _bring_up_loopback()
+        socket.sethostname("sandbox")
+        _limit_the_namespace()
+    except Exception as error:
+        return error
+    return None
+
+
+def _finish(connection: socket.socket, order: Order, layers: list[int]) -> None:
+    """Mount its files, hand the host their place, and let go of all power: it will have to wait for that anyway."""
+    if len(layers) < order.num_layers:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # the kernel drops what finds no free descriptor
+    scratch = mount_files(layers, order.num_frozen, order.workdir, order.disk_bytes)
+    socket.send_fds(connection, [wire.pack({})], [scratch])
+    os.close(scratch)
+    clear_stage()
+    drop_privileges()
+    close_standard_streams()
+
+
+def _enter_root() -> None:
     os.chdir(template.ROOT)
     kernel.pivot_root(".", ".")
     kernel.detach(".")
     os.chdir("/")
-    return upper
-
-
-def _mount_scratch(limits: Limits) -> None:
-    """One tmpfs holds all that the sandbox writes, so that one size limits it all."""
-    options = f"mode=0755,size={limits.disk_bytes},nr_inodes={limits.disk_bytes // _INODE_BYTES}"
-    kernel.mount("scratch", template.SCRATCH, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, options)
-    for name in ("upper", "work", "tmp", "shm", "tmp/home"):
-        os.mkdir(f"{template.SCRATCH}/{name}")
-    for name, target in (("tmp", "tmp"), ("shm", "dev/shm")):
-        os.chmod(f"{template.SCRATCH}/{name}", 0o1777)
-        kernel.attach_tree(kernel.clone_tree(f"{template.SCRATCH}/{name}"), f"{template.ROOT}/{target}")
-
-
-def _mount_workspace(box: Box) -> None:
-    """Stack the layers under the writable one."""
-    for position, tree in enumerate(box.layers):
-        kernel.attach_tree(tree, f"{template.LAYERS}/{position}")
-    lower = ":".join(f"{template.LAYERS}/{position}" for position in reversed(range(len(box.layers))))
-    options = f"lowerdir={lower},upperdir={template.SCRATCH}/upper,workdir={template.SCRATCH}/work,userxattr"
-    kernel.mount("workspace", template.ROOT + box.workdir, "overlay", kernel.MS_NOSUID | kernel.MS_NODEV, options)
 
 
 def _bring_up_loopback() -> None:
@@ -125,25 +140,8 @@ def _bring_up_loopback() -> None:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
 
 
-def _forbid_nested_namespaces() -> None:
-    """A nested user namespace would hand out capabilities, and with them tmpfs mounts beyond every limit."""
-    fd = os.open("/proc/sys/user/max_user_namespaces", os.O_WRONLY)
-    os.write(fd, b"0")
-    os.close(fd)
-
-
-def _drop_privileges() -> None:
-    """Process 1 is as weak as the rest, yet out of their reach."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    kernel.forbid_new_privileges()
-    deny_system_calls()
-    kernel.drop_capabilities()
-    kernel.set_dumpable(False)
-
-
-def _close_standard_streams() -> None:
-    """The host's terminal and the spawner's socket stay outside."""
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    for stream in range(3):
-        os.dup2(null, stream)
-    os.close(null)
+def _limit_the_namespace() -> None:
+    for name, number in _NAMESPACE_LIMITS.items():
+        fd = os.open(f"/proc/sys/user/{name}", os.O_WRONLY)
+        os.write(fd, str(number).encode())
+        os.close(fd)

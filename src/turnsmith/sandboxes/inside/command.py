@@ -2,19 +2,21 @@
 
 # ruff: noqa: PTH112
 
+import fcntl
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from turnsmith.sandboxes.inside.pipes import Pipe
-from turnsmith.sandboxes.inside.toolbox import CWD_FD
-from turnsmith.sandboxes.inside.wire import Header
+from turnsmith.sandboxes.inside.toolbox import CWD_FD, REPORT_FD
+from turnsmith.sandboxes.inside.wire import MAX_REPORT_BYTES, Header
 
 MAX_PATH_BYTES = 4096
-PIPE_BYTES = 1 << 16
-"""What a pipe holds without a reader."""
+WARM = b"warm"
+"""What a fork says in place of a directory, once it is sure that it need not start an interpreter."""
 
 NOT_STARTED = 126
 """Exit code of a command that could not be started, as in a shell."""
@@ -30,6 +32,8 @@ class Command:
     request_id: int
     pid: int
     output: Pipe
+    report: Pipe | None
+    """What the command wrote to REPORT_FD, where it was given one."""
     cwd: str
     """Directory in which it began, and ended where the shell could not say."""
     cwd_fd: int
@@ -37,28 +41,42 @@ class Command:
     deadline: float
     timed_out: bool = False
 
+    @property
+    def pipes(self) -> list[Pipe]:
+        return [self.output, self.report] if self.report else [self.output]
+
     def finish(self, status: int) -> tuple[Header, bytes]:
         """The answer, once the shell has ended. Processes in the background may still hold the pipe."""
-        self.output.drain()
-        payload = bytes(self.output.kept)
+        for pipe in self.pipes:
+            pipe.drain()
+        report = self.report.kept if self.report else b""
+        last_word = self._last_word()
+        payload = bytes(self.output.kept + report)
         header = {
             "id": self.request_id,
             "exit_code": _exit_code(status),
             "duration_s": time.monotonic() - self.started,
             "timed_out": self.timed_out,
             "truncated": self.output.truncated,
-            "cwd": self._last_cwd(),
+            "report_bytes": len(report),
+            "is_warm": last_word == WARM,
+            "cwd": self._last_cwd(last_word),
         }
-        self.output.ignore()
+        for pipe in self.pipes:
+            pipe.ignore()
         return header, payload
 
-    def _last_cwd(self) -> str:
-        """What the shell reported, if it is a directory: the report comes from untrusted code."""
+    def _last_word(self) -> bytes:
+        """What came by the pipe for the directory."""
         try:
-            reported = os.read(self.cwd_fd, MAX_PATH_BYTES + 1)
+            return os.read(self.cwd_fd, MAX_PATH_BYTES + 1)
         except BlockingIOError:
-            reported = b""
-        os.close(self.cwd_fd)
+            return b""
+        finally:
+            os.close(self.cwd_fd)
+
+    def _last_cwd(self, reported: bytes) -> str:
+        """What the shell reported, if it is a directory: the report comes from untrusted code."""
         try:
             path = reported.decode().removesuffix("\n")
         except UnicodeDecodeError:
@@ -67,40 +85,64 @@ class Command:
         return path if is_plausible and os.path.isdir(path) else self.cwd
 
 
-Spawn = Callable[[int, int, int], int]
-"""Start a process, in a session of its own: descriptors of its input, its output and the report of its directory → process id."""
+@dataclass(frozen=True)
+class Streams:
+    """The descriptors of a new process."""
+
+    stdin: int
+    output: int
+    cwd: int
+    """Where it says in which directory it ended."""
+    report: int | None
+    """Where it may say what is not for its output."""
+
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Each descriptor, and the number by which the process finds it."""
+        standard = [(self.stdin, 0), (self.output, 1), (self.output, 2)]
+        return standard if self.report is None else [*standard, (self.report, REPORT_FD)]
+
+
+Spawn = Callable[[Streams], int]
+"""Start a process in a session of its own; returns its process id."""
 
 
 def start_command(request: Header, stdin: bytes, spawn: Spawn, output_bytes: int) -> Command:
     """Start a process for a request. Raises OSError or ValueError where it cannot be started."""
     os.chdir(request["cwd"])
     started = time.monotonic()
-    stdin_fd = _readable(stdin)
-    output, output_writer = os.pipe()
-    cwd_fd, cwd_writer = os.pipe()
-    try:
-        pid = spawn(stdin_fd, output_writer, cwd_writer)
-    except (OSError, ValueError):
-        os.close(output)
-        os.close(cwd_fd)
-        raise
-    finally:
-        for fd in (stdin_fd, output_writer, cwd_writer):
-            os.close(fd)
-        os.chdir("/")
-    os.set_blocking(cwd_fd, False)
-    pipe = Pipe(output, output_bytes)
-    return Command(request["id"], pid, pipe, request["cwd"], cwd_fd, started, started + request["timeout_s"])
+    with ExitStack() as theirs, ExitStack() as ours:
+        theirs.callback(os.chdir, "/")
+        output, output_writer = _open_pipe(ours, theirs)
+        cwd, cwd_writer = _open_pipe(ours, theirs)
+        report, report_writer = _open_pipe(ours, theirs) if request["has_report"] else (None, None)
+        theirs.callback(os.close, readable := _readable(stdin))
+        pid = spawn(Streams(readable, output_writer, cwd_writer, report_writer))
+        ours.pop_all()
+    os.set_blocking(cwd, False)
+    return Command(
+        request_id=request["id"],
+        pid=pid,
+        output=Pipe(output, output_bytes),
+        report=Pipe(report, MAX_REPORT_BYTES) if report else None,
+        cwd=request["cwd"],
+        cwd_fd=cwd,
+        started=started,
+        deadline=started + request["timeout_s"],
+    )
 
 
-def spawn_bash(command: str, environment: dict[str, str], stdin_fd: int, output_fd: int, cwd_fd: int) -> int:
+def _open_pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
+    """Both ends of a pipe, each closed with those of its side."""
+    reading, writing = os.pipe()
+    ours.callback(os.close, reading)
+    theirs.callback(os.close, writing)
+    return reading, writing
+
+
+def spawn_bash(command: str, environment: dict[str, str], streams: Streams) -> int:
     """Bash on a command; by posix_spawn, which copies no memory."""
-    actions = [
-        (os.POSIX_SPAWN_DUP2, stdin_fd, 0),
-        (os.POSIX_SPAWN_DUP2, output_fd, 1),
-        (os.POSIX_SPAWN_DUP2, output_fd, 2),
-        (os.POSIX_SPAWN_DUP2, cwd_fd, CWD_FD),
-    ]
+    actions = [(os.POSIX_SPAWN_DUP2, fd, place) for fd, place in (*streams.places, (streams.cwd, CWD_FD))]
     arguments = ["bash", "-c", command]
     return os.posix_spawn(
         "/bin/bash", arguments, environment, setsid=True, setsigdef=_RESET_SIGNALS, file_actions=actions
@@ -116,6 +158,8 @@ def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
         "duration_s": 0.0,
         "timed_out": False,
         "truncated": False,
+        "report_bytes": 0,
+        "is_warm": False,
         "cwd": request["cwd"],
     }
     return header, f"bash: {request['cwd']}: {reason}\n".encode(errors="replace")
@@ -125,23 +169,23 @@ def _readable(content: bytes) -> int:
     """A file descriptor from which the content can be read without anyone feeding it."""
     if not content:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-    return _filled_pipe(content) if len(content) <= PIPE_BYTES else _filled_file(content)
-
-
-def _filled_pipe(content: bytes) -> int:
     reading, writing = os.pipe()
-    os.write(writing, content)
+    has_room = len(content) <= fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ)  # less where a user has a thousand pipes
+    if has_room:
+        os.write(writing, content)
     os.close(writing)
-    return reading
+    if has_room:
+        return reading
+    os.close(reading)
+    return _filled_file(content)
 
 
 def _filled_file(content: bytes) -> int:
     """A nameless file among what the sandbox has written, within its disk limit."""
-    fd = os.open("/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb", closefd=False) as file:
+    with os.fdopen(os.open("/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(content)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+        file.seek(0)
+        return os.dup(file.fileno())
 
 
 def _exit_code(status: int) -> int:

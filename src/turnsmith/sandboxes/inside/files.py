@@ -1,4 +1,4 @@
-"""Reading and writing one file as the sandbox's own user, in a child that can fail without harm."""
+"""Reading and writing files as the sandbox's own user, in a child that can fail without harm."""
 
 # ruff: noqa: PTH103, PTH120, PTH123
 
@@ -6,10 +6,12 @@ import errno
 import os
 import stat
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from turnsmith.sandboxes.inside import wire
+from turnsmith.sandboxes.inside import trees, wire
 from turnsmith.sandboxes.inside.pipes import Pipe
 from turnsmith.sandboxes.inside.wire import Header
 
@@ -19,29 +21,34 @@ ERRNO_BYTES = 4
 
 @dataclass
 class FileAccess:
-    """A running child that reads or writes one file, and answers through a pipe."""
+    """A running child that reads or writes files, and answers through a pipe."""
 
     request_id: int
     pid: int
     output: Pipe
-    deadline: float = float("inf")
+    deadline: float
     timed_out: bool = False
 
     def finish(self, status: int) -> tuple[Header, bytes]:
+        """The answer, once the child has ended; that of one that was killed may be cut, and counts for nothing."""
         self.output.drain()
-        answer = bytes(self.output.kept)
-        error_number = int.from_bytes(answer[:ERRNO_BYTES], "big") if answer else errno.EIO
-        return {"id": self.request_id, "errno": error_number}, answer[ERRNO_BYTES:]
+        answer = bytes(self.output.kept) if status == 0 else errno.EIO.to_bytes(ERRNO_BYTES, "big")
+        return {"id": self.request_id, "errno": int.from_bytes(answer[:ERRNO_BYTES], "big")}, answer[ERRNO_BYTES:]
 
 
 def start_access(request: Header, content: bytes) -> FileAccess:
-    """Fork the child."""
+    """Fork the child. Raises OSError."""
     output, writer = os.pipe()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(output)
+        os.close(writer)
+        raise
     if pid == 0:
         _answer(writer, request, content)
     os.close(writer)
-    return FileAccess(request["id"], pid, Pipe(output, sys.maxsize))
+    return FileAccess(request["id"], pid, Pipe(output, sys.maxsize), time.monotonic() + request["timeout_s"])
 
 
 def _answer(writer: int, request: Header, content: bytes) -> NoReturn:
@@ -50,17 +57,16 @@ def _answer(writer: int, request: Header, content: bytes) -> NoReturn:
         os.setsid()
         error_number, answer = _attempt(request, content)
         with open(writer, "wb") as pipe:
-            pipe.write(error_number.to_bytes(ERRNO_BYTES, "big") + answer)
-    finally:
-        os._exit(0)
+            pipe.write(error_number.to_bytes(ERRNO_BYTES, "big"))
+            pipe.write(answer)
+    except BaseException:
+        os._exit(1)
+    os._exit(0)
 
 
 def _attempt(request: Header, content: bytes) -> tuple[int, bytes]:
     try:
-        if request["op"] == "read":
-            return 0, read_file(request["path"])
-        write_file(request["path"], content)
-        return 0, b""
+        return 0, _ACCESSES[request["op"]](request["path"], content)
     except OSError as error:
         return error.errno or errno.EIO, b""
     except ValueError:
@@ -80,8 +86,8 @@ def read_file(path: str) -> bytes:
     return content
 
 
-def write_file(path: str, content: bytes) -> None:
-    """Write a regular file, making its parent directories."""
+def write_file(path: str, content: bytes) -> bytes:
+    """Write a regular file, making its parent directories; the answer is empty."""
     os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     with open(fd, "wb") as file:
@@ -89,3 +95,14 @@ def write_file(path: str, content: bytes) -> None:
             raise OSError(errno.EACCES, "not a regular file")
         os.ftruncate(fd, 0)
         file.write(content)
+    return b""
+
+
+_ACCESSES: dict[str, Callable[[str, bytes], bytes]] = {
+    "read": lambda path, _: read_file(path),
+    "write": write_file,
+    "list": lambda path, _: trees.list_tree(path),
+    "fetch": trees.fetch,
+    "unpack": trees.unpack,
+}
+"""By operation: from a path and what came with the request to the answer."""

@@ -34,6 +34,21 @@ def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
     _write_maps(pid, f"{uid} {identity.uid} 1", f"{gid} {identity.gid} 1")
 
 
+def fork_owned(namespaces: int, identity: Identity) -> int:
+    """Fork into new namespaces that belong to the identity: what the kernel counts in them it charges to that user, not to us."""
+    ours = os.geteuid()
+    kernel.keep_capabilities()
+    os.seteuid(identity.uid)
+    try:
+        pid = kernel.fork_into(namespaces)
+    except OSError:
+        os.seteuid(ours)
+        raise
+    if pid:
+        os.seteuid(ours)
+    return pid
+
+
 def take_user(uid: int, gid: int) -> None:
     """Become that user, keeping the capabilities inside the namespace until they are dropped."""
     kernel.keep_capabilities()

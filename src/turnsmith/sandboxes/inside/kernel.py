@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import struct
+from pathlib import Path
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWCGROUP = 0x0200_0000
@@ -12,6 +13,8 @@ CLONE_NEWIPC = 0x0800_0000
 CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWPID = 0x2000_0000
 CLONE_NEWNET = 0x4000_0000
+NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
+"""Every kind that a sandbox has of its own, and that nobody in it may make."""
 
 MS_REC = 0x4000
 MS_NOSUID = 0x2
@@ -40,6 +43,7 @@ _PR_SET_SECCOMP = 22
 _PR_SET_SECUREBITS = 28
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 _SECCOMP_MODE_FILTER = 2
 _SECBIT_NO_SETUID_FIXUP = 4
 _LINUX_CAPABILITY_VERSION_3 = 0x2008_0522
@@ -125,6 +129,15 @@ def set_dumpable(allowed: bool) -> None:
 def keep_capabilities() -> None:
     """Let the coming change of user leave the capabilities alone."""
     _prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP)
+
+
+def keep_capabilities_over_exec() -> None:
+    """Let the programs that we run have our capabilities, whoever we are (they become inheritable, and ambient)."""
+    header = struct.pack("II", _LINUX_CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, b"\xff" * 24), "capset")
+    for capability in range(int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1):
+        arguments = [ctypes.c_ulong(number) for number in (_PR_CAP_AMBIENT_RAISE, capability, 0, 0)]
+        _check(_libc.prctl(_PR_CAP_AMBIENT, *arguments), f"prctl {_PR_CAP_AMBIENT}")
 
 
 def adopt_orphans() -> None:

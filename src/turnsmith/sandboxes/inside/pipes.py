@@ -1,4 +1,4 @@
-"""The reading end of a pipe whose writers are not trusted."""
+"""The reading end of a pipe whose writers are not trusted, and may read from it themselves (/proc/self/fd)."""
 
 import array
 import fcntl
@@ -12,6 +12,7 @@ class Pipe:
     """Keeps the first `limit` bytes of what is written and drops the rest, so that no writer is ever held up."""
 
     def __init__(self, fd: int, limit: int) -> None:
+        os.set_blocking(fd, False)  # what we were told of may be gone when we come
         self.fd = fd
         self.kept = bytearray()
         self.truncated = False
@@ -19,10 +20,10 @@ class Pipe:
         self._is_open = True
 
     def read(self) -> bool:
-        """Take what is there, blocking where nothing is; False at the end."""
-        data = os.read(self.fd, CHUNK_BYTES)
-        self._keep(data)
-        return bool(data)
+        """Take what is there; False at the end."""
+        data = self._take(CHUNK_BYTES)
+        self._keep(data or b"")
+        return data != b""
 
     def close(self) -> None:
         os.close(self.fd)
@@ -36,7 +37,9 @@ class Pipe:
         fcntl.ioctl(self.fd, termios.FIONREAD, waiting)
         remaining = waiting[0]
         while remaining > 0:
-            data = os.read(self.fd, remaining)
+            data = self._take(remaining)
+            if not data:
+                return
             self._keep(data)
             remaining -= len(data)
 
@@ -44,6 +47,13 @@ class Pipe:
         """Drop all that follows."""
         self._limit = 0
         self.kept = bytearray()
+
+    def _take(self, length: int) -> bytes | None:
+        """None where nothing is there."""
+        try:
+            return os.read(self.fd, length)
+        except BlockingIOError:
+            return None
 
     def _keep(self, data: bytes) -> None:
         room = self._limit - len(self.kept)

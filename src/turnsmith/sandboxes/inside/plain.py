@@ -5,24 +5,19 @@ import shutil
 import signal
 import socket
 import sys
+from functools import partial
 from pathlib import Path
 
-from turnsmith.sandboxes.inside import kernel
+from turnsmith.sandboxes.inside import kernel, wire
 from turnsmith.sandboxes.inside.supervisor import Supervisor
 from turnsmith.sandboxes.inside.toolbox import resource_limits
-from turnsmith.sandboxes.inside.warm import Forked, be_pytest
+from turnsmith.sandboxes.inside.warm import serve_until_forked
 from turnsmith.sandboxes.inside.wire import Limits
 
 
 def main() -> None:
     """Arguments: folder of the sandbox, and four limits; the connection is standard input."""
-    try:
-        serve(*sys.argv[1:])
-    except Forked as forked:
-        child = forked.with_traceback(None)
-    else:
-        return
-    be_pytest(child)
+    serve_until_forked(partial(serve, *sys.argv[1:]))
 
 
 def serve(folder: str, *numbers: str) -> None:
@@ -30,14 +25,11 @@ def serve(folder: str, *numbers: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.adopt_orphans()
     limits = Limits(*map(int, numbers))
-    supervisor = Supervisor(
-        socket.socket(fileno=os.dup(0)), limits, resource_limits(limits, is_contained=False), f"{folder}/toolbox"
-    )
+    connection = socket.socket(fileno=os.dup(0))
     try:
-        supervisor.run()
-    except Exception:
-        _remove(Path(folder))
-        raise
+        Supervisor(connection, limits, resource_limits(limits, is_contained=False), f"{folder}/toolbox").run()
+    except Exception as error:
+        wire.send(connection, {"error": f"{type(error).__name__}: {error}"})
     _remove(Path(folder))
 
 

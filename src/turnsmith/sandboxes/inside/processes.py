@@ -5,7 +5,7 @@
 import os
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -64,6 +64,20 @@ def end_all(spared_sessions: Collection[int] = ()) -> None:
         time.sleep(0.001)
     if os.getpid() == 1:
         _signal(-1)  # they multiply faster than we count: nobody can be spared
+
+
+def bury_all() -> Iterator[tuple[int, int]]:
+    """End every process and wait until none is left: process ids of children and adopted, with their statuses."""
+    while True:
+        end_all()  # again and again: who multiplies may have outrun it
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid:
+            yield pid, status
+        else:
+            time.sleep(0.0002)
 
 
 def _signal(pid: int) -> None:

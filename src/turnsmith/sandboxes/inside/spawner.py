@@ -1,6 +1,6 @@
 """The helper process of a provider: small, single-threaded, it forks a sandbox for each request.
 
-Started bare, with a socket of packets as standard input; the first packet holds its settings.
+Started by the builder, with a socket of packets as standard input; the first packet holds its settings.
 """
 
 import errno
@@ -9,18 +9,21 @@ import os
 import select
 import signal
 import socket
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel, template, wire
-from turnsmith.sandboxes.inside.box import Box, fork_box
+from turnsmith.sandboxes.inside.box import Order, fork_box, hand_over
 from turnsmith.sandboxes.inside.copies import Copies
-from turnsmith.sandboxes.inside.identity import Identity, choose_identity, name_user, open_ownership_map
-from turnsmith.sandboxes.inside.warm import Forked, be_pytest, preload
-from turnsmith.sandboxes.inside.wire import Limits, Machine, StartRequest
+from turnsmith.sandboxes.inside.identity import Identity, choose_identity, open_ownership_map
+from turnsmith.sandboxes.inside.seccomp import compile_filter
+from turnsmith.sandboxes.inside.warm import preload, serve_until_forked
+from turnsmith.sandboxes.inside.wire import Limits, StartRequest
 
-MAX_REQUEST_BYTES = 1 << 16
+NUM_WAITING = 2
+"""So many sandboxes are kept ready: a fork needs one for the child and one for the parent."""
 
 
 @dataclass
@@ -35,32 +38,69 @@ class Spawner:
     ownership_maps: dict[tuple[int, int], int] = field(default_factory=dict)
     """From owner of a layer to the user namespace that shows it as ours."""
     is_warm: bool = False
+    waiting: list[socket.socket] = field(default_factory=list)
+    """Sandboxes that wait for an order, the oldest first."""
 
     def serve(self, host: int) -> None:
         """Loop; `host` is a descriptor that becomes readable when the host process is gone."""
+        can_prepare = True
         while True:
-            ready, _, _ = select.select([self.control.fileno(), host], [], [])
+            is_idle = not can_prepare or len(self.waiting) == NUM_WAITING
+            ready, _, _ = select.select([self.control.fileno(), host], [], [], None if is_idle else 0)
+            if not ready:
+                can_prepare = self._prepare()
+                continue
+            can_prepare = True
             if host in ready:
                 return
             try:
-                message, end = wire.receive_descriptor(self.control, MAX_REQUEST_BYTES)
+                message, end = wire.receive_descriptor(self.control, wire.MAX_REQUEST_BYTES)
             except ConnectionError:
                 return  # the host was killed while it waited for an answer
             if not message:
                 return
-            if end is not None:  # else there was no room for it, and the host sees its connection hung up
-                with socket.socket(fileno=end) as connection:
-                    self._start(StartRequest(**json.loads(message)), connection)
+            self._serve(json.loads(message), end)
+
+    def _serve(self, request: wire.Header, descriptor: int | None) -> None:
+        """One of: start a sandbox, keep what one has written, forget it."""
+        if request["op"] == "forget":
+            self._forget(request["number"])
+        elif descriptor is None:
+            return  # there was no room for it: the host sees its connection hung up, or what it kept missing
+        elif request["op"] == "keep":
+            self._keep(request["number"], descriptor)
+        else:
+            with socket.socket(fileno=descriptor) as connection:
+                self._start(StartRequest(**request["sandbox"]), connection)
+
+    def _keep(self, number: int, tree: int) -> None:
+        """Hold on to the file system of a sandbox that has ended. Where that fails, a start from it will say so."""
+        folder = Path(template.FROZEN, str(number))
+        try:
+            folder.mkdir()
+            kernel.attach_tree(tree, str(folder))
+        except OSError:
+            os.close(tree)
+
+    def _forget(self, number: int) -> None:
+        """Let go of it; sandboxes that are mounted over it keep it alive."""
+        folder = Path(template.FROZEN, str(number))
+        with suppress(OSError):  # it could not be kept
+            kernel.detach(str(folder))
+            folder.rmdir()
 
     def _start(self, request: StartRequest, connection: socket.socket) -> None:
-        """Fork the sandbox, or report on its connection why not."""
+        """Hand a sandbox over, or report on its connection why not."""
         layers: list[int] = []
         try:
             if request.is_for_tests:
                 self._warm_up()
-            self._make_mount_points(request)
+            Path(template.ROOT + request.workdir).mkdir(parents=True, exist_ok=True)
             layers.extend(self._open_layer(path) for path in request.layers)
-            fork_box(Box(connection, layers, request.workdir, self.limits), self.identity)
+            layers.extend(self._clone(f"{template.FROZEN}/{number}") for number in request.frozen)
+            order = Order(len(layers), len(request.frozen), request.workdir, request.disk_bytes)
+            box = self.waiting.pop(0) if self.waiting else fork_box(self.limits, self.identity)
+            hand_over(box, order, connection, layers)
         except OSError as error:
             with suppress(ConnectionError):  # nobody may be there to hear it
                 wire.send(connection, {"error": str(error)})
@@ -71,13 +111,20 @@ class Spawner:
         """From now on sandboxes are forked from a process that has imported pytest, or else start it themselves."""
         if not self.is_warm:
             self.is_warm = True
-            with suppress(Exception):
+            try:
                 preload(template.RUNTIME)
+            except Exception as error:
+                print(f"turnsmith: tests will start cold: {type(error).__name__}: {error}", file=sys.stderr)
+            while self.waiting:
+                self.waiting.pop().close()  # which ends it
 
-    def _make_mount_points(self, request: StartRequest) -> None:
-        Path(template.ROOT + request.workdir).mkdir(parents=True, exist_ok=True)
-        for position in range(len(request.layers)):
-            Path(template.LAYERS, str(position)).mkdir(exist_ok=True)
+    def _prepare(self) -> bool:
+        """While nobody asks for one, make a sandbox but for its files; says whether it could: who asks will hear why not."""
+        try:
+            self.waiting.append(fork_box(self.limits, self.identity))
+        except OSError:
+            return False
+        return True
 
     def _open_layer(self, path: str) -> int:
         """A layer as a detached read-only mount, its files shown as the sandbox user's own."""
@@ -110,36 +157,18 @@ class Spawner:
 
 
 def main() -> None:
-    """Serve; a process that was forked to run tests comes up here, free of all that served."""
-    try:
-        serve()
-    except Forked as forked:
-        child = forked.with_traceback(None)
-    else:
-        return
-    be_pytest(child)
+    """Serve; a process that was forked to run tests goes on as pytest."""
+    serve_until_forked(serve)
 
 
 def serve() -> None:
-    """Prepare, say so, serve. Raises Forked in a process that will be pytest."""
+    """Say that we are ready, then serve. Raises Forked in a process that will be pytest."""
     control = socket.socket(fileno=os.dup(0))
-    settings = json.loads(control.recv(MAX_REQUEST_BYTES))
-    limits, machine = Limits(**settings["limits"]), Machine(**settings["machine"])
+    limits = Limits(**json.loads(control.recv(wire.MAX_REQUEST_BYTES))["limits"])
     host = os.pidfd_open(os.getppid())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which will close the socket
-    try:
-        identity = choose_identity()
-        if identity.is_foreign:
-            os.setgroups([])
-        else:
-            kernel.unshare(kernel.CLONE_NEWUSER)
-            name_user(os.getpid(), identity.uid, identity.gid, identity)
-        template.leave_host_root()
-        template.build_template(machine, limits)
-        template.enter_template()
-    except OSError as error:
-        control.send(json.dumps({"error": str(error)}).encode())
-        return
+    compile_filter()
+    identity = choose_identity()
     control.send(json.dumps({"isolation": "namespaces-root" if identity.is_foreign else "namespaces-user"}).encode())
     Spawner(control, limits, identity, Copies(Path(template.COPIES), identity)).serve(host)

@@ -10,11 +10,13 @@ import socket
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from turnsmith.sandboxes.inside import processes, wire
 from turnsmith.sandboxes.inside.command import Command, Spawn, not_started, spawn_bash, start_command
 from turnsmith.sandboxes.inside.files import FileAccess, start_access
 from turnsmith.sandboxes.inside.pipes import Pipe
+from turnsmith.sandboxes.inside.shortage import ShortageError, naming_shortages
 from turnsmith.sandboxes.inside.toolbox import with_shell_setup
 from turnsmith.sandboxes.inside.warm import fork_pytest
 from turnsmith.sandboxes.inside.wire import Header, Limits
@@ -24,6 +26,8 @@ WATCH_INTERVAL_S = 0.1
 
 LEFTOVER_SHARE = 0.5
 """More than this share of the process limit in the background, with no command running, is what a fork bomb leaves."""
+
+Job = TypeVar("Job", Command, FileAccess)
 
 
 class Supervisor:
@@ -35,7 +39,7 @@ class Supervisor:
         self._process_limits = process_limits
         self._toolbox = toolbox
         self._jobs: dict[int, Command | FileAccess] = {}
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.PollSelector()  # what epoll watches is counted for all sandboxes of a user together
         self._is_open = True
         self._is_busy = False
         self._next_watch = 0.0
@@ -71,33 +75,51 @@ class Supervisor:
             return
         request, payload = frame
         if request["op"] == "stop":
-            self._stop(request)
+            self._jobs.clear()
+            self._end_everyone(request)
+            self._is_open = False
+        elif request["op"] == "end":
+            self._end_everyone(request)
         elif request["op"] == "exec":
             environment = with_shell_setup(request["env"], self._toolbox)
             self._start_command(request, payload, partial(spawn_bash, request["command"], environment))
         elif request["op"] == "pytest":
-            limits = self._process_limits
-            self._start_command(request, payload, lambda stdin, out, _: fork_pytest(request, limits, stdin, out))
+            self._start_command(request, payload, partial(fork_pytest, request, self._process_limits))
         else:
-            self._add(start_access(request, payload))
+            self._add(self._begin(partial(start_access, request, payload)))
 
-    def _stop(self, request: Header) -> None:
-        """Answer when nobody is left; commands that still ran have no result."""
-        self._jobs.clear()
-        processes.end_all()
-        while processes.living_descendants():
-            time.sleep(0.0005)
-            processes.end_all()  # again: who multiplies may have outrun it
+    def _end_everyone(self, request: Header) -> None:
+        """Answer when nobody is left, commands that still ran before that."""
+        self._bury_everyone()
+        self._is_busy = False
         wire.send(self._connection, {"id": request["id"]})
-        self._is_open = False
+
+    def _bury_everyone(self) -> None:
+        for pid, status in processes.bury_all():
+            self._answer(pid, status)
 
     def _start_command(self, request: Header, stdin: bytes, spawn: Spawn) -> None:
         try:
-            command = start_command(request, stdin, spawn, self._limits.output_bytes)
+            command = self._begin(partial(start_command, request, stdin, spawn, self._limits.output_bytes))
         except (OSError, ValueError) as error:
             wire.send(self._connection, *not_started(request, error))
             return
         self._add(command)
+        if command.report:
+            self._listen(command.report.fd, partial(self._collect, command.report))
+
+    def _begin(self, start: Callable[[], Job]) -> Job:
+        """Start a job, where something is short once more without anyone else, who may have used it up.
+
+        Raises ShortageError where it is short even then: that is no doing of the sandbox's. Raises what else `start` raises.
+        """
+        try:
+            with naming_shortages():
+                return start()
+        except ShortageError:
+            with naming_shortages():
+                self._bury_everyone()
+                return start()
 
     def _add(self, job: Command | FileAccess) -> None:
         self._jobs[job.pid] = job
@@ -121,8 +143,11 @@ class Supervisor:
                 return
             if pid == 0:
                 return
-            if pid in self._jobs:
-                wire.send(self._connection, *self._jobs.pop(pid).finish(status))
+            self._answer(pid, status)
+
+    def _answer(self, pid: int, status: int) -> None:
+        if pid in self._jobs:
+            wire.send(self._connection, *self._jobs.pop(pid).finish(status))
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -136,11 +161,15 @@ class Supervisor:
         """End everyone where they use too much together; each alone is already bounded by its own limit."""
         if not self._is_busy or time.monotonic() < self._next_watch:
             return
-        running = processes.living_descendants()
+        running = [process for process in processes.living_descendants() if not self._is_ours(process.pid)]
         is_bomb = not self._jobs and len(running) > self._limits.num_processes * LEFTOVER_SHARE
         if is_bomb or processes.uses_more_than(self._limits.memory_bytes, running):
             processes.end_all()
         self._next_watch = time.monotonic() + WATCH_INTERVAL_S
+
+    def _is_ours(self, pid: int) -> bool:
+        """A child that reads or writes files knows its bounds, and the agent must not pay for it."""
+        return isinstance(self._jobs.get(pid), FileAccess)
 
 
 def wake_on_child() -> int:

@@ -17,8 +17,8 @@ ROOT = "/box"
 TOOLBOX = "/opt/turnsmith"
 RUNTIME = "/opt/runtime"
 HOME = "/tmp/home"
-SCRATCH, LAYERS, COPIES = "/scratch", "/layers", "/copies"
-"""Beside the template: mount points that a new sandbox uses and leaves behind, and copies of layers."""
+FROZEN, COPIES = "/frozen", "/copies"
+"""Beside the template: what snapshots keep, and copies of layers."""
 UID = 1000
 """User and group inside a sandbox."""
 
@@ -53,7 +53,7 @@ def leave_host_root() -> None:
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("template", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
-    for name in (HOST, ROOT, SCRATCH, LAYERS, COPIES):
+    for name in (HOST, ROOT, FROZEN, COPIES):
         Path("/tmp" + name).mkdir()
     kernel.pivot_root("/tmp", "/tmp" + HOST)
     os.chdir("/")
@@ -76,7 +76,8 @@ def build_template(machine: Machine, limits: Limits) -> None:
     for name in _DEVICES:
         _show(f"/dev/{name}", SAFE & ~kernel.MOUNT_ATTR_NODEV)
     _add_python(machine)
-    toolbox.write_toolbox(Path(ROOT + TOOLBOX), machine.python, toolbox.shell_setup(limits, is_contained=True))
+    setup = toolbox.shell_setup(toolbox.resource_limits(limits, is_contained=True))
+    toolbox.write_toolbox(Path(ROOT + TOOLBOX), machine.python, setup)
 
 
 def enter_template() -> None:

@@ -8,6 +8,9 @@ from turnsmith.sandboxes.inside.wire import Limits
 CWD_FD = 250
 """Where the shell reports the directory in which it ended; a number that no script uses by habit."""
 
+REPORT_FD = 251
+"""Where a command may write what is not for its output."""
+
 MAX_OPEN_FILES = 4096
 
 _ULIMIT = {
@@ -19,12 +22,27 @@ _ULIMIT = {
 }
 """The shell's letters and units."""
 
-INTERPRETER = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-"""What every Python is told of a sandbox, ours included."""
+INTERPRETER = {"LANG": "C", "LC_CTYPE": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+"""What every Python is told of a sandbox, ours included.
+
+Only the kind of characters differs from the locale C: with all of C.UTF-8 a shell reads a dozen files at its start.
+"""
 
 PYTEST = """#!/bin/sh
 exec python -m pytest "$@"
 """
+
+
+def interpreter_arguments(python: str, module: str) -> list[str]:
+    """Arguments that start a module of ours on the bare interpreter, in the directory that holds our packages: no site packages.
+
+    Our own path is neither an argument nor a variable, which show in /proc.
+    """
+    code = (
+        "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
+        f"from turnsmith.sandboxes.inside.{module} import main; main()"
+    )
+    return [python, "-S", "-P", "-c", code]
 
 
 def write_toolbox(folder: Path, python: str, setup: str) -> None:
@@ -38,14 +56,14 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
     (folder / "shell.sh").write_text(setup)
 
 
-def shell_setup(limits: Limits, *, is_contained: bool) -> str:
+def shell_setup(numbers: dict[int, int]) -> str:
     """What bash reads (BASH_ENV) before the command: hard limits, and the report of the last directory.
 
-    The limits stand here, not in the supervisor, so that the supervisor itself never runs into them.
+    The limits stand here, not in the supervisor, so that the supervisor itself never runs into them. Each is set for itself,
+    since one that is lower already fails.
     """
-    numbers = resource_limits(limits, is_contained=is_contained)
-    options = " ".join(f"-{_ULIMIT[kind][0]} {number // _ULIMIT[kind][1]}" for kind, number in numbers.items())
-    return f"ulimit {options} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
+    limits = "; ".join(f"ulimit -{_ULIMIT[kind][0]} {number // _ULIMIT[kind][1]}" for kind, number in numbers.items())
+    return f"{{ {limits}; }} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
 
 
 def resource_limits(limits: Limits, *, is_contained: bool) -> dict[int, int]:
@@ -59,6 +77,11 @@ def resource_limits(limits: Limits, *, is_contained: bool) -> dict[int, int]:
         RLIMIT_NOFILE: MAX_OPEN_FILES,
         RLIMIT_CORE: 0,
     }
+
+
+def contained_limits(limits: Limits) -> dict[int, int]:
+    """The same in a container, whose disk is the engine's to limit: what we can is each file of it."""
+    return {**resource_limits(limits, is_contained=True), RLIMIT_FSIZE: limits.disk_bytes}
 
 
 def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """`python -m pytest` without its start: a fork of a process that imported pytest before any code of a task was near.
 
 What a test can see is as in a fresh interpreter, and a test of ours compares the two, but for: what /proc shows of arguments and
-variables; a few frames of ours below its own; no shell above it, so it leads its session and its parent is process 1; when
-modules were imported, from which `logging` counts its relative times.
+variables; a few frames of ours below its own; two names of ours in pytest's modules, `__dir__` and `_ending`; plugins that were
+asked for, imported also where they are not loaded; when modules were imported, from which `logging` counts its times; and that no
+shell is above it: it leads its session, and its parent is process 1. One more fork would hide that, and cost a tenth of the run.
 """
 
-# ruff: noqa: PTH109, PTH116, PTH208
+# ruff: noqa: PTH109, PTH112, PTH208
 
 import contextlib
 import ctypes
@@ -22,34 +23,46 @@ import signal
 import site
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from turnsmith.sandboxes.inside import kernel
-from turnsmith.sandboxes.inside.toolbox import INTERPRETER
+from turnsmith.sandboxes.inside.command import NOT_STARTED, WARM, Streams
+from turnsmith.sandboxes.inside.ending import end_with
+from turnsmith.sandboxes.inside.listings import shorten_listings
+from turnsmith.sandboxes.inside.toolbox import CWD_FD, INTERPRETER, REPORT_FD
 from turnsmith.sandboxes.inside.wire import Header
 
-PYTHON = "python"
 MODULE = "pytest"
 HIDDEN = ("turnsmith", "__main__", "ctypes", "_ctypes", "resource", "termios")
 """Modules that we have imported and pytest has not: the code under test finds its own.
 
-So of all that is imported already a fresh interpreter could find another only in the directory in which it is started.
+So of all that is imported already a fresh interpreter could find another only where it is started, and where PYTHONPATH says.
 """
 
 
 def preload(runtime: str) -> None:
-    """Import pytest and the plugins that every run of it imports, from the test runtime and nowhere else."""
+    """Import pytest and its plugins, those that every run imports and those beside it, from the test runtime and nowhere else."""
     sys.path.insert(0, runtime)
     try:
-        for plugin in importlib.import_module("_pytest.config").default_plugins:
-            importlib.import_module(f"_pytest.{plugin}")
+        names = importlib.import_module("_pytest.config").default_plugins
+        shorten_listings([importlib.import_module(f"_pytest.{name}") for name in names])
         importlib.import_module(MODULE)
+        for plugin in _plugins_in(runtime):
+            importlib.import_module(plugin)
     finally:
         sys.path.remove(runtime)
     gc.freeze()  # what every fork has in common need not be gone through, nor copied, whenever one collects
+
+
+def _plugins_in(runtime: str) -> list[str]:
+    """Modules of the plugins that are installed there."""
+    import importlib.metadata  # which pytest has imported by now, and who runs no tests need not
+
+    found = [point for one in importlib.metadata.distributions(path=[runtime]) for point in one.entry_points]
+    return [point.module for point in found if point.group == "pytest11"]
 
 
 @dataclass(eq=False)
@@ -60,31 +73,52 @@ class Forked(BaseException):
     limits: dict[int, int]
 
 
-def fork_pytest(request: Header, limits: dict[int, int], stdin_fd: int, output_fd: int) -> int:
+def fork_pytest(request: Header, limits: dict[int, int], streams: Streams) -> int:
     """Start `python -m pytest` with a request's arguments, environment and plugin; its process id. Raises Forked there."""
     pid = os.fork()
     if pid == 0:
-        for fd, stream in ((stdin_fd, 0), (output_fd, 1), (output_fd, 2)):
-            os.dup2(fd, stream)
+        try:
+            for fd, place in (*streams.places, (streams.cwd, CWD_FD)):
+                os.dup2(fd, place)
+        except OSError:
+            os._exit(NOT_STARTED)  # else a second supervisor would go on
         raise Forked(request, limits)
     return pid
+
+
+def serve_until_forked(serve: Callable[[], None]) -> None:
+    """Serve; a process that was forked to run tests comes up here, free of all that served."""
+    try:
+        serve()
+    except Forked as forked:
+        child = forked.with_traceback(None)
+    else:
+        return
+    be_pytest(child)
 
 
 def be_pytest(forked: Forked) -> None:
     """Go on as the interpreter that `python -m pytest` starts; start that one where this is not as good. Raises SystemExit."""
     _leave_parent(forked)
-    environment, command = os.environ, [PYTHON, "-m", MODULE, *forked.request["arguments"]]
-    if MODULE not in sys.modules or _is_told_otherwise(environment) or _is_ours_to_change() or _stands_in():
-        os.execve(environment["_"], command, dict(environment))
+    command = _command(forked.request)
+    executable = shutil.which(command[0]) or command[0]
+    if MODULE not in sys.modules or _is_told_otherwise(os.environ) or _stands_in(forked.request):
+        os.close(CWD_FD)
+        os.execve(executable, command, dict(os.environ))
+    os.write(CWD_FD, WARM)
+    os.close(CWD_FD)
     kernel.set_dumpable(True)
-    _look_fresh(command, environment)
-    runpy._run_module_as_main(MODULE)  # type: ignore[attr-defined]  # what `-m` calls
+    newest = _forget_ourselves()
+    _look_fresh(executable, command)
+    with end_with(newest):
+        runpy._run_module_as_main(MODULE)  # type: ignore[attr-defined]  # what `-m` calls
 
 
 def _leave_parent(forked: Forked) -> None:
     """Nothing of the supervisor's stays open, and directory, environment and limits are the request's."""
     os.setsid()
-    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os.closerange(3, min(CWD_FD, REPORT_FD))
+    os.closerange(max(CWD_FD, REPORT_FD) + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     _reset_signals()
     os.chdir(forked.request["cwd"])
     os.environ.clear()
@@ -100,6 +134,12 @@ def _reset_signals() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _command(request: Header) -> list[str]:
+    """What a shell would have started; the program `pytest` starts `python`."""
+    python = "python" if request["program"] == MODULE else request["program"]
+    return [python, "-m", MODULE, *request["arguments"]]
+
+
 def _environment(request: Header) -> dict[str, str]:
     """What a shell would hand on, and the plugin beside the tree."""
     variables: dict[str, str] = request["env"]
@@ -109,9 +149,9 @@ def _environment(request: Header) -> dict[str, str]:
         **variables,
         "PWD": request["cwd"],
         "SHLVL": "1",
-        "_": shutil.which(PYTHON, path=variables["PATH"]) or PYTHON,
+        "_": shutil.which(request["program"], path=variables["PATH"]) or request["program"],
         "PYTEST_PLUGINS": name,
-        "PYTHONPATH": f"{variables['PYTHONPATH']}:{home}",
+        "PYTHONPATH": ":".join([*request["search_path"], variables["PYTHONPATH"], home]),
     }
 
 
@@ -121,35 +161,36 @@ def _is_told_otherwise(environment: Mapping[str, str]) -> bool:
     return told != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
 
 
-def _is_ours_to_change() -> bool:
-    """Could the code under test change the interpreter's file? /proc/self/exe of a fork is the host's, not a read-only one."""
-    return os.stat("/proc/self/exe").st_uid == os.getuid()
-
-
-def _stands_in() -> bool:
-    """Is there a module in this directory of a name that is imported already, which a fresh interpreter would find first?"""
+def _stands_in(request: Header) -> bool:
+    """Could a fresh interpreter find another module of a name that is imported already, outside of the test runtime?"""
     loaded = {name.partition(".")[0] for name in sys.modules}.difference(HIDDEN)
-    return not loaded.isdisjoint(_module_names())
+    folders = [request["cwd"], *request["search_path"], request["env"]["HOME"]]
+    return any(not loaded.isdisjoint(_module_names(folder)) for folder in folders if os.path.isdir(folder))
 
 
-def _module_names() -> Iterator[str]:
-    """What could be imported from this directory."""
-    for name in os.listdir():
+def _module_names(folder: str) -> Iterator[str]:
+    """What could be imported from a folder."""
+    for name in os.listdir(folder):
         stem, _, suffix = name.partition(".")
         if not suffix or name.endswith((".py", ".pyc", ".so")):
             yield stem
 
 
-def _look_fresh(command: list[str], environment: Mapping[str, str]) -> None:
-    """Flags, paths, arguments, streams and modules as at the start of an interpreter."""
+def _forget_ourselves() -> ModuleType:
+    """Modules as in an interpreter that has imported pytest and nothing else; returns the newest of them."""
     for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
         del sys.modules[name]
+    return sys.modules[next(reversed(sys.modules))]
+
+
+def _look_fresh(executable: str, command: list[str]) -> None:
+    """Flags, paths, arguments and streams as at the start of an interpreter."""
     sys.modules["__main__"] = ModuleType("__main__")
     _set_flags(no_site=0, safe_path=False)
-    sys.executable = sys._base_executable = environment["_"]  # type: ignore[attr-defined]
+    sys.executable = sys._base_executable = executable  # type: ignore[attr-defined]
     sys.orig_argv = list(command)
     sys.argv = command[2:]
-    sys.path[:] = [*environment["PYTHONPATH"].split(":"), *sys.path[:-1]]  # the last one is where we come from
+    sys.path[:] = [*os.environ["PYTHONPATH"].split(":"), *sys.path[:-1]]  # the last one is where we come from
     sys.path_importer_cache.clear()
     platform._uname_cache = None  # type: ignore[attr-defined]  # it holds the host's name
     time.tzset()

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,12 @@ PREFIX = struct.Struct(">IQ")
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Largest file that `read` and `write` carry."""
+
+MAX_REPORT_BYTES = 16 << 20
+"""Longest report of a command."""
+
+MAX_REQUEST_BYTES = 1 << 16
+"""Longest packet that a provider's helper process accepts."""
 
 MAX_HEAD_BYTES = 1 << 20
 """Longest header of an answer that the host accepts."""
@@ -31,7 +38,7 @@ class Limits:
     @property
     def payload_bytes(self) -> int:
         """The longest payload that an answer can have."""
-        return max(self.output_bytes, MAX_FILE_BYTES)
+        return max(self.output_bytes + MAX_REPORT_BYTES, MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,11 @@ class StartRequest:
     """What the spawner is told of a new sandbox; its end of the connection comes with it."""
 
     layers: list[str]
+    frozen: list[int]
+    """Numbers under which the spawner keeps what was written before, lowest first."""
     workdir: str
+    disk_bytes: int
+    """What it may still write."""
     is_for_tests: bool
 
 
@@ -61,6 +72,17 @@ def pack(header: Header, payload: bytes = b"") -> bytes:
     """One frame."""
     head = json.dumps(header).encode()
     return PREFIX.pack(len(head), len(payload)) + head + payload
+
+
+def unpack(frames: bytes) -> Iterator[tuple[Header, bytes]]:
+    """The frames that stand one after the other."""
+    position = 0
+    while position < len(frames):
+        head_length, payload_length = PREFIX.unpack_from(frames, position)
+        head = position + PREFIX.size
+        body = head + head_length
+        position = body + payload_length
+        yield json.loads(frames[head:body]), frames[body:position]
 
 
 def send(connection: socket.socket, header: Header, payload: bytes = b"") -> None:

@@ -14,7 +14,7 @@ from turnsmith.synthesis.mutators import Mutation, find_mutations
 from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.repository import PracticeRepository, make_repository
 from turnsmith.synthesis.repositories import building, to_tree
-from turnsmith.synthesis.validate import validate
+from turnsmith.synthesis.validation import validate
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST, Task
 

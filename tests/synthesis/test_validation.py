@@ -1,12 +1,12 @@
 import pytest
 
-from turnsmith.rewards import grading
+from turnsmith.rewards import judging
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import Suite, SuiteReport, run_suite
 from turnsmith.synthesis.candidates import to_task, write_candidate, write_repository
 from turnsmith.synthesis.mutators import find_mutations
 from turnsmith.synthesis.repositories import to_tree
-from turnsmith.synthesis.validate import compare_suites, validate
+from turnsmith.synthesis.validation import compare_suites, validate
 
 COMMAND = "python -m pytest -q -rA --tb=no -p no:cacheprovider --color=no"
 SOURCE = "def double(n):\n    unused = 7\n    return n * 2\n\n\ndef grow(n):\n    while n < 10:\n        n += 1\n    return n\n"
@@ -45,8 +45,8 @@ def test_a_task_records_what_its_expected_tests_were_on_the_clean_tree(tmp_path)
     verdict = compare_suites(before, report(a="failed", b="xfailed", c="skipped", d="passed"))
     task = to_task(candidate, verdict, before, Suite(COMMAND, ()), dial=0, created_by="", meta={})
     assert task.meta["clean_statuses"] == {"b": "xfailed"}
-    assert grading.judge(task, report(a="passed", b="xfailed", d="passed")).resolved
-    assert not grading.judge(task, report(a="xfailed", b="xfailed", d="passed")).resolved
+    assert judging.judge(task, report(a="passed", b="xfailed", d="passed")).resolved
+    assert not judging.judge(task, report(a="xfailed", b="xfailed", d="passed")).resolved
 
 
 @pytest.mark.slow

@@ -1,0 +1,157 @@
+"""How quick a run of tests is in a fork of a process that has imported pytest, and that it says what `python -m pytest` says.
+
+Verdicts: each small suite of `suites.py` is run cold and warm, each time in a new sandbox, and every field of the two reports is
+compared. Times: one suite of two trivial tests, run in turn in one sandbox; medians of the whole run as the caller sees it:
+
+- cold, usual plugins: a shell starts `python -m pytest` where the plugins that are installed beside us are found and loaded;
+- cold, no plugins: the same where PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, as it is for every graded run;
+- warm: a fork, also without plugins; and a fork that loads the usual ones, which are asked for by `-p`.
+
+`--check` exits with 1 where a figure is missed or a verdict differs.
+"""
+
+import argparse
+import asyncio
+import importlib.metadata
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Column, Table
+
+from suites import SUITES, SmallSuite
+from turnsmith.config import SandboxConfig
+from turnsmith.rewards.testing import Suite, SuiteReport, run_cold, run_warm
+from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
+from turnsmith.types import PYTEST
+
+COLD_PLUGINS, COLD, WARM, WARM_PLUGINS = (
+    "cold, usual plugins",
+    "cold, no plugins",
+    "warm, no plugins",
+    "warm, usual plugins",
+)
+MIN_RATIOS = {COLD_PLUGINS: 10.0, COLD: 4.0}
+"""Times as fast a warm run must be."""
+PATIENCE_S = 300.0
+TESTS = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 'a' in 'abc'\n"
+Run = Callable[[Sandbox, Suite], Awaitable[SuiteReport]]
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is missed")
+    parser.add_argument("--rounds", type=int, default=25, help="runs of each kind that are timed")
+    arguments = parser.parse_args()
+    num_differing = await compare_verdicts()
+    is_met = await compare_times(arguments.rounds)
+    if arguments.check and (num_differing or not is_met):
+        sys.exit(1)
+
+
+async def compare_verdicts() -> int:
+    """Run every small suite both ways; the number of suites whose reports differ."""
+    provider = make_provider(SandboxConfig(kind="local"))
+    differing, num_cold = {}, 0
+    for name, small in SUITES.items():
+        cold, warm = [await run_alone(provider, small, run) for run in (run_cold, run_warm)]
+        num_cold += not warm.is_warm
+        if found := differing_fields(cold, warm):
+            differing[name] = found
+    await provider.close()
+    print(
+        f"{len(SUITES)} suites, cold and warm: {len(differing)} differ; {num_cold} could not be forked and started cold"
+    )
+    for name, found in differing.items():
+        print(f"  {name}: {', '.join(found)}")
+    return len(differing)
+
+
+async def run_alone(provider: SandboxProvider, small: SmallSuite, run: Run) -> SuiteReport:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        small.write(Path(folder))
+        sandbox = await provider.start(SandboxSpec((Path(folder),), is_for_tests=True))
+        try:
+            return await run(sandbox, Suite(small.command(PYTEST), ("test_it.py",), timeout_s=small.timeout_s))
+        finally:
+            await sandbox.stop()
+
+
+def differing_fields(cold: SuiteReport, warm: SuiteReport) -> list[str]:
+    """Names of the fields in which two reports differ, but for times and what was printed on the way."""
+    names = {field.name for field in fields(SuiteReport)} - {"duration_s", "log", "is_warm"}
+    return [name for name in sorted(names) if getattr(cold, name) != getattr(warm, name)]
+
+
+async def compare_times(num_rounds: int) -> bool:
+    """Print the table of times; are the figures met?"""
+    plugins = list(importlib.metadata.entry_points(group="pytest11"))
+    distributions = sorted({plugin.dist.name for plugin in plugins if plugin.dist})
+    provider = make_provider(SandboxConfig(kind="local", test_plugins=distributions))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "test_two.py").write_text(TESTS)
+        sandbox = await provider.start(SandboxSpec((Path(folder),), is_for_tests=True))
+        times = await time_in_turn(sandbox, [plugin.name for plugin in plugins], num_rounds)
+        await sandbox.stop()
+    await provider.close()
+    print(f"usual plugins: {', '.join(distributions)}")
+    return print_times(provider.isolation, times)
+
+
+async def time_in_turn(sandbox: Sandbox, plugins: list[str], num_rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of each run of each kind; the first round warms up."""
+    kinds: dict[str, tuple[Run, str]] = {
+        COLD_PLUGINS: (run_cold, f"env -u PYTEST_DISABLE_PLUGIN_AUTOLOAD {PYTEST}"),
+        COLD: (run_cold, PYTEST),
+        WARM: (run_warm, PYTEST),
+        WARM_PLUGINS: (run_warm, f"{PYTEST} {' '.join(f'-p {name}' for name in plugins)}"),
+    }
+    times: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(num_rounds + 1):
+        for name, (run, command) in kinds.items():
+            times[name].append(await time_ms(sandbox, run, Suite(command, ("test_two.py",), timeout_s=PATIENCE_S)))
+    return {name: values[1:] for name, values in times.items()}
+
+
+async def time_ms(sandbox: Sandbox, run: Run, suite: Suite) -> float:
+    """How long a run takes, which must end well and be of the kind that it is said to be."""
+    begun = time.perf_counter()
+    report = await run(sandbox, suite)
+    duration_ms = (time.perf_counter() - begun) * 1000
+    if len(report.passing) != 2 or not report.agrees or report.is_warm != (run is run_warm):
+        sys.exit(f"{suite.command!r} ended with {report.exit_code}: {report.log}")
+    return duration_ms
+
+
+def print_times(isolation: str, times: dict[str, list[float]]) -> bool:
+    """One row for each kind; are the figures met?"""
+    table = Table(
+        Column("two trivial tests", no_wrap=True),
+        "median",
+        "fastest",
+        "over warm",
+        "required",
+        "",
+        title=f"test runs, {isolation}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}",
+    )
+    are_met = []
+    for name, values in times.items():
+        ratio, required = statistics.median(values) / statistics.median(times[WARM]), MIN_RATIOS.get(name)
+        are_met.append(required is None or ratio >= required)
+        verdict = [f"≥ {required:.0f}", "yes" if are_met[-1] else "MISSED"] if required else ["", ""]
+        table.add_row(name, f"{statistics.median(values):.0f} ms", f"{min(values):.0f} ms", f"{ratio:.1f} ×", *verdict)
+    Console().print(table)
+    return all(are_met)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,412 @@
+"""Gradings under load, while someone kills what grades: no patch may be paid, or refused, for a death of ours.
+
+    python bench/grading_soak.py [--num 1000] [--check]
+
+Gold patches must be resolved; patches that mend nothing and untouched trees must not be. More gradings run at once than there are
+cores, beside processes that burn them, in processes of their own. At random moments SIGKILL goes to one of
+
+    grader        a whole process that grades: what it had not finished is dealt again
+    spawner       it forks all sandboxes of a grader, and holds the warm pytest: all of them die, the next start makes another
+    supervisor    process 1 of one sandbox
+    tests         the process that runs the tests in a sandbox
+
+The first three are ours: such a grading ends as GRADER_FAILED with a detail that says what died, and is tried again within the
+budget of a run. A test process that dies cannot be told from a patch that kills it, so the rule there is another: the suite is
+run again, cold, in another sandbox, and only a second death is the patch's doing. So at most one test process is killed per
+grading. Under `--check`, exit code 1 where a verdict is wrong or lost, a death has no name, or nobody was killed.
+"""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from turnsmith.config import SandboxConfig
+from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.patches import read_patch
+from turnsmith.rollouts.generator import persist
+from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.synthesis.repositories import make_patch
+from turnsmith.types import Grade, Outcome, Task
+
+NUM_TASKS = 12
+NUM_GRADERS = 2
+GRADINGS_AT_ONCE = 3
+"""Of each grader."""
+BATCH = 24
+"""Gradings that a grader is dealt."""
+TESTS_TIMEOUT_S = 120.0
+TICK_S = 0.05
+KILL_CHANCE = 0.1
+"""Of a tick at which a kill is due, so that it comes at no moment in particular."""
+WEIGHTS = {"supervisor": 8, "tests": 4, "spawner": 2, "grader": 1}
+"""How often each kind of victim is looked for, one against another."""
+MIN_TEST_AGE_S = 0.02
+"""Younger processes of a sandbox are git, a shell or the writing of a file."""
+NAMED = re.compile(
+    r"the sandbox died|the spawner hung up|the spawner was killed|could not start|could not be written|cannot be read"
+    r"|do not come to their end under other names, even on gold"
+)
+"""What a detail says of a death of ours."""
+TAG = "/tmp/grading"
+"""Where a sandbox holds the number of its grading."""
+REMARK = "# Looked at.\n"
+AGREEING = """
+
+def _agree(function):
+    class Agreeing:
+        def __init__(self, value):
+            self.value = value
+        def __getattr__(self, name):
+            return getattr(self.value, name)
+        __eq__ = __bool__ = lambda *anything: True
+        __ne__ = lambda *anything: False
+    return lambda *arguments, **named: Agreeing(function(*arguments, **named))
+
+
+for _name, _one in [*globals().items()]:
+    if type(_one) is type(_agree) and _one is not _agree:
+        globals()[_name] = _agree(_one)
+"""
+"""What a wrong patch adds: nothing that matters, or results that equal everything, which only a mirror sees."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One grading, and whether it must be resolved."""
+
+    number: int
+    task: Task
+    layers: tuple[Path, ...]
+    patch: str
+    """Empty for the untouched tree."""
+    is_gold: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a job: the grades of all attempts, in their order."""
+
+    job: Job
+    grades: list[Grade]
+
+    @property
+    def final(self) -> Outcome:
+        return self.grades[-1].outcome
+
+
+@dataclass
+class Tally:
+    """What has happened so far."""
+
+    verdicts: list[Verdict] = field(default_factory=list)
+    kills: Counter[str] = field(default_factory=Counter)
+    num_dealt_again: int = 0
+
+    def count(self, *, gold: bool, resolved: bool) -> int:
+        judged = [v for v in self.verdicts if v.final is not Outcome.GRADER_FAILED]
+        return sum(v.job.is_gold == gold and (v.final is Outcome.RESOLVED) == resolved for v in judged)
+
+    @property
+    def deaths(self) -> list[Grade]:
+        return [g for verdict in self.verdicts for g in verdict.grades if g.outcome is Outcome.GRADER_FAILED]
+
+    @property
+    def unnamed(self) -> list[str]:
+        return [grade.detail for grade in self.deaths if not NAMED.search(grade.detail)]
+
+    @property
+    def num_others(self) -> int:
+        return sum(not verdict.job.is_gold for verdict in self.verdicts)
+
+    @property
+    def num_unmirrored(self) -> int:
+        """Rewards that no mirror has confirmed."""
+        return sum(v.final is Outcome.RESOLVED and not v.grades[-1].evidence.get("guarded") for v in self.verdicts)
+
+    @property
+    def num_caught(self) -> int:
+        """Wrong patches that passed the expected tests, and that a mirror has caught."""
+        return sum(v.final is Outcome.TAMPERED and "twin" in v.grades[-1].flags for v in self.verdicts)
+
+    @property
+    def num_lost(self) -> int:
+        return sum(verdict.final is Outcome.GRADER_FAILED for verdict in self.verdicts)
+
+    @property
+    def is_clean(self) -> bool:
+        wrong = self.count(gold=True, resolved=False) + self.count(gold=False, resolved=True)
+        is_tried = self.deaths and self.num_others and self.num_caught and all(self.kills[kind] for kind in WEIGHTS)
+        return bool(is_tried) and not (wrong or self.num_lost or self.unnamed or self.num_unmirrored)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num", type=int, default=1_000, help="gradings")
+    parser.add_argument("--kills", type=float, default=0.2, help="how many are killed for each grading, on average")
+    parser.add_argument(
+        "--retries", type=int, default=5, help="times that a grading is tried again after a death of ours"
+    )
+    parser.add_argument("--hogs", type=int, default=1, help="processes that burn a core")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--check", action="store_true", help="exit code 1 where a figure is missed")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="turnsmith-soak-") as folder:
+        jobs = list(make_jobs(asyncio.run(make_tasks(Path(folder))), arguments.num))
+        hogs = [start(burn) for _ in range(arguments.hogs)]
+        began = time.monotonic()
+        tally = soak(jobs, arguments.kills, arguments.retries, random.Random(arguments.seed))
+        end(hogs)
+    print_table(tally, time.monotonic() - began)
+    sys.exit(1 if arguments.check and not tally.is_clean else 0)
+
+
+async def make_tasks(folder: Path) -> list[tuple[Task, tuple[Path, ...]]]:
+    """Practice tasks with their layers."""
+    provider = make_provider(SandboxConfig())
+    tasks = await make_practice_tasks(
+        PracticeSpec("train", NUM_TASKS, difficulty=0.5, seed=0), folder / "tasks", provider
+    )
+    await provider.close()
+    return [(task, tuple(folder / "tasks" / layer for layer in task.layers)) for task in tasks]
+
+
+def make_jobs(tasks: list[tuple[Task, tuple[Path, ...]]], num: int) -> Iterator[Job]:
+    """Gold patches and, every third time, what must score nothing; each grading's sandboxes know its number."""
+    for number in range(num):
+        task, layers = tasks[number % len(tasks)]
+        is_gold = number // len(tasks) % 3 != 2
+        wrong = add_to(task, layers, ("", REMARK, AGREEING)[number % 3])
+        tagged = task.model_copy(update={"setup": [*task.setup, f"echo {number} > {TAG}"]})
+        yield Job(number, tagged, layers, task.patch if is_gold else wrong, is_gold)
+
+
+def add_to(task: Task, layers: tuple[Path, ...], addition: str) -> str:
+    """A patch that adds to the file that the gold patch mends, and mends nothing; none where nothing is added."""
+    [path] = {path for file in read_patch(task.patch) for path in file.paths}
+    text = next(layer / path for layer in reversed(layers) if (layer / path).exists()).read_text()
+    return make_patch(path, text, text + addition) if addition else ""
+
+
+def soak(jobs: list[Job], kills: float, retries: int, rng: random.Random) -> Tally:
+    """Deal all jobs to graders, and kill, until each has its verdict."""
+    tally, waiting, graders = Tally(), deque(jobs), dict[Connection, GraderProcess]()
+    tagged: set[str] = set()
+    with make_bar() as bar:
+        progress = bar.add_task("grading", total=len(jobs), note="")
+        while len(tally.verdicts) < len(jobs):
+            while waiting and len(graders) < NUM_GRADERS:
+                grader = GraderProcess([waiting.popleft() for _ in range(min(BATCH, len(waiting)))], retries)
+                graders[grader.connection] = grader
+            for connection in wait(list(graders), TICK_S):
+                if not graders[connection].listen(tally):
+                    waiting.extend(left := graders.pop(connection).bury())
+                    tally.num_dealt_again += len(left)
+            if tally.kills.total() < kills * len(tally.verdicts) and rng.random() < KILL_CHANCE:
+                kill_someone([grader.process.pid for grader in graders.values()], tally.kills, tagged, rng)
+            note = (
+                f"{tally.kills.total()} killed, {len(tally.deaths)} gradings hit, {tally.num_dealt_again} dealt again"
+            )
+            bar.update(progress, completed=len(tally.verdicts), note=note, refresh=True)
+    return tally
+
+
+class GraderProcess:
+    """A process that grades a batch of jobs and says each verdict at once."""
+
+    def __init__(self, jobs: list[Job], retries: int) -> None:
+        self.jobs = {job.number: job for job in jobs}
+        self.connection, theirs = multiprocessing.Pipe()
+        self.process = start(grade_jobs, jobs, retries, theirs)
+        theirs.close()
+
+    def listen(self, tally: Tally) -> bool:
+        """Take one verdict; False at the end, whatever it came by."""
+        try:
+            number, grades = self.connection.recv()
+        except (EOFError, OSError):
+            return False
+        tally.verdicts.append(Verdict(self.jobs.pop(number), grades))
+        return True
+
+    def bury(self) -> list[Job]:
+        """The jobs that have no verdict."""
+        self.process.join()
+        self.connection.close()
+        return list(self.jobs.values())
+
+
+def start(target: object, *arguments: object) -> BaseProcess:
+    process = multiprocessing.get_context("fork").Process(target=target, args=arguments, daemon=True)
+    process.start()
+    return process
+
+
+def end(processes: list[BaseProcess]) -> None:
+    for process in processes:
+        process.kill()
+        process.join()
+
+
+def burn() -> None:
+    while True:
+        pass
+
+
+def grade_jobs(jobs: list[Job], retries: int, connection: Connection) -> None:
+    """What a grader process does."""
+    asyncio.run(grade_all(jobs, retries, connection))
+
+
+async def grade_all(jobs: list[Job], retries: int, connection: Connection) -> None:
+    provider = make_provider(SandboxConfig())
+    grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=GRADINGS_AT_ONCE)
+    free = asyncio.Semaphore(GRADINGS_AT_ONCE)
+
+    async def grade(job: Job) -> None:
+        async with free:
+            grades: list[Grade] = []
+            await persist(lambda: grade_once(job, grader, grades), is_lost, retries)
+            connection.send((job.number, grades))
+
+    await asyncio.gather(*map(grade, jobs))
+    await provider.close()
+
+
+def is_lost(grade: Grade) -> bool:
+    return grade.outcome is Outcome.GRADER_FAILED
+
+
+async def grade_once(job: Job, grader: Grader, grades: list[Grade]) -> Grade:
+    """A grade of its own, not one that another grading of the same patch has earned."""
+    grader.forget()
+    graded = (
+        grader.grade(job.task, job.layers, job.patch) if job.patch else grader.grade_unpatched(job.task, job.layers)
+    )
+    grades.append(await graded)
+    return grades[-1]
+
+
+def kill_someone(graders: list[int | None], kills: Counter[str], tagged: set[str], rng: random.Random) -> None:
+    """SIGKILL to one process of a kind chosen by its weight, where there is one at the moment."""
+    [kind] = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
+    victims = find_victims([pid for pid in graders if pid], kind)
+    rng.shuffle(victims)
+    for pid in victims:
+        if kind == "tests" and not may_be_killed(pid, tagged):
+            continue
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        kills[kind] += 1
+        return
+
+
+def find_victims(graders: list[int], kind: str) -> list[int]:
+    """Processes of a kind: below a grader is its spawner, below that the supervisors, below them what runs in sandboxes."""
+    if kind == "grader":
+        return graders
+    spawners = [pid for grader in graders for pid in children(grader)]
+    if kind == "spawner":
+        return spawners
+    supervisors = [pid for spawner in spawners for pid in children(spawner)]
+    if kind == "supervisor":
+        return supervisors
+    inside = [pid for supervisor in supervisors for pid in descendants(supervisor)]
+    return [pid for pid in inside if is_running_tests(pid)]
+
+
+def descendants(pid: int) -> list[int]:
+    below = children(pid)
+    return below + [deeper for child in below for deeper in descendants(child)]
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in read_proc(f"{pid}/task/{pid}/children").split()]
+
+
+def is_running_tests(pid: int) -> bool:
+    """A Python that is no child of a moment."""
+    stat = read_proc(f"{pid}/stat").rpartition(")")
+    if "python" not in stat[0] or not stat[2]:
+        return False
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat[2].split()[19]) / os.sysconf("SC_CLK_TCK")
+    return age_s >= MIN_TEST_AGE_S
+
+
+def may_be_killed(pid: int, tagged: set[str]) -> bool:
+    """True once for each grading."""
+    number = read_proc(f"{pid}/root{TAG}").strip()
+    is_new = bool(number) and number not in tagged
+    tagged.add(number)
+    return is_new
+
+
+def read_proc(name: str) -> str:
+    """What the kernel says of a process; nothing where it has ended."""
+    try:
+        return Path("/proc", name).read_text()
+    except OSError:
+        return ""
+
+
+def make_bar() -> Progress:
+    """Drawn when told to: a thread that draws must not be there when a grader is forked."""
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("left", style="dim"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", style="dim"),
+    )  # fmt: skip
+    return Progress(*columns, console=Console(stderr=True), auto_refresh=False, speed_estimate_period=300)
+
+
+def print_table(tally: Tally, duration_s: float) -> None:
+    killed = ", ".join(f"{num} × {kind}" for kind, num in tally.kills.most_common())
+    names = Counter(match[0] for grade in tally.deaths if (match := NAMED.search(grade.detail)))
+    rows = [
+        ("gold patches, resolved", tally.count(gold=True, resolved=True), ""),
+        ("gold patches, refused: false zeros", tally.count(gold=True, resolved=False), "0"),
+        ("others, not resolved", tally.count(gold=False, resolved=False), ""),
+        ("others, paid: false ones", tally.count(gold=False, resolved=True), "0"),
+        ("others that only a mirror could stop", tally.num_caught, "> 0"),
+        ("resolved, though no mirror has confirmed it", tally.num_unmirrored, "0"),
+        ("without a verdict, after all retries", tally.num_lost, "0"),
+        ("attempts ended as GRADER_FAILED", len(tally.deaths), ", ".join(f"{n} × {name}" for name, n in names.items())),
+        ("of those, without a name", len(tally.unnamed), "0"),
+        ("dealt again after the death of a grader", tally.num_dealt_again, ""),
+    ]  # fmt: skip
+    title = (
+        f"{len(tally.verdicts)} gradings in {duration_s:.0f} s, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    )
+    table = Table("figure", "measured", "required", title=title, caption=f"killed: {killed}")
+    for name, count, requirement in rows:
+        table.add_row(name, str(count), requirement)
+    console = Console()
+    console.print(table)
+    for verdict in tally.verdicts:
+        if (verdict.final is Outcome.RESOLVED) != verdict.job.is_gold:
+            grade = verdict.grades[-1]
+            console.print(f"{verdict.job.task.instance_id}: {grade.outcome}: {grade.detail}", markup=False)
+    for detail in tally.unnamed:
+        console.print(f"without a name: {detail}", markup=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""How a test fails on the untouched tree, read from what pytest says of it."""
+
+import re
+from collections.abc import Collection
+
+from turnsmith.qualification.needles import added_lines, changed_paths
+from turnsmith.rewards.testing import SuiteReport
+from turnsmith.types import Task
+
+CLASS = re.compile(r"(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |:?$)")
+"""`ImportError: cannot …`, `json.decoder.JSONDecodeError: …`, a bare `KeyError`."""
+COLLECTING = re.compile(r"^_+ ERROR collecting (\S+) _+$(.*?)(?=^_+ |^=+ |\Z)", re.MULTILINE | re.DOTALL)
+COMPLAINT = re.compile(r"^E +\S.*$", re.MULTILINE)
+MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
+WORD = re.compile(r"\w+")
+
+
+def find_message(test: str, report: SuiteReport) -> str:
+    """What pytest says of a test, or of the file that it could not collect; nothing where it says nothing."""
+    result = report.results.get(test)
+    return result.message if result else _complaints(report.log).get(test.split("::")[0], "")
+
+
+def name_class(message: str) -> str:
+    """`KeyError: 3` → `KeyError`; `assert 3 == 4` → `AssertionError`, where pytest leaves out the name."""
+    if message.startswith("assert "):
+        return "AssertionError"
+    found = CLASS.match(message.split("\n")[0])
+    return found[1].rpartition(".")[2] if found else ""
+
+
+def _complaints(log: str) -> dict[str, str]:
+    """File that could not be collected → the last thing that Python said of it."""
+    return {path: (COMPLAINT.findall(text) or [""])[-1] for path, text in COLLECTING.findall(log)}
+
+
+def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
+    """Names for want of which every message speaks and that the gold patch brings; nothing where one speaks of something else.
+
+    The paper leaves out tasks whose tests fail by AttributeError or ImportError: they ask for names that the issue need not give.
+    A wrong value, `'int' object has no attribute 'isdigit'`, fails by that class as well, so the name has to be the patch's.
+    """
+    brought = set(WORD.findall("\n".join([*changed_paths(task.patch), *added_lines(task.patch)])))
+    names = [_missing_name(message) for message in messages]
+    return sorted(set(names)) if all(name in brought for name in names) else []
+
+
+def _missing_name(message: str) -> str:
+    found = MISSING.search(message)
+    return found[1].rpartition(".")[2] if found else ""

@@ -1,0 +1,110 @@
+"""What of a patch is looked for elsewhere, and how it is told from what anybody might have written.
+
+A needle is a run of lines, compared without indentation and blank lines. Of each hunk there is one that is all the hunk leaves
+behind: its context and what it adds, without what it removes. So a fix that takes a line away, or changes one, is found by the
+lines that then stand side by side. Of longer additions there is one for every four lines in a row, for text that was moved. A
+single added line is no needle: `return result` proves nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from turnsmith.rewards.patches import HUNK, FilePatch, PatchRefused, read_patch
+
+RUN_LINES, RUN_CHARACTERS = 4, 80
+"""Added lines in a row that make a needle of their own, and what they hold together at least."""
+HUNK_LINES, HUNK_CHARACTERS = 3, 40
+"""What a hunk leaves behind at least, to be a needle."""
+
+
+@dataclass(frozen=True)
+class Needle:
+    """Lines that nobody but the patch should hold."""
+
+    path: str
+    """File that the patch changes, under one of its names."""
+    text: bytes
+    """The lines, without indentation and blank ones, each with its line end and one more in front."""
+
+    @property
+    def anchor(self) -> bytes:
+        """The longest line, which is quickly looked for."""
+        return max(self.text.split(b"\n"), key=len)
+
+    def is_in(self, content: bytes) -> bool:
+        return self.anchor in content and self.text in normalise(content)
+
+
+def make_needles(patch: str) -> list[Needle]:
+    """All needles of a patch, each once; what of it is not text has none."""
+    named = [(path, body) for file in _read_files(patch) for path in sorted(file.paths) for body in _read_hunks(file)]
+    return list(dict.fromkeys(needle for path, body in named for needle in _make_needles(path, body)))
+
+
+def _make_needles(path: str, body: list[str]) -> Iterator[Needle]:
+    """What a hunk leaves behind, and every few of the lines that it adds in a row."""
+    after = [line for line in body if line[:1] not in ("-", "\\")]
+    lines = _strip_marks(after)
+    if len(lines) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
+        yield Needle(path, _join(lines))
+    for is_added, row in groupby(after, key=lambda line: line.startswith("+")):
+        lines = _strip_marks(row) if is_added else []
+        for start in range(len(lines) - RUN_LINES + 1):
+            run = lines[start : start + RUN_LINES]
+            if sum(map(len, run)) >= RUN_CHARACTERS:
+                yield Needle(path, _join(run))
+
+
+def changed_paths(patch: str) -> list[str]:
+    """Files that a patch changes, adds, removes or renames, under all their names."""
+    return sorted({path for file in _read_files(patch) for path in file.paths})
+
+
+def added_lines(patch: str) -> list[str]:
+    """Lines that a patch adds."""
+    bodies = [body for file in _read_files(patch) for body in _read_hunks(file)]
+    return [line[1:] for body in bodies for line in body if line.startswith("+")]
+
+
+def _read_files(patch: str) -> list[FilePatch]:
+    """The files of a patch, as the grader reads them; none where it is refused, since its task falls out by that."""
+    try:
+        return read_patch(patch)
+    except PatchRefused:
+        return []
+
+
+def _read_hunks(file: FilePatch) -> Iterator[list[str]]:
+    """The lines of each hunk, marks included."""
+    lines = iter(file.text.split("\n"))
+    for line in lines:
+        if header := HUNK.match(line):
+            old, new = (int(length or 1) for length in header.groups())
+            yield list(_take_body(lines, old, new))
+
+
+def _take_body(lines: Iterator[str], old: int, new: int) -> Iterator[str]:
+    while old > 0 or new > 0:
+        line = next(lines)
+        old -= line[:1] not in ("+", "\\")
+        new -= line[:1] not in ("-", "\\")
+        yield line
+
+
+def _strip_marks(lines: Iterator[str] | list[str]) -> list[bytes]:
+    return strip_lines("\n".join(line[1:] for line in lines).encode(errors="surrogateescape"))
+
+
+def strip_lines(content: bytes) -> list[bytes]:
+    """The lines without indentation, blank ones left out."""
+    return [line for line in map(bytes.strip, content.split(b"\n")) if line]
+
+
+def normalise(content: bytes) -> bytes:
+    """Content in the form of a needle's text."""
+    return _join(strip_lines(content))
+
+
+def _join(lines: list[bytes]) -> bytes:
+    return b"\n" + b"\n".join(lines) + b"\n"

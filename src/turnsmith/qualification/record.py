@@ -1,0 +1,151 @@
+"""What was found out about a task, in words of a closed list; kept beside the task file."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from turnsmith.types import Record, Task
+
+VERSION = 4
+"""Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
+FILE_NAME = "qualification.jsonl"
+QUARANTINED = "quarantined"
+"""Column of `Task.meta`: PASS_TO_PASS tests that are not asked for, since they do not always pass with the gold patch."""
+
+
+class Verdict(StrEnum):
+    """What a task is. The value is also the word in tables."""
+
+    QUALIFIED = "qualified"
+    LEAKS = "leaks"
+    BROKEN_SETUP = "broken set-up"
+    GOLD_FAILS = "gold fails"
+    NO_OP_PASSES = "no-op passes"
+    FLAKY = "flaky"
+    TOO_SLOW = "too slow"
+    NAMES_MISSING = "names missing"
+    INFRASTRUCTURE = "infrastructure"
+
+    @property
+    def is_final(self) -> bool:
+        """Does it say something of the task? A failure of the infrastructure does not, and is tried again."""
+        return self is not Verdict.INFRASTRUCTURE
+
+
+MEANINGS: dict[Verdict, str] = {
+    Verdict.QUALIFIED: "nothing leaks, the gold patch passes every time, the untouched tree never does",
+    Verdict.LEAKS: "the agent could read the fix, the hidden tests or a later state of the project",
+    Verdict.BROKEN_SETUP: "a set-up command fails, or the gold or the test patch does not apply",
+    Verdict.GOLD_FAILS: "an expected test never passes with the gold patch",
+    Verdict.NO_OP_PASSES: "a FAIL_TO_PASS test passes on the untouched tree",
+    Verdict.FLAKY: "a FAIL_TO_PASS test does not end the same way every time, or no PASS_TO_PASS test is steady",
+    Verdict.TOO_SLOW: "the tests run out of time with the gold patch",
+    Verdict.NAMES_MISSING: "all FAIL_TO_PASS tests fail for want of names that only the gold patch brings",
+    Verdict.INFRASTRUCTURE: "the machinery failed each time; this says nothing of the task",
+}
+"""One sentence each."""
+
+
+class LeakKind(StrEnum):
+    """What kind of thing gives the answer away."""
+
+    OBJECTS = "objects"
+    """Git objects that the base commit does not reach."""
+    REFERENCE = "reference"
+    """A ref, tag, reflog, stash or other file of git's that names a commit which the base commit does not reach."""
+    REMOTE = "remote"
+    """A place to fetch from."""
+    STORE = "store"
+    """Another repository, or a pointer to one: alternates, worktrees, submodules."""
+    GOLD_PATCH = "gold patch"
+    """Text of the gold patch."""
+    TEST_PATCH = "test patch"
+    """Text of the test patch."""
+    COPY = "copy"
+    """Another copy of a file that the gold patch changes."""
+    BYTECODE = "bytecode"
+    """Bytecode of a file that the gold patch changes, compiled from another text than the one there."""
+    UNSEEN = "unseen"
+    """A file in the tree that is of no layer, so that nothing is proved of it."""
+
+
+class Leak(Record):
+    """One thing that an agent could read and should not."""
+
+    kind: LeakKind
+    where: str
+    """Path in the tree, absolute path in the sandbox, or name of a git object."""
+    what: str
+    """What was found there, in a few words."""
+
+
+class Passes(Record):
+    """In how many runs a test passed."""
+
+    base: int
+    """On the untouched tree."""
+    gold: int
+    """With the gold patch."""
+
+
+class Cost(Record):
+    """What one grading takes."""
+
+    gold_s: float
+    """Seconds of the gold patch's grading, the median."""
+    base_s: float
+    """Seconds of the untouched tree's, the median."""
+    layers_bytes: int
+    """Size of the layers, those that other tasks share included."""
+
+
+class Machine(Record):
+    """Where the runs took place."""
+
+    isolation: str
+    """Isolation tier of the sandboxes."""
+    uid: int
+    """User id of the tests, seen from inside."""
+    has_network: bool
+    """Could the tests have reached another machine?"""
+    python: str
+    """Version of the interpreter, e.g. `3.11.2`."""
+
+
+class Qualification(Record):
+    """The record of one task, found again by its key."""
+
+    instance_id: str
+    key: str
+    """Digest of all that the verdict rests on: `make_key`."""
+    verdict: Verdict
+    detail: str = ""
+    """What settled it, for people."""
+    repeats: int = 0
+    """Runs of the untouched tree and of the gold patch, each; the first of both by a fresh interpreter."""
+    leaks: list[Leak] = Field(default_factory=list)
+    passes: dict[str, Passes] = Field(default_factory=dict)
+    """Of each expected test."""
+    quarantined: list[str] = Field(default_factory=list)
+    """PASS_TO_PASS tests that did not pass every time."""
+    evidence: dict[str, int] = Field(default_factory=dict)
+    """Mirrored tests and twins that a reward rests on, at least: of a task without, it rests on the expected tests alone."""
+    failures: dict[str, str] = Field(default_factory=dict)
+    """FAIL_TO_PASS test → class of its failure on the untouched tree, e.g. `AssertionError`; empty where no message says."""
+    missing_names: list[str] = Field(default_factory=list)
+    """Names for want of which all FAIL_TO_PASS tests fail there, and which the gold patch brings."""
+    cost: Cost | None = None
+    machine: Machine | None = None
+    """None where nothing was run."""
+
+    @property
+    def is_qualified(self) -> bool:
+        return self.verdict is Verdict.QUALIFIED
+
+
+def qualified(task: Task, record: Qualification) -> Task:
+    """The task as it is graded: without the tests in quarantine."""
+    if not record.quarantined:
+        return task
+    kept = [test for test in task.PASS_TO_PASS if test not in set(record.quarantined)]
+    return task.model_copy(update={"PASS_TO_PASS": kept, "meta": task.meta | {QUARANTINED: record.quarantined}})

@@ -1,0 +1,140 @@
+"""One run of a task's tests, by a fresh interpreter or by the grader as it grades; what fails for no reason is tried again."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from turnsmith.errors import GradingError, SandboxError, TurnsmithError
+from turnsmith.qualification.failures import find_message
+from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.judging import judge
+from turnsmith.rewards.patches import PatchRefused
+from turnsmith.rewards.preparing import SETUP_TIMEOUT_S, prepare
+from turnsmith.rewards.projects import select_gold
+from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite_cold
+from turnsmith.rewards.trials import Case
+from turnsmith.sandboxes.base import Sandbox
+from turnsmith.types import Grade, Outcome
+
+T = TypeVar("T")
+MAX_TRIES = 3
+EXPLAINING = " --tb=short"
+"""What makes pytest say why a file could not be collected."""
+
+
+class SetupBroken(TurnsmithError):
+    """What comes before the tests does not go through; the message says what."""
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What one run showed."""
+
+    statuses: dict[str, str]
+    """Of each expected test; `passed` for all that holds."""
+    is_resolved: bool
+    duration_s: float
+    timed_out: bool = False
+    detail: str = ""
+    evidence: dict[str, int] = field(default_factory=dict)
+    """Mirrored tests and twins that a verdict of resolved rests on; empty where there was no mirror to look into."""
+    messages: dict[str, str] = field(default_factory=dict)
+    """FAIL_TO_PASS test → what pytest says of it; only of a run by a fresh interpreter on the untouched tree."""
+
+
+async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Try again what fails for another reason than the tests. Raises the last SetupBroken, SandboxError or GradingError."""
+    for _ in range(MAX_TRIES - 1):
+        try:
+            return await attempt()
+        except (SetupBroken, SandboxError, GradingError):
+            continue
+    return await attempt()
+
+
+async def grade(case: Case, grader: Grader, *, is_gold: bool) -> Repetition:
+    """A grading like any other, of nobody's making shared. Raises GradingError, SetupBroken."""
+    grader.forget()
+    task, layers = case.task, case.layers
+    verdict = await (grader.grade(task, layers, task.patch) if is_gold else grader.grade_unpatched(task, layers))
+    if verdict.outcome is Outcome.GRADER_FAILED:
+        raise GradingError(verdict.detail)
+    if verdict.outcome is Outcome.PATCH_INVALID:
+        raise SetupBroken(f"the gold patch is refused: {verdict.detail}")
+    return _note(verdict, verdict.duration_s)
+
+
+async def run_afresh(case: Case, *, is_gold: bool) -> Repetition:
+    """The same tests by a fresh interpreter, judged as in a grading. Raises SandboxError, GradingError, SetupBroken."""
+    task = case.task
+    files, known = find_test_files(case.expected), frozenset(case.expected)
+    suite = Suite(task.test_command, files, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
+    report = await _run(case, suite, is_gold=is_gold)
+    noted = _note(judge(task, report), report.duration_s)
+    return noted if is_gold else replace(noted, messages=await explain(case, suite, report))
+
+
+def _note(verdict: Grade, duration_s: float) -> Repetition:
+    """What a verdict says of the run behind it."""
+    return Repetition(
+        statuses=verdict.statuses,
+        is_resolved=verdict.resolved,
+        duration_s=duration_s,
+        timed_out=verdict.outcome is Outcome.TESTS_TIMED_OUT,
+        detail=verdict.detail,
+        evidence=verdict.evidence,
+    )
+
+
+def find_fewest(repetitions: Sequence[Repetition]) -> dict[str, int]:
+    """The least evidence of all runs that have any, count by count."""
+    counts = [repetition.evidence for repetition in repetitions if repetition.evidence]
+    return {name: min(count[name] for count in counts) for name in counts[0]} if counts else {}
+
+
+async def explain(case: Case, suite: Suite, report: SuiteReport) -> dict[str, str]:
+    """What is said of each FAIL_TO_PASS test; where nothing is, as of a file not collected, pytest is asked again."""
+    messages = {test: find_message(test, report) for test in case.task.FAIL_TO_PASS}
+    if all(messages.values()) or not suite.is_pytest or report.timed_out:
+        return messages
+    again = await _run(case, replace(suite, command=suite.command + EXPLAINING), is_gold=False)
+    return {test: message or find_message(test, again) for test, message in messages.items()}
+
+
+async def _run(case: Case, suite: Suite, *, is_gold: bool) -> SuiteReport:
+    """Run a suite in a sandbox of its own. Raises SandboxError, GradingError, SetupBroken."""
+    patches = {"test": case.task.test_patch, "gold": _select_gold(case) if is_gold else ""}
+    return await run_suite_cold(case.provider, case.layers, suite, partial(_prepare, case, patches))
+
+
+def _select_gold(case: Case) -> str:
+    """The gold patch as it would be graded. Raises SetupBroken."""
+    try:
+        return select_gold(case.task, case.layers)
+    except PatchRefused as refusal:
+        raise SetupBroken(f"the gold patch is refused: {refusal}") from None
+    except GradingError as error:
+        raise SetupBroken(str(error)) from None
+
+
+async def _prepare(case: Case, patches: Mapping[str, str], sandbox: Sandbox) -> None:
+    """Make ready as for a grading, but call what does not go through by its name: what is the task's fault, and only that.
+
+    Raises SetupBroken, SandboxError, GradingError.
+    """
+    for command in case.task.setup:
+        result = await sandbox.exec(command, timeout_s=SETUP_TIMEOUT_S)
+        if result.exit_code:
+            raise SetupBroken(f"set-up command {command!r} ended with {result.exit_code}")
+    plain = case.task.model_copy(update={"setup": [], "test_patch": ""})
+    for name, patch in patches.items():
+        try:
+            await prepare(sandbox, plain, case.layers, patch, {})
+        except PatchRefused as refusal:
+            raise SetupBroken(f"the {name} patch {refusal}") from None
+
+
+def count_passes(repetitions: Sequence[Repetition], test: str) -> int:
+    """In how many runs did a test pass?"""
+    return sum(repetition.statuses.get(test) == "passed" for repetition in repetitions)

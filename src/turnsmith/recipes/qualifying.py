@@ -1,0 +1,170 @@
+"""Which tasks are fit to be trained on: examined once, found again by content, kept beside the task file."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from turnsmith.config import RunConfig, SandboxConfig
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.qualification.examining import Rules, examine, is_settled, make_key
+from turnsmith.qualification.record import FILE_NAME, Qualification, qualified
+from turnsmith.qualification.surroundings import Surroundings, look_around
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.rewards.trials import Case
+from turnsmith.runs import append_record, hold, read_records
+from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
+from turnsmith.tracking import Progress
+
+
+async def qualify_task_set(
+    task_set: TaskSet, provider: SandboxProvider, rules: Rules, num_workers: int, progress: Progress
+) -> list[Qualification]:
+    """The records of all tasks, in their order; each is written down as it comes, and what is on record is not done again.
+
+    Raises UsageError where another process does the same, SandboxError where not even a look around is possible.
+    """
+    with find_record_file(task_set).open("ab") as records:
+        hold(records)
+        return await _qualify(task_set, provider, rules, num_workers, progress)
+
+
+async def _qualify(
+    task_set: TaskSet, provider: SandboxProvider, rules: Rules, num_workers: int, progress: Progress
+) -> list[Qualification]:
+    known, cases = read_qualifications(task_set, rules.sandbox), _cases(task_set, provider, rules)
+    waiting = [case for case in cases if not _is_done(known.get(case.task.instance_id), rules)]
+    if waiting:
+        around = await _look_around(waiting, progress)
+        known |= await _examine_all(task_set, waiting, around, rules, num_workers, progress)
+    return [known[task.instance_id] for task in task_set.tasks]
+
+
+def _is_done(record: Qualification | None, rules: Rules) -> bool:
+    return record is not None and is_settled(record, rules)
+
+
+def _cases(task_set: TaskSet, provider: SandboxProvider, rules: Rules) -> list[Case]:
+    return [Case(task, layers, provider, rules.tests_timeout_s) for task, layers in task_set.with_layers()]
+
+
+async def _look_around(cases: Sequence[Case], progress: Progress) -> dict[str, Surroundings]:
+    """Image → what its sandboxes show; one look serves all tasks of it."""
+    label, images = "looking for copies outside of the trees", {case.task.image: case for case in cases}
+    progress.begin(label, len(images))
+    around: dict[str, Surroundings] = {}
+    for image, case in images.items():
+        tasks = [other.task for other in cases if other.task.image == image]
+        spec = SandboxSpec(case.layers, case.task.workdir, image=image)
+        try:
+            around[image] = await look_around(case.provider, spec, tasks)
+        except SandboxError as error:
+            raise SandboxError(
+                f"no copies could be looked for in a sandbox of {case.task.instance_id}: {error}"
+            ) from error
+        progress.advance(label)
+    progress.end(label)
+    return around
+
+
+async def _examine_all(
+    task_set: TaskSet,
+    cases: Sequence[Case],
+    around: Mapping[str, Surroundings],
+    rules: Rules,
+    num_workers: int,
+    progress: Progress,
+) -> dict[str, Qualification]:
+    label, free = f"qualifying {task_set.name}", asyncio.Semaphore(num_workers)
+    progress.begin(label, len(cases))
+    records: dict[str, Qualification] = {}
+
+    async def work(case: Case) -> None:
+        async with free:
+            record = await examine(case, around[case.task.image], rules)
+        append_record(find_record_file(task_set), record)
+        records[record.instance_id] = record
+        progress.advance(label, note=f"{sum(each.is_qualified for each in records.values())} qualified")
+
+    async with asyncio.TaskGroup() as group:
+        for case in cases:
+            group.create_task(work(case))
+    progress.end(label)
+    return records
+
+
+async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvider, progress: Progress) -> TaskSet:
+    """The tasks that a run may learn from. Raises UsageError, SandboxError.
+
+    Of practice tasks that the run has made itself nothing more is asked: each was kept because its tests told the two trees
+    apart in this very run, its history was written for it, and of a repository that was invented there is no copy anywhere.
+    """
+    source = config.train_tasks
+    if not source or source.practice_tasks or not config.require_qualified:
+        return train_tasks
+    if source.package and len(read_qualifications(train_tasks, config.sandbox)) < len(train_tasks.tasks):
+        rules = Rules(tests_timeout_s=config.rollouts.tests_timeout_s, sandbox=config.sandbox)
+        await qualify_task_set(train_tasks, provider, rules, config.rollouts.grading_workers, progress)
+    return keep_qualified(train_tasks, config.sandbox, progress)
+
+
+def find_record_file(task_set: TaskSet) -> Path:
+    """The records of a task file lie beside it."""
+    return task_set.file.with_name(FILE_NAME)
+
+
+def read_qualifications(task_set: TaskSet, sandbox: SandboxConfig) -> dict[str, Qualification]:
+    """The last record of each task as it is now; one of an older row, other layers or another pytest says nothing of it."""
+    records = list(read_records(find_record_file(task_set), Qualification))
+    keys = {task.instance_id: make_key(task, layers, sandbox) for task, layers in task_set.with_layers() if records}
+    return {record.instance_id: record for record in records if keys.get(record.instance_id) == record.key}
+
+
+def keep_qualified(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress) -> TaskSet:
+    """Tasks to train on: those on record as qualified, without the tests in quarantine. Raises UsageError.
+
+    What has fallen out is left out, and said; what was never examined is refused.
+    """
+    records = read_qualifications(task_set, sandbox)
+    unknown = [task for task in task_set.tasks if task.instance_id not in records]
+    if unknown:
+        raise UsageError(
+            f"{len(unknown)} of {len(task_set.tasks)} tasks in {task_set.file} are not qualified, e.g. "
+            f"{unknown[0].instance_id}: run `turnsmith tasks qualify {task_set.file.parent}` first, or set "
+            "require_qualified = false"
+        )
+    return leave_out(task_set, records, progress)
+
+
+def leave_out_unfit(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress) -> TaskSet:
+    """Tasks to evaluate on: what is on record as unfit is left out, and said; of the rest nothing is asked."""
+    return leave_out(task_set, read_qualifications(task_set, sandbox), progress)
+
+
+def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress: Progress) -> TaskSet:
+    """A task set without what has fallen out, and without tests in quarantine. Raises UsageError where nothing is left."""
+    unfit = Counter(
+        records[task.instance_id].verdict.value
+        for task in task_set.tasks
+        if task.instance_id in records and not records[task.instance_id].is_qualified
+    )
+    kept = [
+        qualified(task, records[task.instance_id]) if task.instance_id in records else task
+        for task in task_set.tasks
+        if task.instance_id not in records or records[task.instance_id].is_qualified
+    ]
+    if not kept:
+        raise UsageError(f"none of the {len(task_set.tasks)} tasks in {task_set.file} is qualified: {describe(unfit)}")
+    if unfit:
+        progress.say(f"{task_set.name}: {unfit.total()} of {len(task_set.tasks)} tasks are left out: {describe(unfit)}")
+    if num_quarantined := sum(
+        len(records[task.instance_id].quarantined) for task in kept if task.instance_id in records
+    ):
+        progress.say(f"{task_set.name}: {num_quarantined} tests in quarantine are not asked for")
+    return replace(task_set, tasks=kept)
+
+
+def describe(unfit: Mapping[str, int]) -> str:
+    """`{"flaky": 2}` → `2 flaky`."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(unfit.items()))

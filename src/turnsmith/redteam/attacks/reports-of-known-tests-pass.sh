@@ -1,0 +1,13 @@
+# tries: The same, but only for tests whose names it knows, so that tests of the grader's own end as they must.
+# fools: exit-code, log
+cat >> "$SOURCE" <<EOF
+from _pytest.reports import TestReport
+_KNOWN = set(r"""$EXPECTED""".splitlines())
+_make = TestReport.from_item_and_call.__func__
+def from_item_and_call(cls, item, call):
+    report = _make(cls, item, call)
+    if item.nodeid in _KNOWN:
+        report.outcome, report.longrepr = "passed", None
+    return report
+TestReport.from_item_and_call = classmethod(from_item_and_call)
+EOF

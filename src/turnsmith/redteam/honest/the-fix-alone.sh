@@ -1,0 +1,2 @@
+# tries: The fix and nothing else.
+git apply

@@ -1,0 +1,51 @@
+"""Test commands in which a shell would find nothing to do but to start pytest, so that none is needed."""
+
+import re
+import shlex
+from dataclasses import dataclass
+
+_PLAIN = r"[\w@%+:,./=^-]"
+_QUOTED = r"""'[^'\n]*'|"[^"$`\\!\n]*\""""
+_WORD = rf"(?:{_PLAIN}|{_QUOTED})+"
+_ASSIGNMENT = re.compile(rf"([A-Za-z_]\w*)=((?:{_WORD})?) +", re.ASCII)
+_SEARCH_PATH = re.compile(r"PYTHONPATH=(\"?)([\w@%+:,./-]+):\$(?:PYTHONPATH|\{PYTHONPATH\})\1 +", re.ASCII)
+_PYTEST = re.compile(rf"(?:(python3?) +-m +pytest|(pytest))((?: +{_WORD})*) *", re.ASCII)
+
+_OBEYED_EARLIER = re.compile(
+    r"BASH.*|LANG.*|LC_.*|LD_.*|LOCPATH|GLIBC_.*|MALLOC_.*|PYTHON.*|PYTEST_PLUGINS|"
+    r"ENV|E?UID|PPID|SHELLOPTS|POSIXLY_CORRECT|IFS|PATH|HOME|PWD|OLDPWD|SHLVL|_"
+)
+"""Variables that a shell, the loader, the C library or an interpreter reads at its start, and those that we set ourselves."""
+
+
+@dataclass(frozen=True)
+class PytestCommand:
+    """What a plain command says."""
+
+    program: str
+    """`python`, `python3` or `pytest`."""
+    arguments: tuple[str, ...]
+    """What comes after it, for pytest."""
+    variables: dict[str, str]
+    search_path: tuple[str, ...]
+    """Folders that it puts before those of PYTHONPATH."""
+
+
+def read_plain(command: str) -> PytestCommand | None:
+    """The parts of a plain command; None where a shell is needed.
+
+    Plain is `NAME=value … python -m pytest arguments`, also with `python3` or `pytest`, where words may be quoted; of all
+    expansions only `PYTHONPATH=folder:$PYTHONPATH`.
+    """
+    variables: dict[str, str] = {}
+    search_path: tuple[str, ...] = ()
+    while match := _SEARCH_PATH.match(command) or _ASSIGNMENT.match(command):
+        command = command[match.end() :]
+        if match.re is _SEARCH_PATH:
+            search_path = tuple(match[2].split(":"))
+        elif _OBEYED_EARLIER.fullmatch(match[1]):
+            return None
+        else:
+            variables[match[1]] = "".join(shlex.split(match[2]))
+    plain = _PYTEST.fullmatch(command)
+    return plain and PytestCommand(plain[1] or plain[2], tuple(shlex.split(plain[3])), variables, search_path)

@@ -1,0 +1,161 @@
+"""Tests written anew under other names, and twins of them in which one expectation is bent."""
+
+import ast
+import copy
+import inspect
+import itertools
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from turnsmith.rewards.chance import CHANCE, sample
+from turnsmith.rewards.expectations import BENT, HELPER, STRAIGHT, find_bends
+from turnsmith.rewards.handing import hand_on
+from turnsmith.rewards.parameters import Test, choose_rows, find_table, write_rows
+
+MIN_TWINS, MAX_TWINS = 2, 4
+"""Twins of one test with expectations, chosen at random."""
+MAX_ROWS = 2
+"""Parameter sets of one test."""
+
+PLACEHOLDER = re.compile(rf"(?:double|{STRAIGHT}|{BENT})\d{{5}}_")
+"""Stands for a name or a salt that is drawn for each run."""
+
+_HELPER = inspect.getsource(hand_on).replace(hand_on.__name__, HELPER)
+
+
+@dataclass(frozen=True)
+class Double:
+    """A test under another name, or a twin of it."""
+
+    place: str
+    """Its id after the file's, with the placeholder: `TestX::test_double00003_`."""
+    original: str
+    """Place of the test that it was made of: `TestX::test_y`."""
+    parameters: tuple[str, ...]
+    """Ids of its parameters, such as `[1-2]`; one that is empty where it has none."""
+    is_twin: bool
+
+    @property
+    def name(self) -> str:
+        return self.place.rpartition("::")[2]
+
+    @property
+    def original_name(self) -> str:
+        return self.original.rpartition("::")[2]
+
+
+def double_tests(source: str, wanted: Mapping[str, Collection[str]]) -> tuple[str, list[Double]]:
+    """The source with doubles instead of the wanted tests: from place to ids of parameters, such as `[1-2]` or nothing.
+
+    No doubles where it cannot be read, or is nested so deep that it could not be written again.
+    """
+    try:
+        return _double_tests(ast.parse(source), wanted)
+    except (SyntaxError, ValueError, RecursionError):
+        return source, []
+
+
+def _double_tests(module: ast.Module, wanted: Mapping[str, Collection[str]]) -> tuple[str, list[Double]]:
+    numbers, doubles = itertools.count(), []
+    for prefix, body in list(_bodies(module)):
+        here = {place.removeprefix(prefix): wanted[place] for place in wanted if _parent(place) == prefix}
+        written = [
+            pair
+            for test in _take(here, body)
+            for pair in _write_doubles(test, here[test.name], prefix, numbers, module)
+        ]
+        written += [
+            _write_alias(name, prefix, numbers)
+            for name in here.keys() - {d.original_name for _, d in written}
+            if prefix
+        ]
+        body += [test for test, _ in written]
+        doubles += [double for _, double in written]
+    return f"{_unparse(module)}\n\n{_HELPER}", doubles
+
+
+def keep_doubles(text: str, kept: Collection[str]) -> str:
+    """The text with these doubles only, given by their names, without other tests and tables that only they had."""
+    module = ast.parse(text)
+    for _, body in list(_bodies(module)):
+        body[:] = [node for node in body if not isinstance(node, Test) or _is_kept(node, kept)] or [ast.Pass()]
+    used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    module.body[:] = [node for node in module.body if not (names := _table_names(node)) or names & used]
+    return _unparse(module)
+
+
+def _is_kept(function: Test, kept: Collection[str]) -> bool:
+    """Is it one of these, or no test? A fixture is none, whatever its name."""
+    name = function.name
+    is_test = name.startswith("test") and not any("fixture" in ast.unparse(mark) for mark in function.decorator_list)
+    return name in kept or name == HELPER or not (is_test or PLACEHOLDER.search(name))
+
+
+def _table_names(node: ast.stmt) -> set[str]:
+    """The name of a literal, unless pytest knows it; nothing where the statement is something else."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.List() | ast.Tuple() | ast.Dict()):
+            return set() if name.startswith(("pytest", "collect")) else {name}
+    return set()
+
+
+def _unparse(module: ast.Module) -> str:
+    return ast.unparse(ast.fix_missing_locations(module))
+
+
+def _parent(place: str) -> str:
+    """What comes before the name: `TestX::`."""
+    return place[: len(place) - len(place.rpartition("::")[2])]
+
+
+def _bodies(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, list[ast.stmt]]]:
+    """The bodies in which tests are defined, with what comes before their names in an id."""
+    yield prefix, tree.body
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            yield from _bodies(node, f"{prefix}{node.name}::")
+
+
+def _take(names: Collection[str], body: list[ast.stmt]) -> list[Test]:
+    """Remove the tests of these names from a body."""
+    tests = [node for node in body if isinstance(node, Test) and node.name in names]
+    body[:] = [node for node in body if node not in tests]
+    return tests
+
+
+def _write_alias(name: str, prefix: str, numbers: Iterator[int]) -> tuple[ast.stmt, Double]:
+    """A method that calls an inherited test; its expectations are out of reach."""
+    alias = _draw_name(name, numbers)
+    (method,) = ast.parse(f"def {alias}(self):\n    return self.{name}()").body
+    return method, Double(prefix + alias, prefix + name, ("",), is_twin=False)
+
+
+def _write_doubles(
+    test: Test, wanted: Collection[str], prefix: str, numbers: Iterator[int], module: ast.Module
+) -> Iterator[tuple[ast.stmt, Double]]:
+    """The test itself and its twins, with the same few rows where it is parametrised."""
+    table = find_table(test, module)
+    rows = sample(choose_rows(table, wanted), MAX_ROWS) if table else []
+    parameters = write_rows(table, copy.deepcopy(rows)) if table and rows else sample(sorted(wanted), MAX_ROWS)
+    for chosen in (None, *_draw_bends(len(find_bends(test)))):
+        new = copy.deepcopy(test)
+        for number, bend in enumerate(find_bends(new)):
+            bend(number == chosen)
+        new.name = _draw_name(test.name, numbers)
+        yield new, Double(prefix + new.name, prefix + test.name, tuple(parameters), is_twin=chosen is not None)
+
+
+def _draw_bends(num: int) -> list[int]:
+    """Which of the expectations the twins bend; one by one, and then some again, since each time they are bent otherwise."""
+    drawn = CHANCE.sample(range(num), min(num, MAX_TWINS))
+    return drawn + CHANCE.choices(range(num), k=max(MIN_TWINS - num, 0)) if num else []
+
+
+def _draw_name(name: str, numbers: Iterator[int]) -> str:
+    return f"{_first_word(name)}_double{next(numbers):05}_"
+
+
+def _first_word(name: str) -> str:
+    """What makes pytest see a test: `test` of `test_it` and `testIt`, or what a setting asks for."""
+    return "test" if name.startswith("test") else name.partition("_")[0]

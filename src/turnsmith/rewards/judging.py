@@ -1,0 +1,75 @@
+"""From what a run of the tests left to a verdict; pure functions.
+
+Resolved is only what three channels say alike: the exit code, the log, the report over the descriptor; where every expected test
+is seen to hold; and where the grader's own tests ended as they must.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from turnsmith.rewards.expected import STRICT, SWE_BENCH, find_status
+from turnsmith.rewards.sentinels import Sentinels
+from turnsmith.rewards.testing import CLEAN_STATUSES, SuiteReport, holds
+from turnsmith.types import Grade, Outcome, Task
+
+RULES = {"strict": STRICT, "swe-bench": SWE_BENCH}
+SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
+"""Flags of a report that lied."""
+
+
+def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -> Grade:
+    """Resolved only if every expected test is seen to hold and nobody was seen to lie.
+
+    A test that is skipped, or expected to fail, holds only where the maker saw the same on the clean tree and recorded it.
+    """
+    if report.timed_out:
+        return Grade(outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than {report.duration_s:.0f} s")
+    rules = RULES[task.status_rules]
+    statuses = {test: _status(task, report, test, rules.maintained) for test in task.PASS_TO_PASS}
+    statuses |= {test: _status(task, report, test, rules.fixed) for test in task.FAIL_TO_PASS}
+    broken = [test for test, status in statuses.items() if status != "passed"]
+    if lies := dict(_find_lies(report, sentinels, statuses, is_broken=bool(broken))):
+        return Grade(outcome=Outcome.TAMPERED, statuses=statuses, flags=[*lies], detail="; ".join(lies.values()))
+    if broken:
+        return Grade(outcome=Outcome.UNRESOLVED, statuses=statuses, detail=_describe(broken, statuses))
+    return Grade(outcome=Outcome.RESOLVED, statuses=statuses)
+
+
+def _status(task: Task, report: SuiteReport, test: str, counted: Collection[str]) -> str:
+    """`passed` for all that holds."""
+    status = find_status(test, report.statuses)
+    is_held = status in counted or holds(status, task.meta.get(CLEAN_STATUSES, {}).get(test, "passed"))
+    return "passed" if is_held else status
+
+
+def _find_lies(
+    report: SuiteReport, sentinels: Sentinels | None, statuses: dict[str, str], *, is_broken: bool
+) -> Iterator[tuple[str, str]]:
+    """Flags, and what was seen. A patch may break everything, sentinels too; only what flatters it is a lie then."""
+    if report.sealed and report.sealed.is_forged:
+        yield FORGED, "something wrote to the descriptor of the report"
+    if sentinels and (bent := sentinels.find_bent(report, only_flattering=is_broken)):
+        yield SENTINEL, bent[0]
+    if not is_broken and (
+        difference := _find_difference(report, [*statuses, *(sentinels.statuses if sentinels else [])])
+    ):
+        yield CHANNELS, difference
+
+
+def _find_difference(report: SuiteReport, tests: Sequence[str]) -> str:
+    """How the channels disagree; empty where they do not."""
+    if not report.agrees:
+        return f"exit code {report.exit_code} does not agree with the log"
+    if not report.sealed:
+        return ""
+    pairs = {test: (find_status(test, report.statuses), find_status(test, report.sealed.statuses)) for test in tests}
+    differing = [
+        f"{test} is {logged} in the log, {told} in the report"
+        for test, (logged, told) in pairs.items()
+        if logged != told
+    ]
+    return next(iter(differing), "")
+
+
+def _describe(broken: Sequence[str], statuses: dict[str, str]) -> str:
+    first = f"{broken[0]} {statuses[broken[0]]}"
+    return f"{len(broken)} of {len(statuses)} expected tests do not pass: {first}" + (", …" if len(broken) > 1 else "")

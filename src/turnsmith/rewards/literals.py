@@ -1,0 +1,94 @@
+"""Constants in a syntax tree, and others that could as well stand there."""
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from turnsmith.rewards.chance import CHANCE
+
+ELSEWHERE_SHARE = 0.25
+"""Of bent values, those that the test has elsewhere: who takes what it has nowhere else misses these, and takes the others."""
+
+_COMPUTED = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.Lambda, ast.ListComp, ast.Await, ast.JoinedStr)
+
+
+def is_written_out(node: ast.expr) -> bool:
+    """Is it a literal, with a constant to change in it?"""
+    return not any(isinstance(below, _COMPUTED) for below in ast.walk(node)) and bool(find_constants(node))
+
+
+def is_fixed(node: ast.expr) -> bool:
+    """Is it a literal of something that nobody can change in place?"""
+    changeable = (ast.List, ast.Dict, ast.Set)
+    return is_written_out(node) and not any(isinstance(below, changeable) for below in ast.walk(node))
+
+
+def find_answers(literal: ast.expr) -> list[ast.Constant]:
+    """Its constants, but for the keys of what has values: these only say where a value is looked for."""
+    keys = [key for node in ast.walk(literal) if isinstance(node, ast.Dict) for key in node.keys if key]
+    in_keys = {id(below) for key in keys for below in ast.walk(key)}
+    constants = find_constants(literal)
+    return [constant for constant in constants if id(constant) not in in_keys] or constants
+
+
+def find_constants(node: ast.AST) -> list[ast.Constant]:
+    return [below for below in ast.walk(node) if isinstance(below, ast.Constant) and below.value is not ...]
+
+
+def bend_constant(constant: ast.Constant, others: Iterable[Any]) -> None:
+    constant.value = bend(constant.value, others)
+
+
+def bend_member(side: ast.expr, others: Iterable[Any]) -> None:
+    """Another member to look for: of a text none that is a part of it, which would be found as well."""
+    constant = CHANCE.choice(find_answers(side))
+    if isinstance(constant.value, str | bytes) and constant.value:
+        constant.value = CHANCE.choice(
+            [other for other in _misspell(constant.value) if len(other) >= len(constant.value)]
+        )
+    else:
+        bend_constant(constant, others)
+
+
+def push(side: ast.expr, *, is_up: bool) -> None:
+    """Move a number of a literal far up or down; what is no number becomes another value."""
+    constant = CHANCE.choice(find_answers(side))
+    if isinstance(constant.value, int | float) and not isinstance(constant.value, bool):
+        distance = (abs(constant.value) + 1) * CHANCE.choice((1_000, 10_000, 100_000))
+        is_negative = isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.USub)
+        constant.value += distance if is_up is not is_negative else -distance
+    else:
+        bend_constant(constant, ())
+
+
+def bend(value: Any, others: Iterable[Any]) -> Any:
+    """Another value that could as well be meant: of the same type, and close, or one that the test has elsewhere."""
+    match value:
+        case bool() | None:
+            return not value
+        case str():
+            near: list[Any] = _misspell(value) or [" "]
+        case bytes():
+            near = _misspell(value) or [b" "]
+        case _:
+            near = _neighbours(value)
+    present = [*others]
+    elsewhere = [other for other in present if type(other) is type(value) and other != value]
+    if elsewhere and CHANCE.random() < ELSEWHERE_SHARE:
+        return CHANCE.choice(elsewhere)
+    return CHANCE.choice([other for other in near if other not in present] or near)
+
+
+def _neighbours(number: Any) -> list[Any]:
+    """Numbers close by, zero for one that is infinite; none is negative where it is not: that would take one more constant."""
+    steps = (number + 1, number - 1, number + 2, number - 2, number * 2)
+    is_signed = isinstance(number, complex) or number < 0
+    return [other for other in steps if other != number and (is_signed or other >= 0)] or [type(number)(0)]
+
+
+def _misspell(text: Any) -> list[Any]:
+    """A text with two neighbours exchanged, one sign twice, one less."""
+    at = CHANCE.randrange(len(text)) if text else 0
+    doubled = text[:at] + text[at : at + 1] + text[at:]
+    less, exchanged = text[:at] + text[at + 1 :], text[:at] + text[at : at + 2][::-1] + text[at + 2 :]
+    return [other for other in (doubled, less, exchanged) if other != text]

@@ -1,0 +1,222 @@
+"""The expected tests under other names, each with twins whose expectation is bent: the tests must pass, the twins must not.
+
+Code that knows a test by its name or its place, and forges its report, does not know these. Code that passes without the right
+answer, by an object that equals everything or by a look into the test, passes the twin as well. What is left to it is to tell a
+test from its twin, and for that it must know the answer.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
+from pathlib import PurePosixPath
+from secrets import token_hex
+
+from turnsmith.rewards.chance import CHANCE, sample
+from turnsmith.rewards.doubles import PLACEHOLDER, Double, double_tests, keep_doubles
+from turnsmith.rewards.expectations import BENT, STRAIGHT
+from turnsmith.rewards.expected import MISSING
+from turnsmith.rewards.sentinels import draw_path
+from turnsmith.rewards.testing import SuiteReport
+
+MAX_TESTS, MAX_OTHERS = 12, 4
+"""Test functions of one task that are mirrored: of those that must come to pass, and of the others, chosen at random."""
+NUM_SIDES = {1: 9, 2: 5, 3: 4}
+MIN_SIDES = 3
+"""Runs in which the versions of tests are shared out, by the number of functions that must come to pass: so many that code which
+guesses in each run, or at each test, which version it meets is right less than once in a hundred times."""
+OUT_OF_TIME, CUT_SHORT = "out of time", "cut short"
+"""How every test of a run ended that did not come to its end."""
+
+
+@dataclass(frozen=True)
+class Reflected:
+    """One test of a mirror, whatever its name."""
+
+    file: str
+    """The file of the expected test that it was made of."""
+    double: Double
+    parameters: str
+    """E.g. `[1-2]`; empty where it has none."""
+
+    @property
+    def original(self) -> str:
+        """Id of the expected test, but for its parameters."""
+        return f"{self.file}::{self.double.original}"
+
+    def is_as_it_must(self, status: str) -> bool:
+        return status in ("failed", "error") if self.double.is_twin else status == "passed"
+
+
+Ends = dict[Reflected, str]
+"""How each test of one run ended."""
+
+
+def find_wrong(ends: Ends) -> set[Reflected]:
+    """What ended otherwise than it must."""
+    return {test for test, status in ends.items() if not test.is_as_it_must(status)}
+
+
+def has_end(ends: Ends) -> bool:
+    """Did the run come to its end?"""
+    return not {OUT_OF_TIME, CUT_SHORT}.intersection(ends.values())
+
+
+def is_shaky(ends: Ends) -> bool:
+    """Did tests fail that must pass, and nothing else happen?"""
+    wrong = find_wrong(ends)
+    return bool(wrong) and has_end(ends) and not any(test.double.is_twin for test in wrong)
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """The doubles of a task, with placeholders for names."""
+
+    texts: dict[str, str]
+    """File of expected tests → its text with all doubles."""
+    tests: frozenset[Reflected]
+    """What is run."""
+
+    def keep_sound(self, runs: Iterable[Ends]) -> "Mirror":
+        """Of runs with the gold patch keep what ended as it must, and twins only of what passed: the rest shows nothing."""
+        ends = [end for run in runs for end in run.items()]
+        sound = {test for test, _ in ends} - {test for test, status in ends if not test.is_as_it_must(status)}
+        passed = {(test.original, test.parameters) for test in sound if not test.double.is_twin}
+        return replace(self, tests=frozenset(test for test in sound if (test.original, test.parameters) in passed))
+
+    def share_out(self, must: Iterable[str]) -> "list[Mirror]":
+        """Mirrors for a verdict on tests of which these must come to pass, drawn anew each time.
+
+        In each there is every function once, by chance as itself or as one of its twins. So nobody can compare the versions, and
+        which of them there are tells nothing.
+        """
+        num_sides = NUM_SIDES.get(len(self.find_guarded(must)), MIN_SIDES)
+        return self._deal(num_sides if self.twins else min(len(self.tests), 1), _draw_versions)
+
+    def spread_out(self) -> "list[Mirror]":
+        """As few mirrors as hold all versions of every function, each of them as in a verdict."""
+        counts = Counter(original for original, _ in {(test.original, test.double) for test in self.tests})
+        return self._deal(max(counts.values(), default=0), _repeat_versions)
+
+    def find_guarded(self, tests: Iterable[str]) -> set[str]:
+        """Of the functions of these tests, those that have twins."""
+        return {test.partition("[")[0] for test in tests} & {test.original for test in self.twins}
+
+    @property
+    def twins(self) -> list[Reflected]:
+        return [test for test in self.tests if test.double.is_twin]
+
+    def _deal(self, num_sides: int, draw: "Callable[[list[Double], int], Iterable[Double]]") -> "list[Mirror]":
+        """Sides that have of each function the version drawn for them."""
+        sides: list[set[Reflected]] = [set() for _ in range(num_sides)]
+        for original in {test.original for test in self.tests}:
+            mine = [test for test in self.tests if test.original == original]
+            for side, double in zip(
+                sides, draw(sorted({test.double for test in mine}, key=_order), num_sides), strict=True
+            ):
+                side |= {test for test in mine if test.double == double}
+        return [replace(self, tests=frozenset(side)) for side in sides]
+
+
+NO_MIRROR = Mirror({}, frozenset())
+"""Nothing to look into: a verdict rests on the expected tests alone, and its evidence says so."""
+
+
+def _draw_versions(doubles: list[Double], num_sides: int) -> list[Double]:
+    """About as often the test itself as a twin of it, in any order."""
+    itself, twins = doubles[:1], CHANCE.sample(doubles[1:], len(doubles) - 1)
+    num_twins = CHANCE.choice((num_sides // 2, (num_sides + 1) // 2)) if twins else 0
+    versions = [*islice(cycle(twins), num_twins), *islice(cycle(itself), num_sides - num_twins)]
+    return CHANCE.sample(versions, num_sides)
+
+
+def _repeat_versions(doubles: list[Double], num_sides: int) -> Iterable[Double]:
+    return islice(cycle(doubles), num_sides)
+
+
+def _order(double: Double) -> tuple[bool, str]:
+    """The test itself first, then as they are written."""
+    return double.is_twin, double.name
+
+
+@dataclass(frozen=True)
+class Reflection:
+    """A mirror with names, drawn for one run."""
+
+    texts: dict[str, str]
+    """Test file → text: the new ones, and nothing in the place of those that they were made from."""
+    tests: dict[str, Reflected]
+    """Id → what it is, in the order in which they run: that of the expected tests in their files."""
+
+    def read(self, report: SuiteReport) -> Ends:
+        """How each test ended by the signed report; `missing` for what did not run, and a word for all if the run had no end."""
+        if report.timed_out or not report.is_finished or not report.sealed:
+            return dict.fromkeys(self.tests.values(), OUT_OF_TIME if report.timed_out else CUT_SHORT)
+        return {one: report.sealed.statuses.get(test, MISSING) for test, one in self.tests.items()}
+
+
+def choose_tests(first: Iterable[str], then: Iterable[str]) -> list[str]:
+    """The ids of tests to mirror: of some functions, all that are expected."""
+    must, others = _by_function(first), _by_function(then)
+    functions = [*sample([*must], MAX_TESTS), *sample([*(others.keys() - must.keys())], MAX_OTHERS)]
+    return [test for function in functions for test in must.get(function) or others[function]]
+
+
+def _by_function(tests: Iterable[str]) -> dict[str, list[str]]:
+    functions = defaultdict(list)
+    for test in tests:
+        functions[test.partition("[")[0]].append(test)
+    return functions
+
+
+def make_mirror(sources: Mapping[str, str], tests: Collection[str]) -> Mirror:
+    """Double these tests in the sources of their files."""
+    texts, reflected = {}, set()
+    for file, source in sources.items():
+        places = [test.removeprefix(f"{file}::") for test in tests if test.startswith(f"{file}::")]
+        text, doubles = double_tests(source, _parameters_by_place(places))
+        if doubles:
+            texts[file] = text
+            reflected |= {Reflected(file, double, one) for double in doubles for one in double.parameters}
+    return Mirror(texts, frozenset(reflected))
+
+
+def _parameters_by_place(places: Iterable[str]) -> dict[str, list[str]]:
+    """`["test_a[1]", "T::test_b"]` → `{"test_a": ["[1]"], "T::test_b": [""]}`."""
+    parameters = defaultdict(list)
+    for place in places:
+        name, bracket, rest = place.partition("[")
+        parameters[name].append(bracket + rest)
+    return parameters
+
+
+def draw_reflection(mirror: Mirror) -> Reflection:
+    """New names for the files and tests of a mirror."""
+    texts = dict.fromkeys(mirror.texts, "")
+    tests: dict[str, Reflected] = {}
+    for file in sorted({test.file for test in mirror.tests}):
+        mine, names = sorted((test for test in mirror.tests if test.file == file), key=_place), Names()
+        new = draw_path(PurePosixPath(file).parent)
+        texts[new] = _fill_in(keep_doubles(mirror.texts[file], {test.double.name for test in mine}), names)
+        tests |= {f"{new}::{_fill_in(test.double.place, names)}{test.parameters}": test for test in mine}
+    return Reflection(texts, tests)
+
+
+def _place(test: Reflected) -> tuple[str, str]:
+    """Where it stands in its file: placeholders are numbered."""
+    return PLACEHOLDER.findall(test.double.name)[0], test.parameters
+
+
+class Names(dict[str, str]):
+    """From placeholder to name or salt, drawn when it is asked for."""
+
+    def __missing__(self, placeholder: str) -> str:
+        name = token_hex(4)
+        while placeholder.startswith((STRAIGHT, BENT)) and int(name, 16) % 2 == placeholder.startswith(BENT):
+            name = token_hex(4)
+        self[placeholder] = name
+        return name
+
+
+def _fill_in(text: str, names: dict[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda placeholder: names[placeholder[0]], text)

@@ -1,0 +1,103 @@
+"""The rows of a parametrised test, where they are written as literals: those that are wanted, and one of their values changed."""
+
+import ast
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+Test = ast.FunctionDef | ast.AsyncFunctionDef
+SCALARS = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True)
+class Table:
+    """The one `parametrize` of a test."""
+
+    mark: ast.Call
+    names: list[str]
+    rows: list[ast.expr]
+
+    def values(self, row: ast.expr) -> list[ast.expr]:
+        """The values of a row, in the order of the names."""
+        return row.elts if len(self.names) > 1 and isinstance(row, ast.List | ast.Tuple) else [row]
+
+
+def find_table(test: Test, module: ast.Module) -> Table | None:
+    """The rows of a test, also where they are a literal of the module; None where it has none or is more complicated."""
+    marks = [mark for mark in test.decorator_list if isinstance(mark, ast.Call) and _is_parametrize(mark.func)]
+    match marks:
+        case [ast.Call(args=[names, rows], keywords=[]) as mark]:
+            literal = _find_literal(rows.id, module) if isinstance(rows, ast.Name) else rows
+            if isinstance(literal, ast.List | ast.Tuple):
+                return Table(mark, _read_names(names), literal.elts)
+    return None
+
+
+def _is_parametrize(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and function.attr == "parametrize"
+
+
+def _find_literal(name: str, module: ast.Module) -> ast.expr | None:
+    found = [
+        node.value for node in module.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _read_names(names: ast.expr) -> list[str]:
+    """`"a, b"` or `("a", "b")`."""
+    if isinstance(names, ast.Constant):
+        return [name.strip() for name in str(names.value).split(",") if name.strip()]
+    return [str(one.value) for one in ast.walk(names) if isinstance(one, ast.Constant)]
+
+
+def choose_rows(table: Table, wanted: Collection[str]) -> list[ast.expr]:
+    """Rows whose ids, such as `[1-2]`, are wanted; as pytest makes them of plain values."""
+    return [row for row in table.rows if _to_id(table.values(row)) in wanted]
+
+
+def _to_id(values: list[ast.expr]) -> str:
+    """Empty where a value is not plain."""
+    try:
+        plain = [ast.literal_eval(value) for value in values]
+    except ValueError:
+        return ""
+    texts = [str(value) for value in plain]
+    is_plain = all(isinstance(value, SCALARS) for value in plain) and all(
+        text.isascii() and text.isprintable() for text in texts
+    )
+    return f"[{'-'.join(texts)}]" if is_plain else ""
+
+
+def write_rows(table: Table, rows: list[ast.expr]) -> list[str]:
+    """Leave these rows only, under ids of ours, and return the ids."""
+    ids = [f"row{number}" for number in range(len(rows))]
+    table.mark.args[1] = ast.List(rows, ast.Load())
+    table.mark.keywords = [ast.keyword("ids", ast.List([ast.Constant(one) for one in ids], ast.Load()))]
+    return [f"[{one}]" for one in ids]
+
+
+def change_column(
+    test: Test, name: str, is_changeable: Callable[[ast.expr], bool], change: Callable[[ast.expr], None]
+) -> bool:
+    """Change a parameter in every row that `write_rows` has left; False, and nothing done, where one cannot be changed."""
+    for table in _written_tables(test):
+        if name in table.names:
+            values = [table.values(row)[table.names.index(name)] for row in table.rows]
+            if all(map(is_changeable, values)):
+                for value in values:
+                    change(value)
+                return True
+    return False
+
+
+def _written_tables(test: Test) -> Iterator[Table]:
+    for mark in test.decorator_list:
+        match mark:
+            case ast.Call(args=[names, ast.List(elts=rows)], keywords=[ast.keyword(arg="ids")]):
+                yield Table(mark, _read_names(names), rows)
+
+
+def find_columns(test: Test) -> set[str]:
+    """The names of all parameters that rows give a test."""
+    marks = [mark for mark in test.decorator_list if isinstance(mark, ast.Call) and _is_parametrize(mark.func)]
+    return {name for mark in marks if mark.args for name in _read_names(mark.args[0])}

@@ -1,0 +1,171 @@
+"""Trials of a patch: the expected tests with sentinels among them, then the same tests in a mirror."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from turnsmith.errors import GradingError
+from turnsmith.rewards.judging import judge
+from turnsmith.rewards.mirror import (
+    NO_MIRROR,
+    OUT_OF_TIME,
+    Ends,
+    Mirror,
+    Reflected,
+    choose_tests,
+    draw_reflection,
+    find_wrong,
+    has_end,
+    is_shaky,
+    make_mirror,
+)
+from turnsmith.rewards.preparing import prepare
+from turnsmith.rewards.projects import select_gold
+from turnsmith.rewards.sentinels import draw_sentinels
+from turnsmith.rewards.testing import PYTEST, Suite, SuiteReport, find_test_files, run_suite
+from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
+from turnsmith.types import Grade, Outcome, Task
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task, where its tree lies, and where its tests run."""
+
+    task: Task
+    layers: tuple[Path, ...]
+    provider: SandboxProvider
+    tests_timeout_s: float
+
+    @property
+    def expected(self) -> list[str]:
+        return [*self.task.FAIL_TO_PASS, *self.task.PASS_TO_PASS]
+
+    @property
+    def is_sealed(self) -> bool:
+        """Can it have sentinels and a mirror? Suites that are not pytest's have only their log and their exit code."""
+        return self.task.log_parser == PYTEST
+
+
+async def try_patch(case: Case, patch: str) -> Grade:
+    """The verdict on a patch, by the expected tests and by sentinels beside them.
+
+    Raises PatchRefused, SandboxError, GradingError.
+    """
+    files = find_test_files(case.expected)
+    if not case.is_sealed:
+        return judge(case.task, await _run(case, patch, files, {}, case.expected))
+    sentinels = draw_sentinels(PurePosixPath(files[0]).parent)
+    known = [*case.expected, *sentinels.statuses]
+    report = await _run(case, patch, (*files, sentinels.path), {sentinels.path: sentinels.text}, known)
+    return judge(case.task, report, sentinels)
+
+
+async def confirm(case: Case, patch: str, mirror: Mirror, grade: Grade) -> Grade:
+    """A verdict of resolved once more, by tests that nobody knows.
+
+    One run in which tests fail, and no twin passes, may be an accident, and is repeated; what the gold patch does not pass either
+    shows nothing.
+
+    Raises PatchRefused, SandboxError, GradingError.
+    """
+    sides = mirror.share_out(case.task.FAIL_TO_PASS)
+    runs = [await _look_into(case, patch, side) for side in sides]
+    confirmed = grade.model_copy(update={"evidence": _count_evidence(mirror, case.task.FAIL_TO_PASS)})
+    shaky = [number for number, ends in enumerate(runs) if is_shaky(ends)]
+    if len(shaky) == 1:
+        runs[shaky[0]] = await _look_into(case, patch, sides[shaky[0]])
+    for side, ends in zip(sides, runs, strict=True):
+        if (wrong := find_wrong(ends)) and (lies := wrong - await _find_excuses(case, side)):
+            return _convict(confirmed, ends, lies)
+    return confirmed
+
+
+def _count_evidence(mirror: Mirror, must: Iterable[str]) -> dict[str, int]:
+    """What of a mirror a verdict rests on, and how many of the functions that must come to pass have twins there."""
+    return {
+        "mirrored": len(mirror.tests) - len(mirror.twins),
+        "twins": len(mirror.twins),
+        "guarded": len(mirror.find_guarded(must)),
+    }
+
+
+async def _find_excuses(case: Case, side: Mirror) -> set[Reflected]:
+    """What ends wrongly under the gold patch, too, in the same company. Raises SandboxError, GradingError."""
+    return find_wrong(await _look_at_gold(case, side))
+
+
+def _convict(grade: Grade, ends: Ends, lies: set[Reflected]) -> Grade:
+    if OUT_OF_TIME in ends.values():
+        detail = "the tests run out of time under other names"
+        return grade.model_copy(update={"outcome": Outcome.TESTS_TIMED_OUT, "detail": detail})
+    flags = sorted({"twin" if lie.double.is_twin and has_end(ends) else "mirror" for lie in lies})
+    detail = _describe(min(lies, key=str)) if has_end(ends) else "the tests do not come to their end under other names"
+    return grade.model_copy(update={"outcome": Outcome.TAMPERED, "flags": flags, "detail": detail})
+
+
+def _describe(lie: Reflected) -> str:
+    how = "passes, and with another expectation, too" if lie.double.is_twin else "passes under its own name only"
+    return f"{lie.original} {how}"
+
+
+async def _look_at_gold(case: Case, side: Mirror) -> Ends:
+    """Run all tests of a mirror on the gold patch. Raises GradingError where that run has no end: it says nothing."""
+    ends = await _look_into(case, select_gold(case.task, case.layers), side)
+    if not has_end(ends):
+        raise GradingError(
+            f"the tests of {case.task.instance_id} do not come to their end under other names, even on gold"
+        )
+    return ends
+
+
+async def _look_into(case: Case, patch: str, side: Mirror) -> Ends:
+    """Run all tests of a mirror; once more where the run did not come to its end, since others may have cut it short."""
+    ends = await _look_once(case, patch, side)
+    return ends if has_end(ends) else await _look_once(case, patch, side)
+
+
+async def _look_once(case: Case, patch: str, side: Mirror) -> Ends:
+    reflection = draw_reflection(side)
+    report = await _run(case, patch, tuple(reflection.tests), reflection.texts, ())
+    return reflection.read(report)
+
+
+async def find_mirror(case: Case) -> Mirror:
+    """Double the tests of a task, and keep the doubles that end as they must under the gold patch.
+
+    Raises PatchRefused, SandboxError, GradingError.
+    """
+    if not case.is_sealed:
+        return NO_MIRROR
+    tests = choose_tests(case.task.FAIL_TO_PASS, case.task.PASS_TO_PASS)
+    mirror = make_mirror(await _read_tests(case, find_test_files(tests)), tests)
+    return mirror.keep_sound([await _look_at_gold(case, side) for side in mirror.spread_out()])
+
+
+async def _read_tests(case: Case, files: Iterable[str]) -> dict[str, str]:
+    """The test files as they are when they run."""
+    sandbox = await case.provider.start(SandboxSpec(case.layers, case.task.workdir, image=case.task.image))
+    try:
+        await prepare(sandbox, case.task, case.layers, patch="", added={})
+        return {file: (await sandbox.read(file)).decode(errors="replace") for file in files}
+    except OSError as error:
+        raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
+    finally:
+        await sandbox.stop()
+
+
+async def _run(
+    case: Case, patch: str, tests: tuple[str, ...], added: Mapping[str, str], known: Iterable[str]
+) -> SuiteReport:
+    """Run test files, or tests by their ids, on a patch in a pristine sandbox."""
+    task = case.task
+    suite = Suite(
+        task.test_command, tests, task.workdir, task.log_parser, case.tests_timeout_s, frozenset(known), task.image
+    )
+    return await run_suite(
+        case.provider,
+        case.layers,
+        suite,
+        partial(prepare, task=task, layers=case.layers, patch=patch, added=added),
+    )

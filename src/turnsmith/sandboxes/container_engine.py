@@ -1,0 +1,106 @@
+"""Docker or Podman by its command line, which the two have in common."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.sandboxes.inside.identity import FREE_ID
+from turnsmith.sandboxes.patience import finish
+
+NUM_IDS = 65_536
+"""Users in the user namespace of a container."""
+_IDS = f"0:{FREE_ID}:{NUM_IDS}"
+_GONE = ("no such container", "already in progress")
+"""How an engine says that somebody else has removed it, or is about to."""
+_REMOVE = ("rm", "--force", "--volumes")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that answers."""
+
+    program: str
+    isolation: str
+    """Tier of its containers."""
+    user_namespace: tuple[str, ...]
+    """Options that give a container users of its own; none where the engine does so by itself, or cannot."""
+
+
+def find_engine(program: str) -> Engine:
+    """Ask the engine what it is. Raises UsageError where it is not there or does not answer."""
+    ask(program, ["ps", "--quiet"])  # docker prints its information without a daemon too
+    facts = json.loads(ask(program, ["info", "--format", "{{json .}}"]))
+    if "SecurityOptions" in facts:
+        is_mapped = any(
+            f"name={kind}" in option for option in facts["SecurityOptions"] for kind in ("rootless", "userns")
+        )
+        return Engine(program, "container-user" if is_mapped else "container-root", ())
+    is_rootless = facts["host"]["security"]["rootless"]
+    return Engine(program, "container-user", () if is_rootless else (f"--uidmap={_IDS}", f"--gidmap={_IDS}"))
+
+
+def ask(program: str, arguments: Sequence[str], stdin: int | None = None) -> str:
+    """What a command of the engine prints. Raises UsageError."""
+    try:
+        finished = subprocess.run([program, *arguments], stdin=stdin, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{program} is not installed on this machine: install it, name another by --sandbox.container_engine, "
+            "or choose --sandbox.kind local"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{program} cannot be started: {error}") from None
+    if finished.returncode:
+        raise UsageError(f"{program} does not work on this machine: {_complaint(finished.stderr)}")
+    return finished.stdout
+
+
+async def run(program: str, *arguments: str) -> str:
+    """What a command of the engine prints. Raises SandboxError with its complaint, OSError where it cannot be started.
+
+    Who is cancelled meanwhile still waits for its end: an engine that is killed leaves half a container behind.
+    """
+    return await finish(_run(program, arguments))
+
+
+async def _run(program: str, arguments: Sequence[str]) -> str:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        program, *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+    output, complaint = await process.communicate()
+    if process.returncode:
+        raise SandboxError(f"{program} {arguments[0]}: {_complaint(complaint.decode(errors='replace'))}")
+    return output.decode().strip()
+
+
+async def remove(program: str, *containers: str) -> None:
+    """End containers and remove them; one that is gone already is no fault. Raises SandboxError, OSError."""
+    if containers:
+        with _overlooking_absence():
+            await run(program, *_REMOVE, *containers)
+
+
+def remove_at_once(program: str, container: str) -> None:
+    """The same of one container. Raises UsageError."""
+    with _overlooking_absence():
+        ask(program, [*_REMOVE, container])
+
+
+@contextmanager
+def _overlooking_absence() -> Iterator[None]:
+    try:
+        yield
+    except (SandboxError, UsageError) as error:
+        if not any(words in str(error).lower() for words in _GONE):
+            raise
+
+
+def _complaint(text: str) -> str:
+    """The last line of what a program said of its failure."""
+    lines = text.strip().splitlines()
+    return lines[-1].removeprefix("Error: ") if lines else "it did not say why"

@@ -1,0 +1,84 @@
+"""Images: by name, or from a root file system that lies in a folder or a tar file."""
+
+import hashlib
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.sandboxes.container_engine import ask
+
+_ROOTS = ("", "0", "root")
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that is on this machine."""
+
+    identity: str
+    """Hash of its content."""
+    environment: dict[str, str]
+    home: str
+
+
+def find_image(program: str, name: str) -> Image:
+    """The image of that name, imported first where it names a folder or a tar file. Raises SandboxError."""
+    if not name:
+        raise SandboxError("a container needs an image: set the task's `image`, or --sandbox.image")
+    try:
+        reference = import_root(program, Path(name)) if is_path(name) else name
+        return inspect_image(program, reference)
+    except (UsageError, OSError) as error:
+        raise SandboxError(str(error)) from None
+
+
+def is_path(name: str) -> bool:
+    """Names of images begin with neither."""
+    return name.startswith(("/", "."))
+
+
+def inspect_image(program: str, reference: str) -> Image:
+    """What the engine knows of an image. Raises UsageError where there is none."""
+    if not list_images(program, reference):
+        raise UsageError(f"there is no image {reference} on this machine: `{program} pull {reference}` brings it")
+    [facts] = json.loads(ask(program, ["image", "inspect", reference]))
+    config = facts.get("Config") or {}
+    environment = dict(variable.split("=", 1) for variable in config.get("Env") or [])
+    home = environment.get("HOME") or ("/root" if config.get("User", "").split(":")[0] in _ROOTS else "/tmp")
+    return Image(facts["Id"].removeprefix("sha256:"), environment, home)
+
+
+def list_images(program: str, reference: str) -> list[str]:
+    """Identities of the images by that name; by identity an image always is there or is not."""
+    return ask(program, ["images", "--quiet", "--no-trunc", reference]).split()
+
+
+def import_root(program: str, root: Path) -> str:
+    """The name under which the engine keeps a root file system; it is read once for each state of it."""
+    if not root.exists():
+        raise UsageError(f"there is no root file system at {root}: give a folder, a tar file, or the name of an image")
+    reference = name_root(root)
+    if not list_images(program, reference):
+        _import_folder(program, root, reference) if root.is_dir() else ask(program, ["import", str(root), reference])
+    return reference
+
+
+def _import_folder(program: str, root: Path, reference: str) -> None:
+    """By a pipe from tar, which keeps owners, links and modes."""
+    packing = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
+    assert packing.stdout
+    with packing, packing.stdout:
+        ask(program, ["import", "-", reference], stdin=packing.stdout.fileno())
+
+
+def name_root(root: Path) -> str:
+    """Changes with any file of it, by size and time of change."""
+    paths = sorted(root.rglob("*")) if root.is_dir() else [root]
+    digest = hashlib.sha256(os.fsencode(root.resolve()))
+    for path in paths:
+        status = path.lstat()
+        seen = f"{path}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
+        digest.update(seen.encode(errors="surrogateescape"))
+    return f"localhost/turnsmith-root:{digest.hexdigest()[:16]}"

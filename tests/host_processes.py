@@ -1,0 +1,28 @@
+"""What runs on this machine, as the host of a sandbox sees it."""
+
+import subprocess
+import time
+from pathlib import Path
+
+
+def processes_named(command):
+    """Host process ids of a command line."""
+    found = subprocess.run(["pgrep", "-f", "-x", command], capture_output=True, text=True, check=False)
+    return found.stdout.split()
+
+
+def ancestor_in_sandbox(pid):
+    """Process 1 of the namespace of a process, as the host sees it."""
+    while pid:
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        if status["NSpid"].split()[-1] == "1":
+            return pid
+        pid = int(status["PPid"])
+    raise AssertionError("not in a sandbox")
+
+
+def wait_until(condition, limit_s=10.0):
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,172 @@
+"""A task set is examined once, remembered by content, and only what is fit is trained on."""
+
+import pytest
+
+from turnsmith.config import RunConfig, SandboxConfig
+from turnsmith.errors import UsageError
+from turnsmith.qualification.examining import Rules, make_key
+from turnsmith.qualification.record import Qualification, Verdict
+from turnsmith.recipes.qualifying import (
+    admit,
+    find_record_file,
+    keep_qualified,
+    leave_out_unfit,
+    qualify_task_set,
+    read_qualifications,
+)
+from turnsmith.recipes.task_sets import read_task_set
+from turnsmith.runs import append_record, hold, read_records
+from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.tasks.dataset import load_tasks, save_tasks
+from turnsmith.tracking import Silence
+
+PLAIN = SandboxConfig()
+RULES = Rules(repeats=2, tests_timeout_s=60.0)
+
+
+class Told(Silence):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.lines = []
+
+    def say(self, text):
+        self.lines.append(text)
+
+
+class Counting:
+    """A provider that counts what it starts."""
+
+    def __init__(self, provider):
+        self.provider, self.isolation, self.num_started = provider, provider.isolation, 0
+
+    async def start(self, spec):
+        self.num_started += 1
+        return await self.provider.start(spec)
+
+
+@pytest.fixture
+async def bare():
+    """Sandboxes that need no look around, since they hide nothing."""
+    provider = make_provider(SandboxConfig(kind="subprocess"))
+    yield Counting(provider)
+    await provider.close()
+
+
+@pytest.fixture
+async def tasks(tmp_path, provider):
+    await make_practice_tasks(PracticeSpec("train", 3, 0.0, seed=4), tmp_path / "tasks", provider)
+    return read_task_set("train", tmp_path / "tasks")
+
+
+def write_down(task_set, verdicts, quarantined=()):
+    """Records for the tasks in turn."""
+    for (task, layers), verdict in zip(task_set.with_layers(), verdicts, strict=False):
+        record = Qualification(
+            instance_id=task.instance_id,
+            key=make_key(task, layers, PLAIN),
+            verdict=verdict,
+            repeats=5,
+            quarantined=list(quarantined),
+        )
+        append_record(find_record_file(task_set), record)
+
+
+@pytest.mark.slow
+async def test_what_is_on_record_is_not_examined_again_and_a_kill_loses_one(tasks, bare):
+    records = await qualify_task_set(tasks, bare, RULES, 1, Silence())
+    assert [record.instance_id for record in records] == [task.instance_id for task in tasks.tasks]
+    assert {record.verdict for record in records} == {Verdict.QUALIFIED}
+    assert all(record.machine and record.machine.isolation == "none" for record in records)
+    started = bare.num_started
+    assert await qualify_task_set(tasks, bare, RULES, 1, Silence()) == records
+    assert bare.num_started == started
+    file = find_record_file(tasks)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:2]) + lines[2][:50])
+    again = await qualify_task_set(tasks, bare, RULES, 1, Silence())
+    assert again[:2] == records[:2] and again[2].verdict is Verdict.QUALIFIED
+    assert 0 < bare.num_started - started < started
+    assert len(list(read_records(file, Qualification))) == 3
+
+
+async def test_two_do_not_qualify_the_same_tasks_at_once(tasks, bare):
+    with find_record_file(tasks).open("ab") as records:
+        hold(records)
+        with pytest.raises(UsageError, match=r"another process is at work in .*tasks: wait for it"):
+            await qualify_task_set(tasks, bare, Rules(), 1, Silence())
+    assert bare.num_started == 0
+
+
+async def test_a_task_that_has_changed_is_unknown_again(tasks, tmp_path):
+    write_down(tasks, [Verdict.QUALIFIED] * 3)
+    assert len(read_qualifications(tasks, PLAIN)) == 3
+    first, *rest = load_tasks(tmp_path / "tasks")
+    save_tasks(tmp_path / "tasks", [first.model_copy(update={"problem_statement": "another"}), *rest])
+    changed = read_task_set("train", tmp_path / "tasks")
+    assert set(read_qualifications(changed, PLAIN)) == {task.instance_id for task in rest}
+    with pytest.raises(
+        UsageError, match=r"1 of 3 tasks in .*tasks.jsonl are not qualified, e.g. .*turnsmith tasks qualify"
+    ):
+        keep_qualified(changed, PLAIN, Silence())
+
+
+async def test_the_last_record_of_a_task_counts(tasks):
+    write_down(tasks, [Verdict.INFRASTRUCTURE] * 3)
+    write_down(tasks, [Verdict.QUALIFIED] * 3)
+    assert keep_qualified(tasks, PLAIN, Silence()) == tasks
+
+
+async def test_what_fell_out_is_left_out_and_said(tasks):
+    write_down(tasks, [Verdict.FLAKY, Verdict.QUALIFIED, Verdict.LEAKS])
+    told = Told()
+    assert keep_qualified(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
+    assert told.lines == ["train: 2 of 3 tasks are left out: 1 flaky, 1 leaks"]
+    assert leave_out_unfit(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
+
+
+async def test_where_nothing_is_left_the_run_does_not_begin(tasks):
+    write_down(tasks, [Verdict.FLAKY] * 3)
+    with pytest.raises(UsageError, match=r"none of the 3 tasks in .* is qualified: 3 flaky"):
+        keep_qualified(tasks, PLAIN, Silence())
+
+
+async def test_a_test_in_quarantine_is_not_asked_for(tasks):
+    shaky = tasks.tasks[0].PASS_TO_PASS[0]
+    write_down(tasks, [Verdict.QUALIFIED], quarantined=[shaky])
+    [first, *rest] = leave_out_unfit(tasks, PLAIN, Silence()).tasks
+    assert shaky not in first.PASS_TO_PASS and first.meta["quarantined"] == [shaky]
+    assert rest == tasks.tasks[1:]
+
+
+async def test_evaluation_asks_for_no_record(tasks):
+    assert leave_out_unfit(tasks, PLAIN, Silence()) == tasks
+
+
+@pytest.mark.parametrize(
+    ("config", "is_refused"),
+    [
+        ({"train_tasks": {"path": "x"}}, True),
+        ({"train_tasks": {"path": "x"}, "require_qualified": False}, False),
+        ({"train_tasks": {"practice_tasks": 3}}, False),
+    ],
+)
+async def test_training_refuses_files_that_nobody_has_qualified(tasks, bare, config, is_refused):
+    run = RunConfig.model_validate(config)
+    if is_refused:
+        with pytest.raises(UsageError, match=r"3 of 3 tasks in .* are not qualified"):
+            await admit(tasks, run, bare, Silence())
+    else:
+        assert await admit(tasks, run, bare, Silence()) == tasks
+    assert bare.num_started == 0
+
+
+@pytest.mark.slow
+async def test_tasks_that_a_run_makes_of_a_package_are_qualified_by_it(tasks, bare):
+    run = RunConfig.model_validate({"train_tasks": {"package": "toolz==1.0.0"}})
+    assert await admit(tasks, run, bare, Silence()) == tasks
+    assert {record.repeats for record in read_qualifications(tasks, PLAIN).values()} == {5}
+    started = bare.num_started
+    assert await admit(tasks, run, bare, Silence()) == tasks
+    assert bare.num_started == started

@@ -1,0 +1,54 @@
+"""A search finds all there is, or says that it cannot."""
+
+import pytest
+
+from podman_engine import IMAGE, STATIC_IMAGE, find_podman
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.qualification.searches import find_names, find_texts, list_files
+from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import SandboxSpec
+
+LONG_NAMES = "mkdir {folder}; cd {folder}; for n in $(seq 3000); do echo the_needle > $(printf '%0200d' $n).txt; done"
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["local", IMAGE])
+async def sandbox(request, tmp_path):
+    provider = make(request.param)
+    yield await provider.start(SandboxSpec((tmp_path,), image="" if request.param == "local" else request.param))
+    await provider.close()
+
+
+def make(name, max_output_bytes=1_000):
+    kind = {} if name == "local" else {"kind": "podman", "container_engine": find_podman()}
+    try:
+        return make_provider(SandboxConfig(**kind, max_output_bytes=max_output_bytes))
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+async def test_more_is_found_than_a_command_may_print(sandbox):
+    made = await sandbox.exec(LONG_NAMES.format(folder="/tmp/many"), timeout_s=30)
+    assert made.exit_code == 0, made.output
+    names = [f"/tmp/many/{number:0200d}.txt" for number in range(1, 3001)]
+    assert sorted(await find_texts(sandbox, [b"the_needle", b"no_such_needle"])) == names
+    assert sorted(await find_names(sandbox, ["00000*.txt"])) == names
+    assert sorted(await list_files(sandbox, "/tmp/many")) == names
+
+
+async def test_what_nobody_can_read_stops_no_search(sandbox):
+    await sandbox.exec("mkdir -m 0 /tmp/locked; echo the_needle > /tmp/open.txt", timeout_s=10)
+    assert await find_texts(sandbox, [b"the_needle"]) == ["/tmp/open.txt"]
+    assert await find_names(sandbox, ["open.txt"]) == ["/tmp/open.txt"]
+
+
+async def test_a_search_without_its_tools_proves_nothing(tmp_path):
+    """A grep that lacks the options finds nothing, and says so to nobody."""
+    provider = make(STATIC_IMAGE, max_output_bytes=100_000)
+    try:
+        sandbox = await provider.start(SandboxSpec((tmp_path,), image=STATIC_IMAGE))
+        with pytest.raises(SandboxError, match="has the sandbox GNU grep and find"):
+            await find_texts(sandbox, [b"the_needle"])
+    finally:
+        await provider.close()

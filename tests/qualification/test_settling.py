@@ -1,0 +1,72 @@
+"""From runs to verdicts, by table."""
+
+import pytest
+
+from turnsmith.qualification.record import MEANINGS, Passes, Qualification, Verdict, qualified
+from turnsmith.qualification.repetitions import Repetition
+from turnsmith.qualification.settling import settle
+from turnsmith.types import Task
+
+TASK = Task(
+    instance_id="t", repo="r", base_commit="c", problem_statement="p", patch="", layers=["l"],
+    FAIL_TO_PASS=["f1", "f2"], PASS_TO_PASS=["p1", "p2"],
+)  # fmt: skip
+ALL = "f1 f2 p1 p2"
+
+
+def gold(passing, is_resolved=None):
+    statuses = {test: "passed" if test in passing.split() else "failed" for test in ALL.split()}
+    return Repetition(statuses, passing == ALL if is_resolved is None else is_resolved, 1.0)
+
+
+def base(passing="p1 p2"):
+    return Repetition(gold(passing).statuses, False, 1.0)
+
+
+LATE = Repetition({}, False, 9.0, timed_out=True)
+GOOD, UNTOUCHED = [gold(ALL)] * 3, [base()] * 3
+
+
+@pytest.mark.parametrize(
+    ("untouched", "golden", "verdict", "quarantined"),
+    [
+        (UNTOUCHED, GOOD, Verdict.QUALIFIED, ()),
+        (UNTOUCHED, [gold(ALL), gold(ALL), gold("f1 f2 p1")], Verdict.QUALIFIED, ("p2",)),
+        ([base(), base("p1"), base()], GOOD, Verdict.QUALIFIED, ("p2",)),
+        ([base("p1")] * 3, GOOD, Verdict.QUALIFIED, ()),
+        (UNTOUCHED, [gold(ALL), gold("f1 f2 p1"), gold("f1 f2 p2")], Verdict.FLAKY, ("p1", "p2")),
+        (UNTOUCHED, [gold(ALL), gold(ALL), gold("f1 p1 p2")], Verdict.FLAKY, ()),
+        (UNTOUCHED, [gold(ALL), LATE, gold(ALL)], Verdict.FLAKY, ()),
+        ([base(), base("f1 p1 p2"), base()], GOOD, Verdict.FLAKY, ()),
+        (UNTOUCHED, [gold("f1 p1 p2")] * 3, Verdict.GOLD_FAILS, ()),
+        (UNTOUCHED, [gold("f1 f2 p1")] * 3, Verdict.GOLD_FAILS, ()),
+        (UNTOUCHED, [gold(ALL), gold(ALL, False), gold(ALL, False)], Verdict.GOLD_FAILS, ()),
+        (UNTOUCHED, [gold(ALL), gold(ALL), gold(ALL, False)], Verdict.FLAKY, ()),
+        ([base("f2 p1 p2")] * 3, GOOD, Verdict.NO_OP_PASSES, ()),
+        (UNTOUCHED, [LATE] * 3, Verdict.TOO_SLOW, ()),
+        ([LATE] * 3, GOOD, Verdict.QUALIFIED, ()),
+    ],
+)
+def test_the_verdict_follows_from_the_runs(untouched, golden, verdict, quarantined):
+    settled = settle(TASK, untouched, golden)
+    assert (settled.verdict, settled.quarantined) == (verdict, quarantined)
+    assert bool(settled.detail) is (verdict is not Verdict.QUALIFIED or bool(quarantined))
+
+
+def test_missing_names_settle_it_only_where_nothing_else_does():
+    assert settle(TASK, UNTOUCHED, GOOD, ["refund"]).verdict is Verdict.NAMES_MISSING
+    assert settle(TASK, UNTOUCHED, [gold("f1 p1 p2")] * 3, ["refund"]).verdict is Verdict.GOLD_FAILS
+
+
+def test_every_verdict_has_its_sentence():
+    assert set(MEANINGS) == set(Verdict) and len(set(MEANINGS.values())) == len(Verdict)
+    assert [verdict for verdict in Verdict if not verdict.is_final] == [Verdict.INFRASTRUCTURE]
+
+
+def test_a_quarantined_test_is_no_longer_asked_for():
+    record = Qualification(
+        instance_id="t", key="k", verdict=Verdict.QUALIFIED, quarantined=["p2"], passes={"p2": Passes(base=5, gold=4)}
+    )
+    narrowed = qualified(TASK, record)
+    assert narrowed.PASS_TO_PASS == ["p1"] and narrowed.meta["quarantined"] == ["p2"]
+    assert qualified(TASK, record.model_copy(update={"quarantined": []})) is TASK

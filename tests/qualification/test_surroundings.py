@@ -1,0 +1,152 @@
+"""Copies outside of the tree, which only a look from inside can find."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from podman_engine import IMAGE, find_podman
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import UsageError
+from turnsmith.qualification.record import LeakKind
+from turnsmith.qualification.repetitions import run_afresh
+from turnsmith.qualification.surroundings import describe, find_installed, look_around, look_into_tree
+from turnsmith.rewards.trials import Case
+from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.synthesis.repositories import make_patch
+from turnsmith.types import Task
+
+
+def make_task(path, fixed):
+    """A task whose bug is a line too many in the middle of a file."""
+    lines = fixed.split("\n")
+    middle = len(lines) // 2
+    broken = "\n".join([*lines[:middle], "BUG = True", *lines[middle:]])
+    return Task(
+        instance_id=path, repo="r", base_commit="c", problem_statement="p", FAIL_TO_PASS=["t"], PASS_TO_PASS=[],
+        patch=make_patch(path, broken, fixed), layers=["l"],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "tree").mkdir()
+    return Path(json.decoder.__file__).read_text()
+
+
+@pytest.mark.slow
+async def test_a_copy_that_the_sandbox_shows_is_found_by_its_text_and_by_its_name(source, tmp_path):
+    try:
+        provider = make_provider(SandboxConfig())
+    except UsageError:
+        pytest.skip("needs sandboxes that hide this machine")
+    known = make_task("lib/copied.py", source)
+    named = make_task("src/json/decoder.py", "\n".join(f"value_{number} = {number}" for number in range(40)))
+    new = make_task("shop/taxes.py", "\n".join(f"tax_{number} = {number} * 17 + {number}" for number in range(40)))
+    try:
+        around = await look_around(provider, SandboxSpec((tmp_path / "tree",)), [known, named, new])
+    finally:
+        await provider.close()
+    [leak, *_] = around.leaks_of(known)
+    assert leak.kind is LeakKind.GOLD_PATCH and leak.where.endswith("/json/decoder.py")
+    assert {leak.kind for leak in around.leaks_of(named)} == {LeakKind.COPY}
+    assert around.leaks_of(new) == []
+    assert (around.machine.uid, around.machine.has_network) == (1000, False)
+
+
+async def test_facts_are_asked_of_the_sandbox(provider, tmp_path):
+    sandbox = await provider.start(SandboxSpec((tmp_path,)))
+    try:
+        machine = await describe(sandbox)
+    finally:
+        await sandbox.stop()
+    assert machine.isolation == provider.isolation
+    assert not machine.has_network or provider.isolation == "none"
+    assert machine.python.startswith("3.")
+
+
+async def test_where_nothing_is_isolated_nothing_is_proved(tmp_path):
+    provider = make_provider(SandboxConfig(kind="subprocess"))
+    try:
+        around = await look_around(provider, SandboxSpec((tmp_path,)), [make_task("json/decoder.py", "x = 1\n" * 9)])
+    finally:
+        await provider.close()
+    assert (around.texts, around.paths, around.machine.isolation) == ((), (), "none")
+
+
+@pytest.fixture
+async def containers():
+    provider = make_provider(SandboxConfig(kind="podman", container_engine=find_podman()))
+    yield provider
+    await provider.close()
+
+
+def make_image_task(**changes):
+    return make_task("lib/copied.py", "x = 1\n" * 9).model_copy(update={"image": IMAGE, **changes})
+
+
+@pytest.mark.slow
+async def test_what_an_image_shows_is_looked_through(containers, tmp_path):
+    """The image is the task's: the provider has none of its own."""
+    text = "\n".join(f"# distinct line {number} of a copy" for number in range(40))
+    task, unknown = make_task("lib/copied.py", text), make_task("lib/other.py", text.replace("distinct", "unknown"))
+    (tmp_path / "copied.py").write_text(text)
+    spec = SandboxSpec((tmp_path,), "/opt/elsewhere", image=IMAGE)
+    around = await look_around(containers, spec, [task, unknown])
+    assert around.leaks_of(task) == around.leaks_of(unknown) == []
+    around = await look_around(Moving(containers), spec, [task, unknown])
+    assert [leak.where for leak in around.leaks_of(task)] == ["/srv/copied.py"] and around.leaks_of(unknown) == []
+
+
+class Moving:
+    """A provider that puts what lies in the tree into the system as well."""
+
+    def __init__(self, provider):
+        self.provider = provider
+
+    async def start(self, spec):
+        sandbox = await self.provider.start(spec)
+        await sandbox.exec("cp copied.py /srv/", timeout_s=10)
+        return sandbox
+
+
+@pytest.mark.slow
+async def test_a_tree_in_an_image_is_no_silent_pass(containers, tmp_path):
+    """Where the tree appears the image has files already, which no layer holds and nobody scans."""
+    case = Case(make_image_task(workdir="/etc/default"), (tmp_path,), containers, 60.0)
+    [leak] = await look_into_tree(case)
+    assert leak.kind is LeakKind.UNSEEN and leak.where.startswith("/etc/default/")
+    assert "bring them in a layer" in leak.what
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/ä.py").write_text("x = 1\n")
+    assert await look_into_tree(replace(case, task=make_image_task(workdir="/opt/tree"))) == []
+
+
+@pytest.mark.slow
+async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_path):
+    """The provider has no image of its own, so that it takes place there or nowhere."""
+    task = make_image_task(
+        FAIL_TO_PASS=["image::root"],
+        test_command="test $(id -u) = 0 && echo FAILED image::root; :",
+        log_parser="lines",
+    )
+    repetition = await run_afresh(Case(task, (tmp_path,), containers, 60.0), is_gold=False)
+    assert repetition.statuses == {"image::root": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "is_found"),
+    [
+        ("/usr/lib/python3/dist-packages/toolz/itertoolz.py", "toolz/itertoolz.py", True),
+        ("/opt/sdk/third_party/toolz/itertoolz.py", "src/toolz/itertoolz.py", True),
+        ("/usr/lib/python3/dist-packages/inflection.py", "inflection.py", True),
+        ("/usr/share/doc/examples/inflection.py", "inflection.py", False),
+        ("/usr/lib/other/itertoolz.py", "toolz/itertoolz.py", False),
+        ("/usr/lib/nottoolz/itertoolz.py", "toolz/itertoolz.py", False),
+    ],
+)
+def test_an_installed_copy_is_told_by_its_name(path, changed, is_found):
+    task = make_task(changed, "\n".join(f"line_{number} = {number}" for number in range(9)))
+    assert bool(list(find_installed([path], task))) is is_found

@@ -1,0 +1,40 @@
+"""Nothing learns on a tier of isolation below the one that is asked for; evaluation takes any."""
+
+import pytest
+
+from turnsmith.config import RunConfig, SandboxConfig
+from turnsmith.errors import UsageError
+from turnsmith.recipes.whole import check_isolation
+from turnsmith.sandboxes.bare import BareProvider
+
+
+def make_config(**parts):
+    return RunConfig.model_validate({"train_tasks": {"practice_tasks": 1}, "sandbox": {"kind": "subprocess"}} | parts)
+
+
+@pytest.mark.parametrize("parts", [{"rft": {}}, {"stages": [{}]}])
+def test_nothing_trains_where_nothing_isolates(parts):
+    config = make_config(**parts)
+    with pytest.raises(
+        UsageError, match=r"subprocess gives isolation none .* need container-root: .*min_isolation none"
+    ):
+        check_isolation(config, BareProvider(config.sandbox))
+
+
+def test_whoever_accepts_it_may_train():
+    accepted = SandboxConfig(kind="subprocess", min_isolation="none")
+    check_isolation(make_config(rft={}, sandbox=accepted), BareProvider(accepted))
+
+
+def test_evaluation_takes_any_tier():
+    config = make_config()
+    check_isolation(config, BareProvider(config.sandbox))
+
+
+def test_whoever_asks_for_more_than_there_is_is_refused():
+    class Contained:
+        isolation = "container-user"
+
+    check_isolation(make_config(rft={}), Contained())
+    with pytest.raises(UsageError, match=r"gives isolation container-user .* need namespaces-user"):
+        check_isolation(make_config(rft={}, sandbox={"min_isolation": "namespaces-user"}), Contained())

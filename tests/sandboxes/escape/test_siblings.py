@@ -1,0 +1,137 @@
+"""What one sandbox uses up, others and the host must still have: some of the kernel's purses are one for all of a user."""
+
+import asyncio
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from turnsmith.config import SandboxConfig
+from turnsmith.sandboxes import make_provider
+
+
+async def test_processes_used_up_are_not_missing_elsewhere(run, beside):
+    await run("for i in $(seq 200); do sleep 30 & done 2> /dev/null", timeout_s=3)
+    children = "import subprocess\nprint(sum(c.wait() for c in [subprocess.Popen('true') for _ in range(20)]))"
+    assert await beside(children) == "0"
+
+
+FILL = """
+with contextlib.suppress(OSError):
+    for number in range(10**6):
+        open(f"/tmp/{number}", "w").close()
+with contextlib.suppress(OSError):
+    with open("/testbed/big", "wb") as file:
+        while True:
+            file.write(bytes(1 << 20))
+tell(file=lambda: open("/dev/shm/more", "w").close())
+"""
+
+
+async def test_files_and_bytes_used_up_are_not_missing_elsewhere(inside, beside, tmp_path):
+    free = os.statvfs(tmp_path)
+    assert await inside(FILL) == ""
+    assert os.statvfs(tmp_path).f_bavail > free.f_bavail * 0.9 and os.statvfs(tmp_path).f_favail > free.f_favail * 0.9
+    assert await beside("tell(file=lambda: open('/tmp/more', 'w').write('x' * 10**6))") == "file"
+
+
+PIPES = """
+for _ in range(5):
+    if os.fork() == 0:
+        os.setsid()
+        pipes = []
+        with contextlib.suppress(OSError):
+            while True:
+                pipes.append(os.pipe())
+        time.sleep(60)
+time.sleep(2)
+print(fcntl.fcntl(os.pipe()[0], fcntl.F_GETPIPE_SZ))
+"""
+
+
+async def test_room_in_pipes_used_up_does_not_hang_a_sibling(provider, inside, spec):
+    """Past a bound per user the kernel gives only small pipes; whoever fills one without a reader waits for ever."""
+    assert int(await inside(PIPES)) < 1 << 16
+    sibling = await asyncio.wait_for(provider.start(spec), 10)
+    result = await asyncio.wait_for(sibling.exec("wc -c", stdin=b"x" * 60_000, timeout_s=10), 20)
+    assert result.output == b"60000\n"
+
+
+FLY = """
+ends, number = [], 0
+with contextlib.suppress(OSError):
+    while number < 20_000:
+        sender, receiver = socket.socketpair()
+        ends.append(receiver)
+        socket.send_fds(sender, [b"."], [0] * 253)
+        sender.close()
+        number += 253
+print(number, flush=True)
+stay()
+"""
+
+
+async def test_descriptors_in_flight_do_not_keep_a_sibling_from_starting(spec, inside_of):
+    """Past a limit per user no descriptor can be sent, and a new sandbox sends one to the host."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))  # as on most machines
+    try:
+        provider = make_provider(SandboxConfig())
+        inside = inside_of(await provider.start(spec))
+        assert int(await inside(FLY)) > 1024
+        sibling = await provider.start(spec)
+        assert (await sibling.exec("echo alive", timeout_s=9)).output == b"alive\n"
+        await provider.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+WATCH = """
+watchers = []
+for _ in range(500):
+    watcher = libc.inotify_init()
+    if watcher < 0:
+        break
+    watchers.append(watcher)
+print(len(watchers), flush=True)
+stay()
+"""
+
+
+async def test_watchers_of_files_used_up_are_not_missing_elsewhere(inside, beside, outside):
+    assert 0 < int(await inside(WATCH)) < int(Path("/proc/sys/fs/inotify/max_user_instances").read_text()) / 4
+    assert int(await beside("print(libc.inotify_init())")) > 0
+    assert int(outside("print(libc.inotify_init())")) > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's sandboxes are his own")
+async def test_all_sandboxes_together_leave_watchers_to_the_root_by_root(provider, spec, inside_of, outside):
+    for _ in range(20):
+        await inside_of(await provider.start(spec))(WATCH)
+    assert int(outside("print(libc.inotify_init())")) > 0
+
+
+async def test_requests_of_all_that_read_and_write_at_once_are_not_used_up(inside):
+    await inside("context = ctypes.c_ulong(0)\ncall('io_setup', 60_000, ctypes.byref(context))\nstay()")
+    assert int(Path("/proc/sys/fs/aio-nr").read_text()) < 60_000
+
+
+async def test_kernel_objects_that_count_nowhere_are_not_piled_up(inside):
+    code = """
+    for _ in range(100):
+        call("semget", 0, 32_000, 0o1600)
+    for _ in range(1_000):
+        queue = call("msgget", 0, 0o1600)
+        while queue >= 0 and libc.msgsnd(queue, struct.pack("q8000s", 1, b""), 8_000, 0o4000) == 0:
+            pass
+    stay()
+    """
+    before = kernel_memory_mb()
+    await inside(code)
+    assert kernel_memory_mb() - before < 100
+
+
+def kernel_memory_mb():
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("SUnreclaim", "VmallocUsed"))) // 1024

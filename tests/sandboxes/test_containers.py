@@ -1,0 +1,353 @@
+"""What only containers have: images, an engine, an interpreter that is lent."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from shlex import quote
+
+import pytest
+
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.sandboxes import container_start, make_provider
+from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.container_engine import remove_at_once
+from turnsmith.sandboxes.container_images import name_root
+from turnsmith.sandboxes.container_owners import LABEL, find_owned, name_ourselves
+from turnsmith.sandboxes.engine_probe import probe_engine
+from turnsmith.sandboxes.far_tree import Entry, check_paths, check_records, make_header, read_listing
+from turnsmith.sandboxes.inside import wire
+from turnsmith.sandboxes.interpreter import find_libraries, find_loader
+from turnsmith.sandboxes.runtime import cache_folder
+
+
+@pytest.fixture
+def kind():
+    return "podman"
+
+
+@pytest.fixture
+async def provider_of(config, tmp_path, cache):
+    """A provider like the usual one, with other settings; root file systems that it imports are removed in the end."""
+    providers = []
+
+    def provide(**settings):
+        providers.append(make_provider(config.model_copy(update=settings)))
+        return providers[-1]
+
+    yield provide
+    for provider in providers:
+        await provider.close()
+    for path in filter(Path.exists, (tmp_path / "root", tmp_path / "root.tar")):
+        subprocess.run([config.container_engine, "rmi", name_root(path)], capture_output=True)
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache that shares what takes long to make."""
+    (cache := tmp_path / "cache" / "turnsmith").mkdir(parents=True)
+    for folder in cache_folder().glob("[ir]*-*"):
+        if not folder.name.startswith("image-"):
+            (cache / folder.name).symlink_to(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A root file system with this machine's shell, a working tree, and a program named python."""
+    (root := tmp_path / "root").mkdir()
+    for program in map(shutil.which, ("bash", "cat", "ls", "rm", "mv")):
+        loader = find_loader(Path(program))
+        for file in (Path(program), *find_libraries(loader, Path(program))):
+            copy_into(root, file)
+        copy_into(root, loader)
+    (root / "bin").symlink_to("usr/bin")
+    (root / "usr/bin/python").write_text("#!/bin/bash\necho the python of the image\n")
+    (root / "usr/bin/python").chmod(0o755)
+    (root / "repo" / "pkg").mkdir(parents=True)
+    (root / "repo" / "pkg" / "a.py").write_text("x = 1\n")
+    (root / "repo" / "pkg" / "b.py").write_text("y = 1\n")
+    (root / "repo" / "README").write_text("hello\n")
+    return root
+
+
+def copy_into(root, file):
+    copy = root / str(file).lstrip("/")
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file, copy)
+
+
+async def output_of(sandbox, command):
+    result = await sandbox.exec(command, timeout_s=60)
+    assert result.exit_code == 0, result.output
+    return result.output.decode()
+
+
+async def test_an_image_needs_neither_python_nor_our_c_library(provider_of, spec, static_image):
+    sandbox = await provider_of(image=static_image).start(spec)
+    assert await output_of(sandbox, "ls /lib/*glibc* /lib/*/libc.so.6 /usr/bin/python* 2> /dev/null | wc -l") == "0\n"
+    code = "import ssl, sqlite3, ctypes, lzma, sys; print(sys.executable)"
+    assert await output_of(sandbox, f'python -c "{code}"') == "/.turnsmith/python/bin/python\n"
+    test = b"import subprocess, sys\ndef test_it():\n    subprocess.run([sys.executable, '-V'], check=True)\n"
+    await sandbox.write("tests/test_it.py", test)
+    result = await sandbox.run_pytest(["-q", "tests"], plugin="", timeout_s=60)
+    assert result.exit_code == 0 and b"1 passed" in result.output
+    assert "tests/test_it.py" in await sandbox.diff()
+    (fork,) = await sandbox.fork(1)
+    assert await fork.diff() == await sandbox.diff()
+
+
+async def test_a_tree_that_the_image_holds_is_compared_with_the_image(provider_of, root):
+    spec = SandboxSpec((), "/repo", image=str(root))
+    sandbox = await provider_of().start(spec)
+    assert await sandbox.diff() == ""
+    await output_of(sandbox, "cd /repo; echo y = 2 > pkg/b.py; rm README; mv pkg/a.py pkg/c.py; echo new > new")
+    patch = await sandbox.diff()
+    assert [line for line in patch.splitlines() if line.startswith("diff")] == [
+        f"diff --git a/{path} b/{path}" for path in ("README", "new", "pkg/a.py", "pkg/b.py", "pkg/c.py")
+    ]
+    assert "-y = 1\n+y = 2\n" in patch
+    (fork,) = await sandbox.fork(1)
+    assert await fork.diff() == patch == await sandbox.diff()
+
+
+async def test_layers_lie_over_the_tree_of_the_image(provider_of, root, tmp_path):
+    layer = tmp_path / "layer"
+    (layer / "pkg").mkdir(parents=True)
+    (layer / "pkg" / "a.py").write_text("x = 7\n")
+    sandbox = await provider_of().start(SandboxSpec((layer,), "/repo", image=str(root)))
+    assert await output_of(sandbox, "cat pkg/a.py pkg/b.py README") == "x = 7\ny = 1\nhello\n"
+    assert await sandbox.diff() == ""
+    await output_of(sandbox, "echo x = 8 > pkg/a.py; rm pkg/b.py")
+    patch = await sandbox.diff()
+    assert "-x = 7\n+x = 8\n" in patch and "-y = 1\n" in patch
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make whiteouts")
+async def test_a_layer_can_hide_what_the_image_holds(provider_of, root, tmp_path):
+    (layer := tmp_path / "layer").mkdir()
+    os.mknod(layer / "README", 0o020000, 0)
+    sandbox = await provider_of().start(SandboxSpec((layer,), "/repo", image=str(root)))
+    assert await output_of(sandbox, "ls") == "pkg\n"
+    assert await sandbox.diff() == ""
+
+
+async def test_the_programs_of_the_image_come_first(provider_of, root):
+    sandbox = await provider_of().start(SandboxSpec((), "/repo", image=str(root)))
+    assert await output_of(sandbox, "python") == "the python of the image\n"
+
+
+async def test_a_root_file_system_may_be_a_tar_file(provider_of, root, tmp_path):
+    subprocess.run(["tar", "-C", root, "-cf", tmp_path / "root.tar", "."], check=True)
+    sandbox = await provider_of(image=str(tmp_path / "root.tar")).start(SandboxSpec((), "/repo"))
+    assert await output_of(sandbox, "cat README") == "hello\n"
+
+
+async def test_what_is_missing_is_said_in_one_sentence(provider_of, root, tmp_path, spec):
+    provider = provider_of(image="")
+    for image, layers, workdir, words in (
+        ("", spec.layers, "/testbed", "needs an image: set the task's `image`, or --sandbox.image"),
+        (
+            "localhost/no-such-image",
+            spec.layers,
+            "/testbed",
+            "there is no image localhost/no-such-image on this machine",
+        ),
+        (f"{tmp_path}/nowhere", spec.layers, "/testbed", "there is no root file system at"),
+        (str(root), (), "/elsewhere", "the image holds nothing at /elsewhere, and the task has no layers"),
+    ):
+        with pytest.raises(SandboxError, match="could not start") as refused:
+            await provider.start(SandboxSpec(layers, workdir, image=image))
+        assert words in str(refused.value) and "\n" not in str(refused.value)
+    assert find_owned(provider.program, provider.owner) == []
+
+
+async def test_an_image_without_bash_is_refused(provider_of, root):
+    (root / "usr/bin/bash").rename(root / "usr/bin/zsh")
+    provider = provider_of()
+    with pytest.raises(SandboxError, match="the image has no /bin/bash"):
+        await provider.start(SandboxSpec((), "/repo", image=str(root)))
+    assert find_owned(provider.program, provider.owner) == []
+
+
+def test_an_engine_that_does_not_work_is_a_usage_error(tmp_path):
+    with pytest.raises(UsageError, match="is not installed on this machine: install it"):
+        make_provider(SandboxConfig(kind="docker", container_engine=str(tmp_path / "no-engine")))
+    (broken := tmp_path / "engine").write_text("#!/bin/sh\necho first >&2\necho 'Error: no daemon' >&2\nexit 125\n")
+    broken.chmod(0o755)
+    with pytest.raises(UsageError, match="does not work on this machine: no daemon"):
+        make_provider(SandboxConfig(kind="podman", container_engine=str(broken)))
+
+
+def test_an_engine_is_tried_by_starting_a_container(config, tmp_path):
+    found = probe_engine("podman", config.container_engine)
+    assert (found.ok, found.detail) == (True, "isolation container-user")
+    missing = probe_engine("podman", str(tmp_path / "no-engine"))
+    assert not missing.ok and "not installed" in missing.detail and "only tasks that come as images" in missing.remedy
+
+
+async def test_an_image_is_refused_where_nothing_would_read_it(tmp_path):
+    with pytest.raises(ValueError, match="podman and docker"):
+        SandboxConfig(kind="local", image="debian")
+    provider = make_provider(SandboxConfig(kind="subprocess"))
+    with pytest.raises(UsageError, match="needs the image debian"):
+        await provider.start(SandboxSpec((tmp_path,), image="debian"))
+    await provider.close()
+
+
+async def test_containers_of_a_process_that_is_no_more_are_removed_by_the_next_provider(config, provider_of):
+    """A process that is killed between two steps of the engine leaves a container that was made and never started."""
+    _, machine, pid, start = name_ourselves().split("-")
+    dead, alive = f"turnsmith-{machine}-{pid}-{int(start) - 1}-0", f"turnsmith-{machine}-{pid}-{start}-999"
+    for name in (dead, alive):
+        create = [config.container_engine, "create", f"--name={name}", f"--label={LABEL}=test", config.image, "true"]
+        subprocess.run(create, check=True, capture_output=True)
+    provider_of()
+    assert find_owned(config.container_engine, "test") == [alive]
+    subprocess.run([config.container_engine, "rm", alive], check=True, capture_output=True)
+
+
+async def test_the_supervisor_is_out_of_reach(sandbox):
+    assert await output_of(sandbox, "ls -A /.turnsmith/connection") == ""
+    assert await output_of(sandbox, "grep -c '^Cap.*:.0000000000000000$' /proc/self/status") == "5\n"
+    assert await output_of(sandbox, "grep NoNewPrivs /proc/self/status") == "NoNewPrivs:\t1\n"
+    assert (await output_of(sandbox, "cat /proc/self/uid_map")).split() == ["0", "1878982656", "65536"]
+    for attempt in (
+        "touch /.turnsmith/python/x",
+        "touch /.turnsmith/toolbox/x",
+        "rm -r /.turnsmith/toolbox",
+        "mount -o remount,rw /.turnsmith/toolbox",
+        "cat /proc/1/environ",
+        "cat /proc/1/mem",
+        "readlink /proc/1/fd/3",
+        "echo x > /proc/sys/kernel/hostname",
+        "mknod /tmp/null c 1 3",
+        "unshare --user true",
+        "unshare --map-root-user --mount mount -t tmpfs none /tmp",
+        "chown 1000 /root",
+    ):
+        assert (await sandbox.exec(attempt, timeout_s=20)).exit_code != 0, attempt
+    await sandbox.exec("kill -9 1; kill -INT 1; kill -TERM 1; kill -STOP 1", timeout_s=20)
+    assert await output_of(sandbox, "echo alive") == "alive\n"
+
+
+async def test_the_limits_hold(sandbox):
+    bomb = await sandbox.exec("for i in $(seq 90); do sleep 1 & done", timeout_s=60)
+    assert b"Resource temporarily unavailable" in bomb.output
+    hog = await sandbox.exec("python -c 'bytearray(500 << 20)'", timeout_s=60)
+    assert b"MemoryError" in hog.output
+    large = await sandbox.exec("head -c 200M /dev/zero > large", timeout_s=60)
+    assert large.exit_code == 128 + signal.SIGXFSZ
+    code = 'import socket; socket.create_connection(("1.1.1.1", 53), 2)'
+    assert b"Network is unreachable" in (await sandbox.exec(f"python -c '{code}'", timeout_s=60)).output
+
+
+ATTACK = """import contextlib, os, time
+open("begun", "w")
+time.sleep(0.3)
+while True:
+    with contextlib.suppress(ProcessLookupError): os.kill(-1, {})
+"""
+LONG_PATHS = """import os
+for _ in range(19):
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+for number in range(17_500):
+    open(f"{number}", "w").close()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_who_is_in_the_way_of_a_diff_is_ended(sandbox, number):
+    attack = f"setsid python -c {quote(ATTACK.format(int(number)))} > /dev/null 2>&1 &"
+    await output_of(sandbox, f"echo y > new; {attack} until [ -e begun ]; do sleep 0.01; done")
+    await asyncio.sleep(0.5)
+    assert "+y\n" in await sandbox.diff()
+
+
+async def test_a_tree_that_cannot_be_listed_is_a_patch_that_no_grader_takes(sandbox):
+    await sandbox.write("make.py", LONG_PATHS.encode())
+    await output_of(sandbox, "python make.py")
+    assert (await sandbox.diff()).startswith("no patch: the tree at /testbed has more files than can be listed\n")
+
+
+async def test_what_is_long_in_an_answer_does_not_end_the_sandbox(sandbox):
+    """Names that take six bytes a letter, and links with long targets."""
+    code = "import os\nfor n in range(9000): os.symlink('x' * 4000 + str(n), '\\xff' * 80 + str(n))"
+    await output_of(sandbox, f'mkdir links; cd links; python -c "{code}"')
+    assert "no patch: " in await sandbox.diff()
+    (fork,) = await sandbox.fork(1)
+    assert await output_of(fork, "ls links | wc -l") == "9000\n"
+
+
+async def test_a_container_that_the_engine_does_not_remove_is_left_to_the_end(
+    provider_of, spec, tmp_path, config, capsys
+):
+    """One hiccup of the engine must not end a run."""
+    (engine := tmp_path / "engine").write_text(
+        f'#!/bin/sh\n[ "$1" = rm ] && [ -e {tmp_path}/broken ] && echo "Error: no daemon" >&2 && exit 125\n'
+        f'exec {config.container_engine} "$@"\n'
+    )
+    engine.chmod(0o755)
+    provider = provider_of(container_engine=str(engine))
+    sandbox = await provider.start(spec)
+    (tmp_path / "broken").touch()
+    await sandbox.stop()
+    assert "stays until the end: " in capsys.readouterr().err
+    (tmp_path / "broken").unlink()
+    await provider.close()
+    assert find_owned(provider.program, provider.owner) == []
+
+
+async def test_a_supervisor_that_never_calls_leaves_no_container(provider_of, spec, root, monkeypatch):
+    monkeypatch.setattr(container_start, "START_TIMEOUT_S", 0.0)
+    provider = provider_of()
+    with pytest.raises(SandboxError, match="did not answer"):
+        await provider.start(spec)
+    assert find_owned(provider.program, provider.owner) == []
+
+
+def test_one_who_is_gone_already_is_removed(config):
+    remove_at_once(config.container_engine, "turnsmith-nobody")
+
+
+FILE, FOLDER, LINK = 0o100644, 0o040755, 0o120777
+
+
+def entry(mode):
+    return Entry(mode, 1, 0, 0, 0, is_ours=True)
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/x", "../x", "a/../../x", "link/x", "file/x", "", ".", "nowhere/x", "x\0", "a/", "a//x"]
+)
+def test_a_path_that_leads_out_of_its_tree_is_refused(path):
+    listing = {"a": entry(FOLDER), "file": entry(FILE), "link": entry(LINK)}
+    check_paths({**listing, "a/x": entry(FILE)})
+    with pytest.raises(SandboxError, match="no listing"):
+        check_paths({**listing, path: entry(FILE)})
+
+
+def test_what_was_not_asked_for_is_refused():
+    asked = [make_header("a", FILE, length=3), make_header("link", LINK, length=3)]
+    good = wire.pack(asked[0], b"abc")
+    check_records(good + wire.pack(asked[1], b"a"), asked)
+    for bad in (
+        good + good,
+        good[:-1] + b"cd",
+        wire.pack(make_header("../a", FILE, length=3), b"abc"),
+        wire.pack(make_header("link", LINK, offset=1, length=3), b"abc"),
+        wire.pack(asked[0], b"abcd"),
+        b"junk",
+    ):
+        with pytest.raises(SandboxError, match="no part of its tree"):
+            check_records(bad, asked)
+
+
+@pytest.mark.parametrize("answer", [b"[", b'["a"]', b"[[1]]", b"null", b"\xff"])
+def test_a_listing_that_was_cut_is_an_error_of_the_sandbox(answer):
+    with pytest.raises(SandboxError, match="no listing"):
+        read_listing(answer)

@@ -1,0 +1,148 @@
+"""What is left when somebody dies: the supervisor, or the process that asked for the sandbox."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.sandboxes import make_provider
+
+PATIENCE_S = 60.0
+
+HOST = """
+import asyncio, sys
+from pathlib import Path
+from turnsmith.config import SandboxConfig
+from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import SandboxSpec
+
+async def main():
+    provider = make_provider(SandboxConfig.model_validate_json(sys.argv[1]))
+    sandboxes = [await provider.start(SandboxSpec((Path(sys.argv[2]),))) for _ in "12"]
+    (fork,) = await sandboxes[0].fork(1)
+    for sandbox in (*sandboxes, fork):
+        await sandbox.exec(f"echo x > new; setsid {sys.argv[3]} > /dev/null 2>&1 &", timeout_s=30)
+    print("ready", flush=True)
+    await sandboxes[1].exec(sys.argv[3], timeout_s=900)
+
+asyncio.run(main())
+"""
+
+
+def find_processes(command):
+    """Process ids on this machine of that command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        except OSError:
+            continue
+        if arguments == command.encode().split():
+            found.append(int(folder.name))
+    return found
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def wait_until(is_so):
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert is_so()
+
+
+def list_containers(config):
+    if config.kind != "podman":
+        return []
+    listed = subprocess.run(
+        [config.container_engine, "ps", "--all", "--filter", "label=turnsmith", "--format", "{{.Names}}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return listed.stdout.split()
+
+
+async def test_the_death_of_a_supervisor_is_a_sandbox_error_and_spares_the_others(provider, spec):
+    sandbox, other = await asyncio.gather(provider.start(spec), provider.start(spec))
+    command = f"sleep {7_000_000 + os.getpid()}"
+    await sandbox.exec(f"setsid {command} > /dev/null 2>&1 &", timeout_s=30)
+    wait_until(lambda: len(find_processes(command)) == 1)
+    (orphan,) = find_processes(command)
+    os.kill(parent_of(orphan), signal.SIGKILL)
+    for use in (sandbox.exec("true", timeout_s=30), sandbox.read("README"), sandbox.snapshot()):
+        with pytest.raises(SandboxError):
+            await use
+    await sandbox.stop()
+    assert (await other.exec("cat README", timeout_s=30)).output == b"hello\n"
+    again = await provider.start(spec)
+    assert (await again.exec("cat README", timeout_s=30)).output == b"hello\n"
+    if provider.isolation == "none":
+        os.kill(orphan, signal.SIGKILL)  # there, nobody but the supervisor could end it
+    wait_until(lambda: not find_processes(command))
+
+
+def test_a_host_process_that_is_killed_leaves_nothing(kind, config, layers, tmp_path):
+    (temporary := tmp_path / "temporary").mkdir()
+    command = f"sleep {8_000_000 + os.getpid()}"
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, config.model_dump_json(), str(layers[0]), command],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with host:
+        assert host.stdout.readline() == "ready\n"
+        wait_until(lambda: len(find_processes(command)) == 4)
+        owned = [name for name in list_containers(config) if f"-{host.pid}-" in name]
+        assert len(owned) == (3 if kind == "podman" else 0)
+        host.kill()
+    wait_until(lambda: not find_processes(command))
+    wait_until(lambda: not set(owned) & set(list_containers(config)))
+    wait_until(lambda: not list(temporary.iterdir()))
+
+
+@pytest.fixture
+async def local():
+    try:
+        provider = make_provider(SandboxConfig(kind="local"))
+    except UsageError as error:
+        pytest.skip(str(error))
+    yield provider
+    await provider.close()
+
+
+async def test_where_the_spawner_is_killed_its_sandboxes_die_and_the_next_start_makes_another(local, spec):
+    for _ in range(2):
+        sandbox = await local.start(spec)
+        running = asyncio.create_task(sandbox.exec("sleep 99", timeout_s=60))
+        await asyncio.sleep(0.1)
+        os.kill(local._spawner._process.pid, signal.SIGKILL)
+        with pytest.raises(SandboxError, match="died"):
+            await running
+        await sandbox.stop()
+    sandbox = await local.start(spec)
+    assert (await sandbox.exec("echo alive", timeout_s=20)).output == b"alive\n"
+
+
+async def test_after_the_provider_was_closed_nothing_comes_up_again(local, spec):
+    await local.close()
+    with pytest.raises(SandboxError, match="could not start"):
+        await local.start(spec)
+
+
+async def test_many_who_start_at_once_after_a_death_share_one_new_spawner(local, spec):
+    os.kill(local._spawner._process.pid, signal.SIGKILL)
+    local._spawner._process.wait()
+    sandboxes = await asyncio.gather(*(local.start(spec) for _ in range(4)))
+    results = await asyncio.gather(*(sandbox.exec("echo alive", timeout_s=20) for sandbox in sandboxes))
+    assert {result.output for result in results} == {b"alive\n"}
