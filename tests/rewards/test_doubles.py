@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turnsmith.rewards.doubles import PLACEHOLDER, double_tests, keep_doubles
 from turnsmith.rewards.expectations import find_bends
-from turnsmith.rewards.literals import bend
+from turnsmith.rewards.literals import bend, find_known
 
 SOURCE = """import unittest
 import pytest
@@ -243,11 +243,24 @@ def test_rows_that_are_not_written_out_are_run_as_they_are():
         st.none(),
     ),
     st.lists(st.one_of(st.integers(), st.text())),
+    st.sampled_from(["new", "known"]),
 )
-def test_what_is_bent_is_another_value(value, others):
-    bent = bend(value, others)
+def test_what_is_bent_is_another_value(value, others, how):
+    bent = bend(value, others, how)
     assert bent != value
     assert value is None or type(bent) is type(value)
+    if how == "known" and find_known(value, others):
+        assert bent in others
+
+
+def test_of_every_test_one_twin_is_bent_to_what_it_has_elsewhere_and_one_to_what_it_has_nowhere():
+    for _ in range(50):
+        text, doubles = double_tests(
+            "def test_it():\n    assert merge([(1, 2), (2, 3)]) == [(1, 3)]\n", {"test_it": [""]}
+        )
+        answers = [line.partition(" == ")[2] for line in text.splitlines() if " == " in line][: len(doubles)]
+        bent = [ast.literal_eval(answer) for answer in answers if answer != "[(1, 3)]"]
+        assert sorted(all(one in (1, 2, 3) for one in answer[0]) for answer in bent) == [False, True]
 
 
 def test_a_fixture_is_kept_whatever_its_name():

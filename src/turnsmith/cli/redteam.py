@@ -25,15 +25,19 @@ TargetName = Annotated[
     Literal["toy", "package"] | None,
     typer.Option("--task", help="What is attacked [default: all]; package needs the package index."),
 ]
+Rounds = Annotated[
+    int,
+    typer.Option("--rounds", min=1, help="How often each is tried: what a verdict rests on is drawn anew each time."),
+]
 Only = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this script; may be repeated.")]
 
 
-def redteam(task: TargetName = None, only: Only = None, as_json: Json = False) -> None:
+def redteam(task: TargetName = None, only: Only = None, rounds: Rounds = 1, as_json: Json = False) -> None:
     """Attack the grader with all tricks known, and see that honest patches are paid.
 
     Exit code 1 where an attack is paid or breaks the infrastructure, or where an honest patch is not paid.
     """
-    trials = asyncio.run(attack([task] if task else ["toy", "package"], choose_scripts(only or [])))
+    trials = asyncio.run(attack([task] if task else ["toy", "package"], choose_scripts(only or []), rounds))
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(trial) for trial in trials], indent=2))
     else:
@@ -53,7 +57,7 @@ def choose_scripts(names: list[str]) -> "list[Script]":
     return [scripts[name] for name in names] or list(scripts.values())
 
 
-async def attack(names: list[str], scripts: "list[Script]") -> "list[Trial]":
+async def attack(names: list[str], scripts: "list[Script]", num_rounds: int) -> "list[Trial]":
     """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
     from turnsmith.redteam.targets import MAKERS
     from turnsmith.redteam.trials import try_all
@@ -63,7 +67,7 @@ async def attack(names: list[str], scripts: "list[Script]") -> "list[Trial]":
     try:
         with tempfile.TemporaryDirectory(prefix="turnsmith-redteam-") as folder, watching() as progress:
             targets = [await MAKERS[name](Path(folder, name), provider) for name in names]
-            return await try_all(scripts, targets, provider, progress)
+            return [trial for _ in range(num_rounds) for trial in await try_all(scripts, targets, provider, progress)]
     finally:
         await provider.close()
 

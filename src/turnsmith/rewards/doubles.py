@@ -7,10 +7,12 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 from turnsmith.rewards.chance import CHANCE, sample
 from turnsmith.rewards.expectations import BENT, HELPER, STRAIGHT, find_bends
 from turnsmith.rewards.handing import hand_on
+from turnsmith.rewards.literals import Bent
 from turnsmith.rewards.parameters import Test, choose_rows, find_table, write_rows
 
 MIN_TWINS, MAX_TWINS = 2, 4
@@ -138,18 +140,19 @@ def _write_doubles(
     table = find_table(test, module)
     rows = sample(choose_rows(table, wanted), MAX_ROWS) if table else []
     parameters = write_rows(table, copy.deepcopy(rows)) if table and rows else sample(sorted(wanted), MAX_ROWS)
-    for chosen in (None, *_draw_bends(len(find_bends(test)))):
+    for bent in ({}, *_draw_bends(len(find_bends(test)))):
         new = copy.deepcopy(test)
         for number, bend in enumerate(find_bends(new)):
-            bend(number == chosen)
+            bend(bent.get(number))
         new.name = _draw_name(test.name, numbers)
-        yield new, Double(prefix + new.name, prefix + test.name, tuple(parameters), is_twin=chosen is not None)
+        yield new, Double(prefix + new.name, prefix + test.name, tuple(parameters), is_twin=bool(bent))
 
 
-def _draw_bends(num: int) -> list[int]:
-    """Which of the expectations the twins bend; one by one, and then some again, since each time they are bent otherwise."""
+def _draw_bends(num: int) -> list[dict[int, Bent]]:
+    """Which of the expectations each twin bends, and how; one by one, and then some again, since they are bent otherwise."""
     drawn = CHANCE.sample(range(num), min(num, MAX_TWINS))
-    return drawn + CHANCE.choices(range(num), k=max(MIN_TWINS - num, 0)) if num else []
+    drawn += CHANCE.choices(range(num), k=max(MIN_TWINS - num, 0)) if num else []
+    return [{number: how} for number, how in zip(drawn, itertools.cycle(get_args(Bent)), strict=False)]
 
 
 def _draw_name(name: str, numbers: Iterator[int]) -> str:

@@ -9,9 +9,11 @@ import copy
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from turnsmith.rewards.chance import CHANCE
 from turnsmith.rewards.literals import (
+    Bent,
     bend_constant,
     bend_member,
     find_answers,
@@ -22,8 +24,8 @@ from turnsmith.rewards.literals import (
 )
 from turnsmith.rewards.parameters import Test, change_column, find_columns
 
-Bend = Callable[[bool], None]
-"""Changes the syntax tree that it belongs to: bends an expectation, or only makes it look as the bent one does."""
+Bend = Callable[[Bent | None], None]
+"""Changes the syntax tree that it belongs to: bends an expectation, or (None) only makes it look as the bent one does."""
 
 HELPER = "_double99999_"
 STRAIGHT, BENT = "straight", "crooked"
@@ -105,25 +107,25 @@ def _bends_of_call(call: ast.Call, name: str, test: Test, *, has_more: bool) -> 
     return []
 
 
-def _negate(assertion: ast.Assert, is_bent: bool) -> None:
-    if is_bent:
+def _negate(assertion: ast.Assert, how: Bent | None) -> None:
+    if how:
         assertion.test = ast.UnaryOp(ast.Not(), assertion.test)
 
 
-def _turn_round(method: ast.Attribute, is_bent: bool) -> None:
-    if is_bent:
+def _turn_round(method: ast.Attribute, how: Bent | None) -> None:
+    if how:
         method.attr = _OPPOSITES[method.attr]
 
 
-def _expect_another(call: ast.Call, is_bent: bool) -> None:
+def _expect_another(call: ast.Call, how: Bent | None) -> None:
     """Another exception, of those that one often meets."""
-    if is_bent:
+    if how:
         named = {node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)}
         call.args[0] = ast.Name(CHANCE.choice([name for name in _EXCEPTIONS if name not in named]), ast.Load())
 
 
-def _push(side: ast.expr, is_bent: bool, *, is_up: bool) -> None:
-    if is_bent:
+def _push(side: ast.expr, how: Bent | None, *, is_up: bool) -> None:
+    if how:
         push(side, is_up=is_up)
 
 
@@ -146,18 +148,18 @@ def _calls(side: ast.expr) -> bool:
     return any(isinstance(node, ast.Call) for node in ast.walk(side))
 
 
-def _bend_side(parent: ast.AST, side: ast.expr, test: Test, is_bent: bool) -> None:
+def _bend_side(parent: ast.AST, side: ast.expr, test: Test, how: Bent | None) -> None:
     """Bend what is expected where it is written, so that who looks for it in the test finds what is bent."""
     if isinstance(side, ast.Name) and _is_only_expected(side.id, test):
-        _bend_variable(parent, side, test, is_bent)
+        _bend_variable(parent, side, test, how)
     elif isinstance(side, ast.Name) and (assignment := _find_assignment(side.id, test)) and is_fixed(assignment.value):
         stated = copy.deepcopy(assignment.value)
-        _bend_literal(stated, test, is_bent)
+        _bend_literal(stated, test, how)
         _put(parent, side, stated)
     elif is_written_out(side):
-        _bend_literal(side, test, is_bent)
+        _bend_literal(side, test, how)
     else:
-        _put(parent, side, _help(side, is_bent))
+        _put(parent, side, _help(side, how))
 
 
 def _is_only_expected(name: str, test: Test) -> bool:
@@ -172,27 +174,32 @@ def _arguments(test: Test) -> set[str]:
     return {argument.arg for argument in test.args.args}
 
 
-def _bend_variable(parent: ast.AST, side: ast.Name, test: Test, is_bent: bool) -> None:
+def _bend_variable(parent: ast.AST, side: ast.Name, test: Test, how: Bent | None) -> None:
     """Bend what a variable holds, where it gets it."""
-    if change_column(test, side.id, is_written_out, partial(_bend_literal, test=test, is_bent=is_bent)):
+    if change_column(test, side.id, is_written_out, partial(_bend_literal, test=test, how=how)):
         return
     if side.id in _arguments(test):
-        test.body.insert(0, ast.Assign([ast.Name(side.id, ast.Store())], _help(side, is_bent)))
+        test.body.insert(0, ast.Assign([ast.Name(side.id, ast.Store())], _help(side, how)))
     elif assignment := _find_assignment(side.id, test):
-        _bend_side(assignment, assignment.value, test, is_bent)
+        _bend_side(assignment, assignment.value, test, how)
     else:
-        _put(parent, side, _help(side, is_bent))
+        _put(parent, side, _help(side, how))
 
 
-def _bend_literal(side: ast.expr, test: Test, is_bent: bool) -> None:
+def _bend_literal(side: ast.expr, test: Test, how: Bent | None) -> None:
     """Change one constant of what is written out."""
-    if is_bent:
-        bend_constant(CHANCE.choice(find_answers(side)), [node.value for node in find_constants(test)])
+    if how:
+        bend_constant(find_answers(side), _values(test), how)
 
 
-def _bend_member(side: ast.expr, test: Test, is_bent: bool) -> None:
-    if is_bent:
-        bend_member(side, [node.value for node in find_constants(test)])
+def _bend_member(side: ast.expr, test: Test, how: Bent | None) -> None:
+    if how:
+        bend_member(side, _values(test), how)
+
+
+def _values(test: Test) -> list[Any]:
+    """What stands in a test, of all its constants."""
+    return [node.value for node in find_constants(test)]
 
 
 def _find_assignment(name: str, test: Test) -> ast.Assign | None:
@@ -216,7 +223,7 @@ def _put(parent: ast.AST, old: ast.expr, new: ast.expr) -> None:
             setattr(parent, name, [new if item is old else item for item in value])
 
 
-def _help(value: ast.expr, is_bent: bool) -> ast.expr:
+def _help(value: ast.expr, how: Bent | None) -> ast.expr:
     """A call of the helper, with a placeholder for a salt that tells it what to do; two that are alike do no harm."""
-    salt = f"{BENT if is_bent else STRAIGHT}{CHANCE.randrange(100_000):05}_"
+    salt = f"{BENT if how else STRAIGHT}{CHANCE.randrange(100_000):05}_"
     return ast.Call(ast.Name(HELPER, ast.Load()), [value, ast.Constant(salt)], [])

@@ -44,9 +44,15 @@ def hand_on(value, salt):
     def other_item(items, keys):
         if keys:
             key = chance.choice(keys)
-            items[key] = other(items[key])
+            known = [items[each] for each in keys if is_known_other(items[each], items[key])]
+            new = other(items[key])
+            items[key] = chance.choice([new, chance.choice(known or [new])])
             return items
         return {0: 0} if isinstance(items, dict) else [0]
+
+    def is_known_other(one, value):
+        is_plain = type(one) in (int, float, str, bytes)
+        return is_plain and type(value) is type(one) and value != one
 
     def other_sum(value):
         try:

@@ -2,12 +2,13 @@
 
 import ast
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from turnsmith.rewards.chance import CHANCE
 
-ELSEWHERE_SHARE = 0.25
-"""Of bent values, those that the test has elsewhere: who takes what it has nowhere else misses these, and takes the others."""
+Bent = Literal["new", "known"]
+"""Into what an expectation is bent: something that its test has nowhere, or has elsewhere. Every test has twins of both kinds, so
+that neither can be told by its values."""
 
 _COMPUTED = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.Lambda, ast.ListComp, ast.Await, ast.JoinedStr)
 
@@ -35,11 +36,14 @@ def find_constants(node: ast.AST) -> list[ast.Constant]:
     return [below for below in ast.walk(node) if isinstance(below, ast.Constant) and below.value is not ...]
 
 
-def bend_constant(constant: ast.Constant, others: Iterable[Any]) -> None:
-    constant.value = bend(constant.value, others)
+def bend_constant(constants: list[ast.Constant], present: list[Any], how: Bent) -> None:
+    """Give one of them another value; one that the test has elsewhere only where there is any."""
+    known = [one for one in constants if find_known(one.value, present)]
+    constant = CHANCE.choice(known if known and how == "known" else constants)
+    constant.value = bend(constant.value, present, how)
 
 
-def bend_member(side: ast.expr, others: Iterable[Any]) -> None:
+def bend_member(side: ast.expr, present: list[Any], how: Bent) -> None:
     """Another member to look for: of a text none that is a part of it, which would be found as well."""
     constant = CHANCE.choice(find_answers(side))
     if isinstance(constant.value, str | bytes) and constant.value:
@@ -47,7 +51,7 @@ def bend_member(side: ast.expr, others: Iterable[Any]) -> None:
             [other for other in _misspell(constant.value) if len(other) >= len(constant.value)]
         )
     else:
-        bend_constant(constant, others)
+        bend_constant([constant], present, how)
 
 
 def push(side: ast.expr, *, is_up: bool) -> None:
@@ -58,11 +62,14 @@ def push(side: ast.expr, *, is_up: bool) -> None:
         is_negative = isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.USub)
         constant.value += distance if is_up is not is_negative else -distance
     else:
-        bend_constant(constant, ())
+        bend_constant([constant], [], "new")
 
 
-def bend(value: Any, others: Iterable[Any]) -> Any:
+def bend(value: Any, present: list[Any], how: Bent) -> Any:
     """Another value that could as well be meant: of the same type, and close, or one that the test has elsewhere."""
+    known = find_known(value, present)
+    if known and how == "known":
+        return CHANCE.choice(known)
     match value:
         case bool() | None:
             return not value
@@ -72,11 +79,12 @@ def bend(value: Any, others: Iterable[Any]) -> Any:
             near = _misspell(value) or [b" "]
         case _:
             near = _neighbours(value)
-    present = [*others]
-    elsewhere = [other for other in present if type(other) is type(value) and other != value]
-    if elsewhere and CHANCE.random() < ELSEWHERE_SHARE:
-        return CHANCE.choice(elsewhere)
     return CHANCE.choice([other for other in near if other not in present] or near)
+
+
+def find_known(value: Any, present: Iterable[Any]) -> list[Any]:
+    """Of what is present, what could stand in its place."""
+    return [other for other in present if type(other) is type(value) and other != value]
 
 
 def _neighbours(number: Any) -> list[Any]:

@@ -43,17 +43,16 @@ class Workspace:
 
     def locate(self, path: str) -> str:
         """From a caller's path, absolute or relative to the workdir, to the supervisor's."""
-        whole = PurePosixPath(self.workdir, path)
-        if whole.is_relative_to(self.workdir):
-            return str(self.place / whole.relative_to(self.workdir))
-        return str(whole)
+        return _move(PurePosixPath(self.workdir, path), self.workdir, self.place)
 
     def show(self, path: str) -> str:
         """The way back."""
-        whole = PurePosixPath(path)
-        if whole.is_relative_to(self.place):
-            return str(self.workdir / whole.relative_to(self.place))
-        return path
+        return _move(PurePosixPath(path), self.place, self.workdir)
+
+
+def _move(path: PurePosixPath, old: str, new: str) -> str:
+    """The same path below another folder; unchanged where it is elsewhere."""
+    return str(new / path.relative_to(old)) if old != new and path.is_relative_to(old) else str(path)
 
 
 def hold(held: ExitStack, folder: int) -> int:
