@@ -165,6 +165,13 @@ async def test_what_is_missing_is_said_in_one_sentence(provider_of, root, tmp_pa
     assert find_owned(provider.program, provider.owner) == []
 
 
+async def test_an_image_for_all_tasks_is_looked_for_at_once(provider_of, tmp_path):
+    with pytest.raises(UsageError, match="there is no image localhost/no-such-image on this machine"):
+        provider_of(image="localhost/no-such-image")
+    with pytest.raises(UsageError, match="there is no root file system at"):
+        provider_of(image=f"{tmp_path}/nowhere")
+
+
 async def test_an_image_without_bash_is_refused(provider_of, root):
     (root / "usr/bin/bash").rename(root / "usr/bin/zsh")
     provider = provider_of()

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnsmith.errors import SandboxError, UsageError
+from turnsmith.errors import UsageError
 from turnsmith.sandboxes.container_engine import ask
 
 _ROOTS = ("", "0", "root")
@@ -24,14 +24,14 @@ class Image:
 
 
 def find_image(program: str, name: str) -> Image:
-    """The image of that name, imported first where it names a folder or a tar file. Raises SandboxError."""
+    """The image of that name, imported first where it names a folder or a tar file. Raises UsageError where there is none."""
     if not name:
-        raise SandboxError("a container needs an image: set the task's `image`, or --sandbox.image")
+        raise UsageError("a container needs an image: set the task's `image`, or --sandbox.image")
     try:
         reference = import_root(program, Path(name)) if is_path(name) else name
         return inspect_image(program, reference)
-    except (UsageError, OSError) as error:
-        raise SandboxError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"the image {name} cannot be read: {error}") from None
 
 
 def is_path(name: str) -> bool:

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 from turnsmith.config import SandboxConfig
-from turnsmith.errors import SandboxError
+from turnsmith.errors import SandboxError, TurnsmithError
 from turnsmith.sandboxes import container_engine
 from turnsmith.sandboxes.base import SandboxSpec, Snapshot
 from turnsmith.sandboxes.container_engine import find_engine
@@ -31,14 +31,14 @@ class ContainerProvider:
     """Starts a container for each sandbox. They end with this process; what an accident leaves, the next provider removes."""
 
     def __init__(self, config: SandboxConfig) -> None:
-        """Raises UsageError where the engine is not there or does not work."""
+        """Raises UsageError where the engine is not there or does not work, or has not the image for tasks that name none."""
         engine, limits = find_engine(config.container_engine or config.kind), to_limits(config)
         setup = toolbox.shell_setup(toolbox.contained_limits(limits))
         lent = {contained.PYTHON: prepare_interpreter(), contained.TOOLBOX: prepare_toolbox(setup)}
         self._recipe = Recipe(engine, limits, lent, name_ourselves())
         self._default_image = config.image
         self._numbers = itertools.count()
-        self._images: dict[str, Image] = {}
+        self._images = {name: find_image(engine.program, name) for name in [config.image] if name}
         self._pristine: dict[str, Listing] = {}
         """By identity of the image."""
         self._learning = asyncio.Lock()
@@ -67,7 +67,7 @@ class ContainerProvider:
             raise ValueError("the snapshot was dropped")
         try:
             return await self._launch(snapshot)
-        except (OSError, SandboxError) as error:
+        except (OSError, TurnsmithError) as error:
             raise SandboxError(f"the sandbox could not start: {error}") from None
 
     async def _launch(self, snapshot: ContainerSnapshot) -> "ContainerLife":
