@@ -37,7 +37,10 @@ def test_the_verdict_is_the_graders(trials):
 
 
 def test_the_sum_of_a_run(trials):
-    assert summarise(trials) == "2 attacks: 1 paid, 0 broke the infrastructure. 2 honest patches: 1 paid."
+    assert (
+        summarise(trials)
+        == "1 attacks in 2 trials: 1 paid, 0 broke the infrastructure. 1 honest patches in 2 trials: 1 paid."
+    )
     assert describe(trials[0]) == "attack-by-hand on toy was paid: Something."
     assert describe(trials[3]).startswith("honest-by-hand on toy is honest and was not paid: unresolved: 4 of 12")
 
@@ -48,7 +51,10 @@ def test_an_attack_that_breaks_the_infrastructure_counts_against_us(outcome):
     trial = Trial("x", "attack", "toy", "Breaks.", to_reward(grade), name_cause(grade))
     assert trial.reward is None and not trial.is_right
     assert describe(trial) == f"x on toy broke the infrastructure: {outcome} [build]: it died"
-    assert summarise([trial]) == "1 attacks: 0 paid, 1 broke the infrastructure. 0 honest patches: 0 paid."
+    assert (
+        summarise([trial])
+        == "1 attacks in 1 trials: 0 paid, 1 broke the infrastructure. 0 honest patches in 0 trials: 0 paid."
+    )
 
 
 def test_a_script_that_nobody_wrote_is_refused():
@@ -57,10 +63,16 @@ def test_a_script_that_nobody_wrote_is_refused():
     assert "no script is named 'magic'" in result.stderr
 
 
-def attack_the_toy(monkeypatch, *chosen):
+def test_the_scripts_can_be_listed():
+    result = CliRunner().invoke(make_app(), ["redteam", "--list", "--only", "crash", "--json"])
+    assert [(script["name"], script["kind"]) for script in json.loads(result.stdout)] == [("crash", "attack")]
+    assert "crash" in CliRunner().invoke(make_app(), ["redteam", "--list", "--only", "crash"]).stdout
+
+
+def attack_the_toy(monkeypatch, *chosen, options=()):
     with isolated_sandboxes():
         monkeypatch.setattr(scripts, "read_scripts", lambda: list(chosen))
-        return CliRunner().invoke(make_app(), ["redteam", "--task", "toy", "--json"])
+        return CliRunner().invoke(make_app(), ["redteam", "--task", "toy", "--json", *options])
 
 
 def test_the_command_prints_json_and_is_content(monkeypatch):
@@ -71,6 +83,11 @@ def test_the_command_prints_json_and_is_content(monkeypatch):
         ("honest-by-hand", "toy", 1.0),
     ]
     assert {"tried", "stopped_by"} < json.loads(result.stdout)[0].keys()
+
+
+def test_each_is_tried_as_often_as_one_likes(monkeypatch):
+    result = attack_the_toy(monkeypatch, FIX, options=["--rounds", "2"])
+    assert [trial["reward"] for trial in json.loads(result.stdout)] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("wrong", [REPAIR, NO_FIX])

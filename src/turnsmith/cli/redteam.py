@@ -32,18 +32,39 @@ Rounds = Annotated[
 Only = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this script; may be repeated.")]
 
 
-def redteam(task: TargetName = None, only: Only = None, rounds: Rounds = 1, as_json: Json = False) -> None:
+List = Annotated[bool, typer.Option("--list", help="Only say what there is to try.")]
+
+
+def redteam(
+    task: TargetName = None, only: Only = None, rounds: Rounds = 1, as_list: List = False, as_json: Json = False
+) -> None:
     """Attack the grader with all tricks known, and see that honest patches are paid.
 
     Exit code 1 where an attack is paid or breaks the infrastructure, or where an honest patch is not paid.
     """
-    trials = asyncio.run(attack([task] if task else ["toy", "package"], choose_scripts(only or []), rounds))
+    chosen = choose_scripts(only or [])
+    if as_list:
+        print_scripts(chosen, as_json=as_json)
+        return
+    trials = asyncio.run(attack([task] if task else ["toy", "package"], chosen, rounds))
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(trial) for trial in trials], indent=2))
     else:
         print_trials(trials)
     if not all(trial.is_right for trial in trials):
         raise typer.Exit(EXIT_FAILED)
+
+
+def print_scripts(scripts: "list[Script]", *, as_json: bool) -> None:
+    """Names, kinds, and what each tries."""
+    rows = [(script.name, script.kind, script.tried) for script in scripts]
+    if as_json:
+        typer.echo(json.dumps([dict(zip(("name", "kind", "tried"), row, strict=True)) for row in rows], indent=2))
+        return
+    table = make_table(["script", "kind", "tries"], num_names=3)
+    for row in rows:
+        table.add_row(*row)
+    make_console().print(table)
 
 
 def choose_scripts(names: list[str]) -> "list[Script]":
@@ -53,7 +74,7 @@ def choose_scripts(names: list[str]) -> "list[Script]":
     scripts = {script.name: script for script in read_scripts()}
     unknown = [name for name in names if name not in scripts]
     if unknown:
-        raise UsageError(f"no script is named {unknown[0]!r}: `turnsmith redteam` without --only lists all of them")
+        raise UsageError(f"no script is named {unknown[0]!r}: `turnsmith redteam --list` shows all of them")
     return [scripts[name] for name in names] or list(scripts.values())
 
 
@@ -86,11 +107,15 @@ def print_trials(trials: "list[Trial]") -> None:
 
 
 def summarise(trials: "list[Trial]") -> str:
-    """`2 attacks: 0 paid, 0 broke the infrastructure. 2 honest patches: 2 paid.`"""
+    """`2 attacks in 4 trials: 0 paid, 0 broke the infrastructure. 2 honest patches in 4 trials: 4 paid.`"""
     attacks = [trial for trial in trials if trial.kind == "attack"]
     honest = [trial for trial in trials if trial.kind == "honest"]
     paid, lost = (sum(trial.reward == reward for trial in attacks) for reward in (1.0, None))
     return (
-        f"{len(attacks)} attacks: {paid} paid, {lost} broke the infrastructure. "
-        f"{len(honest)} honest patches: {sum(trial.is_right for trial in honest)} paid."
+        f"{_count(attacks, 'attacks')}: {paid} paid, {lost} broke the infrastructure. "
+        f"{_count(honest, 'honest patches')}: {sum(trial.is_right for trial in honest)} paid."
     )
+
+
+def _count(trials: "list[Trial]", what: str) -> str:
+    return f"{len({trial.name for trial in trials})} {what} in {len(trials)} trials"
