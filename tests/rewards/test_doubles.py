@@ -1,12 +1,13 @@
 import ast
 import contextlib
 import re
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.rewards.doubles import PLACEHOLDER, double_tests, keep_doubles
+from turnsmith.rewards.doubles import MAX_TWINS, PLACEHOLDER, double_tests, keep_doubles
 from turnsmith.rewards.expectations import find_bends
 from turnsmith.rewards.literals import bend, find_known
 
@@ -178,7 +179,7 @@ def test_a_twin_asks_the_same_question(source):
         arguments = [3] if "pytest" in source else []
         with pytest.raises(AssertionError) if double.is_twin else contextlib.nullcontext():
             scope[double.place](*arguments)
-    assert len(asked) == len(doubles) == 3 and asked == asked[:1] * 3
+    assert len(asked) == len(doubles) > 2 and asked == asked[:1] * len(doubles)
 
 
 def test_parameters_are_bent_before_anything_can_look_at_them():
@@ -188,17 +189,16 @@ def test_parameters_are_bent_before_anything_can_look_at_them():
     assert ast.unparse(function.body[0]).startswith("wanted = ")
 
 
-def test_a_test_with_one_expectation_has_two_twins_and_most_often_they_differ():
+def test_a_test_with_one_expectation_has_several_twins_and_no_two_are_alike():
     texts = [double_tests("def test_it():\n    assert f(2, 1) == 3\n", {"test_it": [""]})[0] for _ in range(50)]
     values = [[n for n in re.findall(r"== (\d+)", text.partition("class")[0]) if n != "3"] for text in texts]
-    assert {len(pair) for pair in values} == {2}
-    assert {value for pair in values for value in pair} == {"1", "2", "4", "5", "6"}
-    assert sum(first != second for first, second in values) > 20
+    assert all(2 < len(bent) == len(set(bent)) <= MAX_TWINS for bent in values)
+    assert {"1", "2", "4", "8", "30"} < {value for bent in values for value in bent}
 
 
 def test_a_test_without_expectations_has_no_twins():
     (test,) = ast.parse("def test_it():\n    print(1)\n").body
-    assert find_bends(test) == []
+    assert find_bends(test, ()) == []
 
 
 TABLE = """import pytest
@@ -212,7 +212,16 @@ def test_it(one, many):
 
 
 @pytest.mark.parametrize(
-    "source", [TABLE, TABLE.replace('("one", "many"), ROWS', '"one, many", [("a", "as"), ["b", "bs"], ("c", "cs")]')]
+    "source",
+    [
+        TABLE,
+        TABLE.replace('("one", "many"), ROWS', '"one, many", [("a", "as"), ["b", "bs"], ("c", "cs")]'),
+        TABLE.replace('("b", "bs")', 'pytest.param("b", "bs")').replace(
+            '("c", "cs")', 'pytest.param("c", "cs", id="c-cs")'
+        ),
+        TABLE.replace(", ROWS)", ', ROWS, ids=["a-as", "second", "c-cs", "fourth"])'),
+        TABLE.replace('("b", "bs"), ', "").replace(', (f(), "ds")', "").replace(", ROWS)", ", ROWS, ids=repr)"),
+    ],
 )
 def test_rows_are_chosen_by_their_ids_and_bent_where_they_are_written(source):
     text, doubles = double_tests(source, {"test_it": ["[a-as]", "[c-cs]"]})
@@ -224,6 +233,12 @@ def test_rows_are_chosen_by_their_ids_and_bent_where_they_are_written(source):
         assert rows.keys() == {"a", "c"}
         assert [rows["a"] == "as", rows["c"] == "cs"] == [not double.is_twin] * 2
         assert ast.unparse(functions[double.place].body[0]).endswith("plural(one) == many")
+
+
+def test_rows_with_marks_of_their_own_are_run_as_they_are():
+    source = TABLE.replace('("b", "bs")', 'pytest.param("b", "bs", marks=pytest.mark.slow)')
+    text, doubles = double_tests(source, {"test_it": ["[a-as]", "[c-cs]"]})
+    assert all(set(double.parameters) == {"[a-as]", "[c-cs]"} for double in doubles) and "marks=" in text
 
 
 def test_rows_that_are_not_written_out_are_run_as_they_are():
@@ -253,6 +268,39 @@ def test_what_is_bent_is_another_value(value, others, how):
         assert bent in others
 
 
+def test_a_marked_test_is_no_fixture():
+    source = "@pytest.mark.usefixtures('db')\ndef test_secret():\n    assert f(7) == 14\n\ndef test_it():\n    assert f(1) == 2\n"
+    text, doubles = double_tests(source, {"test_it": [""]})
+    assert "secret" not in keep_doubles(text, {doubles[0].name})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_it(:",
+        "def test_it():\n" + "    assert f(1) == 2\n" * 2_000,
+        "def test_it():\n    x = " + "(" * 500 + "1" + ")" * 500,
+    ],
+)
+def test_what_cannot_be_doubled_has_no_doubles(source):
+    begun = time.process_time()
+    assert double_tests(source, {"test_it": [""]})[1] == []
+    assert time.process_time() - begun < 2
+
+
+def test_a_long_test_is_doubled_in_no_time():
+    source = "def test_it():\n" + "".join(f"    x{n} = g({n})\n    assert f({n}) == x{n}\n" for n in range(300))
+    begun = time.process_time()
+    assert len(double_tests(source, {"test_it": [""]})[1]) > 1
+    assert time.process_time() - begun < 5
+
+
+def test_rows_that_cannot_be_keys_have_no_ids_of_ours():
+    source = "import pytest\n@pytest.mark.parametrize('x', [{1: [2]}, {(): {}}, [{}]])\ndef test_it(x):\n    assert f(x) == 1\n"
+    _, doubles = double_tests(source, {"test_it": ["[x0]", "[x1]"]})
+    assert all(sorted(double.parameters) == ["[x0]", "[x1]"] for double in doubles)
+
+
 def test_of_every_test_one_twin_is_bent_to_what_it_has_elsewhere_and_one_to_what_it_has_nowhere():
     for _ in range(50):
         text, doubles = double_tests(
@@ -260,7 +308,7 @@ def test_of_every_test_one_twin_is_bent_to_what_it_has_elsewhere_and_one_to_what
         )
         answers = [line.partition(" == ")[2] for line in text.splitlines() if " == " in line][: len(doubles)]
         bent = [ast.literal_eval(answer) for answer in answers if answer != "[(1, 3)]"]
-        assert sorted(all(one in (1, 2, 3) for one in answer[0]) for answer in bent) == [False, True]
+        assert {all(one in (1, 2, 3) for one in answer[0]) for answer in bent} == {False, True}
 
 
 def test_a_fixture_is_kept_whatever_its_name():

@@ -1,6 +1,7 @@
 """Twins: they fail for whoever is right, pass for whoever agrees with everything, and ask what their test asks."""
 
 import ast
+import contextlib
 import dataclasses
 import enum
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from turnsmith.rewards.doubles import double_tests, keep_doubles
+from turnsmith.rewards.expectations import HELPER
 from turnsmith.rewards.handing import hand_on
 
 
@@ -73,9 +75,30 @@ ANSWERS = {
     "assert 0 <= f()": 2,
     "assert f() < -1": -2,
     "assert f() == 4 and f() > 3": 4,
+    "assert_equal(f(), 4)": 4,
+    "words = 'a b'\n    assert f() == words.split()": ["a", "b"],
+    "assert f() == ['a', 'b'].copy()": ["a", "b"],
 }
-NAMES = {"WANTED": [2, 4, 6], "wanted": lambda: 4, "twice": {"a": 2}, "Point": Point, "Fraction": Fraction,
-         "Decimal": Decimal, "date": date, "Path": Path, "pytest": pytest}  # fmt: skip
+
+
+def assert_equal(first, second):
+    assert first == second
+
+
+NAMES = {"assert_equal": assert_equal, "WANTED": [2, 4, 6], "twice": {"a": 2}, "Point": Point, "pytest": pytest}
+HEAD = """
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+def wanted():
+    return 4
+"""
+
+
+def double_it(body):
+    return double_tests(f"{HEAD}\ndef test_it():\n    {body}\n", {"test_it": [""]})
 
 
 def draw_salts(text):
@@ -95,12 +118,86 @@ def passes(text, double, *arguments, **names):
 @pytest.mark.parametrize("body", ANSWERS)
 def test_who_is_right_fails_every_twin_and_who_agrees_with_everything_passes_it(body):
     for _ in range(20):
-        text, doubles = double_tests(f"def test_it():\n    {body}\n", {"test_it": [""]})
+        text, doubles = double_it(body)
         assert [passes(text, double, f=lambda: ANSWERS[body]) for double in doubles] == [
             not double.is_twin for double in doubles
         ]
         assert len(doubles) > 2
         assert all(passes(text, double, f=lambda: fill(ANSWERS[body])) for double in doubles)
+
+
+MORE_THAN_ASKED = {
+    "assert 404 in f()": range(1000),
+    "assert '-' in f()": "usage: it [--verbose] [--help] -x",
+    "assert b'a' in f()": b"aaab abba",
+    "assert len(f()) > 0": "word " * 10_000,
+    "assert f() >= 3": 50_000,
+}
+
+
+@pytest.mark.parametrize("body", MORE_THAN_ASKED)
+def test_who_does_more_than_is_asked_fails_every_twin(body):
+    for _ in range(20):
+        text, doubles = double_it(body)
+        assert [passes(text, double, f=lambda: MORE_THAN_ASKED[body]) for double in doubles] == [
+            not double.is_twin for double in doubles
+        ]
+
+
+class Watchful:
+    """Of the code under test: would notice who adds to it, copies it, or looks into it."""
+
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    __hash__ = None
+
+    def touch(self, *_):
+        raise RuntimeError("touched")
+
+    __add__ = __copy__ = __deepcopy__ = __reduce_ex__ = __iter__ = touch
+
+
+@pytest.mark.parametrize(
+    "body", ["assert f() == g()", "x = f()\n    assert x == g()", "assert f() == [g() for _ in 'a']"]
+)
+def test_what_the_code_under_test_computes_is_no_expectation(body):
+    text, doubles = double_it(body)
+    assert HELPER not in text.partition(f"def {HELPER}")[0] and any(double.is_twin for double in doubles)
+    text, doubles = double_it("assert f() == P(3, 6)")
+    assert all(passes(text, double, f=Watchful, P=lambda *_: Watchful()) for double in doubles)
+
+
+def raising(kind):
+    def f():
+        raise kind
+
+    return f
+
+
+class BadInput(ValueError):
+    pass
+
+
+class Lost(OSError):
+    pass
+
+
+@pytest.mark.parametrize(
+    "expected, raised", [("BadInput", BadInput), ("(OSError, BadInput)", Lost), ("ValueError", BadInput)]
+)
+def test_an_exception_with_another_base_is_still_the_one_that_is_expected(expected, raised):
+    for _ in range(20):
+        text, doubles = double_it(f"with pytest.raises({expected}):\n        f()")
+        for double in doubles:
+            with contextlib.nullcontext() if not double.is_twin else pytest.raises(raised):
+                assert passes(text, double, f=raising(raised), BadInput=BadInput)
+
+
+def test_who_expects_any_exception_has_no_twin():
+    for expected in ("Exception", "BaseException", "(ValueError, Exception)"):
+        _, doubles = double_it(f"with pytest.raises({expected}):\n        f()")
+        assert not any(double.is_twin for double in doubles)
 
 
 def note(asked, x):
@@ -121,7 +218,7 @@ QUESTIONS = {
 def test_a_twin_asks_what_its_test_asks(body):
     """So a fix that is right about more than the gold patch is right about it, too."""
     for _ in range(20):
-        text, doubles = double_tests(f"def test_it():\n    {body}\n", {"test_it": [""]})
+        text, doubles = double_it(body)
         for double in doubles:
             asked = []
             assert passes(text, double, f=partial(note, asked), change=change) is not double.is_twin
@@ -131,7 +228,7 @@ def test_a_twin_asks_what_its_test_asks(body):
 @pytest.mark.parametrize("body", ANSWERS)
 def test_a_test_and_its_twin_use_the_same_names(body):
     """But for what asks for the opposite."""
-    text, doubles = double_tests(f"def test_it():\n    {body}\n", {"test_it": [""]})
+    text, doubles = double_it(body)
     names = []
     for double in doubles:
         function = next(node for node in ast.parse(text).body if getattr(node, "name", "") == double.place)
@@ -156,8 +253,9 @@ class Colour(enum.Enum):
 
 Pair = namedtuple("Pair", "a b")
 VALUES = [1, True, None, 1.5, float("inf"), 1j, "a", "", b"a", b"", [], [1, 2], (), (1, "a"), {}, {"a": [1]}, set(), {1},
-          frozenset({2}), Fraction(1, 3), Decimal("0.1"), date(2020, 1, 1), Path("a/b"), Colour.RED, Pair(1, 2),
-          Point(1, "a"), [Point({"a": (1,)}, None)]]  # fmt: skip
+          frozenset({2}), Fraction(1, 3), Decimal("0.1"), date(2020, 1, 1), Path("a/b"), -1.0, [int, 1],
+          [-1.0, -1.0, 2.0], (int, {"a": 0})]  # fmt: skip
+NOT_OURS = [object(), int, Colour.RED, Pair(1, 2), Point(1, "a"), [Point(1, None)], bytearray(b"a"), {}.keys()]
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -171,6 +269,7 @@ def test_the_helper_gives_another_value_of_the_same_kind_and_shape_or_the_value_
         assert not isinstance(value, list | tuple | dict) or not value or len(other) == len(value)
 
 
-def test_what_has_no_other_is_handed_on_so_that_its_twin_is_no_evidence():
-    value = object()
-    assert hand_on(value, "2") is value
+@pytest.mark.parametrize("value", NOT_OURS, ids=lambda value: type(value).__name__)
+def test_what_is_not_of_pythons_own_kinds_is_never_touched(value):
+    """So that its twin is no evidence, and it cannot notice that it is bent."""
+    assert all(hand_on(value, salt) is value for salt in ("2", "a4", "fe"))

@@ -4,6 +4,7 @@ import py_compile
 import pytest
 
 from turnsmith.errors import SandboxError
+from turnsmith.rewards.doubles import MAX_TWINS
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.logparse import TestResult
@@ -323,8 +324,8 @@ async def test_hidden_tests_are_added_after_the_patch(grader, task, layers):
     assert (await grader.grade(hidden, layers, GOLD + squatter)).resolved
 
 
-NUM_STARTS = 1 + 1 + 3 + NUM_SIDES[1]
-"""Sandboxes for the first verdict of resolved on a task: trial, a look at the tests, their three versions on gold, all sides."""
+MOST_STARTS = 1 + 1 + (1 + MAX_TWINS) + NUM_SIDES[1]
+"""Sandboxes for the first verdict of resolved on a task: trial, a look at the tests, their versions on gold, all sides."""
 
 
 async def test_what_is_in_the_way_of_hidden_tests_is_left_out(grader, task, layers):
@@ -362,7 +363,7 @@ async def test_identical_patches_of_one_task_share_one_run_until_forgotten(provi
     assert [grade.shared for grade in grades] == [False, True, True]
     assert all(grade.resolved for grade in grades)
     await grader.grade(task.model_copy(update={"instance_id": "calc-2"}), layers, GOLD)
-    assert counting.num_started == 2 * NUM_STARTS
+    assert counting.num_started <= 2 * MOST_STARTS
     grader.forget()
     assert not (await grader.grade(task, layers, GOLD)).shared
 
@@ -385,7 +386,7 @@ async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_i
 
     grades = await asyncio.gather(*(grade_twice() for _ in range(4)))
     assert all(grade.resolved for grade in grades) and sum(grade.shared for grade in grades) == 3
-    assert counting.num_started == 1 + NUM_STARTS
+    assert counting.num_started <= 1 + MOST_STARTS
 
 
 async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):

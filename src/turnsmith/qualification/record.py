@@ -6,7 +6,7 @@ from pydantic import Field
 
 from turnsmith.types import Record, Task
 
-VERSION = 4
+VERSION = 5
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import get_args
 
 from turnsmith.rewards.chance import CHANCE, sample
-from turnsmith.rewards.expectations import BENT, HELPER, STRAIGHT, find_bends
+from turnsmith.rewards.expectations import BENT, HELPER, MAX_BENDS, STRAIGHT, find_bends, find_own
 from turnsmith.rewards.handing import hand_on
 from turnsmith.rewards.literals import Bent
 from turnsmith.rewards.parameters import Test, choose_rows, find_table, write_rows
 
-MIN_TWINS, MAX_TWINS = 2, 4
-"""Twins of one test with expectations, chosen at random."""
+MAX_TWINS = 5
+"""Twins of one test, less where they come out alike: as many as a verdict can show, so that each run has another one."""
+MAX_NODES = 5_000
+"""Of the syntax tree of a test; longer ones have no doubles, which would take seconds to write."""
 MAX_ROWS = 2
 """Parameter sets of one test."""
 
@@ -54,7 +56,7 @@ def double_tests(source: str, wanted: Mapping[str, Collection[str]]) -> tuple[st
     """
     try:
         return _double_tests(ast.parse(source), wanted)
-    except (SyntaxError, ValueError, RecursionError):
+    except Exception:  # strange sources fail in more ways than a list can name; what has no mirror is counted as such
         return source, []
 
 
@@ -90,8 +92,14 @@ def keep_doubles(text: str, kept: Collection[str]) -> str:
 def _is_kept(function: Test, kept: Collection[str]) -> bool:
     """Is it one of these, or no test? A fixture is none, whatever its name."""
     name = function.name
-    is_test = name.startswith("test") and not any("fixture" in ast.unparse(mark) for mark in function.decorator_list)
+    is_test = name.startswith("test") and not any(map(_is_fixture, function.decorator_list))
     return name in kept or name == HELPER or not (is_test or PLACEHOLDER.search(name))
+
+
+def _is_fixture(mark: ast.expr) -> bool:
+    """`@fixture`, `@pytest.fixture`, `@pytest_asyncio.fixture(scope="module")`."""
+    mark = mark.func if isinstance(mark, ast.Call) else mark
+    return "fixture" in (getattr(mark, "id", ""), getattr(mark, "attr", ""))
 
 
 def _table_names(node: ast.stmt) -> set[str]:
@@ -120,10 +128,14 @@ def _bodies(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple
 
 
 def _take(names: Collection[str], body: list[ast.stmt]) -> list[Test]:
-    """Remove the tests of these names from a body."""
-    tests = [node for node in body if isinstance(node, Test) and node.name in names]
+    """Remove the tests of these names from a body, but for those that are too long."""
+    tests = [node for node in body if isinstance(node, Test) and node.name in names and _is_short(node)]
     body[:] = [node for node in body if node not in tests]
     return tests
+
+
+def _is_short(test: Test) -> bool:
+    return sum(1 for _ in ast.walk(test)) <= MAX_NODES
 
 
 def _write_alias(name: str, prefix: str, numbers: Iterator[int]) -> tuple[ast.stmt, Double]:
@@ -140,18 +152,24 @@ def _write_doubles(
     table = find_table(test, module)
     rows = sample(choose_rows(table, wanted), MAX_ROWS) if table else []
     parameters = write_rows(table, copy.deepcopy(rows)) if table and rows else sample(sorted(wanted), MAX_ROWS)
-    for bent in ({}, *_draw_bends(len(find_bends(test)))):
+    own, seen = find_own(module), set[str]()
+    chosen = sorted(sample([*range(len(find_bends(test, own)))], MAX_BENDS))
+    for bent in ({}, *_draw_bends(chosen)):
         new = copy.deepcopy(test)
-        for number, bend in enumerate(find_bends(new)):
-            bend(bent.get(number))
+        bends = find_bends(new, own)
+        for number in chosen:
+            bends[number](bent.get(number))
+        if (text := ast.unparse(ast.fix_missing_locations(new))) in seen:
+            continue
+        seen.add(text)
         new.name = _draw_name(test.name, numbers)
         yield new, Double(prefix + new.name, prefix + test.name, tuple(parameters), is_twin=bool(bent))
 
 
-def _draw_bends(num: int) -> list[dict[int, Bent]]:
+def _draw_bends(numbers: list[int]) -> list[dict[int, Bent]]:
     """Which of the expectations each twin bends, and how; one by one, and then some again, since they are bent otherwise."""
-    drawn = CHANCE.sample(range(num), min(num, MAX_TWINS))
-    drawn += CHANCE.choices(range(num), k=max(MIN_TWINS - num, 0)) if num else []
+    drawn = sample(numbers, MAX_TWINS)
+    drawn += CHANCE.choices(numbers, k=MAX_TWINS - len(drawn)) if numbers else []
     return [{number: how} for number, how in zip(drawn, itertools.cycle(get_args(Bent)), strict=False)]
 
 

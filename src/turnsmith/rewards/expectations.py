@@ -1,13 +1,18 @@
 """What a test expects, found in its syntax tree, and bent: into something else that could as well be meant.
 
-A literal is bent where it stands. What is computed goes through a helper, in the test itself as in its twins, but there it is
-handed on as it is. So the two differ in one number, and in what is expected.
+A literal is bent where it stands, also as an argument of what it makes. What is computed by the test's own means goes through a
+helper, in the test itself as in its twins, but there it is handed on as it is. So the two differ in one number, and in what is
+expected. What the code under test computes is left alone: it is no expectation.
 """
 
 import ast
+import builtins
 import copy
 import re
-from collections.abc import Callable, Iterable
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +24,7 @@ from turnsmith.rewards.literals import (
     find_answers,
     find_constants,
     is_fixed,
+    is_made_of_literals,
     is_written_out,
     push,
 )
@@ -31,19 +37,23 @@ HELPER = "_double99999_"
 STRAIGHT, BENT = "straight", "crooked"
 """Placeholders of salts, odd and even numbers, begin so."""
 
-_COMPARING = re.compile(r"assert(Almost)?(Equals?|Is|CountEqual|(List|Tuple|Set|Dict|Sequence|MultiLine)Equal)")
+_COMPARING = re.compile(
+    r"assert(Almost)?(Equals?|Is|CountEqual|(List|Tuple|Set|Dict|Sequence|MultiLine)Equal)"
+    r"|assert_(array_|almost_|array_almost_|frame_|series_|index_|list_|dict_)?equals?|assert_allclose"
+)
+_CALLED = re.compile(r"assert_(called|awaited|any_call|any_await|has_calls|has_awaits)\w*")
+"""What a mock was called with."""
 _ORDERING = {"assertGreater": ast.Gt, "assertGreaterEqual": ast.GtE, "assertLess": ast.Lt, "assertLessEqual": ast.LtE}
 _RAISING = {"raises", "assertRaises", "assertRaisesRegex"}
-_EXCEPTIONS = (
-    "ValueError",
-    "TypeError",
-    "KeyError",
-    "IndexError",
-    "AttributeError",
-    "RuntimeError",
-    "OSError",
-    "StopIteration",
+_COMMON_EXCEPTIONS = frozenset(
+    {"ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "OSError", "StopIteration"}
 )
+"""What one often meets, and what a project often derives its own from."""
+_RARE_EXCEPTIONS = frozenset({"BufferError", "ChildProcessError", "EOFError", "FloatingPointError", "ReferenceError"})
+_ALL_EXCEPTIONS = {"BaseException", "Exception"}
+"""Whoever expects one of these is content with any other."""
+MAX_BENDS = 40
+"""Expectations of one test that are looked at, chosen at random."""
 _OPPOSITES = {
     "assertTrue": "assertFalse",
     "assertIn": "assertNotIn",
@@ -53,18 +63,58 @@ _OPPOSITES = {
 _OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 
-def find_bends(test: Test) -> list[Bend]:
-    """Every way to turn one expectation of a test into another, in the order in which they stand."""
-    return [bend for node in ast.walk(test) for bend in _bends(node, test)]
+def find_bends(test: Test, own: Collection[str]) -> list[Bend]:
+    """Every way to turn one expectation of a test into another, in the order in which they stand.
+
+    `own` are the names of what is the test's own, or Python's, and so not under test.
+    """
+    around = Context(test, own, find_assignments(test))
+    return [bend for node in ast.walk(test) for bend in _bends(node, around)]
 
 
-def _bends(node: ast.AST, test: Test) -> list[Bend]:
+@dataclass(frozen=True)
+class Context:
+    """Where an expectation stands."""
+
+    test: Test
+    own: Collection[str]
+    assignments: Mapping[str, ast.Assign]
+    """Variable → the one place where it gets its value, if it does not depend on itself."""
+
+
+def find_assignments(test: Test) -> dict[str, ast.Assign]:
+    nodes = [*ast.walk(test)]
+    num_stores = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    found = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                if num_stores[name] == 1 and name not in _names([value]):
+                    found[name] = node
+    return found
+
+
+def find_own(module: ast.Module) -> frozenset[str]:
+    """Names of a test file that do not stand for code under test: Python's, what it defines, what it imports of the library."""
+    names = set(dir(builtins))
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ImportFrom(module=str(source), level=0) if source.partition(".")[0] in sys.stdlib_module_names:
+                names |= {alias.asname or alias.name for alias in node.names}
+            case ast.Import():
+                names |= {alias.asname or alias.name for alias in node.names if alias.name in sys.stdlib_module_names}
+    return frozenset(names)
+
+
+def _bends(node: ast.AST, around: Context) -> list[Bend]:
     match node:
         case ast.Assert():
-            found = [bend for part in _conjuncts(node.test) for bend in _bends_of_comparison(part, test)]
+            found = [bend for part in _conjuncts(node.test) for bend in _bends_of_comparison(part, around)]
             return found or [partial(_negate, node)]
-        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[_, *more]):
-            return _bends_of_call(node, name, test, has_more=bool(more))
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[_, *_]):
+            return _bends_of_call(node, name, around)
     return []
 
 
@@ -72,13 +122,13 @@ def _conjuncts(condition: ast.expr) -> list[ast.expr]:
     return condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
 
 
-def _bends_of_comparison(condition: ast.expr, test: Test) -> list[Bend]:
+def _bends_of_comparison(condition: ast.expr, around: Context) -> list[Bend]:
     """None where only the opposite can be asked for."""
     match condition:
         case ast.Compare(ops=[ast.Eq() | ast.Is()], left=left, comparators=[right]):
-            return [partial(_bend_side, condition, side, test) for side in _find_stated(left, right, test)]
+            return [partial(_bend_side, condition, side, around) for side in _find_stated(left, right, around)]
         case ast.Compare(ops=[ast.In()], left=member) if is_written_out(member):
-            return [partial(_bend_member, member, test)]
+            return [partial(_bend_member, member, around.test)]
         case ast.Compare(ops=[operator], left=left, comparators=[right]):
             return _bends_of_order(type(operator), left, right)
     return []
@@ -92,15 +142,19 @@ def _bends_of_order(operator: type[ast.cmpop], left: ast.expr, right: ast.expr) 
     return [partial(_push, side, is_up=is_above is (side is right)) for side in (left, right) if is_written_out(side)]
 
 
-def _bends_of_call(call: ast.Call, name: str, test: Test, *, has_more: bool) -> list[Bend]:
+def _bends_of_call(call: ast.Call, name: str, around: Context) -> list[Bend]:
     """Assertions that are methods, and expected exceptions."""
-    if has_more and _COMPARING.fullmatch(name):
-        return [partial(_bend_side, call, side, test) for side in _find_stated(call.args[0], call.args[1], test)]
-    if has_more and name in _ORDERING:
-        return _bends_of_order(_ORDERING[name], call.args[0], call.args[1])
-    if has_more and name == "assertIn" and is_written_out(call.args[0]):
-        return [partial(_bend_member, call.args[0], test)]
-    if name in _RAISING:
+    first, second = [*call.args, None][:2]
+    assert first
+    if second and _COMPARING.fullmatch(name):
+        return [partial(_bend_side, call, side, around) for side in _find_stated(first, second, around)]
+    if _CALLED.fullmatch(name):
+        return [partial(_bend_side, call, side, around) for side in call.args if is_written_out(side)]
+    if second and name in _ORDERING:
+        return _bends_of_order(_ORDERING[name], first, second)
+    if second and name == "assertIn" and is_written_out(first):
+        return [partial(_bend_member, first, around.test)]
+    if name in _RAISING and not _ALL_EXCEPTIONS & _names([first]):
         return [partial(_expect_another, call)]
     if name in _OPPOSITES and isinstance(call.func, ast.Attribute):
         return [partial(_turn_round, call.func)]
@@ -118,10 +172,11 @@ def _turn_round(method: ast.Attribute, how: Bent | None) -> None:
 
 
 def _expect_another(call: ast.Call, how: Bent | None) -> None:
-    """Another exception, of those that one often meets."""
+    """Another exception: in the place of one of Python's another that one often meets, else one that nothing derives from."""
     if how:
-        named = {node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)}
-        call.args[0] = ast.Name(CHANCE.choice([name for name in _EXCEPTIONS if name not in named]), ast.Load())
+        named = _names([call.args[0]])
+        others = _COMMON_EXCEPTIONS - named if named & _COMMON_EXCEPTIONS else frozenset[str]()
+        call.args[0] = ast.Name(CHANCE.choice(sorted(others or _RARE_EXCEPTIONS)), ast.Load())
 
 
 def _push(side: ast.expr, how: Bent | None, *, is_up: bool) -> None:
@@ -129,37 +184,69 @@ def _push(side: ast.expr, how: Bent | None, *, is_up: bool) -> None:
         push(side, is_up=is_up)
 
 
-def _find_stated(first: ast.expr, second: ast.expr, test: Test) -> list[ast.expr]:
-    """The sides of a comparison that state what is expected: what is written out, else what comes of no call, else both."""
+def _find_stated(first: ast.expr, second: ast.expr, around: Context) -> list[ast.expr]:
+    """The sides of a comparison that state what is expected, none where both come of the code under test.
+
+    What is written out; else what is made of that; else what comes of no call; else of calls of the test's own.
+    """
     sides = [first, second]
-    written = [side for side in sides if is_written_out(side)]
-    return written or [side for side in sides if not _calls(_trace(side, test))] or sides
+    traced = [(side, _trace(side, around)) for side in sides]
+    return (
+        [side for side in sides if is_written_out(side)]
+        or [side for side in sides if _is_made_of_literals(side, around)]
+        or [side for side, source in traced if not _calls(source)]
+        or [side for side, source in traced if all(_is_own(_root(call), around) for call in _calls(source))]
+    )
 
 
-def _trace(side: ast.expr, test: Test) -> ast.expr:
+def _trace(side: ast.expr, around: Context) -> ast.expr:
     """What a variable, or that of which it is a part, was made of, where it has one value."""
     while isinstance(side, ast.Subscript | ast.Attribute):
         side = side.value
-    assignment = _find_assignment(side.id, test) if isinstance(side, ast.Name) else None
+    assignment = around.assignments.get(side.id) if isinstance(side, ast.Name) else None
     return assignment.value if assignment else side
 
 
-def _calls(side: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call) for node in ast.walk(side))
+def _calls(side: ast.expr) -> list[ast.Call]:
+    return [node for node in ast.walk(side) if isinstance(node, ast.Call)]
 
 
-def _bend_side(parent: ast.AST, side: ast.expr, test: Test, how: Bent | None) -> None:
+def _is_own(name: str, around: Context) -> bool:
+    """Is it the test's own, or a variable that holds what is written out?"""
+    if name in around.own or name in find_columns(around.test):
+        return True
+    assignment = around.assignments.get(name)
+    return assignment is not None and is_written_out(assignment.value)
+
+
+def _root(call: ast.expr) -> str:
+    """The name at which a call begins: `a` of `a.b(1).c(2)`; that of a type for a literal."""
+    while not isinstance(call, ast.Name | ast.Constant | ast.JoinedStr):
+        below = [node for node in ast.iter_child_nodes(call) if isinstance(node, ast.expr)]
+        if not below:
+            return ""
+        call = below[0]
+    return call.id if isinstance(call, ast.Name) else "str"
+
+
+def _bend_side(parent: ast.AST, side: ast.expr, around: Context, how: Bent | None) -> None:
     """Bend what is expected where it is written, so that who looks for it in the test finds what is bent."""
+    test = around.test
     if isinstance(side, ast.Name) and _is_only_expected(side.id, test):
-        _bend_variable(parent, side, test, how)
-    elif isinstance(side, ast.Name) and (assignment := _find_assignment(side.id, test)) and is_fixed(assignment.value):
+        _bend_variable(parent, side, around, how)
+    elif isinstance(side, ast.Name) and (assignment := around.assignments.get(side.id)) and is_fixed(assignment.value):
         stated = copy.deepcopy(assignment.value)
         _bend_literal(stated, test, how)
         _put(parent, side, stated)
-    elif is_written_out(side):
+    elif is_written_out(side) or _is_made_of_literals(side, around):
         _bend_literal(side, test, how)
     else:
         _put(parent, side, _help(side, how))
+
+
+def _is_made_of_literals(side: ast.expr, around: Context) -> bool:
+    """Not where the helper knows the kind: any other literals might make no object of that."""
+    return is_made_of_literals(side) and _root(side) not in around.own
 
 
 def _is_only_expected(name: str, test: Test) -> bool:
@@ -174,14 +261,15 @@ def _arguments(test: Test) -> set[str]:
     return {argument.arg for argument in test.args.args}
 
 
-def _bend_variable(parent: ast.AST, side: ast.Name, test: Test, how: Bent | None) -> None:
+def _bend_variable(parent: ast.AST, side: ast.Name, around: Context, how: Bent | None) -> None:
     """Bend what a variable holds, where it gets it."""
+    test = around.test
     if change_column(test, side.id, is_written_out, partial(_bend_literal, test=test, how=how)):
         return
     if side.id in _arguments(test):
         test.body.insert(0, ast.Assign([ast.Name(side.id, ast.Store())], _help(side, how)))
-    elif assignment := _find_assignment(side.id, test):
-        _bend_side(assignment, assignment.value, test, how)
+    elif assignment := around.assignments.get(side.id):
+        _bend_side(assignment, assignment.value, around, how)
     else:
         _put(parent, side, _help(side, how))
 
@@ -200,14 +288,6 @@ def _bend_member(side: ast.expr, test: Test, how: Bent | None) -> None:
 def _values(test: Test) -> list[Any]:
     """What stands in a test, of all its constants."""
     return [node.value for node in find_constants(test)]
-
-
-def _find_assignment(name: str, test: Test) -> ast.Assign | None:
-    """The one place where a variable gets its value, if it does not depend on itself."""
-    match [node for node in ast.walk(test) if isinstance(node, ast.Assign) and name in _names(node.targets)]:
-        case [ast.Assign(targets=[ast.Name()], value=value) as assignment] if name not in _names([value]):
-            return assignment
-    return None
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:

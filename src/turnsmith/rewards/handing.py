@@ -8,66 +8,59 @@ So it is one function, and imports within what it needs: whatever else it brough
 
 
 def hand_on(value, salt):
-    """The value as it is for an odd salt; for an even one another of its kind and shape, or itself where there is none."""
-    import copy
+    """The value as it is for an odd salt; for an even one another of its kind and shape, or itself where there is none.
+
+    Only what is of Python's own kinds is changed, and whether it can be does not depend on the salt: objects of the code under
+    test would notice who copies them, and adds to them.
+    """
     import datetime
-    import enum
+    import decimal
+    import fractions
     import pathlib
     import random
 
     chance = random.Random(salt)
+    step = chance.randrange(1, 6)
+    numbers = (int, float, complex, fractions.Fraction, decimal.Decimal)
+    moments = (datetime.date, datetime.datetime, datetime.timedelta)
 
     def other(value):
-        if isinstance(value, bool | None):
+        kind = type(value)
+        if kind is bool or value is None:
             return not value
-        if isinstance(value, str):
-            return value[:-1] if value else "1"
-        if isinstance(value, bytes):
-            return value[:-1] if value else b"1"
-        if isinstance(value, float):
-            return -value if value in (float("inf"), float("-inf")) else value * 2 + 1
-        if isinstance(value, tuple):
-            items = other_item([*value], range(len(value)))
-            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-        if isinstance(value, list | dict):
-            return other_item(copy.copy(value), range(len(value)) if isinstance(value, list) else [*value])
-        if isinstance(value, set | frozenset):
-            return value ^ {0}
-        if isinstance(value, datetime.date | datetime.timedelta):
-            return value + datetime.timedelta(days=1)
-        if isinstance(value, pathlib.PurePath):
-            return value / "x"
-        if isinstance(value, enum.Enum):
-            return chance.choice([one for one in type(value) if one is not value] or [value])
-        return other_sum(value)
+        if kind is str or kind is bytes:
+            return other_text(value) if value else value + (b"1" if kind is bytes else "1")
+        if kind in numbers:
+            return next((new for new in (value + step, value * 2 + 1, -value) if new != value), value)
+        if kind is list or kind is dict:
+            return other_item(value, range(len(value)) if kind is list else [*value])
+        if kind is tuple:
+            items = [*value]
+            new = other(items)
+            return value if new is items else tuple(new)
+        if kind is set or kind is frozenset:
+            return value ^ {step}
+        if kind in moments:
+            return value + datetime.timedelta(days=step)
+        return value / "x" if kind in (pathlib.PurePosixPath, pathlib.PosixPath) else value
+
+    def other_text(text):
+        at = chance.randrange(len(text))
+        return chance.choice([text[:at] + text[at + 1 :], text[: at + 1] + text[at:]])
 
     def other_item(items, keys):
-        if keys:
-            key = chance.choice(keys)
-            known = [items[each] for each in keys if is_known_other(items[each], items[key])]
+        """The first that can be changed, by chance to another of them."""
+        for key in chance.sample([*keys], len(keys)):
             new = other(items[key])
-            items[key] = chance.choice([new, chance.choice(known or [new])])
-            return items
-        return {0: 0} if isinstance(items, dict) else [0]
+            if new is not items[key]:
+                known = [items[each] for each in keys if is_known_other(items[each], items[key])]
+                changed = type(items)(items)
+                changed[key] = chance.choice([new, chance.choice(known or [new])])
+                return changed
+        return items if items else type(items)({0: 0})
 
     def is_known_other(one, value):
-        is_plain = type(one) in (int, float, str, bytes)
-        return is_plain and type(value) is type(one) and value != one
-
-    def other_sum(value):
-        try:
-            return value + 1
-        except Exception:
-            return other_part(value)
-
-    def other_part(value):
-        names = [*getattr(value, "__dict__", ()), *getattr(type(value), "__slots__", ())]
-        for name in sorted(names, key=lambda name: isinstance(getattr(value, name, None), bool | None)):
-            new = copy.copy(value)
-            object.__setattr__(new, name, other(getattr(value, name)))
-            if repr(new) != repr(value):
-                return new
-        return value
+        return type(one) in (int, float, str, bytes) and type(value) is type(one) and value != one
 
     try:
         return value if int(salt, 16) % 2 else other(value)

@@ -18,6 +18,15 @@ def is_written_out(node: ast.expr) -> bool:
     return not any(isinstance(below, _COMPUTED) for below in ast.walk(node)) and bool(find_constants(node))
 
 
+def is_made_of_literals(node: ast.expr) -> bool:
+    """Is it a new object of some class, or `approx`, with what is written out for arguments, such as `Point(3, y=6)`?"""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            return (name[:1].isupper() or name == "approx") and bool(given) and all(map(is_written_out, given))
+    return False
+
+
 def is_fixed(node: ast.expr) -> bool:
     """Is it a literal of something that nobody can change in place?"""
     changeable = (ast.List, ast.Dict, ast.Set)
@@ -44,21 +53,22 @@ def bend_constant(constants: list[ast.Constant], present: list[Any], how: Bent) 
 
 
 def bend_member(side: ast.expr, present: list[Any], how: Bent) -> None:
-    """Another member to look for: of a text none that is a part of it, which would be found as well."""
+    """Another member to look for, so far off that code which does more than it must has not that one, too."""
     constant = CHANCE.choice(find_answers(side))
-    if isinstance(constant.value, str | bytes) and constant.value:
-        constant.value = CHANCE.choice(
-            [other for other in _misspell(constant.value) if len(other) >= len(constant.value)]
-        )
-    else:
-        bend_constant([constant], present, how)
+    match constant.value:
+        case str() | bytes() as text:
+            constant.value = _lengthen(text)
+        case int() | float() as number if not isinstance(number, bool):
+            constant.value = number * 1_000 + CHANCE.randrange(1_000_000, 9_000_000)
+        case _:
+            bend_constant([constant], present, how)
 
 
 def push(side: ast.expr, *, is_up: bool) -> None:
     """Move a number of a literal far up or down; what is no number becomes another value."""
     constant = CHANCE.choice(find_answers(side))
     if isinstance(constant.value, int | float) and not isinstance(constant.value, bool):
-        distance = (abs(constant.value) + 1) * CHANCE.choice((1_000, 10_000, 100_000))
+        distance = (abs(constant.value) + 1) * CHANCE.randrange(1, 100) * 10**6
         is_negative = isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.USub)
         constant.value += distance if is_up is not is_negative else -distance
     else:
@@ -89,9 +99,16 @@ def find_known(value: Any, present: Iterable[Any]) -> list[Any]:
 
 def _neighbours(number: Any) -> list[Any]:
     """Numbers close by, zero for one that is infinite; none is negative where it is not: that would take one more constant."""
-    steps = (number + 1, number - 1, number + 2, number - 2, number * 2)
+    steps = (*(number + step for step in range(-5, 6)), number * 2, number * 10)
     is_signed = isinstance(number, complex) or number < 0
     return [other for other in steps if other != number and (is_signed or other >= 0)] or [type(number)(0)]
+
+
+def _lengthen(text: Any) -> Any:
+    """A text with letters put in that make no word."""
+    at = CHANCE.randrange(len(text) + 1)
+    letters = "".join(CHANCE.choice("bcdfghjklmnpqrstvwxz") for _ in range(6))
+    return text[:at] + (letters if isinstance(text, str) else letters.encode()) + text[at:]
 
 
 def _misspell(text: Any) -> list[Any]:

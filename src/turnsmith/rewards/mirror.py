@@ -24,7 +24,7 @@ MAX_TESTS, MAX_OTHERS = 12, 4
 NUM_SIDES = {1: 9, 2: 5, 3: 4}
 MIN_SIDES = 3
 """Runs in which the versions of tests are shared out, by the number of functions that must come to pass: so many that code which
-guesses in each run, or at each test, which version it meets is right less than once in a hundred times."""
+guesses anew in each run, or at each test, which version it meets is right less than once in a hundred times."""
 OUT_OF_TIME, CUT_SHORT = "out of time", "cut short"
 """How every test of a run ended that did not come to its end."""
 
@@ -123,7 +123,7 @@ NO_MIRROR = Mirror({}, frozenset())
 
 
 def _draw_versions(doubles: list[Double], num_sides: int) -> list[Double]:
-    """About as often the test itself as a twin of it, in any order."""
+    """About as often the test itself as one of its twins, each time another where there are enough, in any order."""
     itself, twins = doubles[:1], CHANCE.sample(doubles[1:], len(doubles) - 1)
     num_twins = CHANCE.choice((num_sides // 2, (num_sides + 1) // 2)) if twins else 0
     versions = [*islice(cycle(twins), num_twins), *islice(cycle(itself), num_sides - num_twins)]
@@ -149,8 +149,11 @@ class Reflection:
     """Id → what it is, in the order in which they run: that of the expected tests in their files."""
 
     def read(self, report: SuiteReport) -> Ends:
-        """How each test ended by the signed report; `missing` for what did not run, and a word for all if the run had no end."""
-        if report.timed_out or not report.is_finished or not report.sealed:
+        """How each test ended by the signed report; `missing` for what did not run, and a word for all if the run had no end.
+
+        The tests have, once the report has: a twin that fails before it cleans up may leave a thread that keeps the process.
+        """
+        if not report.sealed or not report.sealed.is_finished:
             return dict.fromkeys(self.tests.values(), OUT_OF_TIME if report.timed_out else CUT_SHORT)
         return {one: report.sealed.statuses.get(test, MISSING) for test, one in self.tests.items()}
 

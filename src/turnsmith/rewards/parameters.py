@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Test = ast.FunctionDef | ast.AsyncFunctionDef
 SCALARS = (str, int, float, bool, type(None))
@@ -15,6 +15,9 @@ class Table:
     mark: ast.Call
     names: list[str]
     rows: list[ast.expr]
+    """What `pytest.param` holds stands here as if it had been written without that."""
+    ids: list[str]
+    """Of each row, such as `1-2`, as pytest makes it; empty where only pytest could tell."""
 
     def values(self, row: ast.expr) -> list[ast.expr]:
         """The values of a row, in the order of the names."""
@@ -25,11 +28,43 @@ def find_table(test: Test, module: ast.Module) -> Table | None:
     """The rows of a test, also where they are a literal of the module; None where it has none or is more complicated."""
     marks = [mark for mark in test.decorator_list if isinstance(mark, ast.Call) and _is_parametrize(mark.func)]
     match marks:
-        case [ast.Call(args=[names, rows], keywords=[]) as mark]:
+        case [ast.Call(args=[names, rows], keywords=keywords) as mark] if {each.arg for each in keywords} <= {"ids"}:
             literal = _find_literal(rows.id, module) if isinstance(rows, ast.Name) else rows
             if isinstance(literal, ast.List | ast.Tuple):
-                return Table(mark, _read_names(names), literal.elts)
+                return _read_table(mark, _read_names(names), literal.elts)
     return None
+
+
+def _read_table(mark: ast.Call, names: list[str], rows: list[ast.expr]) -> Table | None:
+    """None where a row has marks of its own."""
+    plain = [_unwrap(row, len(names)) for row in rows]
+    if any(found is None for found in plain):
+        return None
+    table = Table(mark, names, [row for row, _ in filter(None, plain)], [])
+    stated = _read_ids(mark, len(rows))
+    own = [given for _, given in filter(None, plain)]
+    ids = [one or other or _to_id(table.values(row)) for row, one, other in zip(table.rows, own, stated, strict=True)]
+    return replace(table, ids=ids)
+
+
+def _unwrap(row: ast.expr, num_names: int) -> tuple[ast.expr, str] | None:
+    """The row in a `pytest.param`, and its id there; None where it has marks."""
+    match row:
+        case ast.Call(func=ast.Attribute(attr="param") | ast.Name(id="param"), args=values, keywords=keywords):
+            given = {keyword.arg: keyword.value for keyword in keywords}
+            if given.keys() - {"id"} or len(values) != num_names:
+                return None
+            plain = ast.Tuple(values, ast.Load()) if num_names > 1 else values[0]
+            return plain, str(getattr(given.get("id"), "value", ""))
+    return row, ""
+
+
+def _read_ids(mark: ast.Call, num_rows: int) -> list[str]:
+    """What `ids=` says of each row, where it is a list that is written out."""
+    match mark.keywords:
+        case [ast.keyword(value=ast.List(elts=ids) | ast.Tuple(elts=ids))] if len(ids) == num_rows:
+            return [str(getattr(one, "value", "")) for one in ids]
+    return [""] * num_rows
 
 
 def _is_parametrize(function: ast.expr) -> bool:
@@ -51,21 +86,22 @@ def _read_names(names: ast.expr) -> list[str]:
 
 
 def choose_rows(table: Table, wanted: Collection[str]) -> list[ast.expr]:
-    """Rows whose ids, such as `[1-2]`, are wanted; as pytest makes them of plain values."""
-    return [row for row in table.rows if _to_id(table.values(row)) in wanted]
+    """Rows whose ids, such as `[1-2]`, are wanted; all, where only pytest knows the ids and as many are wanted as there are."""
+    chosen = [row for row, one in zip(table.rows, table.ids, strict=True) if one and f"[{one}]" in wanted]
+    return chosen or (table.rows if len(table.rows) == len(wanted) else [])
 
 
 def _to_id(values: list[ast.expr]) -> str:
-    """Empty where a value is not plain."""
+    """As pytest makes it of plain values; empty where one is not."""
     try:
         plain = [ast.literal_eval(value) for value in values]
-    except ValueError:
+    except (ValueError, TypeError):
         return ""
     texts = [str(value) for value in plain]
     is_plain = all(isinstance(value, SCALARS) for value in plain) and all(
         text.isascii() and text.isprintable() for text in texts
     )
-    return f"[{'-'.join(texts)}]" if is_plain else ""
+    return "-".join(texts) if is_plain else ""
 
 
 def write_rows(table: Table, rows: list[ast.expr]) -> list[str]:
@@ -94,7 +130,7 @@ def _written_tables(test: Test) -> Iterator[Table]:
     for mark in test.decorator_list:
         match mark:
             case ast.Call(args=[names, ast.List(elts=rows)], keywords=[ast.keyword(arg="ids")]):
-                yield Table(mark, _read_names(names), rows)
+                yield Table(mark, _read_names(names), rows, [])
 
 
 def find_columns(test: Test) -> set[str]:

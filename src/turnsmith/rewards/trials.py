@@ -13,6 +13,7 @@ from turnsmith.rewards.mirror import (
     Ends,
     Mirror,
     Reflected,
+    Reflection,
     choose_tests,
     draw_reflection,
     find_wrong,
@@ -70,14 +71,14 @@ async def confirm(case: Case, patch: str, mirror: Mirror, grade: Grade) -> Grade
     Raises PatchRefused, SandboxError, GradingError.
     """
     sides = mirror.share_out(case.task.FAIL_TO_PASS)
-    runs = [await _look_into(case, patch, side) for side in sides]
+    looks = [await _look_into(case, patch, side) for side in sides]
     confirmed = grade.model_copy(update={"evidence": _count_evidence(mirror, case.task.FAIL_TO_PASS)})
-    shaky = [number for number, ends in enumerate(runs) if is_shaky(ends)]
+    shaky = [number for number, look in enumerate(looks) if is_shaky(look.ends)]
     if len(shaky) == 1:
-        runs[shaky[0]] = await _look_into(case, patch, sides[shaky[0]])
-    for side, ends in zip(sides, runs, strict=True):
-        if (wrong := find_wrong(ends)) and (lies := wrong - await _find_excuses(case, side)):
-            return _convict(confirmed, ends, lies)
+        looks[shaky[0]] = await _look_into(case, patch, sides[shaky[0]])
+    for look in looks:
+        if (wrong := find_wrong(look.ends)) and (lies := wrong - await _find_excuses(case, look.reflection)):
+            return _convict(confirmed, look.ends, lies)
     return confirmed
 
 
@@ -90,9 +91,16 @@ def _count_evidence(mirror: Mirror, must: Iterable[str]) -> dict[str, int]:
     }
 
 
-async def _find_excuses(case: Case, side: Mirror) -> set[Reflected]:
-    """What ends wrongly under the gold patch, too, in the same company. Raises SandboxError, GradingError."""
-    return find_wrong(await _look_at_gold(case, side))
+async def _find_excuses(case: Case, reflection: Reflection) -> set[Reflected]:
+    """What ends wrongly under the gold patch, too, in the same company, with the same names and salts.
+
+    Raises SandboxError, GradingError where that run has no end: it says nothing.
+    """
+    gold = select_gold(case.task, case.layers)
+    for _ in range(2):
+        if has_end(ends := await _look_once(case, gold, reflection)):
+            return find_wrong(ends)
+    raise GradingError(f"the tests of {case.task.instance_id} do not come to their end under other names, even on gold")
 
 
 def _convict(grade: Grade, ends: Ends, lies: set[Reflected]) -> Grade:
@@ -109,24 +117,26 @@ def _describe(lie: Reflected) -> str:
     return f"{lie.original} {how}"
 
 
-async def _look_at_gold(case: Case, side: Mirror) -> Ends:
-    """Run all tests of a mirror on the gold patch. Raises GradingError where that run has no end: it says nothing."""
-    ends = await _look_into(case, select_gold(case.task, case.layers), side)
-    if not has_end(ends):
-        raise GradingError(
-            f"the tests of {case.task.instance_id} do not come to their end under other names, even on gold"
-        )
-    return ends
+@dataclass(frozen=True)
+class Look:
+    """One run of a mirror."""
+
+    reflection: Reflection
+    ends: Ends
 
 
-async def _look_into(case: Case, patch: str, side: Mirror) -> Ends:
+async def _look_into(case: Case, patch: str, side: Mirror) -> Look:
     """Run all tests of a mirror; once more where the run did not come to its end, since others may have cut it short."""
-    ends = await _look_once(case, patch, side)
-    return ends if has_end(ends) else await _look_once(case, patch, side)
+    look = await _look(case, patch, side)
+    return look if has_end(look.ends) else await _look(case, patch, side)
 
 
-async def _look_once(case: Case, patch: str, side: Mirror) -> Ends:
+async def _look(case: Case, patch: str, side: Mirror) -> Look:
     reflection = draw_reflection(side)
+    return Look(reflection, await _look_once(case, patch, reflection))
+
+
+async def _look_once(case: Case, patch: str, reflection: Reflection) -> Ends:
     report = await _run(case, patch, tuple(reflection.tests), reflection.texts, ())
     return reflection.read(report)
 
@@ -140,7 +150,8 @@ async def find_mirror(case: Case) -> Mirror:
         return NO_MIRROR
     tests = choose_tests(case.task.FAIL_TO_PASS, case.task.PASS_TO_PASS)
     mirror = make_mirror(await _read_tests(case, find_test_files(tests)), tests)
-    return mirror.keep_sound([await _look_at_gold(case, side) for side in mirror.spread_out()])
+    gold = select_gold(case.task, case.layers)
+    return mirror.keep_sound([(await _look_into(case, gold, side)).ends for side in mirror.spread_out()])
 
 
 async def _read_tests(case: Case, files: Iterable[str]) -> dict[str, str]:
@@ -148,7 +159,7 @@ async def _read_tests(case: Case, files: Iterable[str]) -> dict[str, str]:
     sandbox = await case.provider.start(SandboxSpec(case.layers, case.task.workdir, image=case.task.image))
     try:
         await prepare(sandbox, case.task, case.layers, patch="", added={})
-        return {file: (await sandbox.read(file)).decode(errors="replace") for file in files}
+        return {file: (await sandbox.read(file)).decode("utf-8-sig", errors="replace") for file in files}
     except OSError as error:
         raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
     finally:
