@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import get_args
 
 from turnsmith.rewards.chance import CHANCE, sample
-from turnsmith.rewards.expectations import BENT, HELPER, MAX_BENDS, STRAIGHT, find_bends, find_own
+from turnsmith.rewards.expectations import BENT, HELPER, MAX_BENDS, STRAIGHT, find_bends
 from turnsmith.rewards.handing import hand_on
 from turnsmith.rewards.literals import Bent
 from turnsmith.rewards.parameters import Test, choose_rows, find_table, write_rows
+from turnsmith.rewards.stated import find_own
 
 MAX_TWINS = 5
 """Twins of one test, less where they come out alike: as many as a verdict can show, so that each run has another one."""
@@ -155,6 +156,8 @@ def _write_doubles(
     own, seen = find_own(module), set[str]()
     chosen = sorted(sample([*range(len(find_bends(test, own)))], MAX_BENDS))
     for bent in ({}, *_draw_bends(chosen)):
+        if len(seen) > MAX_TWINS:
+            return
         new = copy.deepcopy(test)
         bends = find_bends(new, own)
         for number in chosen:
@@ -167,9 +170,12 @@ def _write_doubles(
 
 
 def _draw_bends(numbers: list[int]) -> list[dict[int, Bent]]:
-    """Which of the expectations each twin bends, and how; one by one, and then some again, since they are bent otherwise."""
+    """Which of the expectations each twin bends, and how; one by one, and then some again, since they are bent otherwise.
+
+    More than are asked for, since some come out alike.
+    """
     drawn = sample(numbers, MAX_TWINS)
-    drawn += CHANCE.choices(numbers, k=MAX_TWINS - len(drawn)) if numbers else []
+    drawn += CHANCE.choices(numbers, k=2 * MAX_TWINS) if numbers else []
     return [{number: how} for number, how in zip(drawn, itertools.cycle(get_args(Bent)), strict=False)]
 
 

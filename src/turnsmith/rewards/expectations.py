@@ -6,13 +6,9 @@ expected. What the code under test computes is left alone: it is no expectation.
 """
 
 import ast
-import builtins
 import copy
 import re
-import sys
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -24,11 +20,11 @@ from turnsmith.rewards.literals import (
     find_answers,
     find_constants,
     is_fixed,
-    is_made_of_literals,
     is_written_out,
     push,
 )
 from turnsmith.rewards.parameters import Test, change_column, find_columns
+from turnsmith.rewards.stated import Context, find_names, find_stated, is_new_object, read_context
 
 Bend = Callable[[Bent | None], None]
 """Changes the syntax tree that it belongs to: bends an expectation, or (None) only makes it look as the bent one does."""
@@ -68,44 +64,8 @@ def find_bends(test: Test, own: Collection[str]) -> list[Bend]:
 
     `own` are the names of what is the test's own, or Python's, and so not under test.
     """
-    around = Context(test, own, find_assignments(test))
+    around = read_context(test, own)
     return [bend for node in ast.walk(test) for bend in _bends(node, around)]
-
-
-@dataclass(frozen=True)
-class Context:
-    """Where an expectation stands."""
-
-    test: Test
-    own: Collection[str]
-    assignments: Mapping[str, ast.Assign]
-    """Variable → the one place where it gets its value, if it does not depend on itself."""
-
-
-def find_assignments(test: Test) -> dict[str, ast.Assign]:
-    nodes = [*ast.walk(test)]
-    num_stores = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    found = {}
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                if num_stores[name] == 1 and name not in _names([value]):
-                    found[name] = node
-    return found
-
-
-def find_own(module: ast.Module) -> frozenset[str]:
-    """Names of a test file that do not stand for code under test: Python's, what it defines, what it imports of the library."""
-    names = set(dir(builtins))
-    for node in ast.walk(module):
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                names.add(name)
-            case ast.ImportFrom(module=str(source), level=0) if source.partition(".")[0] in sys.stdlib_module_names:
-                names |= {alias.asname or alias.name for alias in node.names}
-            case ast.Import():
-                names |= {alias.asname or alias.name for alias in node.names if alias.name in sys.stdlib_module_names}
-    return frozenset(names)
 
 
 def _bends(node: ast.AST, around: Context) -> list[Bend]:
@@ -126,7 +86,7 @@ def _bends_of_comparison(condition: ast.expr, around: Context) -> list[Bend]:
     """None where only the opposite can be asked for."""
     match condition:
         case ast.Compare(ops=[ast.Eq() | ast.Is()], left=left, comparators=[right]):
-            return [partial(_bend_side, condition, side, around) for side in _find_stated(left, right, around)]
+            return [partial(_bend_side, condition, side, around) for side in find_stated(left, right, around)]
         case ast.Compare(ops=[ast.In()], left=member) if is_written_out(member):
             return [partial(_bend_member, member, around.test)]
         case ast.Compare(ops=[operator], left=left, comparators=[right]):
@@ -147,14 +107,14 @@ def _bends_of_call(call: ast.Call, name: str, around: Context) -> list[Bend]:
     first, second = [*call.args, None][:2]
     assert first
     if second and _COMPARING.fullmatch(name):
-        return [partial(_bend_side, call, side, around) for side in _find_stated(first, second, around)]
+        return [partial(_bend_side, call, side, around) for side in find_stated(first, second, around)]
     if _CALLED.fullmatch(name):
         return [partial(_bend_side, call, side, around) for side in call.args if is_written_out(side)]
     if second and name in _ORDERING:
         return _bends_of_order(_ORDERING[name], first, second)
     if second and name == "assertIn" and is_written_out(first):
         return [partial(_bend_member, first, around.test)]
-    if name in _RAISING and not _ALL_EXCEPTIONS & _names([first]):
+    if name in _RAISING and not _ALL_EXCEPTIONS & find_names([first]):
         return [partial(_expect_another, call)]
     if name in _OPPOSITES and isinstance(call.func, ast.Attribute):
         return [partial(_turn_round, call.func)]
@@ -174,7 +134,7 @@ def _turn_round(method: ast.Attribute, how: Bent | None) -> None:
 def _expect_another(call: ast.Call, how: Bent | None) -> None:
     """Another exception: in the place of one of Python's another that one often meets, else one that nothing derives from."""
     if how:
-        named = _names([call.args[0]])
+        named = find_names([call.args[0]])
         others = _COMMON_EXCEPTIONS - named if named & _COMMON_EXCEPTIONS else frozenset[str]()
         call.args[0] = ast.Name(CHANCE.choice(sorted(others or _RARE_EXCEPTIONS)), ast.Load())
 
@@ -182,51 +142,6 @@ def _expect_another(call: ast.Call, how: Bent | None) -> None:
 def _push(side: ast.expr, how: Bent | None, *, is_up: bool) -> None:
     if how:
         push(side, is_up=is_up)
-
-
-def _find_stated(first: ast.expr, second: ast.expr, around: Context) -> list[ast.expr]:
-    """The sides of a comparison that state what is expected, none where both come of the code under test.
-
-    What is written out; else what is made of that; else what comes of no call; else of calls of the test's own.
-    """
-    sides = [first, second]
-    traced = [(side, _trace(side, around)) for side in sides]
-    return (
-        [side for side in sides if is_written_out(side)]
-        or [side for side in sides if _is_made_of_literals(side, around)]
-        or [side for side, source in traced if not _calls(source)]
-        or [side for side, source in traced if all(_is_own(_root(call), around) for call in _calls(source))]
-    )
-
-
-def _trace(side: ast.expr, around: Context) -> ast.expr:
-    """What a variable, or that of which it is a part, was made of, where it has one value."""
-    while isinstance(side, ast.Subscript | ast.Attribute):
-        side = side.value
-    assignment = around.assignments.get(side.id) if isinstance(side, ast.Name) else None
-    return assignment.value if assignment else side
-
-
-def _calls(side: ast.expr) -> list[ast.Call]:
-    return [node for node in ast.walk(side) if isinstance(node, ast.Call)]
-
-
-def _is_own(name: str, around: Context) -> bool:
-    """Is it the test's own, or a variable that holds what is written out?"""
-    if name in around.own or name in find_columns(around.test):
-        return True
-    assignment = around.assignments.get(name)
-    return assignment is not None and is_written_out(assignment.value)
-
-
-def _root(call: ast.expr) -> str:
-    """The name at which a call begins: `a` of `a.b(1).c(2)`; that of a type for a literal."""
-    while not isinstance(call, ast.Name | ast.Constant | ast.JoinedStr):
-        below = [node for node in ast.iter_child_nodes(call) if isinstance(node, ast.expr)]
-        if not below:
-            return ""
-        call = below[0]
-    return call.id if isinstance(call, ast.Name) else "str"
 
 
 def _bend_side(parent: ast.AST, side: ast.expr, around: Context, how: Bent | None) -> None:
@@ -238,15 +153,10 @@ def _bend_side(parent: ast.AST, side: ast.expr, around: Context, how: Bent | Non
         stated = copy.deepcopy(assignment.value)
         _bend_literal(stated, test, how)
         _put(parent, side, stated)
-    elif is_written_out(side) or _is_made_of_literals(side, around):
+    elif is_written_out(side) or is_new_object(side, around):
         _bend_literal(side, test, how)
     else:
         _put(parent, side, _help(side, how))
-
-
-def _is_made_of_literals(side: ast.expr, around: Context) -> bool:
-    """Not where the helper knows the kind: any other literals might make no object of that."""
-    return is_made_of_literals(side) and _root(side) not in around.own
 
 
 def _is_only_expected(name: str, test: Test) -> bool:
@@ -288,10 +198,6 @@ def _bend_member(side: ast.expr, test: Test, how: Bent | None) -> None:
 def _values(test: Test) -> list[Any]:
     """What stands in a test, of all its constants."""
     return [node.value for node in find_constants(test)]
-
-
-def _names(nodes: Iterable[ast.AST]) -> set[str]:
-    return {below.id for node in nodes for below in ast.walk(node) if isinstance(below, ast.Name)}
 
 
 def _put(parent: ast.AST, old: ast.expr, new: ast.expr) -> None:
