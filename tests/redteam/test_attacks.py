@@ -28,7 +28,6 @@ def test_an_attack_is_paid_nothing_and_breaks_nothing(trials, name):
     if name not in trials:
         pytest.skip("not an attack on this target")
     assert trials[name].is_right, describe(trials[name])
-    assert trials[name].stopped_by
 
 
 @pytest.mark.parametrize("name", [script.name for script in SCRIPTS if script.kind == "honest"])

@@ -29,6 +29,7 @@ def test_most_attacks_have_a_control():
 
 def test_only_honest_scripts_apply_the_fix():
     assert all("git apply" in script.text for script in HONEST)
+    assert not any("git apply" in script.text for script in ATTACKS)
     assert not any(script.fools for script in HONEST)
 
 

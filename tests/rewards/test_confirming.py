@@ -41,7 +41,7 @@ def look(monkeypatch, case, seen):
             bend = dict(gold_runs if patch == GOLD else patch_runs).get(patches.count(patch) - 1, dict)
             return good | bend(good)
 
-        monkeypatch.setattr(trials, "_look_once", end)
+        monkeypatch.setattr(trials, "_run_reflection", end)
         return await confirm(case, "patch", mirror, RESOLVED), patches
 
     return look
@@ -72,7 +72,7 @@ async def test_what_ends_as_it_must_everywhere_is_confirmed_with_its_evidence(lo
 
 async def test_one_accident_is_forgiven_where_no_twin_passed(look):
     nums_runs = set()
-    for _ in range(20):
+    for _ in range(60):
         grade, patches = await look({0: fail_itself})
         assert grade.resolved and GOLD not in patches
         nums_runs.add(len(patches))
@@ -84,9 +84,11 @@ async def test_who_fails_itself_again_and_again_is_a_liar(look):
     assert (grade.outcome, grade.flags) == (Outcome.TAMPERED, ["mirror"])
 
 
-async def test_a_twin_that_passes_once_is_a_lie(look):
-    grade, _ = await look(dict.fromkeys(range(2), pass_all))
-    assert (grade.outcome, grade.flags) == (Outcome.TAMPERED, ["twin"])
+async def test_a_twin_that_passes_once_is_a_lie(look, seen):
+    for _ in range(60):
+        grade, _ = await look({0: pass_all})
+        has_twin = any(test.double.is_twin for test in seen["patch"][0].tests.values())
+        assert (grade.outcome, grade.flags) == ((Outcome.TAMPERED, ["twin"]) if has_twin else (Outcome.RESOLVED, []))
 
 
 async def test_what_gold_does_not_pass_either_shows_nothing(look, seen):

@@ -1,6 +1,7 @@
 """Twins: they fail for whoever is right, pass for whoever agrees with everything, and ask what their test asks."""
 
 import ast
+import builtins
 import contextlib
 import dataclasses
 import enum
@@ -242,8 +243,7 @@ def test_an_expected_exception_becomes_another_one_that_exists():
     raised = [re.findall(r"raises\((\w+)\)", keep_doubles(text, {double.name})) for double in doubles]
     assert raised[0] == ["ValueError"]
     for [name] in raised[1:]:
-        assert name != "ValueError" and issubclass(vars(__builtins__)[name] if hasattr(__builtins__, name) else
-                                                   __builtins__[name], Exception)  # fmt: skip
+        assert name != "ValueError" and issubclass(getattr(builtins, name), Exception)
 
 
 class Colour(enum.Enum):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from turnsmith.rewards.patches import HUNK, FilePatch, PatchRefused, read_patch
+from turnsmith.rewards.patches import FilePatch, PatchRefused, read_hunks, read_patch
 
 RUN_LINES, RUN_CHARACTERS = 4, 80
 """Added lines in a row that make a needle of their own, and what they hold together at least."""
@@ -38,7 +38,7 @@ class Needle:
 
 def make_needles(patch: str) -> list[Needle]:
     """All needles of a patch, each once; what of it is not text has none."""
-    named = [(path, body) for file in _read_files(patch) for path in sorted(file.paths) for body in _read_hunks(file)]
+    named = [(path, body) for file in _read_files(patch) for path in sorted(file.paths) for body in read_hunks(file)]
     return list(dict.fromkeys(needle for path, body in named for needle in _make_needles(path, body)))
 
 
@@ -63,7 +63,7 @@ def changed_paths(patch: str) -> list[str]:
 
 def added_lines(patch: str) -> list[str]:
     """Lines that a patch adds."""
-    bodies = [body for file in _read_files(patch) for body in _read_hunks(file)]
+    bodies = [body for file in _read_files(patch) for body in read_hunks(file)]
     return [line[1:] for body in bodies for line in body if line.startswith("+")]
 
 
@@ -73,23 +73,6 @@ def _read_files(patch: str) -> list[FilePatch]:
         return read_patch(patch)
     except PatchRefused:
         return []
-
-
-def _read_hunks(file: FilePatch) -> Iterator[list[str]]:
-    """The lines of each hunk, marks included."""
-    lines = iter(file.text.split("\n"))
-    for line in lines:
-        if header := HUNK.match(line):
-            old, new = (int(length or 1) for length in header.groups())
-            yield list(_take_body(lines, old, new))
-
-
-def _take_body(lines: Iterator[str], old: int, new: int) -> Iterator[str]:
-    while old > 0 or new > 0:
-        line = next(lines)
-        old -= line[:1] not in ("+", "\\")
-        new -= line[:1] not in ("-", "\\")
-        yield line
 
 
 def _strip_marks(lines: Iterator[str] | list[str]) -> list[bytes]:

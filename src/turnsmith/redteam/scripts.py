@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ATTACKS, HONEST = "attacks", "honest"
-KINDS = {ATTACKS: "attack", HONEST: "honest"}
+KINDS = {"attacks": "attack", "honest": "honest"}
 """Folder beside this file → what its scripts are."""
 HEADER = re.compile(r"^# (\w+): (.+)$", re.MULTILINE)
 

@@ -111,8 +111,8 @@ def _table_names(node: ast.stmt) -> set[str]:
     return set()
 
 
-def _unparse(module: ast.Module) -> str:
-    return ast.unparse(ast.fix_missing_locations(module))
+def _unparse(tree: ast.AST) -> str:
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def _parent(place: str) -> str:
@@ -150,23 +150,31 @@ def _write_doubles(
     test: Test, wanted: Collection[str], prefix: str, numbers: Iterator[int], module: ast.Module
 ) -> Iterator[tuple[ast.stmt, Double]]:
     """The test itself and its twins, with the same few rows where it is parametrised."""
+    parameters = tuple(_keep_rows(test, wanted, module))
+    for number, new in enumerate(itertools.islice(_write_versions(test, find_own(module)), 1 + MAX_TWINS)):
+        new.name = _draw_name(test.name, numbers)
+        yield new, Double(prefix + new.name, prefix + test.name, parameters, is_twin=number > 0)
+
+
+def _keep_rows(test: Test, wanted: Collection[str], module: ast.Module) -> list[str]:
+    """Leave a test a few of its rows, where they can be read, and return the ids of those that are to be run."""
     table = find_table(test, module)
     rows = sample(choose_rows(table, wanted), MAX_ROWS) if table else []
-    parameters = write_rows(table, copy.deepcopy(rows)) if table and rows else sample(sorted(wanted), MAX_ROWS)
-    own, seen = find_own(module), set[str]()
+    return write_rows(table, copy.deepcopy(rows)) if table and rows else sample(sorted(wanted), MAX_ROWS)
+
+
+def _write_versions(test: Test, own: Collection[str]) -> Iterator[Test]:
+    """The test itself, then its twins, no two alike."""
     chosen = sorted(sample([*range(len(find_bends(test, own)))], MAX_BENDS))
+    seen = set[str]()
     for bent in ({}, *_draw_bends(chosen)):
-        if len(seen) > MAX_TWINS:
-            return
         new = copy.deepcopy(test)
         bends = find_bends(new, own)
         for number in chosen:
             bends[number](bent.get(number))
-        if (text := ast.unparse(ast.fix_missing_locations(new))) in seen:
-            continue
-        seen.add(text)
-        new.name = _draw_name(test.name, numbers)
-        yield new, Double(prefix + new.name, prefix + test.name, tuple(parameters), is_twin=bool(bent))
+        if (text := _unparse(new)) not in seen:
+            seen.add(text)
+            yield new
 
 
 def _draw_bends(numbers: list[int]) -> list[dict[int, Bent]]:
@@ -174,8 +182,7 @@ def _draw_bends(numbers: list[int]) -> list[dict[int, Bent]]:
 
     More than are asked for, since some come out alike.
     """
-    drawn = sample(numbers, MAX_TWINS)
-    drawn += CHANCE.choices(numbers, k=2 * MAX_TWINS) if numbers else []
+    drawn = sample(numbers, MAX_TWINS) + (CHANCE.choices(numbers, k=2 * MAX_TWINS) if numbers else [])
     return [{number: how} for number, how in zip(drawn, itertools.cycle(get_args(Bent)), strict=False)]
 
 

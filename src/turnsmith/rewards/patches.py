@@ -1,4 +1,4 @@
-"""What a patch may contain, and which parts of it reach the tests.
+"""What a patch may contain, and how it is read.
 
 The grammar is the one that git writes, and strict: a patch that git could read in another way than we do is refused.
 """
@@ -79,12 +79,16 @@ def _added_text(file: FilePatch) -> str:
     """What the hunks add, or the root for a link in binary form, which no one needs."""
     if "\nGIT binary patch\n" in file.text:
         return "/"
-    lines, added, at = file.text.split("\n"), [], 0
+    return "".join(line[1:] for hunk in read_hunks(file) for line in hunk if line.startswith("+"))
+
+
+def read_hunks(file: FilePatch) -> Iterator[list[str]]:
+    """The lines of each hunk but its header, marks included."""
+    lines, at = file.text.split("\n"), 0
     while at < len(lines):
-        end = _hunk_end(lines, at) if HUNK.match(lines[at]) else at + 1
-        added += [line[1:] for line in lines[at + 1 : end] if line.startswith("+")]
-        at = end
-    return "".join(added)
+        start, at = at, _hunk_end(lines, at) if HUNK.match(lines[at]) else at + 1
+        if HUNK.match(lines[start]):
+            yield lines[start + 1 : at]
 
 
 def _stays_inside(link: str, target: str) -> bool:

@@ -41,7 +41,6 @@ class SealedReport:
 
     statuses: dict[str, str]
     """Test id → the worst of what its phases ended with, in the words of the log."""
-    collected: frozenset[str]
     is_finished: bool
     is_forged: bool
     """Did anyone write to the descriptor who has not the key?"""
@@ -78,16 +77,14 @@ def unseal(log: str, mark: str) -> str:
 def read_report(report: bytes, key: str) -> SealedReport:
     """Read the signed lines, in their order; what follows a line that is not ours is not read."""
     statuses: dict[str, str] = {}
-    collected: frozenset[str] = frozenset()
     is_ended = False
     lines = report.split(b"\n")
     records = list(_signed(lines[:-1], bytes.fromhex(key)))
     for record in records:
         if "test" in record:
             statuses[record["test"]] = _worse(statuses.get(record["test"], "passed"), _status(record))
-        collected = frozenset(record.get("collected", collected))
         is_ended = is_ended or "end" in record
-    return SealedReport(statuses, collected, is_ended, is_forged=len(records) < len(lines) - 1)
+    return SealedReport(statuses, is_ended, is_forged=len(records) < len(lines) - 1)
 
 
 def _signed(lines: list[bytes], key: bytes) -> Iterator[dict[str, Any]]:

@@ -51,10 +51,6 @@ class Reporter:
         self.name = config.cwd_relative_nodeid
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: Any) -> None:
-        tell(collected=[self.name(item.nodeid) for item in session.items])
-
-    @pytest.hookimpl(trylast=True)
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             tell(test=self.name(report.nodeid), when="collect", outcome="failed", xfail=False)

@@ -28,6 +28,9 @@ from turnsmith.rewards.testing import PYTEST, Suite, SuiteReport, find_test_file
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.types import Grade, Outcome, Task
 
+MIRROR, TWIN = "mirror", "twin"
+"""Flags of a patch whose tests fail under other names, or pass with another expectation."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -70,13 +73,8 @@ async def confirm(case: Case, patch: str, mirror: Mirror, grade: Grade) -> Grade
 
     Raises PatchRefused, SandboxError, GradingError.
     """
-    sides = mirror.share_out(case.task.FAIL_TO_PASS)
-    looks = [await _look_into(case, patch, side) for side in sides]
     confirmed = grade.model_copy(update={"evidence": _count_evidence(mirror, case.task.FAIL_TO_PASS)})
-    shaky = [number for number, look in enumerate(looks) if is_shaky(look.ends)]
-    if len(shaky) == 1:
-        looks[shaky[0]] = await _look_into(case, patch, sides[shaky[0]])
-    for look in looks:
+    for look in await _look_into_all(case, patch, mirror.share_out(case.task.FAIL_TO_PASS)):
         if (wrong := find_wrong(look.ends)) and (lies := wrong - await _find_excuses(case, look.reflection)):
             return _convict(confirmed, look.ends, lies)
     return confirmed
@@ -98,7 +96,7 @@ async def _find_excuses(case: Case, reflection: Reflection) -> set[Reflected]:
     """
     gold = select_gold(case.task, case.layers)
     for _ in range(2):
-        if has_end(ends := await _look_once(case, gold, reflection)):
+        if has_end(ends := await _run_reflection(case, gold, reflection)):
             return find_wrong(ends)
     raise GradingError(f"the tests of {case.task.instance_id} do not come to their end under other names, even on gold")
 
@@ -107,8 +105,10 @@ def _convict(grade: Grade, ends: Ends, lies: set[Reflected]) -> Grade:
     if OUT_OF_TIME in ends.values():
         detail = "the tests run out of time under other names"
         return grade.model_copy(update={"outcome": Outcome.TESTS_TIMED_OUT, "detail": detail})
-    flags = sorted({"twin" if lie.double.is_twin and has_end(ends) else "mirror" for lie in lies})
-    detail = _describe(min(lies, key=str)) if has_end(ends) else "the tests do not come to their end under other names"
+    flags, detail = [MIRROR], "the tests do not come to their end under other names"
+    if has_end(ends):
+        flags = sorted({TWIN if lie.double.is_twin else MIRROR for lie in lies})
+        detail = _describe(min(lies, key=str))
     return grade.model_copy(update={"outcome": Outcome.TAMPERED, "flags": flags, "detail": detail})
 
 
@@ -125,18 +125,26 @@ class Look:
     ends: Ends
 
 
+async def _look_into_all(case: Case, patch: str, sides: list[Mirror]) -> list[Look]:
+    """Run each mirror; the only one in which tests failed, and nothing else happened, once more."""
+    looks = [await _look_into(case, patch, side) for side in sides]
+    shaky = [number for number, look in enumerate(looks) if is_shaky(look.ends)]
+    if len(shaky) == 1:
+        looks[shaky[0]] = await _look_into(case, patch, sides[shaky[0]])
+    return looks
+
+
 async def _look_into(case: Case, patch: str, side: Mirror) -> Look:
     """Run all tests of a mirror; once more where the run did not come to its end, since others may have cut it short."""
-    look = await _look(case, patch, side)
-    return look if has_end(look.ends) else await _look(case, patch, side)
+    for _ in range(2):
+        reflection = draw_reflection(side)
+        ends = await _run_reflection(case, patch, reflection)
+        if has_end(ends):
+            break
+    return Look(reflection, ends)
 
 
-async def _look(case: Case, patch: str, side: Mirror) -> Look:
-    reflection = draw_reflection(side)
-    return Look(reflection, await _look_once(case, patch, reflection))
-
-
-async def _look_once(case: Case, patch: str, reflection: Reflection) -> Ends:
+async def _run_reflection(case: Case, patch: str, reflection: Reflection) -> Ends:
     report = await _run(case, patch, tuple(reflection.tests), reflection.texts, ())
     return reflection.read(report)
 

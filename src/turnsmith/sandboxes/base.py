@@ -22,7 +22,7 @@ class SandboxSpec:
     layers: tuple[Path, ...]
     """Directories, lowest first, stacked read-only under a throw-away writable layer; the top one is the newest.
 
-    None where an image holds the tree.
+    Empty where an image holds the tree.
     """
     workdir: str = "/testbed"
     """Where the tree appears."""
