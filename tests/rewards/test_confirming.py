@@ -4,7 +4,8 @@ import pytest
 
 from turnsmith.errors import GradingError
 from turnsmith.rewards import trials
-from turnsmith.rewards.mirror import CUT_SHORT, NUM_SIDES, OUT_OF_TIME, make_mirror
+from turnsmith.rewards.mirror import NUM_SIDES, make_mirror
+from turnsmith.rewards.reflections import CUT_SHORT, OUT_OF_TIME
 from turnsmith.rewards.trials import Case, confirm
 from turnsmith.types import Grade, Outcome, Task
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.rewards.doubles import MAX_TWINS, PLACEHOLDER, double_tests, keep_doubles
+from turnsmith.rewards.doubles import MAX_TWINS, double_tests, keep_doubles
 from turnsmith.rewards.expectations import find_bends
 from turnsmith.rewards.literals import bend, find_known
+from turnsmith.rewards.placeholders import PLACEHOLDER, Names, fill_in
 
 SOURCE = """import unittest
 import pytest
@@ -63,16 +64,12 @@ def test_a_file_that_is_nested_too_deep_to_be_written_again_has_no_doubles():
     assert double_tests(source, {"test_one": [""]}) == (source, [])
 
 
-def draw_salts(text):
-    return re.sub(r"crooked\d{5}_", "2", re.sub(r"straight\d{5}_", "1", text))
-
-
 def run(text, double, **names):
     """The name of what a double raises, if anything."""
-    scope = dict(names)
-    exec(draw_salts(text), scope)
+    scope, drawn = dict(names), Names()
+    exec(fill_in(text, drawn), scope)
     try:
-        scope[double.place]()
+        scope[fill_in(double.place, drawn)]()
     except BaseException as error:
         return type(error).__name__
     return ""
@@ -174,11 +171,12 @@ def test_a_twin_asks_the_same_question(source):
     asked = []
     text, doubles = double_tests(source, {"test_it": ["[3]" if "pytest" in source else ""]})
     scope = {"f": lambda x: (asked.append(x), x)[1]}
-    exec(draw_salts(text), scope)
+    drawn = Names()
+    exec(fill_in(text, drawn), scope)
     for double in doubles:
         arguments = [3] if "pytest" in source else []
         with pytest.raises(AssertionError) if double.is_twin else contextlib.nullcontext():
-            scope[double.place](*arguments)
+            scope[fill_in(double.place, drawn)](*arguments)
     assert len(asked) == len(doubles) > 2 and asked == asked[:1] * len(doubles)
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from turnsmith.rewards.doubles import double_tests, keep_doubles
-from turnsmith.rewards.expectations import HELPER
 from turnsmith.rewards.handing import hand_on
+from turnsmith.rewards.placeholders import HELPER, Names, fill_in
 
 
 class Agreeing:
@@ -102,15 +102,11 @@ def double_it(body):
     return double_tests(f"{HEAD}\ndef test_it():\n    {body}\n", {"test_it": [""]})
 
 
-def draw_salts(text):
-    return re.sub(r"crooked\d{5}_", "2", re.sub(r"straight\d{5}_", "1", text))
-
-
 def passes(text, double, *arguments, **names):
-    scope = {**NAMES, **names}
-    exec(draw_salts(text), scope)
+    scope, drawn = {**NAMES, **names}, Names()
+    exec(fill_in(text, drawn), scope)
     try:
-        scope[double.place](*arguments)
+        scope[fill_in(double.place, drawn)](*arguments)
     except (AssertionError, LookupError):
         return False
     return True

@@ -5,18 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from turnsmith.rewards.mirror import (
-    CUT_SHORT,
-    MAX_OTHERS,
-    MAX_TESTS,
-    NUM_SIDES,
-    OUT_OF_TIME,
-    choose_tests,
-    draw_reflection,
-    find_wrong,
-    has_end,
-    make_mirror,
-)
+from turnsmith.rewards.mirror import MAX_OTHERS, MAX_TESTS, NUM_SIDES, choose_tests, make_mirror
+from turnsmith.rewards.reflections import CUT_SHORT, OUT_OF_TIME, draw_reflection, find_wrong, has_end
 from turnsmith.rewards.seal import SealedReport
 from turnsmith.rewards.testing import SuiteReport
 

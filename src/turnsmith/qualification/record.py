@@ -6,7 +6,7 @@ from pydantic import Field
 
 from turnsmith.types import Record, Task
 
-VERSION = 5
+VERSION = 6
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"

@@ -4,27 +4,26 @@ import ast
 import copy
 import inspect
 import itertools
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
 from turnsmith.rewards.chance import CHANCE, sample
-from turnsmith.rewards.expectations import BENT, HELPER, MAX_BENDS, STRAIGHT, find_bends
+from turnsmith.rewards.expectations import find_bends
 from turnsmith.rewards.handing import hand_on
 from turnsmith.rewards.literals import Bent
 from turnsmith.rewards.parameters import Test, choose_rows, find_table, write_rows
+from turnsmith.rewards.placeholders import HELPER, PLACEHOLDER, write_name
 from turnsmith.rewards.stated import find_own
 
 MAX_TWINS = 5
 """Twins of one test, less where they come out alike: as many as a verdict can show, so that each run has another one."""
 MAX_NODES = 5_000
 """Of the syntax tree of a test; longer ones have no doubles, which would take seconds to write."""
+MAX_BENDS = 40
+"""Expectations of one test that are looked at, chosen at random."""
 MAX_ROWS = 2
 """Parameter sets of one test."""
-
-PLACEHOLDER = re.compile(rf"(?:double|{STRAIGHT}|{BENT})\d{{5}}_")
-"""Stands for a name or a salt that is drawn for each run."""
 
 _HELPER = inspect.getsource(hand_on).replace(hand_on.__name__, HELPER)
 
@@ -187,7 +186,7 @@ def _draw_bends(numbers: list[int]) -> list[dict[int, Bent]]:
 
 
 def _draw_name(name: str, numbers: Iterator[int]) -> str:
-    return f"{_first_word(name)}_double{next(numbers):05}_"
+    return f"{_first_word(name)}_{write_name(next(numbers))}"
 
 
 def _first_word(name: str) -> str:

@@ -24,14 +24,11 @@ from turnsmith.rewards.literals import (
     push,
 )
 from turnsmith.rewards.parameters import Test, change_column, find_columns
+from turnsmith.rewards.placeholders import HELPER, write_salt
 from turnsmith.rewards.stated import Context, find_names, find_stated, is_new_object, read_context
 
 Bend = Callable[[Bent | None], None]
 """Changes the syntax tree that it belongs to: bends an expectation, or (None) only makes it look as the bent one does."""
-
-HELPER = "_double99999_"
-STRAIGHT, BENT = "straight", "crooked"
-"""Placeholders of salts, odd and even numbers, begin so."""
 
 _COMPARING = re.compile(
     r"assert(Almost)?(Equals?|Is|CountEqual|(List|Tuple|Set|Dict|Sequence|MultiLine)Equal)"
@@ -48,8 +45,6 @@ _COMMON_EXCEPTIONS = frozenset(
 _RARE_EXCEPTIONS = frozenset({"BufferError", "ChildProcessError", "EOFError", "FloatingPointError", "ReferenceError"})
 _ALL_EXCEPTIONS = {"BaseException", "Exception"}
 """Whoever expects one of these is content with any other."""
-MAX_BENDS = 40
-"""Expectations of one test that are looked at, chosen at random."""
 _OPPOSITES = {
     "assertTrue": "assertFalse",
     "assertIn": "assertNotIn",
@@ -210,6 +205,5 @@ def _put(parent: ast.AST, old: ast.expr, new: ast.expr) -> None:
 
 
 def _help(value: ast.expr, how: Bent | None) -> ast.expr:
-    """A call of the helper, with a placeholder for a salt that tells it what to do; two that are alike do no harm."""
-    salt = f"{BENT if how else STRAIGHT}{CHANCE.randrange(100_000):05}_"
-    return ast.Call(ast.Name(HELPER, ast.Load()), [value, ast.Constant(salt)], [])
+    """A call of the helper."""
+    return ast.Call(ast.Name(HELPER, ast.Load()), [value, ast.Constant(write_salt(is_bent=bool(how)))], [])

@@ -9,15 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
-from pathlib import PurePosixPath
-from secrets import token_hex
 
 from turnsmith.rewards.chance import CHANCE, sample
-from turnsmith.rewards.doubles import PLACEHOLDER, Double, double_tests, keep_doubles
-from turnsmith.rewards.expectations import BENT, STRAIGHT
-from turnsmith.rewards.expected import MISSING
-from turnsmith.rewards.sentinels import draw_path
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.rewards.doubles import Double, double_tests
 
 MAX_TESTS, MAX_OTHERS = 12, 4
 """Test functions of one task that are mirrored: of those that must come to pass, and of the others, chosen at random."""
@@ -25,8 +19,6 @@ NUM_SIDES = {1: 9, 2: 5, 3: 4}
 MIN_SIDES = 3
 """Runs in which the versions of tests are shared out, by the number of functions that must come to pass: so many that code which
 guesses anew in each run, or at each test, which version it meets is right less than once in a hundred times."""
-OUT_OF_TIME, CUT_SHORT = "out of time", "cut short"
-"""How every test of a run ended that did not come to its end."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +42,6 @@ class Reflected:
 
 Ends = dict[Reflected, str]
 """How each test of one run ended."""
-
-
-def find_wrong(ends: Ends) -> set[Reflected]:
-    """What ended otherwise than it must."""
-    return {test for test, status in ends.items() if not test.is_as_it_must(status)}
-
-
-def has_end(ends: Ends) -> bool:
-    """Did the run come to its end?"""
-    return not {OUT_OF_TIME, CUT_SHORT}.intersection(ends.values())
-
-
-def is_shaky(ends: Ends) -> bool:
-    """Did tests fail that must pass, and nothing else happen?"""
-    wrong = find_wrong(ends)
-    return bool(wrong) and has_end(ends) and not any(test.double.is_twin for test in wrong)
 
 
 @dataclass(frozen=True)
@@ -109,11 +85,12 @@ class Mirror:
     def _deal(self, num_sides: int, draw: "Callable[[list[Double], int], Iterable[Double]]") -> "list[Mirror]":
         """Sides that have of each function the version drawn for them."""
         sides: list[set[Reflected]] = [set() for _ in range(num_sides)]
-        for original in {test.original for test in self.tests}:
-            mine = [test for test in self.tests if test.original == original]
-            for side, double in zip(
-                sides, draw(sorted({test.double for test in mine}, key=_order), num_sides), strict=True
-            ):
+        by_function = defaultdict(set)
+        for test in self.tests:
+            by_function[test.original].add(test)
+        for mine in by_function.values():
+            versions = draw(sorted({test.double for test in mine}, key=_order), num_sides)
+            for side, double in zip(sides, versions, strict=True):
                 side |= {test for test in mine if test.double == double}
         return [replace(self, tests=frozenset(side)) for side in sides]
 
@@ -137,25 +114,6 @@ def _repeat_versions(doubles: list[Double], num_sides: int) -> Iterable[Double]:
 def _order(double: Double) -> tuple[bool, str]:
     """The test itself first, then as they are written."""
     return double.is_twin, double.name
-
-
-@dataclass(frozen=True)
-class Reflection:
-    """A mirror with names, drawn for one run."""
-
-    texts: dict[str, str]
-    """Test file → text: the new ones, and nothing in the place of those that they were made from."""
-    tests: dict[str, Reflected]
-    """Id → what it is, in the order in which they run: that of the expected tests in their files."""
-
-    def read(self, report: SuiteReport) -> Ends:
-        """How each test ended by the signed report; `missing` for what did not run, and a word for all if the run had no end.
-
-        The tests have, once the report has: a twin that fails before it cleans up may leave a thread that keeps the process.
-        """
-        if not report.sealed or not report.sealed.is_finished:
-            return dict.fromkeys(self.tests.values(), OUT_OF_TIME if report.timed_out else CUT_SHORT)
-        return {one: report.sealed.statuses.get(test, MISSING) for test, one in self.tests.items()}
 
 
 def choose_tests(first: Iterable[str], then: Iterable[str]) -> list[str]:
@@ -191,35 +149,3 @@ def _parameters_by_place(places: Iterable[str]) -> dict[str, list[str]]:
         name, bracket, rest = place.partition("[")
         parameters[name].append(bracket + rest)
     return parameters
-
-
-def draw_reflection(mirror: Mirror) -> Reflection:
-    """New names for the files and tests of a mirror."""
-    texts = dict.fromkeys(mirror.texts, "")
-    tests: dict[str, Reflected] = {}
-    for file in sorted({test.file for test in mirror.tests}):
-        mine, names = sorted((test for test in mirror.tests if test.file == file), key=_place), Names()
-        new = draw_path(PurePosixPath(file).parent)
-        texts[new] = _fill_in(keep_doubles(mirror.texts[file], {test.double.name for test in mine}), names)
-        tests |= {f"{new}::{_fill_in(test.double.place, names)}{test.parameters}": test for test in mine}
-    return Reflection(texts, tests)
-
-
-def _place(test: Reflected) -> tuple[str, str]:
-    """Where it stands in its file: placeholders are numbered."""
-    return PLACEHOLDER.findall(test.double.name)[0], test.parameters
-
-
-class Names(dict[str, str]):
-    """From placeholder to name or salt, drawn when it is asked for."""
-
-    def __missing__(self, placeholder: str) -> str:
-        name = token_hex(4)
-        while placeholder.startswith((STRAIGHT, BENT)) and int(name, 16) % 2 == placeholder.startswith(BENT):
-            name = token_hex(4)
-        self[placeholder] = name
-        return name
-
-
-def _fill_in(text: str, names: dict[str, str]) -> str:
-    return PLACEHOLDER.sub(lambda placeholder: names[placeholder[0]], text)

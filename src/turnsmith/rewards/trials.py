@@ -7,22 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import GradingError
 from turnsmith.rewards.judging import judge
-from turnsmith.rewards.mirror import (
-    NO_MIRROR,
-    OUT_OF_TIME,
-    Ends,
-    Mirror,
-    Reflected,
-    Reflection,
-    choose_tests,
-    draw_reflection,
-    find_wrong,
-    has_end,
-    is_shaky,
-    make_mirror,
-)
+from turnsmith.rewards.mirror import NO_MIRROR, Ends, Mirror, Reflected, choose_tests, make_mirror
 from turnsmith.rewards.preparing import prepare
 from turnsmith.rewards.projects import select_gold
+from turnsmith.rewards.reflections import OUT_OF_TIME, Reflection, draw_reflection, find_wrong, has_end, is_shaky
 from turnsmith.rewards.sentinels import draw_sentinels
 from turnsmith.rewards.testing import PYTEST, Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
