@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from turnsmith.rewards.doubles import MAX_TWINS, double_tests, keep_doubles
 from turnsmith.rewards.expectations import find_bends
-from turnsmith.rewards.literals import bend, find_known
+from turnsmith.rewards.literals import Values, bend
 from turnsmith.rewards.placeholders import PLACEHOLDER, Names, fill_in
+from turnsmith.rewards.stated import Surroundings
 
 SOURCE = """import unittest
 import pytest
@@ -196,7 +197,7 @@ def test_a_test_with_one_expectation_has_several_twins_and_no_two_are_alike():
 
 def test_a_test_without_expectations_has_no_twins():
     (test,) = ast.parse("def test_it():\n    print(1)\n").body
-    assert find_bends(test, ()) == []
+    assert find_bends(test, Surroundings((), ())) == []
 
 
 TABLE = """import pytest
@@ -259,10 +260,11 @@ def test_rows_that_are_not_written_out_are_run_as_they_are():
     st.sampled_from(["new", "known"]),
 )
 def test_what_is_bent_is_another_value(value, others, how):
-    bent = bend(value, others, how)
+    values = Values((), others)
+    bent = bend(value, values, how)
     assert bent != value
     assert value is None or type(bent) is type(value)
-    if how == "known" and find_known(value, others):
+    if how == "known" and values.find_known(value):
         assert bent in others
 
 

@@ -133,7 +133,7 @@ def test_each_side_has_every_function_once_in_any_of_its_versions():
             assert shown.count("def test_") == len(originals)
         for original in (f"{FILE}::test_a", f"{FILE}::test_b"):
             assert sorted(map(len, versions_of(sides, original))) == [1] * len(sides)
-            assert 2 <= sum({True} == version for version in versions_of(sides, original)) <= 3
+            assert sum({True} == version for version in versions_of(sides, original)) == NUM_SIDES[2] // 2
         seen.add(str([versions_of(sides, f"{FILE}::{name}") for name in ("test_a", "test_b")]))
     assert len(seen) > 30
 
@@ -160,27 +160,28 @@ def test_all_versions_are_spread_over_sides_that_have_every_function():
 
 
 def guess_each_test(agrees, num_tests, num_twins):
-    """A coin for each test: the chances that a run ends as it must, and that it is taken for an accident."""
-    return agrees**num_tests * (1 - agrees) ** num_twins, (1 - agrees**num_tests) * (1 - agrees) ** num_twins
+    """A coin for each test: the chance that a run ends as it must, or no twin passes and the tests do when alone."""
+    passes, fails = agrees**num_tests, (1 - agrees) ** num_twins
+    return passes * fails + (1 - passes) * fails * passes
 
 
 def guess_each_run(agrees, num_tests, num_twins):
     """One coin for a run, which agrees with all or with nothing."""
-    return agrees * (not num_twins) + (1 - agrees) * (not num_tests), (1 - agrees) * bool(num_tests)
+    if not num_tests:
+        return 1 - agrees
+    return agrees * (not num_twins) + (1 - agrees) * agrees
 
 
 @pytest.mark.parametrize("guess", [guess_each_test, guess_each_run])
 @pytest.mark.parametrize("num_functions", [1, 2, 3, 4, 6])
 def test_who_guesses_is_right_less_than_once_in_a_hundred_times(num_functions, guess):
-    """Whatever the coin, and though one accident is forgiven."""
+    """Whatever the coin, and though tests that fail are tried again."""
     names = [f"test_{number}" for number in range(num_functions)]
     tests = [f"{FILE}::{name}" for name in names]
     mirror = make_mirror({FILE: "".join(f"def {name}():\n    assert f() == 1\n\n" for name in names)}, tests)
     draws = [[count_versions(side) for side in mirror.share_out(tests)] for _ in range(2000)]
     for agrees in (share / 20 for share in range(1, 20)):
-        chances = [[guess(agrees, *counts) for counts in draw] for draw in draws]
-        paid = [math.prod(well for well, _ in draw) * (1 + sum(shaky for _, shaky in draw)) for draw in chances]
-        assert statistics.fmean(paid) < 0.01
+        assert statistics.fmean(math.prod(guess(agrees, *counts) for counts in draw) for draw in draws) < 0.01
 
 
 def count_versions(side):
@@ -212,4 +213,5 @@ def test_a_twin_must_fail_and_a_test_must_pass():
     ends = {"passed", "failed", "error", "skipped", "xfailed", "missing"}
     (true, twin) = (next(test for test in make().tests if test.double.is_twin is is_twin) for is_twin in (False, True))
     assert {end for end in ends if true.is_as_it_must(end)} == {"passed"}
-    assert {end for end in ends if twin.is_as_it_must(end)} == {"failed", "error"}
+    assert {end for end in ends if twin.is_as_it_must(end)} == {"failed", "error", "skipped"}
+    assert {end for end in ends if twin.is_evidence(end)} == {"failed", "error"}

@@ -14,7 +14,7 @@ from turnsmith.rewards.handing import hand_on
 from turnsmith.rewards.literals import Bent
 from turnsmith.rewards.parameters import Test, choose_rows, find_table, write_rows
 from turnsmith.rewards.placeholders import HELPER, PLACEHOLDER, write_name
-from turnsmith.rewards.stated import find_own
+from turnsmith.rewards.stated import Surroundings, read_file
 
 MAX_TWINS = 5
 """Twins of one test, less where they come out alike: as many as a verdict can show, so that each run has another one."""
@@ -22,6 +22,8 @@ MAX_NODES = 5_000
 """Of the syntax tree of a test; longer ones have no doubles, which would take seconds to write."""
 MAX_BENDS = 40
 """Expectations of one test that are looked at, chosen at random."""
+MAX_DEPTH = 100
+"""Of the syntax tree of a file."""
 MAX_ROWS = 2
 """Parameter sets of one test."""
 
@@ -61,13 +63,15 @@ def double_tests(source: str, wanted: Mapping[str, Collection[str]]) -> tuple[st
 
 
 def _double_tests(module: ast.Module, wanted: Mapping[str, Collection[str]]) -> tuple[str, list[Double]]:
-    numbers, doubles = itertools.count(), []
+    if _depth(module) > MAX_DEPTH:
+        raise RecursionError("to be written again, as a mirror is for every run, it takes too much of the stack")
+    numbers, doubles, file = itertools.count(), [], read_file(module)
     for prefix, body in list(_bodies(module)):
         here = {place.removeprefix(prefix): wanted[place] for place in wanted if _parent(place) == prefix}
         written = [
             pair
             for test in _take(here, body)
-            for pair in _write_doubles(test, here[test.name], prefix, numbers, module)
+            for pair in _write_doubles(test, _keep_rows(test, {*here[test.name]}, module), prefix, numbers, file)
         ]
         written += [
             _write_alias(name, prefix, numbers)
@@ -77,6 +81,13 @@ def _double_tests(module: ast.Module, wanted: Mapping[str, Collection[str]]) -> 
         body += [test for test, _ in written]
         doubles += [double for _, double in written]
     return f"{_unparse(module)}\n\n{_HELPER}", doubles
+
+
+def _depth(tree: ast.AST) -> int:
+    depth, level = 0, [tree]
+    while level := [child for node in level for child in ast.iter_child_nodes(node)]:
+        depth += 1
+    return depth
 
 
 def keep_doubles(text: str, kept: Collection[str]) -> str:
@@ -146,13 +157,12 @@ def _write_alias(name: str, prefix: str, numbers: Iterator[int]) -> tuple[ast.st
 
 
 def _write_doubles(
-    test: Test, wanted: Collection[str], prefix: str, numbers: Iterator[int], module: ast.Module
+    test: Test, parameters: Collection[str], prefix: str, numbers: Iterator[int], file: Surroundings
 ) -> Iterator[tuple[ast.stmt, Double]]:
-    """The test itself and its twins, with the same few rows where it is parametrised."""
-    parameters = tuple(_keep_rows(test, wanted, module))
-    for number, new in enumerate(itertools.islice(_write_versions(test, find_own(module)), 1 + MAX_TWINS)):
+    """The test itself and its twins."""
+    for number, new in enumerate(itertools.islice(_write_versions(test, file), 1 + MAX_TWINS)):
         new.name = _draw_name(test.name, numbers)
-        yield new, Double(prefix + new.name, prefix + test.name, parameters, is_twin=number > 0)
+        yield new, Double(prefix + new.name, prefix + test.name, tuple(parameters), is_twin=number > 0)
 
 
 def _keep_rows(test: Test, wanted: Collection[str], module: ast.Module) -> list[str]:
@@ -162,13 +172,13 @@ def _keep_rows(test: Test, wanted: Collection[str], module: ast.Module) -> list[
     return write_rows(table, copy.deepcopy(rows)) if table and rows else sample(sorted(wanted), MAX_ROWS)
 
 
-def _write_versions(test: Test, own: Collection[str]) -> Iterator[Test]:
+def _write_versions(test: Test, file: Surroundings) -> Iterator[Test]:
     """The test itself, then its twins, no two alike."""
-    chosen = sorted(sample([*range(len(find_bends(test, own)))], MAX_BENDS))
+    chosen = sorted(sample([*range(len(find_bends(test, file)))], MAX_BENDS))
     seen = set[str]()
     for bent in ({}, *_draw_bends(chosen)):
         new = copy.deepcopy(test)
-        bends = find_bends(new, own)
+        bends = find_bends(new, file)
         for number in chosen:
             bends[number](bent.get(number))
         if (text := _unparse(new)) not in seen:

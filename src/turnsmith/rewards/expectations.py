@@ -8,24 +8,32 @@ expected. What the code under test computes is left alone: it is no expectation.
 import ast
 import copy
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import Any
 
 from turnsmith.rewards.chance import CHANCE
 from turnsmith.rewards.literals import (
     Bent,
+    bend_argument,
     bend_constant,
     bend_member,
+    bend_widely,
     find_answers,
-    find_constants,
     is_fixed,
     is_written_out,
     push,
 )
 from turnsmith.rewards.parameters import Test, change_column, find_columns
 from turnsmith.rewards.placeholders import HELPER, write_salt
-from turnsmith.rewards.stated import Context, find_names, find_stated, is_new_object, read_context
+from turnsmith.rewards.stated import (
+    Context,
+    Surroundings,
+    find_handed,
+    find_names,
+    find_stated,
+    is_new_object,
+    read_context,
+)
 
 Bend = Callable[[Bent | None], None]
 """Changes the syntax tree that it belongs to: bends an expectation, or (None) only makes it look as the bent one does."""
@@ -34,14 +42,26 @@ _COMPARING = re.compile(
     r"assert(Almost)?(Equals?|Is|CountEqual|(List|Tuple|Set|Dict|Sequence|MultiLine)Equal)"
     r"|assert_(array_|almost_|array_almost_|frame_|series_|index_|list_|dict_)?equals?|assert_allclose"
 )
-_CALLED = re.compile(r"assert_(called|awaited|any_call|any_await|has_calls|has_awaits)\w*")
-"""What a mock was called with."""
+_ROUGHLY = re.compile(r"assertAlmostEquals?|assert_(array_)?almost_equal|assert_allclose")
+"""Of these, with a tolerance."""
+_CALLED = re.compile(r"assert_(called|awaited)\w*")
+_CALLED_AMONG_OTHERS = re.compile(r"assert_(any|has)_(call|await)s?")
+"""What a mock was called with, and what it was called with, too."""
 _ORDERING = {"assertGreater": ast.Gt, "assertGreaterEqual": ast.GtE, "assertLess": ast.Lt, "assertLessEqual": ast.LtE}
 _RAISING = {"raises", "assertRaises", "assertRaisesRegex"}
 _COMMON_EXCEPTIONS = frozenset(
     {"ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "OSError", "StopIteration"}
 )
 """What one often meets, and what a project often derives its own from."""
+_RELATED = {
+    "KeyError": {"AttributeError", "IndexError"},
+    "IndexError": {"KeyError"},
+    "AttributeError": {"KeyError", "TypeError"},
+    "TypeError": {"ValueError", "AttributeError"},
+    "ValueError": {"TypeError", "OSError"},
+    "OSError": {"ValueError"},
+}
+"""What projects derive from beside the one that is named."""
 _RARE_EXCEPTIONS = frozenset({"BufferError", "ChildProcessError", "EOFError", "FloatingPointError", "ReferenceError"})
 _ALL_EXCEPTIONS = {"BaseException", "Exception"}
 """Whoever expects one of these is content with any other."""
@@ -54,13 +74,30 @@ _OPPOSITES = {
 _OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 
-def find_bends(test: Test, own: Collection[str]) -> list[Bend]:
+def find_bends(test: Test, file: Surroundings) -> list[Bend]:
     """Every way to turn one expectation of a test into another, in the order in which they stand.
 
-    `own` are the names of what is the test's own, or Python's, and so not under test.
+    Where an assertion that fails would not make the test fail, there is none.
     """
-    around = read_context(test, own)
-    return [bend for node in ast.walk(test) for bend in _bends(node, around)]
+    around = read_context(test, file)
+    return [bend for node in _walk_in_sight(test, find_handed(test)) for bend in _bends(node, around)]
+
+
+def _walk_in_sight(node: ast.AST, handed: Collection[str]) -> Iterator[ast.AST]:
+    """All nodes of a test but those of callbacks and of what is tried: they may run once more, or nobody hears of them."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not _is_out_of_sight(child, node, handed):
+            yield from _walk_in_sight(child, handed)
+
+
+def _is_out_of_sight(node: ast.AST, parent: ast.AST, handed: Collection[str]) -> bool:
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return bool(node.decorator_list) or node.name in handed
+        case ast.Lambda() | ast.ClassDef():
+            return True
+    return isinstance(parent, ast.Try) and bool(parent.handlers) and node in parent.body
 
 
 def _bends(node: ast.AST, around: Context) -> list[Bend]:
@@ -83,7 +120,7 @@ def _bends_of_comparison(condition: ast.expr, around: Context) -> list[Bend]:
         case ast.Compare(ops=[ast.Eq() | ast.Is()], left=left, comparators=[right]):
             return [partial(_bend_side, condition, side, around) for side in find_stated(left, right, around)]
         case ast.Compare(ops=[ast.In()], left=member) if is_written_out(member):
-            return [partial(_bend_member, member, around.test)]
+            return [partial(_bend_member, member, around)]
         case ast.Compare(ops=[operator], left=left, comparators=[right]):
             return _bends_of_order(type(operator), left, right)
     return []
@@ -99,16 +136,19 @@ def _bends_of_order(operator: type[ast.cmpop], left: ast.expr, right: ast.expr) 
 
 def _bends_of_call(call: ast.Call, name: str, around: Context) -> list[Bend]:
     """Assertions that are methods, and expected exceptions."""
-    first, second = [*call.args, None][:2]
-    assert first
+    first, second = call.args[0], next(iter(call.args[1:]), None)
+    if second and _ROUGHLY.fullmatch(name) and (call.keywords or len(call.args) > 2):
+        return [partial(_bend_widely, side, around) for side in (first, second) if is_written_out(side)]
     if second and _COMPARING.fullmatch(name):
         return [partial(_bend_side, call, side, around) for side in find_stated(first, second, around)]
+    if _CALLED_AMONG_OTHERS.fullmatch(name):
+        return [partial(_bend_member, side, around) for side in call.args if is_written_out(side)]
     if _CALLED.fullmatch(name):
         return [partial(_bend_side, call, side, around) for side in call.args if is_written_out(side)]
     if second and name in _ORDERING:
         return _bends_of_order(_ORDERING[name], first, second)
     if second and name == "assertIn" and is_written_out(first):
-        return [partial(_bend_member, first, around.test)]
+        return [partial(_bend_member, first, around)]
     if name in _RAISING and not _ALL_EXCEPTIONS & find_names([first]):
         return [partial(_expect_another, call)]
     if name in _OPPOSITES and isinstance(call.func, ast.Attribute):
@@ -130,8 +170,9 @@ def _expect_another(call: ast.Call, how: Bent | None) -> None:
     """Another exception: in the place of one of Python's another that one often meets, else one that nothing derives from."""
     if how:
         named = find_names([call.args[0]])
-        others = _COMMON_EXCEPTIONS - named if named & _COMMON_EXCEPTIONS else frozenset[str]()
-        call.args[0] = ast.Name(CHANCE.choice(sorted(others or _RARE_EXCEPTIONS)), ast.Load())
+        related = named.union(*(_RELATED.get(name, ()) for name in named))
+        others = _COMMON_EXCEPTIONS - related if named & _COMMON_EXCEPTIONS else _RARE_EXCEPTIONS
+        call.args[0] = ast.Name(CHANCE.choice(sorted(others)), ast.Load())
 
 
 def _push(side: ast.expr, how: Bent | None, *, is_up: bool) -> None:
@@ -141,15 +182,16 @@ def _push(side: ast.expr, how: Bent | None, *, is_up: bool) -> None:
 
 def _bend_side(parent: ast.AST, side: ast.expr, around: Context, how: Bent | None) -> None:
     """Bend what is expected where it is written, so that who looks for it in the test finds what is bent."""
-    test = around.test
-    if isinstance(side, ast.Name) and _is_only_expected(side.id, test):
+    if isinstance(side, ast.Name) and _is_only_expected(side.id, around.test):
         _bend_variable(parent, side, around, how)
     elif isinstance(side, ast.Name) and (assignment := around.assignments.get(side.id)) and is_fixed(assignment.value):
         stated = copy.deepcopy(assignment.value)
-        _bend_literal(stated, test, how)
+        _bend_literal(stated, around, how)
         _put(parent, side, stated)
-    elif is_written_out(side) or is_new_object(side, around):
-        _bend_literal(side, test, how)
+    elif is_written_out(side):
+        _bend_literal(side, around, how)
+    elif is_new_object(side, around):
+        _bend_object(side, around, how)
     else:
         _put(parent, side, _help(side, how))
 
@@ -169,7 +211,7 @@ def _arguments(test: Test) -> set[str]:
 def _bend_variable(parent: ast.AST, side: ast.Name, around: Context, how: Bent | None) -> None:
     """Bend what a variable holds, where it gets it."""
     test = around.test
-    if change_column(test, side.id, is_written_out, partial(_bend_literal, test=test, how=how)):
+    if change_column(test, side.id, is_written_out, partial(_bend_literal, around=around, how=how)):
         return
     if side.id in _arguments(test):
         test.body.insert(0, ast.Assign([ast.Name(side.id, ast.Store())], _help(side, how)))
@@ -179,20 +221,29 @@ def _bend_variable(parent: ast.AST, side: ast.Name, around: Context, how: Bent |
         _put(parent, side, _help(side, how))
 
 
-def _bend_literal(side: ast.expr, test: Test, how: Bent | None) -> None:
+def _bend_literal(side: ast.expr, around: Context, how: Bent | None) -> None:
     """Change one constant of what is written out."""
     if how:
-        bend_constant(find_answers(side), _values(test), how)
+        bend_constant(find_answers(side), around.values, how)
 
 
-def _bend_member(side: ast.expr, test: Test, how: Bent | None) -> None:
+def _bend_object(side: ast.expr, around: Context, how: Bent | None) -> None:
+    """Change one argument of what is made of literals; of `approx` with a tolerance, that far."""
+    match side:
+        case ast.Call(args=given, keywords=[_, *_]) if "approx" in ast.unparse(side.func):
+            _bend_widely(ast.Tuple(given), around, how)
+        case _ if how:
+            bend_argument(find_answers(side), around.values, how)
+
+
+def _bend_widely(side: ast.expr, around: Context, how: Bent | None) -> None:
     if how:
-        bend_member(side, _values(test), how)
+        bend_widely(find_answers(side), around.values, how)
 
 
-def _values(test: Test) -> list[Any]:
-    """What stands in a test, of all its constants."""
-    return [node.value for node in find_constants(test)]
+def _bend_member(side: ast.expr, around: Context, how: Bent | None) -> None:
+    if how:
+        bend_member(side, around.values, how)
 
 
 def _put(parent: ast.AST, old: ast.expr, new: ast.expr) -> None:

@@ -8,7 +8,7 @@ So it is one function, and imports within what it needs: whatever else it brough
 
 
 def hand_on(value, salt):
-    """The value as it is for an odd salt; for an even one another of its kind and shape, or itself where there is none.
+    """The value as it is for an odd salt; for an even one another of its kind and shape. Skips the test where there is none.
 
     Only what is of Python's own kinds is changed, and whether it can be does not depend on the salt: objects of the code under
     test would notice who copies them, and adds to them.
@@ -62,7 +62,14 @@ def hand_on(value, salt):
     def is_known_other(one, value):
         return type(one) in (int, float, str, bytes) and type(value) is type(one) and value != one
 
-    try:
-        return value if int(salt, 16) % 2 else other(value)
-    except Exception:
+    if int(salt, 16) % 2:
         return value
+    try:
+        new = other(value)
+    except Exception:
+        new = value
+    if new is value:
+        import pytest
+
+        pytest.skip("nothing here can be bent")
+    return new

@@ -1,15 +1,29 @@
 """Constants in a syntax tree, and others that could as well stand there."""
 
 import ast
-from collections.abc import Iterable
-from typing import Any, Literal
+import string
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
 
 from turnsmith.rewards.chance import CHANCE
 
 Bent = Literal["new", "known"]
-"""Into what an expectation is bent: something that its test has nowhere, or has elsewhere. Every test has twins of both kinds, so
-that neither can be told by its values."""
+"""Into what an expectation is bent: something that its test has nowhere, or has elsewhere. A test has twins of both kinds where
+there is anything of the kind, so that neither can be told by its values."""
 
+
+class Values(NamedTuple):
+    """What is written in a test, and in all its file."""
+
+    here: Sequence[Any]
+    anywhere: Sequence[Any]
+
+    def find_known(self, value: Any) -> list[Any]:
+        """What could stand in its place: of the test, or if there is nothing, of its file."""
+        return _find_alike(value, self.here) or _find_alike(value, self.anywhere)
+
+
+_KINDS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 _COMPUTED = (ast.Name, ast.Call, ast.Attribute, ast.Subscript, ast.Lambda, ast.ListComp, ast.Await, ast.JoinedStr)
 
 
@@ -45,14 +59,38 @@ def find_constants(node: ast.AST) -> list[ast.Constant]:
     return [below for below in ast.walk(node) if isinstance(below, ast.Constant) and below.value is not ...]
 
 
-def bend_constant(constants: list[ast.Constant], present: list[Any], how: Bent) -> None:
-    """Give one of them another value; one that the test has elsewhere only where there is any."""
-    known = [one for one in constants if find_known(one.value, present)]
+def read_values(node: ast.AST) -> list[Any]:
+    """Of all constants."""
+    return [constant.value for constant in find_constants(node)]
+
+
+def bend_constant(constants: list[ast.Constant], values: Values, how: Bent) -> None:
+    """Give one of them another value; one that is written elsewhere only where there is any."""
+    known = [one for one in constants if values.find_known(one.value)]
     constant = CHANCE.choice(known if known and how == "known" else constants)
-    constant.value = bend(constant.value, present, how)
+    constant.value = bend(constant.value, values, how)
 
 
-def bend_member(side: ast.expr, present: list[Any], how: Bent) -> None:
+def bend_argument(constants: list[ast.Constant], values: Values, how: Bent) -> None:
+    """As above, but a text in which one sign is another: code that reads it may forgive one too many."""
+    constant = CHANCE.choice(constants)
+    text = constant.value
+    if isinstance(text, str | bytes) and how == "new" and (other := _substitute(text)) != text:
+        constant.value = other
+    else:
+        bend_constant([constant], values, how)
+
+
+def bend_widely(constants: list[ast.Constant], values: Values, how: Bent) -> None:
+    """As above, but a number far from the one that is expected about."""
+    constant = CHANCE.choice(constants)
+    if isinstance(constant.value, int | float) and not isinstance(constant.value, bool):
+        constant.value = constant.value * CHANCE.randrange(2, 10) + CHANCE.randrange(1, 10)
+    else:
+        bend_constant([constant], values, how)
+
+
+def bend_member(side: ast.expr, values: Values, how: Bent) -> None:
     """Another member to look for, so far off that code which does more than it must has not that one, too."""
     constant = CHANCE.choice(find_answers(side))
     match constant.value:
@@ -61,7 +99,7 @@ def bend_member(side: ast.expr, present: list[Any], how: Bent) -> None:
         case int() | float() as number if not isinstance(number, bool):
             constant.value = number * 1_000 + CHANCE.randrange(1_000_000, 9_000_000)
         case _:
-            bend_constant([constant], present, how)
+            bend_constant([constant], values, how)
 
 
 def push(side: ast.expr, *, is_up: bool) -> None:
@@ -72,12 +110,12 @@ def push(side: ast.expr, *, is_up: bool) -> None:
         is_negative = isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.USub)
         constant.value += distance if is_up is not is_negative else -distance
     else:
-        bend_constant([constant], [], "new")
+        bend_member(constant, Values([], []), "new")
 
 
-def bend(value: Any, present: list[Any], how: Bent) -> Any:
-    """Another value that could as well be meant: of the same type, and close, or one that the test has elsewhere."""
-    known = find_known(value, present)
+def bend(value: Any, values: Values, how: Bent) -> Any:
+    """Another value that could as well be meant: of the same type, and close, or one that is written elsewhere."""
+    known = values.find_known(value)
     if known and how == "known":
         return CHANCE.choice(known)
     match value:
@@ -89,11 +127,10 @@ def bend(value: Any, present: list[Any], how: Bent) -> Any:
             near = _misspell(value) or [b" "]
         case _:
             near = _neighbours(value)
-    return CHANCE.choice([other for other in near if other not in present] or near)
+    return CHANCE.choice([other for other in near if other not in values.here] or near)
 
 
-def find_known(value: Any, present: Iterable[Any]) -> list[Any]:
-    """Of what is present, what could stand in its place."""
+def _find_alike(value: Any, present: Sequence[Any]) -> list[Any]:
     return [other for other in present if type(other) is type(value) and other != value]
 
 
@@ -105,10 +142,21 @@ def _neighbours(number: Any) -> list[Any]:
 
 
 def _lengthen(text: Any) -> Any:
-    """A text with letters put in that make no word."""
+    """A text with syllables put in that hardly make a word."""
     at = CHANCE.randrange(len(text) + 1)
-    letters = "".join(CHANCE.choice("bcdfghjklmnpqrstvwxz") for _ in range(6))
+    letters = "".join(CHANCE.choice("bdfgklmnprstvz") + CHANCE.choice("aeiou") for _ in range(3))
     return text[:at] + (letters if isinstance(text, str) else letters.encode()) + text[at:]
+
+
+def _substitute(text: str | bytes) -> str | bytes:
+    """A text with a digit in the place of another, or a letter in that of another; itself where it has neither."""
+    if isinstance(text, bytes):
+        return str(_substitute(text.decode("latin-1"))).encode("latin-1")
+    places = [(at, kind) for at, sign in enumerate(text) for kind in _KINDS if sign in kind]
+    if not places:
+        return text
+    at, kind = CHANCE.choice(places)
+    return text[:at] + CHANCE.choice(kind.replace(text[at], "")) + text[at + 1 :]
 
 
 def _misspell(text: Any) -> list[Any]:

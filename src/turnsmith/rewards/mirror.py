@@ -15,8 +15,8 @@ from turnsmith.rewards.doubles import Double, double_tests
 
 MAX_TESTS, MAX_OTHERS = 12, 4
 """Test functions of one task that are mirrored: of those that must come to pass, and of the others, chosen at random."""
-NUM_SIDES = {1: 9, 2: 5, 3: 4}
-MIN_SIDES = 3
+NUM_SIDES = {1: 10, 2: 6, 3: 5}
+MIN_SIDES = 4
 """Runs in which the versions of tests are shared out, by the number of functions that must come to pass: so many that code which
 guesses anew in each run, or at each test, which version it meets is right less than once in a hundred times."""
 
@@ -37,6 +37,11 @@ class Reflected:
         return f"{self.file}::{self.double.original}"
 
     def is_as_it_must(self, status: str) -> bool:
+        """Does it end as for whoever is right? A twin is skipped where there is no value that could be bent."""
+        return self.is_evidence(status) or (self.double.is_twin and status == "skipped")
+
+    def is_evidence(self, status: str) -> bool:
+        """If the gold patch ends so, can another end tell anything?"""
         return status in ("failed", "error") if self.double.is_twin else status == "passed"
 
 
@@ -56,7 +61,7 @@ class Mirror:
     def keep_sound(self, runs: Iterable[Ends]) -> "Mirror":
         """Of runs with the gold patch keep what ended as it must, and twins only of what passed: the rest shows nothing."""
         ends = [end for run in runs for end in run.items()]
-        sound = {test for test, _ in ends} - {test for test, status in ends if not test.is_as_it_must(status)}
+        sound = {test for test, _ in ends} - {test for test, status in ends if not test.is_evidence(status)}
         passed = {(test.original, test.parameters) for test in sound if not test.double.is_twin}
         return replace(self, tests=frozenset(test for test in sound if (test.original, test.parameters) in passed))
 
@@ -77,6 +82,9 @@ class Mirror:
     def find_guarded(self, tests: Iterable[str]) -> set[str]:
         """Of the functions of these tests, those that have twins."""
         return {test.partition("[")[0] for test in tests} & {test.original for test in self.twins}
+
+    def without_twins(self) -> "Mirror":
+        return replace(self, tests=self.tests - {*self.twins})
 
     @property
     def twins(self) -> list[Reflected]:

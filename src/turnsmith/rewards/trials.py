@@ -1,5 +1,7 @@
 """Trials of a patch: the expected tests with sentinels among them, then the same tests in a mirror."""
 
+import io
+import tokenize
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -56,8 +58,8 @@ async def try_patch(case: Case, patch: str) -> Grade:
 async def confirm(case: Case, patch: str, mirror: Mirror, grade: Grade) -> Grade:
     """A verdict of resolved once more, by tests that nobody knows.
 
-    One run in which tests fail, and no twin passes, may be an accident, and is repeated; what the gold patch does not pass either
-    shows nothing.
+    Where tests fail, and no twin passes, they are tried once more without twins, which may have left behind what a test that
+    passes cleans up; what the gold patch does not pass either shows nothing.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -114,12 +116,12 @@ class Look:
 
 
 async def _look_into_all(case: Case, patch: str, sides: list[Mirror]) -> list[Look]:
-    """Run each mirror; the only one in which tests failed, and nothing else happened, once more."""
+    """Run each mirror; where tests failed, and nothing else happened, once more without twins."""
     looks = [await _look_into(case, patch, side) for side in sides]
-    shaky = [number for number, look in enumerate(looks) if is_shaky(look.ends)]
-    if len(shaky) == 1:
-        looks[shaky[0]] = await _look_into(case, patch, sides[shaky[0]])
-    return looks
+    return [
+        await _look_into(case, patch, side.without_twins()) if is_shaky(look.ends) else look
+        for side, look in zip(sides, looks, strict=True)
+    ]
 
 
 async def _look_into(case: Case, patch: str, side: Mirror) -> Look:
@@ -155,11 +157,20 @@ async def _read_tests(case: Case, files: Iterable[str]) -> dict[str, str]:
     sandbox = await case.provider.start(SandboxSpec(case.layers, case.task.workdir, image=case.task.image))
     try:
         await prepare(sandbox, case.task, case.layers, patch="", added={})
-        return {file: (await sandbox.read(file)).decode("utf-8-sig", errors="replace") for file in files}
+        return {file: _decode(await sandbox.read(file)) for file in files}
     except OSError as error:
         raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
     finally:
         await sandbox.stop()
+
+
+def _decode(source: bytes) -> str:
+    """As Python reads it, by what its first lines say."""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    except SyntaxError:
+        encoding = "utf-8-sig"
+    return source.decode(encoding, errors="replace")
 
 
 async def _run(
