@@ -89,6 +89,8 @@ def test_every_key_is_read_somewhere():
         (MINIMAL + "[logprob_gap]\nstop = -1.0\n", ["logprob_gap.stop", "greater than 0"]),
         ("[train_tasks]\n", ["train_tasks", "exactly one of path, practice_tasks, package"]),
         ("seed = \n", ["not valid TOML"]),
+        ("seed = " + "[" * 100_000, ["not valid TOML"]),
+        ("seed = " + "9" * 5_000, ["not valid TOML"]),
     ],
 )
 def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
@@ -234,6 +236,11 @@ def test_training_tasks_are_not_evaluated_on_nor_held_out_tasks_trained_on(write
 def test_values_are_read_as_json_and_anything_else_is_text(value):
     assert parse_value(json.dumps(value)) == value
     assert parse_value(f"name=={value}") == f"name=={value}"
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "[" * 100_000])
+def test_what_no_json_reader_holds_is_text(value):
+    assert parse_value(value) == value
 
 
 names = st.text("abc", min_size=1, max_size=3)

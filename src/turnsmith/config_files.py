@@ -48,7 +48,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is a folder: give the path of a TOML file in it") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}: give the path of a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from None
 
 
@@ -78,7 +78,7 @@ def parse_value(text: str) -> Any:
     """Numbers, true/false, null, lists and quoted text as in JSON; anything else is text."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -224,13 +224,26 @@ def write_json(path: Path, data: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read a file of a run. Raises UsageError where there is none, or none that can be read."""
     try:
-        return json.loads(path.read_text())
+        return parse_json(path.read_text())
     except FileNotFoundError:
         raise UsageError(f"no file at {path}: is this a run folder?") from None
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}: give a run folder") from None
     except ValueError as error:
         raise UsageError(f"{path} is damaged ({error}): put back a copy of it, or start a new run") from None
+
+
+def parse_json(text: str) -> Any:
+    """What a text of JSON holds. Raises ValueError that says in a few words what is wrong with it, and where."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise ValueError(f"{error.msg.removesuffix(' at')} at {line}column {error.colno}") from None
+    except ValueError:
+        raise ValueError("a number in it has too many digits") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 @contextmanager

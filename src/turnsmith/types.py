@@ -81,7 +81,7 @@ class Task(Record):
             return value
         try:
             return json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             raise ValueError(f"{value[:40]!r} is no list, and no JSON of one") from None
 
 

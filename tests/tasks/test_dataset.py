@@ -49,6 +49,9 @@ def test_columns_of_other_makers_are_kept_and_json_strings_read(tmp_path):
     ("line", "complaint"),
     [
         ("{", "line 2: not valid JSON: Expecting property name enclosed in double quotes at column 2"),
+        ('{"repo": "a', "line 2: not valid JSON: Unterminated string starting at column 10"),
+        ("[" * 100_000, "line 2: not valid JSON: it is nested too deeply"),
+        ('{"seed": ' + "9" * 5_000 + "}", "line 2: not valid JSON: a number in it has too many digits"),
         ("3", "line 2: a task is an object"),
         (json.dumps({"repo": "a"}), "line 2: column 'instance_id' is missing"),
         (json.dumps(make_row(layers=[])), "line 2: column 'layers': List should have at least 1 item"),
@@ -59,6 +62,7 @@ def test_columns_of_other_makers_are_kept_and_json_strings_read(tmp_path):
         (json.dumps(make_row(instance_id="")), "line 2: column 'instance_id': String should have at least 1 character"),
         (json.dumps(make_row(patch=7)), "line 2: column 'patch': Input should be a valid string"),
         (json.dumps(make_row(FAIL_TO_PASS="[")), "line 2: column 'FAIL_TO_PASS': '[' is no list, and no JSON of one"),
+        (json.dumps(make_row(FAIL_TO_PASS="[" * 100_000)), "[' is no list, and no JSON of one"),
         (json.dumps(make_row()), "instance_id 'a-1' occurs 2 times"),
     ],
 )

@@ -1,6 +1,5 @@
 """Task files: JSONL with the column names of SWE-bench, one task per line."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import replacing
+from turnsmith.runs import parse_json, replacing
 from turnsmith.types import Task
 
 FILE_NAME = "tasks.jsonl"
@@ -61,11 +60,11 @@ def _read_lines(file: Path) -> list[str]:
 
 def _parse(line: str, file: Path, number: int) -> Task:
     try:
-        task = Task.model_validate(json.loads(line))
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{file}, line {number}: not valid JSON: {error.msg} at column {error.colno}") from None
+        task = Task.model_validate(parse_json(line))
     except ValidationError as error:
         raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
+    except ValueError as error:
+        raise UsageError(f"{file}, line {number}: not valid JSON: {error}") from None
     if not task.FAIL_TO_PASS:
         raise UsageError(
             f"{file}, line {number}: {task.instance_id} has no FAIL_TO_PASS test, so no patch can resolve it"
