@@ -147,6 +147,25 @@ def test_what_may_not_be_touched_is_a_sentence():
     assert explain(error) == ("no permission to use runs/hers/run.log: get it, or give another place", 2)
 
 
+def test_a_name_that_no_file_can_have(turnsmith, task_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = "a" * 300
+    for arguments in (
+        ["stats", name],
+        ["scrub", task_folder, "--out", name],
+        ["make", "--practice", "1", "--out", name],
+        ["make", "--package", name, "--out", "tasks"],
+    ):
+        assert_refused(turnsmith("tasks", *arguments), name[:60], "is too long for a file: give a shorter one")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_where_the_records_belong(turnsmith, task_folder, tmp_path):
+    shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
+    (records := tmp_path / "tasks/qualification.jsonl").mkdir()
+    assert_refused(turnsmith("tasks", "qualify", tmp_path / "tasks"), records, "Is a directory", "move it away")
+
+
 def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
     (tmp_path / "file").write_bytes(b"\xff precious")
     inside = tmp_path / "file" / "inside"

@@ -11,6 +11,8 @@ from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.ui.terminal import to_line
 
 EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED = 1, 2, 130
+MAX_NAMED = 60
+"""Characters of a name that is too long."""
 TRAIN_EXTRA = {"torch", "transformers", "safetensors", "tokenizers", "numpy", "matplotlib"}
 """Packages that only `turnsmith[train]` brings."""
 
@@ -65,6 +67,10 @@ def _explain_known(error: BaseException) -> tuple[str, int] | None:
         return f"no permission to use {error.filename}: get it, or give another place", EXIT_USAGE
     if isinstance(error, OSError) and error.errno == errno.EROFS:
         return f"nothing can be written to {error.filename}: {error.strerror}: give another place", EXIT_USAGE
+    if isinstance(error, IsADirectoryError | NotADirectoryError):
+        return f"{error.filename} cannot be used: {error.strerror}: give another place, or move it away", EXIT_USAGE
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return f"the name {str(error.filename)[:MAX_NAMED]!r}… is too long for a file: give a shorter one", EXIT_USAGE
     if isinstance(error, ImportError) and error.name in TRAIN_EXTRA:
         return f"this command needs {error.name}: install it by `pip install 'turnsmith[train]'`", EXIT_USAGE
     return None
