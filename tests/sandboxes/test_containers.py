@@ -12,7 +12,7 @@ import pytest
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.sandboxes import container_start, make_provider
+from turnsmith.sandboxes import container_engine, container_start, make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.container_engine import remove_at_once
 from turnsmith.sandboxes.container_images import name_root
@@ -183,10 +183,50 @@ async def test_an_image_without_bash_is_refused(provider_of, root):
 def test_an_engine_that_does_not_work_is_a_usage_error(tmp_path):
     with pytest.raises(UsageError, match="is not installed on this machine: install it"):
         make_provider(SandboxConfig(kind="docker", container_engine=str(tmp_path / "no-engine")))
-    (broken := tmp_path / "engine").write_text("#!/bin/sh\necho first >&2\necho 'Error: no daemon' >&2\nexit 125\n")
-    broken.chmod(0o755)
+    broken = write_engine(tmp_path, "echo first >&2; echo 'Error: no daemon' >&2; exit 125")
     with pytest.raises(UsageError, match="does not work on this machine: no daemon"):
-        make_provider(SandboxConfig(kind="podman", container_engine=str(broken)))
+        make_provider(SandboxConfig(kind="podman", container_engine=broken))
+
+
+def write_engine(folder, script):
+    (engine := folder / "engine").write_text(f"#!/bin/sh\n{script}\n")
+    engine.chmod(0o755)
+    return str(engine)
+
+
+PODMAN = '{"host": {"security": {"rootless": true}}}'
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "true",
+        "echo what",
+        "printf '\\377'",
+        "echo '{}'",
+        "echo 3",
+        """echo '{"SecurityOptions": 3}'""",
+        f"""case $1 in info) echo '{PODMAN}' ;; *) echo '[3]' ;; esac""",
+        f"""case $1 in info) echo '{PODMAN}' ;; *) echo '[]' ;; esac""",
+    ],
+)
+def test_what_is_no_engine_though_it_answers_is_a_usage_error(tmp_path, script):
+    engine = write_engine(tmp_path, script)
+    with pytest.raises(UsageError, match="engine does not answer like podman or docker: name one that does") as refused:
+        make_provider(SandboxConfig(kind="podman", container_engine=engine, image="debian"))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_engine_that_does_not_answer_is_a_usage_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(container_engine, "FIRST_ANSWER_S", 0.5)
+    with pytest.raises(UsageError, match=r"engine did not answer in 0\.5 s: see to it that `.*engine ps` does"):
+        make_provider(SandboxConfig(kind="podman", container_engine=write_engine(tmp_path, "exec sleep 1000")))
+
+
+def test_a_file_that_is_no_root_file_system_is_blamed(config, tmp_path):
+    (file := tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match=rf"could not import {file}, which must be a tar file of a root file system: "):
+        make_provider(config.model_copy(update={"image": str(file)}))
 
 
 def test_an_engine_is_tried_by_starting_a_container(config, tmp_path):

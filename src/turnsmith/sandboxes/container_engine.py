@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.sandboxes.inside.identity import FREE_ID
@@ -16,6 +17,8 @@ NUM_IDS = 65_536
 _IDS = f"0:{FREE_ID}:{NUM_IDS}"
 _GONE = ("no such container", "already in progress")
 """How an engine says that somebody else has removed it, or is about to."""
+FIRST_ANSWER_S = 30.0
+"""Seconds that an engine has to say that it is there; one that is busy with other containers takes a few."""
 _REMOVE = ("rm", "--force", "--volumes")
 
 
@@ -32,21 +35,45 @@ class Engine:
 
 def find_engine(program: str) -> Engine:
     """Ask the engine what it is. Raises UsageError where it is not there or does not answer."""
-    ask(program, ["ps", "--quiet"])  # docker prints its information without a daemon too
-    facts = json.loads(ask(program, ["info", "--format", "{{json .}}"]))
+    ask(program, ["ps", "--quiet"], patience_s=FIRST_ANSWER_S)  # docker prints its information without a daemon too
+    answer = ask(program, ["info", "--format", "{{json .}}"], patience_s=FIRST_ANSWER_S)
+    with understanding(program):
+        return _read_facts(program, json.loads(answer))
+
+
+def _read_facts(program: str, facts: Any) -> Engine:
     if "SecurityOptions" in facts:
         is_mapped = any(
-            f"name={kind}" in option for option in facts["SecurityOptions"] for kind in ("rootless", "userns")
+            f"name={kind}" in option for option in facts["SecurityOptions"] or () for kind in ("rootless", "userns")
         )
         return Engine(program, "container-user" if is_mapped else "container-root", ())
     is_rootless = facts["host"]["security"]["rootless"]
     return Engine(program, "container-user", () if is_rootless else (f"--uidmap={_IDS}", f"--gidmap={_IDS}"))
 
 
-def ask(program: str, arguments: Sequence[str], stdin: int | None = None) -> str:
-    """What a command of the engine prints. Raises UsageError."""
+@contextmanager
+def understanding(program: str) -> Iterator[None]:
+    """Read an answer of the engine. Raises UsageError where it is not of the form that podman and docker give it."""
     try:
-        finished = subprocess.run([program, *arguments], stdin=stdin, capture_output=True, text=True)
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UsageError(
+            f"{program} does not answer like podman or docker: name one that does by --sandbox.container_engine"
+        ) from None
+
+
+def ask(
+    program: str,
+    arguments: Sequence[str],
+    stdin: int | None = None,
+    patience_s: float | None = None,
+    fault: str = "",
+) -> str:
+    """What a command of the engine prints; `fault` says what it means where it fails. Raises UsageError."""
+    try:
+        finished = subprocess.run(
+            [program, *arguments], stdin=stdin, capture_output=True, text=True, errors="replace", timeout=patience_s
+        )
     except FileNotFoundError:
         raise UsageError(
             f"{program} is not installed on this machine: install it, name another by --sandbox.container_engine, "
@@ -54,8 +81,13 @@ def ask(program: str, arguments: Sequence[str], stdin: int | None = None) -> str
         ) from None
     except OSError as error:
         raise UsageError(f"{program} cannot be started: {error}") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            f"{program} did not answer in {patience_s:g} s: see to it that `{program} {arguments[0]}` does, "
+            "or choose --sandbox.kind local"
+        ) from None
     if finished.returncode:
-        raise UsageError(f"{program} does not work on this machine: {_complaint(finished.stderr)}")
+        raise UsageError(f"{fault or f'{program} does not work on this machine'}: {_complaint(finished.stderr)}")
     return finished.stdout
 
 

@@ -6,9 +6,10 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.container_engine import ask
+from turnsmith.sandboxes.container_engine import ask, understanding
 
 _ROOTS = ("", "0", "root")
 
@@ -43,7 +44,12 @@ def inspect_image(program: str, reference: str) -> Image:
     """What the engine knows of an image. Raises UsageError where there is none."""
     if not list_images(program, reference):
         raise UsageError(f"there is no image {reference} on this machine: `{program} pull {reference}` brings it")
-    [facts] = json.loads(ask(program, ["image", "inspect", reference]))
+    answer = ask(program, ["image", "inspect", reference])
+    with understanding(program):
+        return _read_facts(*json.loads(answer))
+
+
+def _read_facts(facts: Any) -> Image:
     config = facts.get("Config") or {}
     environment = dict(variable.split("=", 1) for variable in config.get("Env") or [])
     home = environment.get("HOME") or ("/root" if config.get("User", "").split(":")[0] in _ROOTS else "/tmp")
@@ -61,8 +67,13 @@ def import_root(program: str, root: Path) -> str:
         raise UsageError(f"there is no root file system at {root}: give a folder, a tar file, or the name of an image")
     reference = name_root(root)
     if not list_images(program, reference):
-        _import_folder(program, root, reference) if root.is_dir() else ask(program, ["import", str(root), reference])
+        _import_folder(program, root, reference) if root.is_dir() else _import_tar(program, root, reference)
     return reference
+
+
+def _import_tar(program: str, root: Path, reference: str) -> None:
+    fault = f"{program} could not import {root}, which must be a tar file of a root file system"
+    ask(program, ["import", str(root), reference], fault=fault)
 
 
 def _import_folder(program: str, root: Path, reference: str) -> None:
@@ -70,7 +81,8 @@ def _import_folder(program: str, root: Path, reference: str) -> None:
     packing = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
     assert packing.stdout
     with packing, packing.stdout:
-        ask(program, ["import", "-", reference], stdin=packing.stdout.fileno())
+        fault = f"{program} could not import the folder {root}"
+        ask(program, ["import", "-", reference], stdin=packing.stdout.fileno(), fault=fault)
 
 
 def name_root(root: Path) -> str:
