@@ -96,3 +96,17 @@ def test_layers_lie_beside_the_task_file_or_are_named(tmp_path):
     gone = Task.model_validate(make_row(layers=["layers/x", "layers/gone"]))
     with pytest.raises(UsageError, match=r"a-1 needs the folder .*layers/gone"):
         layer_paths(gone, tmp_path / "tasks.jsonl")
+
+
+@pytest.mark.parametrize("layer", ["/", "/proc", "/proc/self", "/sys/kernel", "/dev", "../" * 20 + "proc"])
+def test_a_layer_that_is_the_machines_own_is_refused(tmp_path, layer):
+    task = Task.model_validate(make_row(layers=[layer]))
+    with pytest.raises(UsageError, match=r"a-1 names the layer /.*, which is the machine's own: give a folder"):
+        layer_paths(task, tmp_path / "tasks.jsonl")
+
+
+def test_a_layer_that_is_named_twice_is_refused(tmp_path):
+    (tmp_path / "x").mkdir()
+    task = Task.model_validate(make_row(layers=["x", "./x"]))
+    with pytest.raises(UsageError, match=r"a-1 names the layer .*/x twice: once is enough"):
+        layer_paths(task, tmp_path / "tasks.jsonl")

@@ -11,6 +11,10 @@ from turnsmith.runs import parse_json, replacing
 from turnsmith.types import Task
 
 FILE_NAME = "tasks.jsonl"
+SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
+"""Where paths lead that hold no working tree, but devices, and files without end."""
+SHARED_MEMORY = Path("/dev/shm")
+"""The place among them for ordinary files."""
 
 
 def load_tasks(path: Path) -> list[Task]:
@@ -43,10 +47,19 @@ def find_task_file(path: Path) -> Path:
 def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
     """The layers of a task, lowest first, resolved against the folder of its task file. Raises UsageError."""
     paths = tuple((task_file.parent / layer).resolve() for layer in task.layers)
-    for path in paths:
-        if not path.is_dir():
-            raise UsageError(f"{task_file}: task {task.instance_id} needs the folder {path}, which is missing")
+    for path, count in Counter(paths).items():
+        if fault := _find_fault(path, count):
+            raise UsageError(f"{task_file}: task {task.instance_id} {fault}")
     return paths
+
+
+def _find_fault(layer: Path, count: int) -> str:
+    """What is wrong with a layer that is named so many times, if anything is."""
+    if not layer.is_dir():
+        return f"needs the folder {layer}, which is missing"
+    if layer.parts[1:2] in SYSTEM and not layer.is_relative_to(SHARED_MEMORY):
+        return f"names the layer {layer}, which is the machine's own: give a folder that holds a working tree"
+    return f"names the layer {layer} {'twice' if count == 2 else f'{count} times'}: once is enough" if count > 1 else ""
 
 
 def _read_lines(file: Path) -> list[str]:
