@@ -244,8 +244,36 @@ def test_copies_of_layers_stay_within_their_bound_and_live_while_they_are_used(t
         except OSError:
             assert len(list((folder / "copies").iterdir())) == 2
     """
+    run_as_spawner(code)
+
+
+def test_a_copy_of_a_layer_opens_no_pipe_and_no_device(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user's layers are his own")
+    run_as_spawner(f"""
+        import os, stat
+        from pathlib import Path
+        from turnsmith.sandboxes.inside.copies import Copies
+        from turnsmith.sandboxes.inside.identity import Identity
+
+        (layer := Path("{tmp_path}/layer")).mkdir()
+        (layer / "file").write_text("text")
+        (layer / "link").symlink_to("file")
+        os.mkfifo(layer / "pipe")
+        os.mknod(layer / "zeros", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+        os.mknod(layer / "hidden", stat.S_IFCHR, 0)
+        (folder := Path("{tmp_path}/copies")).mkdir()
+        copy = Path(Copies(folder, Identity(1234, 1234, True)).find(str(layer)))
+        assert sorted(path.name for path in copy.iterdir()) == ["file", "hidden", "link"]
+        assert (copy / "link").read_text() == "text"
+        assert stat.S_ISCHR((copy / "hidden").lstat().st_mode) and (copy / "hidden").lstat().st_rdev == 0
+    """)
+
+
+def run_as_spawner(code):
+    """Run Python in a mount namespace of its own."""
     command = ["unshare", "--mount", sys.executable, "-c", textwrap.dedent(code)]
-    finished = subprocess.run(command, capture_output=True, text=True)
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert finished.returncode == 0, finished.stderr
 
 

@@ -3,6 +3,7 @@
 import itertools
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,13 +42,22 @@ class Copies:
         target.mkdir()
         kernel.mount("copy", str(target), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
         try:
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
             for path in (target, *target.rglob("*")):
                 os.chown(path, self._identity.uid, self._identity.gid, follow_symlinks=False)
         except OSError:
             _drop(target)
             raise
         return target
+
+
+def _copy_file(source: str, target: str) -> None:
+    """Copy a regular file, or what hides one of the layer below; nothing else is opened, since it may never end."""
+    status = os.lstat(source)
+    if stat.S_ISREG(status.st_mode):
+        shutil.copy2(source, target)
+    elif stat.S_ISCHR(status.st_mode) and not status.st_rdev:
+        os.mknod(target, status.st_mode)
 
 
 def _drop(copy: Path) -> None:
