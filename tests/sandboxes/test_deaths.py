@@ -12,7 +12,7 @@ import pytest
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes import make_provider, spawning
 
 PATIENCE_S = 60.0
 
@@ -119,6 +119,53 @@ async def local():
         pytest.skip(str(error))
     yield provider
     await provider.close()
+
+
+SPAWNING = """
+import sys
+from turnsmith.config import SandboxConfig
+from turnsmith.sandboxes import make_provider
+
+provider = make_provider(SandboxConfig(kind="local"))
+print(provider._spawner._process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children_of(pid):
+    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if is_child(folder.name, pid)]
+
+
+def is_child(pid, parent):
+    try:
+        return parent_of(pid) == parent
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def test_a_spawner_that_does_not_listen_dies_with_its_host(local):
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", SPAWNING], stdin=pipe, stdout=pipe, text=True) as host:
+        spawner = int(host.stdout.readline())
+        wait_until(lambda: len(children_of(spawner)) == 2)
+        time.sleep(0.5)  # until it has nothing left to prepare
+        os.kill(spawner, signal.SIGSTOP)
+        host.kill()
+    wait_until(lambda: not is_alive(spawner))
+
+
+async def test_a_spawner_that_does_not_listen_is_ended_by_close(local, monkeypatch):
+    monkeypatch.setattr(spawning, "END_TIMEOUT_S", 0.1)
+    os.kill(spawner := local._spawner._process.pid, signal.SIGSTOP)
+    await local.close()
+    assert not is_alive(spawner)
 
 
 async def test_where_the_spawner_is_killed_its_sandboxes_die_and_the_next_start_makes_another(local, spec):

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import socket
+import subprocess
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 
@@ -19,6 +20,7 @@ from turnsmith.sandboxes.obstacles import name_obstacle
 from turnsmith.sandboxes.runtime import describe_machine
 
 START_TIMEOUT_S = 60.0
+END_TIMEOUT_S = 10.0
 MAX_GREETING_BYTES = 1 << 16
 
 
@@ -91,7 +93,11 @@ class Spawner:
         """End it, and with it every sandbox. Safe to call twice."""
         self._was_killed = self.was_killed
         self._control.close()
-        self._process.wait()
+        try:
+            self._process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # it is busy with a large layer that nobody waits for any longer
+            self._process.kill()
+            self._process.wait()
 
 
 async def receive_scratch(connection: socket.socket) -> int:

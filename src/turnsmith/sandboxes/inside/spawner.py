@@ -45,6 +45,7 @@ class Spawner:
         """Loop; `host` is a descriptor that becomes readable when the host process is gone."""
         can_prepare = True
         while True:
+            kernel.die_with_parent(signal.SIGKILL)  # also from amid long work; each fork of a sandbox undoes it
             is_idle = not can_prepare or len(self.waiting) == NUM_WAITING
             ready, _, _ = select.select([self.control.fileno(), host], [], [], None if is_idle else 0)
             if not ready:
