@@ -15,6 +15,11 @@ PYTEST = (
 )
 """Runs every test file that can be read and lists every test with its status; nothing else, and nothing on disk."""
 
+KERNELS = {"proc", "sys", "dev"}
+"""Folders of the root that the kernel fills; nothing can stand in them."""
+SYSTEM = {"bin", "etc", "lib", "lib64", "sbin", "usr", "var"}
+"""Folders of the root that a tree must not take the place of."""
+
 
 class Record(BaseModel):
     """A frozen record that reads and writes JSON."""
@@ -68,9 +73,21 @@ class Task(Record):
 
     @field_validator("workdir")
     @classmethod
-    def _below_the_root(cls, value: str) -> str:
-        if not value.startswith("/") or not value.strip("/"):
+    def _place_for_a_tree(cls, value: str) -> str:
+        steps = [step for step in value.split("/") if step not in ("", ".")]
+        if not value.startswith("/") or not steps:
             raise ValueError(f"{value!r} is no absolute path below /")
+        if ".." in steps or "\0" in value:
+            raise ValueError(f"{value!r} is no plain path: leave out '..' and the byte 0")
+        if steps[0] in KERNELS or (steps[0] in SYSTEM and len(steps) == 1):
+            raise ValueError(f"{value!r} is a place of the system: give one of the tree's own, as /testbed")
+        return value
+
+    @field_validator("test_command")
+    @classmethod
+    def _something_to_run(cls, value: str) -> str:
+        if not value.strip() or "\0" in value:
+            raise ValueError(f"{value[:40]!r} is no command: give one that runs the tests, or leave the column out")
         return value
 
     @field_validator("FAIL_TO_PASS", "PASS_TO_PASS", mode="before")

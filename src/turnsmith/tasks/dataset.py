@@ -48,12 +48,12 @@ def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
     """The layers of a task, lowest first, resolved against the folder of its task file. Raises UsageError."""
     paths = tuple((task_file.parent / layer).resolve() for layer in task.layers)
     for path, count in Counter(paths).items():
-        if fault := _find_fault(path, count):
+        if fault := _find_fault_of_layer(path, count):
             raise UsageError(f"{task_file}: task {task.instance_id} {fault}")
     return paths
 
 
-def _find_fault(layer: Path, count: int) -> str:
+def _find_fault_of_layer(layer: Path, count: int) -> str:
     """What is wrong with a layer that is named so many times, if anything is."""
     if not layer.is_dir():
         return f"needs the folder {layer}, which is missing"
@@ -78,11 +78,17 @@ def _parse(line: str, file: Path, number: int) -> Task:
         raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
     except ValueError as error:
         raise UsageError(f"{file}, line {number}: not valid JSON: {error}") from None
-    if not task.FAIL_TO_PASS:
-        raise UsageError(
-            f"{file}, line {number}: {task.instance_id} has no FAIL_TO_PASS test, so no patch can resolve it"
-        )
+    if fault := _find_fault_of_tests(task):
+        raise UsageError(f"{file}, line {number}: {task.instance_id} {fault}")
     return task
+
+
+def _find_fault_of_tests(task: Task) -> str:
+    if not task.FAIL_TO_PASS:
+        return "has no FAIL_TO_PASS test, so no patch can resolve it"
+    passing = set(task.PASS_TO_PASS)
+    both = next((test for test in task.FAIL_TO_PASS if test in passing), None)
+    return "" if both is None else f"has the test {both!r} in FAIL_TO_PASS and in PASS_TO_PASS: leave it in one"
 
 
 def _explain(error: ValidationError) -> str:
