@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import field_validator
 
 from turnsmith.errors import UsageError
 from turnsmith.runs import (
@@ -22,6 +23,13 @@ from turnsmith.types import Record
 
 class Note(Record):
     text: str
+
+    @field_validator("text")
+    @classmethod
+    def _says_something(cls, value: str) -> str:
+        if not value:
+            raise ValueError("nothing is said")
+        return value
 
 
 NOTES = [Note(text=text) for text in ("first", "zweite", "третья\u2028\n", "4")]
@@ -89,7 +97,10 @@ def test_a_damaged_line_of_a_journal_is_named(tmp_path):
     with journal.open("a") as file:
         file.write("{}\n")
     with pytest.raises(UsageError, match=r"notes\.jsonl:2 is damaged .*: remove that line"):
-        list(read_records(journal, type(NOTES[0])))
+        list(read_records(journal, Note))
+    journal.write_text('{"text": ""}\n')
+    with pytest.raises(UsageError, match=r"notes\.jsonl:1 is damaged \(nothing is said\): remove that line"):
+        list(read_records(journal, Note))
 
 
 def test_the_next_iteration_is_the_first_without_metrics(tmp_path):

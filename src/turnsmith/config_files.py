@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from turnsmith.config import Section
-from turnsmith.errors import UsageError
+from turnsmith.errors import UsageError, first_fault
 
 SHORTHANDS = {"sandbox": "sandbox.kind"}
 """Options that stand for a key."""
@@ -116,7 +116,7 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Se
         return f"{place}: unknown key {key!r}{_suggestion(str(first['loc'][-1]), kind)}"
     if first["type"] == "missing":
         return f"{place}: key {key!r} is missing: add it"
-    message = first["msg"].removeprefix("Value error, ")
+    message = first_fault(error)
     return f"{place}: {key}: {message} (got {_short(first['input'])})" if key else f"{place}: {message}"
 
 

@@ -9,6 +9,8 @@ TurnsmithError
 └── InfrastructureStorm  too many infrastructure failures in one iteration: the run stops
 """
 
+from pydantic import ValidationError
+
 
 class TurnsmithError(Exception):
     """Root of everything that Turnsmith raises on purpose."""
@@ -36,3 +38,8 @@ class TrainingError(TurnsmithError):
 
 class InfrastructureStorm(TurnsmithError):
     """The share of infrastructure failures in one iteration passed its bound."""
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first thing that was found wrong, in words for people."""
+    return error.errors()[0]["msg"].removeprefix("Value error, ")

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from turnsmith.errors import UsageError
+from turnsmith.errors import UsageError, first_fault
 
 LEFTOVERS = (".*.tmp", "tasks/.*.????????", "stages/*/*/.*.tmp", "stages/*/*/.*.old", "evals/*/*/.*.tmp")
 """What is being written has such a name until it is whole; a kill leaves it there."""
@@ -210,8 +210,9 @@ def _read_record(line: bytes, kind: type[R], place: str) -> R:
     try:
         return kind.model_validate_json(line)
     except ValidationError as error:
-        fault = error.errors()[0]["msg"]
-        raise UsageError(f"{place} is damaged ({fault}): remove that line, or put back a copy of the file") from None
+        raise UsageError(
+            f"{place} is damaged ({first_fault(error)}): remove that line, or put back a copy of the file"
+        ) from None
 
 
 def write_json(path: Path, data: Any) -> None:

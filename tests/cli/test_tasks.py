@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 
@@ -26,6 +27,12 @@ def test_the_numbers_of_a_task_set(turnsmith, task_folder):
     assert numbers["lengths"]["failing tests"]["max"] == max(len(task.FAIL_TO_PASS) for task in tasks)
     shown = turnsmith("tasks", "stats", task_folder).stdout
     assert shown.startswith(f"2 tasks in {task_folder}") and "changed lines" in shown
+
+
+def test_one_task_is_one_task(turnsmith, task_folder, tmp_path):
+    shutil.copytree(task_folder, tmp_path / "one", symlinks=True)
+    save_tasks(tmp_path / "one", load_tasks(task_folder)[:1])
+    assert turnsmith("tasks", "stats", tmp_path / "one").stdout.startswith("1 task in ")
 
 
 def test_the_same_seed_makes_the_same_tasks(turnsmith, tmp_path):

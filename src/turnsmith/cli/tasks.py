@@ -6,6 +6,7 @@ import json
 import os
 import statistics
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -57,7 +58,7 @@ def make(
         package=package, package_tasks=num or 12, practice_tasks=practice or 0, split=split, difficulty=difficulty
     )
     asyncio.run(make_in(out, config, seed, configure_sandbox(sandbox, image, engine)))
-    typer.echo(f"{len(load_tasks(out))} tasks in {out}")
+    typer.echo(f"{say_number(load_tasks(out))} in {out}")
 
 
 async def make_in(out: Path, config: TaskSetConfig, seed: int, sandbox: SandboxConfig) -> None:
@@ -88,14 +89,14 @@ def check(
         make_console().print(yes_no_table(["task", "sound", "took", "fault"], rows))
     if unchecked := [check for check in checks if not check.is_checked]:
         raise SandboxError(
-            f"{len(unchecked)} of {len(checks)} tasks in {path} could not be checked: {unchecked[0].fault}"
+            f"{len(unchecked)} of {say_number(checks)} in {path} could not be checked: {unchecked[0].fault}"
         )
     broken = [check for check in checks if not check.is_sound]
     if broken:
         names = ", ".join(f"{check.instance_id} ({check.fault})" for check in broken[:MAX_NAMED])
         names += ", …" if len(broken) > MAX_NAMED else ""
         raise UsageError(
-            f"{len(broken)} of {len(checks)} tasks in {path} are not sound: {names}: repair or remove them"
+            f"{len(broken)} of {say_number(checks)} in {path} are not sound: {names}: repair or remove them"
         )
 
 
@@ -246,7 +247,7 @@ def scrub(
 
     with watching() as progress:
         scrubbed = scrub_task_set(read_task_set(path.name, path), out, progress)
-    typer.echo(f"{len(load_tasks(out))} tasks in {out}, {len(scrubbed)} of them with a new history")
+    typer.echo(f"{say_number(load_tasks(out))} in {out}, {len(scrubbed)} of them with a new history")
 
 
 def stats(path: TaskPath, as_json: Json = False) -> None:
@@ -257,10 +258,15 @@ def stats(path: TaskPath, as_json: Json = False) -> None:
         typer.echo(json.dumps({"num_tasks": len(tasks), "counts": counts, "lengths": lengths}, indent=2))
         return
     console = make_console()
-    console.print(f"{len(tasks)} tasks in {path}")
+    console.print(f"{say_number(tasks)} in {path}")
     for name, counted in counts.items():
         console.print(counts_table(name, counted))
     console.print(lengths_table(lengths))
+
+
+def say_number(tasks: Sequence[Any]) -> str:
+    """`1 task`, `12 tasks`."""
+    return "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
 
 
 def count_tasks(tasks: list[Task]) -> dict[str, Counter[str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from turnsmith.errors import UsageError
+from turnsmith.errors import UsageError, first_fault
 from turnsmith.runs import parse_json, replacing
 from turnsmith.types import Task
 
@@ -96,8 +96,7 @@ def _explain(error: ValidationError) -> str:
     column = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         return f"column {column!r} is missing"
-    fault = first["msg"].removeprefix("Value error, ")
-    return f"column {column!r}: {fault}" if column else f"a task is an object: {fault}"
+    return f"column {column!r}: {first_fault(error)}" if column else f"a task is an object: {first_fault(error)}"
 
 
 def _check_distinct(tasks: Iterable[Task], file: Path) -> None:
