@@ -57,6 +57,13 @@ def test_a_number_of_tasks_that_would_be_ignored_is_refused(turnsmith, tmp_path)
     assert "--num goes with --package" in result.stderr and not (tmp_path / "tasks").exists()
 
 
+@pytest.mark.parametrize("option", [("--split", "heldout"), ("--split", "train"), ("--difficulty", "0")])
+def test_an_option_for_practice_that_would_be_ignored_is_refused(turnsmith, tmp_path, option):
+    result = turnsmith("tasks", "make", "--package", "toolz==1.0.0", *option, "--out", tmp_path / "tasks")
+    assert result.exit_code == 2
+    assert f"{option[0]} goes with --practice" in result.stderr and not (tmp_path / "tasks").exists()
+
+
 def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmith, tmp_path):
     out = tmp_path / "tasks"
     assert turnsmith("tasks", "make", "--practice", "2", "--difficulty", "0", "--out", out).exit_code == 0

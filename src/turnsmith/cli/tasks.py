@@ -40,8 +40,12 @@ def make(
     practice: Annotated[
         int | None, typer.Option("--practice", metavar="N", min=1, help="Make N tasks from generated repositories.")
     ] = None,
-    split: Annotated[Literal["train", "heldout"], typer.Option("--split", help="With --practice.")] = "train",
-    difficulty: Annotated[float, typer.Option("--difficulty", min=0, max=1, help="With --practice.")] = 0.3,
+    split: Annotated[
+        Literal["train", "heldout"] | None, typer.Option("--split", help="With --practice [default: train].")
+    ] = None,
+    difficulty: Annotated[
+        float | None, typer.Option("--difficulty", min=0, max=1, help="With --practice [default: 0.3].")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the making.")] = 0,
     sandbox: SandboxKind = "local",
     image: Image = "",
@@ -52,10 +56,16 @@ def make(
         raise UsageError("give either --package name==version or --practice N")
     if practice and num:
         raise UsageError(f"--num goes with --package: --practice {practice} says already how many tasks to make")
+    if package and (split or difficulty is not None):
+        raise UsageError(f"--{'split' if split else 'difficulty'} goes with --practice: leave it out for a package")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists already: give a new folder by --out, nothing is written over")
     config = TaskSetConfig(
-        package=package, package_tasks=num or 12, practice_tasks=practice or 0, split=split, difficulty=difficulty
+        package=package,
+        package_tasks=num or 12,
+        practice_tasks=practice or 0,
+        split=split or "train",
+        difficulty=0.3 if difficulty is None else difficulty,
     )
     asyncio.run(make_in(out, config, seed, configure_sandbox(sandbox, image, engine)))
     typer.echo(f"{say_number(load_tasks(out))} in {out}")
