@@ -118,6 +118,14 @@ def test_layers_lie_beside_the_task_file_or_are_named(tmp_path):
         layer_paths(gone, tmp_path / "tasks.jsonl")
 
 
+@pytest.mark.parametrize("layer", ["ring", "a\0b"])
+def test_a_layer_that_leads_nowhere_is_missing(tmp_path, layer):
+    (tmp_path / "ring").symlink_to("ring")
+    task = Task.model_validate(make_row(layers=[layer]))
+    with pytest.raises(UsageError, match=r"a-1 needs the folder .*, which is missing"):
+        layer_paths(task, tmp_path / "tasks.jsonl")
+
+
 @pytest.mark.parametrize("layer", ["/", "/proc", "/proc/self", "/sys/kernel", "/dev", "../" * 20 + "proc"])
 def test_a_layer_that_is_the_machines_own_is_refused(tmp_path, layer):
     task = Task.model_validate(make_row(layers=[layer]))

@@ -46,11 +46,19 @@ def find_task_file(path: Path) -> Path:
 
 def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
     """The layers of a task, lowest first, resolved against the folder of its task file. Raises UsageError."""
-    paths = tuple((task_file.parent / layer).resolve() for layer in task.layers)
+    paths = tuple(_resolve(task_file.parent / layer) for layer in task.layers)
     for path, count in Counter(paths).items():
         if fault := _find_fault_of_layer(path, count):
             raise UsageError(f"{task_file}: task {task.instance_id} {fault}")
     return paths
+
+
+def _resolve(path: Path) -> Path:
+    """Without links; a path that leads nowhere, being a ring of links or no name of a file, stays as it is."""
+    try:
+        return path.resolve()
+    except (RuntimeError, ValueError):
+        return path.absolute()
 
 
 def _find_fault_of_layer(layer: Path, count: int) -> str:
