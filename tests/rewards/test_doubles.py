@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from turnsmith.rewards.doubles import MAX_TWINS, double_tests, keep_doubles
 from turnsmith.rewards.expectations import find_bends
 from turnsmith.rewards.literals import Values, bend
-from turnsmith.rewards.placeholders import PLACEHOLDER, Names, fill_in
+from turnsmith.rewards.placeholders import HELPER, PLACEHOLDER, Names, fill_in
 from turnsmith.rewards.stated import Surroundings
 
 SOURCE = """import unittest
@@ -190,7 +190,7 @@ def test_parameters_are_bent_before_anything_can_look_at_them():
 
 def test_a_test_with_one_expectation_has_several_twins_and_no_two_are_alike():
     texts = [double_tests("def test_it():\n    assert f(2, 1) == 3\n", {"test_it": [""]})[0] for _ in range(50)]
-    values = [[n for n in re.findall(r"== (\d+)", text.partition("class")[0]) if n != "3"] for text in texts]
+    values = [[n for n in re.findall(r"== (\d+)", text.partition(f"def {HELPER}")[0]) if n != "3"] for text in texts]
     assert all(2 < len(bent) == len(set(bent)) <= MAX_TWINS for bent in values)
     assert {"1", "2", "4", "8", "30"} < {value for bent in values for value in bent}
 

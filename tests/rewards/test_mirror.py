@@ -133,7 +133,7 @@ def test_each_side_has_every_function_once_in_any_of_its_versions():
             assert shown.count("def test_") == len(originals)
         for original in (f"{FILE}::test_a", f"{FILE}::test_b"):
             assert sorted(map(len, versions_of(sides, original))) == [1] * len(sides)
-            assert sum({True} == version for version in versions_of(sides, original)) == NUM_SIDES[2] // 2
+            assert 2 <= sum({True} == version for version in versions_of(sides, original)) <= 3
         seen.add(str([versions_of(sides, f"{FILE}::{name}") for name in ("test_a", "test_b")]))
     assert len(seen) > 30
 
@@ -159,17 +159,29 @@ def test_all_versions_are_spread_over_sides_that_have_every_function():
     assert all({test.original for test in side.tests} == {f"{FILE}::test_a", f"{FILE}::test_b"} for side in sides)
 
 
+def test_another_try_looks_like_any_side():
+    mirror = make()
+    sides = [mirror.draw_again({f"{FILE}::test_a"}) for _ in range(60)]
+    assert all(version == {False} for version in versions_of(sides, f"{FILE}::test_a"))
+    assert {True} in (others := versions_of(sides, f"{FILE}::test_b")) and {False} in others
+    assert all(len({test.double for test in side.tests}) == 2 for side in sides)
+
+
 def guess_each_test(agrees, num_tests, num_twins):
-    """A coin for each test: the chance that a run ends as it must, or no twin passes and the tests do when alone."""
-    passes, fails = agrees**num_tests, (1 - agrees) ** num_twins
-    return passes * fails + (1 - passes) * fails * passes
+    """A coin for each test: the chance that a run ends as it must, or no twin passes and what failed does well in another run."""
+    failures = range(1, num_tests + 1)
+    again = [
+        math.comb(num_tests, n) * (1 - agrees) ** n * agrees**num_tests / 2 ** (num_tests + num_twins - n)
+        for n in failures
+    ]
+    return (agrees**num_tests + sum(again)) * (1 - agrees) ** num_twins
 
 
 def guess_each_run(agrees, num_tests, num_twins):
     """One coin for a run, which agrees with all or with nothing."""
     if not num_tests:
         return 1 - agrees
-    return agrees * (not num_twins) + (1 - agrees) * agrees
+    return agrees * (not num_twins) + (1 - agrees) * agrees / 2**num_twins
 
 
 @pytest.mark.parametrize("guess", [guess_each_test, guess_each_run])

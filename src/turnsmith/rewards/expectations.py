@@ -31,6 +31,7 @@ from turnsmith.rewards.stated import (
     find_handed,
     find_names,
     find_stated,
+    is_certain,
     is_new_object,
     read_context,
 )
@@ -94,16 +95,20 @@ def _walk_in_sight(node: ast.AST, handed: Collection[str]) -> Iterator[ast.AST]:
 def _is_out_of_sight(node: ast.AST, parent: ast.AST, handed: Collection[str]) -> bool:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return bool(node.decorator_list) or node.name in handed
+            return node.name in handed
         case ast.Lambda() | ast.ClassDef():
             return True
-    return isinstance(parent, ast.Try) and bool(parent.handlers) and node in parent.body
+    return isinstance(parent, ast.Try) and node in parent.body and any(map(_catches_failures, parent.handlers))
+
+
+def _catches_failures(handler: ast.ExceptHandler) -> bool:
+    return not handler.type or bool(find_names([handler.type]) & {"AssertionError", "Exception", "BaseException"})
 
 
 def _bends(node: ast.AST, around: Context) -> list[Bend]:
     match node:
         case ast.Assert():
-            found = [bend for part in _conjuncts(node.test) for bend in _bends_of_comparison(part, around)]
+            found = [bend for part in _conjuncts(node.test) for bend in _bends_of_condition(part, around)]
             return found or [partial(_negate, node)]
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[_, *_]):
             return _bends_of_call(node, name, around)
@@ -114,16 +119,24 @@ def _conjuncts(condition: ast.expr) -> list[ast.expr]:
     return condition.values if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And) else [condition]
 
 
-def _bends_of_comparison(condition: ast.expr, around: Context) -> list[Bend]:
+def _bends_of_condition(condition: ast.expr, around: Context) -> list[Bend]:
     """None where only the opposite can be asked for."""
-    match condition:
-        case ast.Compare(ops=[ast.Eq() | ast.Is()], left=left, comparators=[right]):
-            return [partial(_bend_side, condition, side, around) for side in find_stated(left, right, around)]
-        case ast.Compare(ops=[ast.In()], left=member) if is_written_out(member):
-            return [partial(_bend_member, member, around)]
-        case ast.Compare(ops=[operator], left=left, comparators=[right]):
-            return _bends_of_order(type(operator), left, right)
-    return []
+    if not isinstance(condition, ast.Compare):
+        return []
+    sides = [condition.left, *condition.comparators]
+    links = zip(sides, condition.ops, condition.comparators, strict=False)
+    return [bend for link in links for bend in _bends_of_comparison(condition, *link, around)]
+
+
+def _bends_of_comparison(
+    parent: ast.Compare, left: ast.expr, operator: ast.cmpop, right: ast.expr, around: Context
+) -> list[Bend]:
+    match operator:
+        case ast.Eq() | ast.Is():
+            return [partial(_bend_side, parent, side, around) for side in find_stated(left, right, around)]
+        case ast.In() if is_written_out(left):
+            return [partial(_bend_member, left, around)]
+    return _bends_of_order(type(operator), left, right)
 
 
 def _bends_of_order(operator: type[ast.cmpop], left: ast.expr, right: ast.expr) -> list[Bend]:
@@ -193,7 +206,7 @@ def _bend_side(parent: ast.AST, side: ast.expr, around: Context, how: Bent | Non
     elif is_new_object(side, around):
         _bend_object(side, around, how)
     else:
-        _put(parent, side, _help(side, how))
+        _put(parent, side, _help(side, around, how))
 
 
 def _is_only_expected(name: str, test: Test) -> bool:
@@ -214,11 +227,11 @@ def _bend_variable(parent: ast.AST, side: ast.Name, around: Context, how: Bent |
     if change_column(test, side.id, is_written_out, partial(_bend_literal, around=around, how=how)):
         return
     if side.id in _arguments(test):
-        test.body.insert(0, ast.Assign([ast.Name(side.id, ast.Store())], _help(side, how)))
+        test.body.insert(0, ast.Assign([ast.Name(side.id, ast.Store())], _help(side, around, how)))
     elif assignment := around.assignments.get(side.id):
         _bend_side(assignment, assignment.value, around, how)
     else:
-        _put(parent, side, _help(side, how))
+        _put(parent, side, _help(side, around, how))
 
 
 def _bend_literal(side: ast.expr, around: Context, how: Bent | None) -> None:
@@ -230,8 +243,8 @@ def _bend_literal(side: ast.expr, around: Context, how: Bent | None) -> None:
 def _bend_object(side: ast.expr, around: Context, how: Bent | None) -> None:
     """Change one argument of what is made of literals; of `approx` with a tolerance, that far."""
     match side:
-        case ast.Call(args=given, keywords=[_, *_]) if "approx" in ast.unparse(side.func):
-            _bend_widely(ast.Tuple(given), around, how)
+        case ast.Call(args=given, keywords=[_, *_] as words) if "approx" in ast.unparse(side.func):
+            _bend_widely(ast.Tuple([*given, *(word.value for word in words if word.arg == "expected")]), around, how)
         case _ if how:
             bend_argument(find_answers(side), around.values, how)
 
@@ -255,6 +268,7 @@ def _put(parent: ast.AST, old: ast.expr, new: ast.expr) -> None:
             setattr(parent, name, [new if item is old else item for item in value])
 
 
-def _help(value: ast.expr, how: Bent | None) -> ast.expr:
-    """A call of the helper."""
-    return ast.Call(ast.Name(HELPER, ast.Load()), [value, ast.Constant(write_salt(is_bent=bool(how)))], [])
+def _help(value: ast.expr, around: Context, how: Bent | None) -> ast.expr:
+    """A call of the helper, which may skip where what it bends can be the code's under test, of whatever kind."""
+    salt = write_salt("crooked" if is_certain(value, around) else "slanted") if how else write_salt("straight")
+    return ast.Call(ast.Name(HELPER, ast.Load()), [value, ast.Constant(salt)], [])

@@ -33,11 +33,22 @@ def is_written_out(node: ast.expr) -> bool:
 
 
 def is_made_of_literals(node: ast.expr) -> bool:
-    """Is it a new object of some class, or `approx`, with what is written out for arguments, such as `Point(3, y=6)`?"""
+    """Is it new objects of classes, or `approx`, with what is written out for arguments, such as `[Point(3, y=6)]`?"""
+    return not is_written_out(node) and _is_made_of_literals(node) and bool(find_constants(node))
+
+
+def _is_made_of_literals(node: ast.AST | None) -> bool:
     match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            return (name[:1].isupper() or name == "approx") and bool(given) and all(map(is_written_out, given))
+        case None | ast.Constant():
+            return True
+        case ast.UnaryOp():
+            return isinstance(node.operand, ast.Constant)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            return all(map(_is_made_of_literals, parts))
+        case ast.Dict():
+            return all(map(_is_made_of_literals, (*node.keys, *node.values)))
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name[:1].isupper() or name == "approx":
+            return all(map(_is_made_of_literals, (*node.args, *(keyword.value for keyword in node.keywords))))
     return False
 
 

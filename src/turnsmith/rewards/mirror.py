@@ -15,8 +15,8 @@ from turnsmith.rewards.doubles import Double, double_tests
 
 MAX_TESTS, MAX_OTHERS = 12, 4
 """Test functions of one task that are mirrored: of those that must come to pass, and of the others, chosen at random."""
-NUM_SIDES = {1: 10, 2: 6, 3: 5}
-MIN_SIDES = 4
+NUM_SIDES = {1: 10, 2: 5, 3: 4}
+MIN_SIDES = 3
 """Runs in which the versions of tests are shared out, by the number of functions that must come to pass: so many that code which
 guesses anew in each run, or at each test, which version it meets is right less than once in a hundred times."""
 
@@ -83,8 +83,23 @@ class Mirror:
         """Of the functions of these tests, those that have twins."""
         return {test.partition("[")[0] for test in tests} & {test.original for test in self.twins}
 
-    def without_twins(self) -> "Mirror":
-        return replace(self, tests=self.tests - {*self.twins})
+    def draw_again(self, itself: Collection[str]) -> "Mirror":
+        """One more side, like any other in which these functions are there as themselves."""
+        chosen = {
+            original: versions[0]
+            if original in itself or CHANCE.random() < 0.5
+            else CHANCE.choice(versions[1:] or versions)
+            for original, versions in self._versions.items()
+        }
+        return replace(self, tests=frozenset(test for test in self.tests if chosen[test.original] == test.double))
+
+    @property
+    def _versions(self) -> dict[str, list[Double]]:
+        """Function → itself, then its twins as they are written."""
+        found = defaultdict(set)
+        for test in self.tests:
+            found[test.original].add(test.double)
+        return {original: sorted(doubles, key=_order) for original, doubles in found.items()}
 
     @property
     def twins(self) -> list[Reflected]:
@@ -93,12 +108,9 @@ class Mirror:
     def _deal(self, num_sides: int, draw: "Callable[[list[Double], int], Iterable[Double]]") -> "list[Mirror]":
         """Sides that have of each function the version drawn for them."""
         sides: list[set[Reflected]] = [set() for _ in range(num_sides)]
-        by_function = defaultdict(set)
-        for test in self.tests:
-            by_function[test.original].add(test)
-        for mine in by_function.values():
-            versions = draw(sorted({test.double for test in mine}, key=_order), num_sides)
-            for side, double in zip(sides, versions, strict=True):
+        for original, versions in self._versions.items():
+            mine = [test for test in self.tests if test.original == original]
+            for side, double in zip(sides, draw(versions, num_sides), strict=True):
                 side |= {test for test in mine if test.double == double}
         return [replace(self, tests=frozenset(side)) for side in sides]
 

@@ -1,22 +1,34 @@
 """What stands in written doubles for a name or a salt: each run draws its own, so nobody learns one from another run."""
 
 import re
+from collections.abc import Callable
 from secrets import token_hex
+from typing import Literal
 
 from turnsmith.rewards.chance import CHANCE
 
 HELPER = "_double99999_"
 """Name of the helper through which doubles hand on values; a placeholder, too."""
-PLACEHOLDER = re.compile(r"(?:double|straight|crooked)\d{5}_")
+PLACEHOLDER = re.compile(r"(?:double|straight|crooked|slanted)\d{5}_")
 
 
 def write_name(number: int) -> str:
     return f"double{number:05}_"
 
 
-def write_salt(*, is_bent: bool) -> str:
-    """A salt that tells the helper what to do: an even number bends, an odd one does not. Two that are alike do no harm."""
-    return f"{'crooked' if is_bent else 'straight'}{CHANCE.randrange(100_000):05}_"
+Salt = Literal["straight", "crooked", "slanted"]
+"""What the helper is told: to hand on, to bend, or to bend or else to skip the test. Its numbers are odd, or 2 or 0 modulo 4."""
+_FITS: dict[str, Callable[[int], bool]] = {
+    "straight": lambda number: number % 2 == 1,
+    "crooked": lambda number: number % 4 == 2,
+    "slanted": lambda number: number % 4 == 0,
+    "double": lambda _: True,
+}
+
+
+def write_salt(kind: Salt) -> str:
+    """Two that are alike do no harm."""
+    return f"{kind}{CHANCE.randrange(100_000):05}_"
 
 
 class Names(dict[str, str]):
@@ -28,10 +40,9 @@ class Names(dict[str, str]):
 
 
 def draw_name(placeholder: str) -> str:
-    """Hexadecimal digits; of a salt they are an even or an odd number, as it says."""
+    """Hexadecimal digits; of a salt they are a number as it says."""
     name = token_hex(4)
-    is_wrong = {"s": int(name, 16) % 2 == 0, "c": int(name, 16) % 2 == 1}.get(placeholder[0], False)
-    return draw_name(placeholder) if is_wrong else name
+    return name if _FITS[placeholder[:-6]](int(name, 16)) else draw_name(placeholder)
 
 
 def fill_in(text: str, names: dict[str, str]) -> str:

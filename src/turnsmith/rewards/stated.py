@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from turnsmith.rewards.literals import Values, is_made_of_literals, is_written_out, read_values
+from turnsmith.rewards.literals import Values, is_fixed, is_made_of_literals, is_written_out, read_values
 from turnsmith.rewards.parameters import Test, find_columns
 
 
@@ -32,6 +32,7 @@ class Context:
     """Variable → the one place where it gets its value, if it does not depend on itself."""
     sources: Mapping[str, list[ast.expr]]
     """Variable → all that gives it a value, or a part of one."""
+    num_reads: Counter[str]
 
     @property
     def values(self) -> Values:
@@ -43,7 +44,7 @@ def read_file(module: ast.Module) -> Surroundings:
 
 
 def read_context(test: Test, file: Surroundings) -> Context:
-    return Context(test, file, _find_assignments(test), _find_sources(test))
+    return Context(test, file, _find_assignments(test), _find_sources(test), Counter(_list_reads([test])))
 
 
 def _find_assignments(test: Test) -> dict[str, ast.Assign]:
@@ -84,20 +85,53 @@ def _bindings(test: Test) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def find_handed(test: Test) -> set[str]:
-    """Names in a test that are not only called: functions that it hands to others."""
+    """Names in a test that are not only called, or run: functions that it hands to others, or that a decorator does."""
     nodes = [*ast.walk(test)]
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    read = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
-    return {node.id for node in read if id(node) not in called}
+    called = {id(function) for node in nodes if isinstance(node, ast.Call) for function in _list_run(node)}
+    read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    decorated = {node.name for node in nodes if isinstance(node, Test) and node.decorator_list}
+    return {node.id for node in read if id(node) not in called} | (decorated - {node.id for node in read})
+
+
+def _list_run(call: ast.Call) -> list[ast.expr]:
+    """What a call calls: `f` of `f()`, `main` of `anyio.run(main)`."""
+    return [call.func, *(call.args[:1] if isinstance(call.func, ast.Attribute) and call.func.attr == "run" else [])]
 
 
 def find_own(module: ast.Module) -> frozenset[str]:
-    """Names of a test file that do not stand for code under test: Python's, what it defines, what it imports of the library."""
-    nodes = [*ast.walk(module)]
-    imported = {name: package for node in nodes for name, package in _read_imports(node)}
+    """Names of a file that stand for nothing under test: Python's, the library's, and what the file makes of these alone."""
+    imported = {name: package for node in ast.walk(module) for name, package in _read_imports(node)}
     foreign = {name for name, package in imported.items() if package not in sys.stdlib_module_names}
-    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return frozenset({*dir(builtins), *defined, *imported} - foreign)
+    own = {*dir(builtins), *imported} - foreign
+    made = [(name, parts) for name, parts in _read_definitions(module) if name not in foreign]
+    while new := {name for name, parts in made if name not in own and _list_free_names(parts) <= own | {name}}:
+        own |= new
+    return frozenset(own)
+
+
+def _read_definitions(module: ast.Module) -> Iterator[tuple[str, list[ast.AST]]]:
+    """Each function, and each constant of the module, with what it is made of."""
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name, [node.args, *node.body]
+            case ast.Assign(targets=[ast.Name(id=name)]) if node in module.body:
+                yield name, [node.value]
+
+
+def _list_free_names(parts: Iterable[ast.AST]) -> set[str]:
+    """What is read in parts of a definition that they do not define themselves."""
+    nodes = [node for part in parts for node in ast.walk(part)]
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return {*_list_reads(parts)} - stored - {node.arg for node in nodes if isinstance(node, ast.arg)}
+
+
+def _list_reads(parts: Iterable[ast.AST]) -> Iterator[str]:
+    """Names that are read, each as often as it is, but for annotations of arguments."""
+    for part in parts:
+        for node in ast.walk(part):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                yield node.id
 
 
 def _read_imports(node: ast.AST) -> list[tuple[str, str]]:
@@ -117,18 +151,34 @@ def _first(module: str) -> str:
 def find_stated(first: ast.expr, second: ast.expr, around: Context) -> list[ast.expr]:
     """The sides of a comparison that state what is expected, none where both are calls of the code under test.
 
-    What is written out; else what is made of that; else what no call has part in; else calls of the test's own only; else what
-    may be either, as where a loop gives both sides: a bent result of the code under test shows less, but nothing wrong.
+    What is written out; else what is made of that; else what only the test has part in; else what may be either, as the value of
+    a fixture, or where a loop gives both sides.
     """
     sides = [first, second]
-    calls = {id(side): _calls([side, *_find_all_sources(side, around)]) for side in sides}
     return (
         [side for side in sides if is_written_out(side)]
-        or [side for side in sides if is_new_object(side, around)]
-        or [side for side in sides if not calls[id(side)]]
-        or [side for side in sides if all(_is_own(_root(call), around) for call in calls[id(side)])]
-        or [side for side in sides if not _calls([_trace(side, around)])]
+        or [side for side in sides if is_new_object(_trace_expected(side, around), around)]
+        or [side for side in sides if is_known(side, around)]
+        or [side for side in sides if not _calls(_trace(side, around))]
     )
+
+
+def is_known(side: ast.expr, around: Context) -> bool:
+    """Has nothing part in it but the test, and what is Python's?"""
+    known = {*around.file.own, *find_columns(around.test), *around.sources}
+    return _list_free_names([side, *_find_all_sources(side, around)]) <= known
+
+
+def is_certain(side: ast.expr, around: Context) -> bool:
+    """Is it known, and can nobody have changed it in place?"""
+    names = find_names([side, *_find_all_sources(side, around)])
+    shared = [name for name in names if around.num_reads[name] > 1 and name in around.sources]
+    return is_known(side, around) and all(is_fixed(source) for name in shared for source in around.sources[name])
+
+
+def _trace_expected(side: ast.expr, around: Context) -> ast.expr:
+    """What a variable holds that is read here only."""
+    return _trace(side, around) if isinstance(side, ast.Name) and around.num_reads[side.id] == 1 else side
 
 
 def _trace(side: ast.expr, around: Context) -> ast.expr:
@@ -151,31 +201,21 @@ def _find_all_sources(side: ast.expr, around: Context) -> list[ast.expr]:
     return found
 
 
-def _calls(sides: Iterable[ast.expr]) -> list[ast.Call]:
-    return [node for side in sides for node in ast.walk(side) if isinstance(node, ast.Call)]
-
-
-def _is_own(name: str, around: Context) -> bool:
-    """Is it the test's own, or a variable that holds what is written out?"""
-    if name in around.file.own or name in find_columns(around.test):
-        return True
-    assignment = around.assignments.get(name)
-    return assignment is not None and is_written_out(assignment.value)
-
-
-def _root(call: ast.expr) -> str:
-    """The name at which a call begins: `a` of `a.b(1).c(2)`; one of Python's for a literal."""
-    while not isinstance(call, ast.Name | ast.Constant | ast.JoinedStr):
-        below = [node for node in ast.iter_child_nodes(call) if isinstance(node, ast.expr)]
-        if not below:
-            return ""
-        call = below[0]
-    return call.id if isinstance(call, ast.Name) else "str"
+def _calls(side: ast.expr) -> list[ast.Call]:
+    return [node for node in ast.walk(side) if isinstance(node, ast.Call)]
 
 
 def is_new_object(side: ast.expr, around: Context) -> bool:
     """Is it made of literals, by the code under test? Python's own kinds may be particular about their arguments."""
-    return is_made_of_literals(side) and _root(side) not in around.file.own
+    return is_made_of_literals(side) and not any(_root(call) in around.file.own for call in _calls(side))
+
+
+def _root(call: ast.Call) -> str:
+    """The name at which a call begins: `a` of `a.b(1)`."""
+    function: ast.expr = call
+    while isinstance(function, ast.Call | ast.Attribute):
+        function = function.func if isinstance(function, ast.Call) else function.value
+    return getattr(function, "id", "")
 
 
 def find_names(nodes: Iterable[ast.AST]) -> set[str]:

@@ -58,13 +58,13 @@ async def try_patch(case: Case, patch: str) -> Grade:
 async def confirm(case: Case, patch: str, mirror: Mirror, grade: Grade) -> Grade:
     """A verdict of resolved once more, by tests that nobody knows.
 
-    Where tests fail, and no twin passes, they are tried once more without twins, which may have left behind what a test that
-    passes cleans up; what the gold patch does not pass either shows nothing.
+    Where tests fail, and no twin passes, they are tried once more in other company, since a twin may have left behind what a test
+    that passes cleans up; what the gold patch does not pass either shows nothing.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
     confirmed = grade.model_copy(update={"evidence": _count_evidence(mirror, case.task.FAIL_TO_PASS)})
-    for look in await _look_into_all(case, patch, mirror.share_out(case.task.FAIL_TO_PASS)):
+    for look in await _look_into_all(case, patch, mirror):
         if (wrong := find_wrong(look.ends)) and (lies := wrong - await _find_excuses(case, look.reflection)):
             return _convict(confirmed, look.ends, lies)
     return confirmed
@@ -115,12 +115,14 @@ class Look:
     ends: Ends
 
 
-async def _look_into_all(case: Case, patch: str, sides: list[Mirror]) -> list[Look]:
-    """Run each mirror; where tests failed, and nothing else happened, once more without twins."""
-    looks = [await _look_into(case, patch, side) for side in sides]
+async def _look_into_all(case: Case, patch: str, mirror: Mirror) -> list[Look]:
+    """Run each side; where tests failed, and nothing else happened, another one with these tests, which looks like any."""
+    looks = [await _look_into(case, patch, side) for side in mirror.share_out(case.task.FAIL_TO_PASS)]
     return [
-        await _look_into(case, patch, side.without_twins()) if is_shaky(look.ends) else look
-        for side, look in zip(sides, looks, strict=True)
+        await _look_into(case, patch, mirror.draw_again({test.original for test in find_wrong(look.ends)}))
+        if is_shaky(look.ends)
+        else look
+        for look in looks
     ]
 
 
