@@ -288,8 +288,17 @@ def test_what_cannot_be_doubled_has_no_doubles(source):
     assert time.process_time() - begun < 2
 
 
-def test_a_long_test_is_doubled_in_no_time():
-    source = "def test_it():\n" + "".join(f"    x{n} = g({n})\n    assert f({n}) == x{n}\n" for n in range(300))
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"    x{n} = g({n})\n    assert f({n}) == x{n}\n" for n in range(300)],
+        [f"    x{n + 1} = f(x{n})\n    assert x{n} == x{n + 1}\n" for n in range(300)],
+        [f"    assert f({n}) == h9({n})\n" for n in range(300)]
+        + [f"def h{n}(x):\n    return h{n + 1}(x)\n" for n in range(600)],
+    ],
+)
+def test_a_long_test_is_doubled_in_no_time(lines):
+    source = "def test_it():\n" + "".join(lines)
     begun = time.process_time()
     assert len(double_tests(source, {"test_it": [""]})[1]) > 1
     assert time.process_time() - begun < 5

@@ -32,6 +32,8 @@ class Context:
     """Variable → the one place where it gets its value, if it does not depend on itself."""
     sources: Mapping[str, list[ast.expr]]
     """Variable → all that gives it a value, or a part of one."""
+    leans_on: Mapping[str, set[str]]
+    """Variable → the names in what gives it a value."""
     num_reads: Counter[str]
 
     @property
@@ -44,7 +46,9 @@ def read_file(module: ast.Module) -> Surroundings:
 
 
 def read_context(test: Test, file: Surroundings) -> Context:
-    return Context(test, file, _find_assignments(test), _find_sources(test), Counter(_list_reads([test])))
+    sources = _find_sources(test)
+    leans_on = {name: _list_free_names(given) for name, given in sources.items()}
+    return Context(test, file, _find_assignments(test), sources, leans_on, Counter(_list_reads([test])))
 
 
 def _find_assignments(test: Test) -> dict[str, ast.Assign]:
@@ -103,8 +107,10 @@ def find_own(module: ast.Module) -> frozenset[str]:
     imported = {name: package for node in ast.walk(module) for name, package in _read_imports(node)}
     foreign = {name for name, package in imported.items() if package not in sys.stdlib_module_names}
     own = {*dir(builtins), *imported} - foreign
-    made = [(name, parts) for name, parts in _read_definitions(module) if name not in foreign]
-    while new := {name for name, parts in made if name not in own and _list_free_names(parts) <= own | {name}}:
+    leans_on = defaultdict[str, set[str]](set)
+    for name, parts in _read_definitions(module):
+        leans_on[name] |= _list_free_names(parts) - {name}
+    while new := {name for name, others in leans_on.items() if others <= own} - own - foreign:
         own |= new
     return frozenset(own)
 
@@ -165,15 +171,15 @@ def find_stated(first: ast.expr, second: ast.expr, around: Context) -> list[ast.
 
 def is_known(side: ast.expr, around: Context) -> bool:
     """Has nothing part in it but the test, and what is Python's?"""
-    known = {*around.file.own, *find_columns(around.test), *around.sources}
-    return _list_free_names([side, *_find_all_sources(side, around)]) <= known
+    return _find_all_names(side, around) <= {*around.file.own, *find_columns(around.test), *around.sources}
 
 
 def is_certain(side: ast.expr, around: Context) -> bool:
     """Is it known, and can nobody have changed it in place?"""
-    names = find_names([side, *_find_all_sources(side, around)])
-    shared = [name for name in names if around.num_reads[name] > 1 and name in around.sources]
-    return is_known(side, around) and all(is_fixed(source) for name in shared for source in around.sources[name])
+    shared = [name for name in _find_all_names(side, around) if around.num_reads[name] > 1]
+    return is_known(side, around) and all(
+        is_fixed(source) for name in shared for source in around.sources.get(name, [])
+    )
 
 
 def _trace_expected(side: ast.expr, around: Context) -> ast.expr:
@@ -189,15 +195,12 @@ def _trace(side: ast.expr, around: Context) -> ast.expr:
     return assignment.value if assignment else side
 
 
-def _find_all_sources(side: ast.expr, around: Context) -> list[ast.expr]:
-    """What the variables in a side come from, and what those in that come from."""
-    found: list[ast.expr] = []
-    seen, names = set[str](), find_names([side])
-    while names:
-        seen |= names
-        new = [source for name in names for source in around.sources.get(name, [])]
-        found += new
-        names = find_names(new) - seen
+def _find_all_names(side: ast.expr, around: Context) -> set[str]:
+    """The names in a side, and those that its variables lean on."""
+    found, new = set[str](), _list_free_names([side])
+    while new:
+        found |= new
+        new = {below for name in new for below in around.leans_on.get(name, ())} - found
     return found
 
 
