@@ -71,15 +71,19 @@ async def test_what_ends_as_it_must_everywhere_is_confirmed_with_its_evidence(lo
     assert patches == ["patch"] * NUM_SIDES[1]
 
 
-async def test_tests_that_fail_beside_twins_are_tried_again_in_other_company(look, seen):
+async def test_one_accident_is_forgiven_where_no_twin_passed(look):
     nums_runs = set()
     for _ in range(60):
-        grade, patches = await look(dict.fromkeys(range(NUM_SIDES[1]), fail_itself))
+        grade, patches = await look({0: fail_itself})
         assert grade.resolved and GOLD not in patches
-        again = seen["patch"][NUM_SIDES[1] :]
-        assert again and all(len(reflection.tests) == 2 for reflection in again)
-        nums_runs.add(len(again))
-    assert max(nums_runs) <= NUM_SIDES[1] and len(nums_runs) > 1  # a side may have twins only
+        nums_runs.add(len(patches))
+    assert nums_runs == {NUM_SIDES[1], NUM_SIDES[1] + 1}  # a side may have twins only
+
+
+async def test_two_accidents_are_none(look):
+    for _ in range(20):
+        grade, _ = await look(dict.fromkeys(range(NUM_SIDES[1]), fail_itself))
+        assert (grade.outcome, grade.flags) == (Outcome.TAMPERED, ["mirror"])
 
 
 async def test_who_fails_itself_again_and_again_is_a_liar(look):

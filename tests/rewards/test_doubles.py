@@ -197,7 +197,7 @@ def test_a_test_with_one_expectation_has_several_twins_and_no_two_are_alike():
 
 def test_a_test_without_expectations_has_no_twins():
     (test,) = ast.parse("def test_it():\n    print(1)\n").body
-    assert find_bends(test, Surroundings((), ())) == []
+    assert find_bends(test, Surroundings((), (), ())) == []
 
 
 TABLE = """import pytest

@@ -124,6 +124,8 @@ def wanted():
 
 def wanted_of(x):
     return [x, 4]
+
+CALLS = []
 """
 
 
@@ -186,7 +188,7 @@ def raising(kind):
     return f
 
 
-class Missing(KeyError, AttributeError):
+class Missing(KeyError, AttributeError, ValueError):
     pass
 
 
@@ -246,6 +248,17 @@ OTHERS = {
     "try:\n        assert f() == 1\n    except AssertionError:\n        assert f() == 2": (gives(1), gives(2)),
     "assert f() == pytest.approx(310, abs=12)": (gives(300), gives(314.16)),
     "self.assertAlmostEqual(f(), 310, delta=12)": (gives(300), gives(314.16)),
+    "assert f() == pytest.approx(0, abs=3)": (gives(0.0), gives(1.5)),
+    "assert f() == pytest.approx(3.14, 0.01) and 0.0001 != f()": (gives(3.1416), gives(3.14)),
+    "with pytest.raises(ValueError):\n        f()": ({"f": raising(ValueError())}, {"f": raising(Missing())}),
+    "def check(x):\n        assert x == 3\n    f(lambda x: check(x))": (
+        {"f": lambda handler: handler(3)},
+        {"f": swallow},
+    ),
+    "CALLS.clear()\n    f(CALLS.append)\n    assert CALLS == ROWS[:1]": (
+        {"f": lambda note: note((1, "a"))},
+        {"f": lambda note: note(Row(1, "a"))},
+    ),
     "assert Colour('#FFF') == Colour('#fff')": ({"Colour": Strict}, {"Colour": Lenient}),
     "with pytest.raises(KeyError):\n        f()": ({"f": {}.popitem}, {"f": raising(Missing)}),
     "assert {'names', 'items'} <= {*f()}": (

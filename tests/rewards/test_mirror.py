@@ -1,7 +1,9 @@
 import math
+import operator
 import re
 import statistics
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -159,41 +161,34 @@ def test_all_versions_are_spread_over_sides_that_have_every_function():
     assert all({test.original for test in side.tests} == {f"{FILE}::test_a", f"{FILE}::test_b"} for side in sides)
 
 
-def test_another_try_looks_like_any_side():
-    mirror = make()
-    sides = [mirror.draw_again({f"{FILE}::test_a"}) for _ in range(60)]
-    assert all(version == {False} for version in versions_of(sides, f"{FILE}::test_a"))
-    assert {True} in (others := versions_of(sides, f"{FILE}::test_b")) and {False} in others
-    assert all(len({test.double for test in side.tests}) == 2 for side in sides)
-
-
 def guess_each_test(agrees, num_tests, num_twins):
-    """A coin for each test: the chance that a run ends as it must, or no twin passes and what failed does well in another run."""
-    failures = range(1, num_tests + 1)
-    again = [
-        math.comb(num_tests, n) * (1 - agrees) ** n * agrees**num_tests / 2 ** (num_tests + num_twins - n)
-        for n in failures
-    ]
-    return (agrees**num_tests + sum(again)) * (1 - agrees) ** num_twins
+    """A coin for each test: the chances that a run ends as it must, and that it is taken for an accident."""
+    return agrees**num_tests * (1 - agrees) ** num_twins, (1 - agrees**num_tests) * (1 - agrees) ** num_twins
 
 
 def guess_each_run(agrees, num_tests, num_twins):
     """One coin for a run, which agrees with all or with nothing."""
-    if not num_tests:
-        return 1 - agrees
-    return agrees * (not num_twins) + (1 - agrees) * agrees / 2**num_twins
+    return agrees * (not num_twins) + (1 - agrees) * (not num_tests), (1 - agrees) * bool(num_tests)
 
 
 @pytest.mark.parametrize("guess", [guess_each_test, guess_each_run])
 @pytest.mark.parametrize("num_functions", [1, 2, 3, 4, 6])
 def test_who_guesses_is_right_less_than_once_in_a_hundred_times(num_functions, guess):
-    """Whatever the coin, and though tests that fail are tried again."""
+    """Whatever the coin, and though one accident is forgiven, even to who knows what the second try will be."""
     names = [f"test_{number}" for number in range(num_functions)]
     tests = [f"{FILE}::{name}" for name in names]
     mirror = make_mirror({FILE: "".join(f"def {name}():\n    assert f() == 1\n\n" for name in names)}, tests)
     draws = [[count_versions(side) for side in mirror.share_out(tests)] for _ in range(2000)]
     for agrees in (share / 20 for share in range(1, 20)):
-        assert statistics.fmean(math.prod(guess(agrees, *counts) for counts in draw) for draw in draws) < 0.01
+        assert statistics.fmean(chance_of_pay(draw, partial(guess, agrees)) for draw in draws) < 0.01
+
+
+def chance_of_pay(draw, guess):
+    """All runs end as they must, or one is an accident, and its second try well: surely where it has no twins."""
+    chances = [guess(*counts) for counts in draw]
+    again = [shaky * (well if num_twins else 1) for (well, shaky), (_, num_twins) in zip(chances, draw, strict=True)]
+    others = [math.prod(well for well, _ in chances[:at] + chances[at + 1 :]) for at in range(len(chances))]
+    return math.prod(well for well, _ in chances) + sum(map(operator.mul, again, others))
 
 
 def count_versions(side):

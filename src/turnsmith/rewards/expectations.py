@@ -22,6 +22,7 @@ from turnsmith.rewards.literals import (
     is_fixed,
     is_written_out,
     push,
+    read_values,
 )
 from turnsmith.rewards.parameters import Test, change_column, find_columns
 from turnsmith.rewards.placeholders import HELPER, write_salt
@@ -50,20 +51,8 @@ _CALLED_AMONG_OTHERS = re.compile(r"assert_(any|has)_(call|await)s?")
 """What a mock was called with, and what it was called with, too."""
 _ORDERING = {"assertGreater": ast.Gt, "assertGreaterEqual": ast.GtE, "assertLess": ast.Lt, "assertLessEqual": ast.LtE}
 _RAISING = {"raises", "assertRaises", "assertRaisesRegex"}
-_COMMON_EXCEPTIONS = frozenset(
-    {"ValueError", "TypeError", "KeyError", "IndexError", "AttributeError", "RuntimeError", "OSError", "StopIteration"}
-)
-"""What one often meets, and what a project often derives its own from."""
-_RELATED = {
-    "KeyError": {"AttributeError", "IndexError"},
-    "IndexError": {"KeyError"},
-    "AttributeError": {"KeyError", "TypeError"},
-    "TypeError": {"ValueError", "AttributeError"},
-    "ValueError": {"TypeError", "OSError"},
-    "OSError": {"ValueError"},
-}
-"""What projects derive from beside the one that is named."""
-_RARE_EXCEPTIONS = frozenset({"BufferError", "ChildProcessError", "EOFError", "FloatingPointError", "ReferenceError"})
+_RARE_EXCEPTIONS = {"BufferError", "EOFError", "FloatingPointError", "ReferenceError", "ZeroDivisionError"}
+"""What hardly anything derives from beside the one that is expected."""
 _ALL_EXCEPTIONS = {"BaseException", "Exception"}
 """Whoever expects one of these is content with any other."""
 _OPPOSITES = {
@@ -151,7 +140,7 @@ def _bends_of_call(call: ast.Call, name: str, around: Context) -> list[Bend]:
     """Assertions that are methods, and expected exceptions."""
     first, second = call.args[0], next(iter(call.args[1:]), None)
     if second and _ROUGHLY.fullmatch(name) and (call.keywords or len(call.args) > 2):
-        return [partial(_bend_widely, side, around) for side in (first, second) if is_written_out(side)]
+        return [partial(_bend_widely, call, side, around) for side in (first, second) if is_written_out(side)]
     if second and _COMPARING.fullmatch(name):
         return [partial(_bend_side, call, side, around) for side in find_stated(first, second, around)]
     if _CALLED_AMONG_OTHERS.fullmatch(name):
@@ -180,11 +169,9 @@ def _turn_round(method: ast.Attribute, how: Bent | None) -> None:
 
 
 def _expect_another(call: ast.Call, how: Bent | None) -> None:
-    """Another exception: in the place of one of Python's another that one often meets, else one that nothing derives from."""
+    """Another exception, which nothing else derives from."""
     if how:
-        named = find_names([call.args[0]])
-        related = named.union(*(_RELATED.get(name, ()) for name in named))
-        others = _COMMON_EXCEPTIONS - related if named & _COMMON_EXCEPTIONS else _RARE_EXCEPTIONS
+        others = _RARE_EXCEPTIONS - find_names([call.args[0]])
         call.args[0] = ast.Name(CHANCE.choice(sorted(others)), ast.Load())
 
 
@@ -241,17 +228,21 @@ def _bend_literal(side: ast.expr, around: Context, how: Bent | None) -> None:
 
 
 def _bend_object(side: ast.expr, around: Context, how: Bent | None) -> None:
-    """Change one argument of what is made of literals; of `approx` with a tolerance, that far."""
+    """Change one argument of what is made of literals; of `approx` with a tolerance, the number, and that far."""
     match side:
-        case ast.Call(args=given, keywords=[_, *_] as words) if "approx" in ast.unparse(side.func):
-            _bend_widely(ast.Tuple([*given, *(word.value for word in words if word.arg == "expected")]), around, how)
+        case ast.Call(args=[number, *others], keywords=words) as call if "approx" in ast.unparse(call.func) and (
+            others or words
+        ):
+            _bend_widely(call, number, around, how)
         case _ if how:
             bend_argument(find_answers(side), around.values, how)
 
 
-def _bend_widely(side: ast.expr, around: Context, how: Bent | None) -> None:
+def _bend_widely(call: ast.Call, number: ast.expr, around: Context, how: Bent | None) -> None:
     if how:
-        bend_widely(find_answers(side), around.values, how)
+        given = [*call.args, *(word.value for word in call.keywords)]
+        tolerances = [value for other in given if other is not number for value in read_values(other)]
+        bend_widely(find_answers(number), tolerances, around.values, how)
 
 
 def _bend_member(side: ast.expr, around: Context, how: Bent | None) -> None:

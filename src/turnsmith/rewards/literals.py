@@ -2,7 +2,7 @@
 
 import ast
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from turnsmith.rewards.chance import CHANCE
@@ -92,11 +92,12 @@ def bend_argument(constants: list[ast.Constant], values: Values, how: Bent) -> N
         bend_constant([constant], values, how)
 
 
-def bend_widely(constants: list[ast.Constant], values: Values, how: Bent) -> None:
+def bend_widely(constants: list[ast.Constant], tolerances: Iterable[Any], values: Values, how: Bent) -> None:
     """As above, but a number far from the one that is expected about."""
     constant = CHANCE.choice(constants)
+    reach = 1 + max((abs(one) for one in tolerances if isinstance(one, int | float)), default=0)
     if isinstance(constant.value, int | float) and not isinstance(constant.value, bool):
-        constant.value = constant.value * CHANCE.randrange(2, 10) + CHANCE.randrange(1, 10)
+        constant.value = constant.value * CHANCE.randrange(2, 10) + reach * CHANCE.randrange(3, 10)
     else:
         bend_constant([constant], values, how)
 

@@ -83,16 +83,6 @@ class Mirror:
         """Of the functions of these tests, those that have twins."""
         return {test.partition("[")[0] for test in tests} & {test.original for test in self.twins}
 
-    def draw_again(self, itself: Collection[str]) -> "Mirror":
-        """One more side, like any other in which these functions are there as themselves."""
-        chosen = {
-            original: versions[0]
-            if original in itself or CHANCE.random() < 0.5
-            else CHANCE.choice(versions[1:] or versions)
-            for original, versions in self._versions.items()
-        }
-        return replace(self, tests=frozenset(test for test in self.tests if chosen[test.original] == test.double))
-
     @property
     def _versions(self) -> dict[str, list[Double]]:
         """Function → itself, then its twins as they are written."""

@@ -21,13 +21,16 @@ class Table:
 
     def values(self, row: ast.expr) -> list[ast.expr]:
         """The values of a row, in the order of the names."""
-        return row.elts if len(self.names) > 1 and isinstance(row, ast.List | ast.Tuple) else [row]
+        return _split(row, self.names)
+
+
+def _split(row: ast.expr, names: list[str]) -> list[ast.expr]:
+    return row.elts if len(names) > 1 and isinstance(row, ast.List | ast.Tuple) else [row]
 
 
 def find_table(test: Test, module: ast.Module) -> Table | None:
     """The rows of a test, also where they are a literal of the module; None where it has none or is more complicated."""
-    marks = [mark for mark in test.decorator_list if isinstance(mark, ast.Call) and _is_parametrize(mark.func)]
-    match marks:
+    match _list_marks(test):
         case [ast.Call(args=[names, rows], keywords=keywords) as mark] if {each.arg for each in keywords} <= {"ids"}:
             literal = _find_literal(rows.id, module) if isinstance(rows, ast.Name) else rows
             if isinstance(literal, ast.List | ast.Tuple):
@@ -135,5 +138,25 @@ def _written_tables(test: Test) -> Iterator[Table]:
 
 def find_columns(test: Test) -> set[str]:
     """The names of all parameters that rows give a test."""
-    marks = [mark for mark in test.decorator_list if isinstance(mark, ast.Call) and _is_parametrize(mark.func)]
-    return {name for mark in marks if mark.args for name in _read_names(mark.args[0])}
+    return {name for name, _ in read_columns(test)}
+
+
+def read_columns(test: Test) -> Iterator[tuple[str, ast.expr]]:
+    """Each parameter with each of its values, or with all that may hold them."""
+    for mark in _list_marks(test):
+        match mark.args:
+            case [names, ast.List(elts=rows) | ast.Tuple(elts=rows)]:
+                for row in rows:
+                    yield from _read_row(_read_names(names), row)
+            case [names, *rest]:
+                yield from ((name, rows) for name in _read_names(names) for rows in rest or [names])
+
+
+def _read_row(names: list[str], row: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    plain, _ = _unwrap(row, len(names)) or (row, "")
+    values = _split(plain, names)
+    yield from zip(names, values, strict=True) if len(values) == len(names) else ((name, row) for name in names)
+
+
+def _list_marks(test: Test) -> list[ast.Call]:
+    return [mark for mark in test.decorator_list if isinstance(mark, ast.Call) and _is_parametrize(mark.func)]

@@ -8,8 +8,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from turnsmith.rewards.literals import Values, is_fixed, is_made_of_literals, is_written_out, read_values
-from turnsmith.rewards.parameters import Test, find_columns
+from turnsmith.rewards.literals import (
+    Values,
+    find_constants,
+    is_fixed,
+    is_made_of_literals,
+    is_written_out,
+    read_values,
+)
+from turnsmith.rewards.parameters import Test, read_columns
+
+_READING = {"eval", "getattr", "importlib", "io", "json", "open", "os", "pickle", "sqlite3", "subprocess", "vars"}
+"""What brings in values from elsewhere, which code under test may have left there."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +30,8 @@ class Surroundings:
     """Names of what is the file's own, or Python's, and so not under test."""
     values: Sequence[Any]
     """All that is written there."""
+    filled: Collection[str]
+    """Variables that begin empty."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,14 @@ class Context:
 
 
 def read_file(module: ast.Module) -> Surroundings:
-    return Surroundings(find_own(module), read_values(module))
+    return Surroundings(find_own(module), read_values(module), {*_find_empty(module)})
+
+
+def _find_empty(module: ast.Module) -> Iterator[str]:
+    for node in module.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not find_constants(value):
+                yield name
 
 
 def read_context(test: Test, file: Surroundings) -> Context:
@@ -74,6 +93,7 @@ def _find_sources(test: Test) -> dict[str, list[ast.expr]]:
 
 def _bindings(test: Test) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Every target in a test with what it gets its value from."""
+    yield from ((ast.Name(name, ast.Store()), value) for name, value in read_columns(test))
     for node in ast.walk(test):
         match node:
             case ast.For(target=ast.Tuple(elts=targets), iter=ast.Call(func=ast.Name(id="zip"), args=sources)):
@@ -89,17 +109,29 @@ def _bindings(test: Test) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def find_handed(test: Test) -> set[str]:
-    """Names in a test that are not only called, or run: functions that it hands to others, or that a decorator does."""
+    """Functions in a test that it does not only call, or run, itself: others have them, who may hold back their errors."""
     nodes = [*ast.walk(test)]
-    called = {id(function) for node in nodes if isinstance(node, ast.Call) for function in _list_run(node)}
+    waits = {node.name for node in nodes if isinstance(node, ast.AsyncFunctionDef)}
+    run = {id(node.func) for node in nodes if isinstance(node, ast.Call) and _root(node) not in waits}
+    run |= {id(function) for node in nodes for function in _list_run(node)}
+    run -= {id(below) for node in nodes if isinstance(node, ast.Lambda) for below in ast.walk(node)}
     read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     decorated = {node.name for node in nodes if isinstance(node, Test) and node.decorator_list}
-    return {node.id for node in read if id(node) not in called} | (decorated - {node.id for node in read})
+    return {node.id for node in read if id(node) not in run} | (decorated - {node.id for node in read})
 
 
-def _list_run(call: ast.Call) -> list[ast.expr]:
-    """What a call calls: `f` of `f()`, `main` of `anyio.run(main)`."""
-    return [call.func, *(call.args[:1] if isinstance(call.func, ast.Attribute) and call.func.attr == "run" else [])]
+def _list_run(node: ast.AST) -> list[ast.expr]:
+    """What is run to its end: `main` of `anyio.run(main)`, of `asyncio.run(main())`, of `await wait_for(main(), 5)`."""
+    match node:
+        case ast.Await(value=ast.Call(func=function)):
+            return [function]
+        case ast.Call(
+            func=ast.Attribute(attr="run" | "run_until_complete" | "wait_for"), args=[ast.Call(func=function), *_]
+        ):
+            return [function]
+        case ast.Call(func=ast.Attribute(attr="run"), args=[function, *_]):
+            return [function]
+    return []
 
 
 def find_own(module: ast.Module) -> frozenset[str]:
@@ -108,21 +140,22 @@ def find_own(module: ast.Module) -> frozenset[str]:
     foreign = {name for name, package in imported.items() if package not in sys.stdlib_module_names}
     own = {*dir(builtins), *imported} - foreign
     leans_on = defaultdict[str, set[str]](set)
-    for name, parts in _read_definitions(module):
-        leans_on[name] |= _list_free_names(parts) - {name}
+    for name, others in _read_definitions(module):
+        leans_on[name] |= others - {name}
     while new := {name for name, others in leans_on.items() if others <= own} - own - foreign:
         own |= new
     return frozenset(own)
 
 
-def _read_definitions(module: ast.Module) -> Iterator[tuple[str, list[ast.AST]]]:
-    """Each function, and each constant of the module, with what it is made of."""
+def _read_definitions(module: ast.Module) -> Iterator[tuple[str, set[str]]]:
+    """Each function, and each constant of the module, with the names that it leans on; of a fixture arguments are such, too."""
     for node in ast.walk(module):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield node.name, [node.args, *node.body]
+                given = {argument.arg for argument in node.args.args} if node.decorator_list else set()
+                yield node.name, _list_free_names([node.args, *node.body]) | given
             case ast.Assign(targets=[ast.Name(id=name)]) if node in module.body:
-                yield name, [node.value]
+                yield name, _list_free_names([node.value])
 
 
 def _list_free_names(parts: Iterable[ast.AST]) -> set[str]:
@@ -171,15 +204,16 @@ def find_stated(first: ast.expr, second: ast.expr, around: Context) -> list[ast.
 
 def is_known(side: ast.expr, around: Context) -> bool:
     """Has nothing part in it but the test, and what is Python's?"""
-    return _find_all_names(side, around) <= {*around.file.own, *find_columns(around.test), *around.sources}
+    given = {argument.arg for argument in around.test.args.args} & {*dir(builtins)}
+    return _find_all_names(side, around) <= {*around.file.own, *around.sources} - given
 
 
 def is_certain(side: ast.expr, around: Context) -> bool:
-    """Is it known, and can nobody have changed it in place?"""
-    shared = [name for name in _find_all_names(side, around) if around.num_reads[name] > 1]
-    return is_known(side, around) and all(
-        is_fixed(source) for name in shared for source in around.sources.get(name, [])
-    )
+    """Is it known, and neither changed in place nor read from somewhere?"""
+    names = _find_all_names(side, around)
+    shared = [source for name in names if around.num_reads[name] > 1 for source in around.sources.get(name, [])]
+    is_open = bool(names & _READING) or bool(names & {*around.file.filled})
+    return is_known(side, around) and not is_open and all(map(is_fixed, shared))
 
 
 def _trace_expected(side: ast.expr, around: Context) -> ast.expr:
