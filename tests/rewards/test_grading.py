@@ -228,7 +228,8 @@ LIES = {
 async def test_who_bends_reports_is_seen_to_lie(grader, task, layers, lie):
     patch, flag = LIES[lie]
     grade = await grader.grade(task, layers, patch)
-    assert (grade.outcome, grade.flags[:1]) == (Outcome.TAMPERED, [flag]), grade
+    flags = {flag, "twin"} if flag == "mirror" else {flag}  # a wrong answer may be the one that a twin expects
+    assert grade.outcome is Outcome.TAMPERED and grade.flags[0] in flags, grade
 
 
 @pytest.mark.slow
