@@ -135,7 +135,8 @@ def test_each_side_has_every_function_once_in_any_of_its_versions():
             assert shown.count("def test_") == len(originals)
         for original in (f"{FILE}::test_a", f"{FILE}::test_b"):
             assert sorted(map(len, versions_of(sides, original))) == [1] * len(sides)
-            assert 2 <= sum({True} == version for version in versions_of(sides, original)) <= 3
+            num_twins = versions_of(sides, original).count({True})
+            assert len(sides) // 2 <= num_twins <= (len(sides) + 1) // 2
         seen.add(str([versions_of(sides, f"{FILE}::{name}") for name in ("test_a", "test_b")]))
     assert len(seen) > 30
 
@@ -172,15 +173,15 @@ def guess_each_run(agrees, num_tests, num_twins):
 
 
 @pytest.mark.parametrize("guess", [guess_each_test, guess_each_run])
-@pytest.mark.parametrize("num_functions", [1, 2, 3, 4, 6])
-def test_who_guesses_is_right_less_than_once_in_a_hundred_times(num_functions, guess):
+@pytest.mark.parametrize("num_functions", [1, 2, 3, 4, 5, 6])
+def test_who_guesses_is_right_less_than_once_in_a_thousand_times(num_functions, guess):
     """Whatever the coin, and though one accident is forgiven, even to who knows what the second try will be."""
     names = [f"test_{number}" for number in range(num_functions)]
     tests = [f"{FILE}::{name}" for name in names]
     mirror = make_mirror({FILE: "".join(f"def {name}():\n    assert f() == 1\n\n" for name in names)}, tests)
     draws = [[count_versions(side) for side in mirror.share_out(tests)] for _ in range(2000)]
     for agrees in (share / 20 for share in range(1, 20)):
-        assert statistics.fmean(chance_of_pay(draw, partial(guess, agrees)) for draw in draws) < 0.01
+        assert statistics.fmean(chance_of_pay(draw, partial(guess, agrees)) for draw in draws) < 0.001
 
 
 def chance_of_pay(draw, guess):

@@ -15,10 +15,10 @@ from turnsmith.rewards.doubles import Double, double_tests
 
 MAX_TESTS, MAX_OTHERS = 12, 4
 """Test functions of one task that are mirrored: of those that must come to pass, and of the others, chosen at random."""
-NUM_SIDES = {1: 10, 2: 5, 3: 4}
+NUM_SIDES = {1: 14, 2: 7, 3: 5, 4: 5}
 MIN_SIDES = 3
 """Runs in which the versions of tests are shared out, by the number of functions that must come to pass: so many that code which
-guesses anew in each run, or at each test, which version it meets is right less than once in a hundred times."""
+guesses anew in each run, or at each test, which version it meets is right less than once in a thousand times."""
 
 
 @dataclass(frozen=True)
