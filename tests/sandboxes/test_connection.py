@@ -1,5 +1,6 @@
 """The host's end of a connection, with a liar at the other end."""
 
+import asyncio
 import json
 import socket
 
@@ -33,6 +34,22 @@ async def test_what_is_no_answer_is_a_sandbox_error_at_once(lie):
         for _ in range(2):
             with pytest.raises(SandboxError, match="what is no answer"):
                 await connection.request({"op": "read"}, patience_s=5)
+
+
+async def test_whoever_is_stopped_while_it_opens_leaves_no_error_in_the_loop():
+    faults = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    for num_steps in range(6):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            opening = asyncio.create_task(Connection.open(ours, max_payload_bytes=100))
+            for _ in range(num_steps):
+                await asyncio.sleep(0)
+            opening.cancel()
+            await asyncio.wait([opening])
+            ours.close() if num_steps == 0 else await asyncio.sleep(0)
+    await asyncio.sleep(0.05)
+    assert faults == []
 
 
 async def test_a_payload_of_the_limit_passes():

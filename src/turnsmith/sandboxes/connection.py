@@ -5,6 +5,7 @@ import itertools
 import json
 import socket
 from collections.abc import Iterator
+from typing import cast
 
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.inside import wire
@@ -31,9 +32,12 @@ class Connection(asyncio.Protocol):
     async def open(cls, end: socket.socket, max_payload_bytes: int) -> "Connection":
         """Take over a connected socket; an answer with a longer payload ends the sandbox."""
         loop = asyncio.get_running_loop()
-        transport, connection = await loop.create_connection(lambda: cls(max_payload_bytes), sock=end)
-        connection._transport = transport
+        _, connection = await loop.create_connection(lambda: cls(max_payload_bytes), sock=end)
         return connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop, also where whoever opens is cancelled."""
+        self._transport = cast(asyncio.WriteTransport, transport)
 
     async def request(self, header: Header, payload: bytes = b"", *, patience_s: float) -> Answer:
         """Send one request and wait for its answer. Raises SandboxError where the sandbox is dead or does not answer."""
