@@ -1,0 +1,77 @@
+"""A batch of real trajectories and what an earlier version computed of it, in float32 on a CPU, with the shipped policy.
+
+Twelve trajectories of a run's second stage, scored by the base policy: ratios reach 4, some are clipped.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from turnsmith.algo.losses import LossTokens, batch_denominator, dapo_loss, nll_loss
+from turnsmith.algo.packing import pack
+from turnsmith.config import ModelConfig
+from turnsmith.training.model import load_model, logprobs_of_sampled
+from turnsmith.types import Sample
+
+FROZEN = np.load(Path(__file__).parent / "data" / "frozen_batch.npz")
+STRIDE = 61
+"""Every so many entries of a gradient are kept."""
+LOSSES = {"dapo": partial(dapo_loss, clip_eps_low=0.2, clip_eps_high=0.26), "nll": nll_loss}
+
+
+def thaw() -> list[Sample]:
+    ends = FROZEN["lengths"].cumsum()[:-1]
+    columns = [np.split(FROZEN[name], ends) for name in ("token_ids", "loss_mask", "sampled_logprobs")]
+    return [
+        Sample(str(name), ids.tolist(), mask.tolist(), logprobs.tolist(), [advantage] * len(ids))
+        for name, advantage, ids, mask, logprobs in zip(
+            FROZEN["names"], FROZEN["advantages"].tolist(), *columns, strict=True
+        )
+    ]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_model(ModelConfig(path="tiny"))
+
+
+@pytest.fixture(scope="module")
+def samples():
+    return thaw()
+
+
+def test_log_probs_are_those_of_before(model, samples):
+    with torch.no_grad():
+        rows = {
+            sample.trajectory_id: row
+            for batch in pack(samples, 4_096)
+            for sample, row in zip(
+                batch.samples,
+                logprobs_of_sampled(model, batch).split([s.num_loss_tokens for s in batch.samples]),
+                strict=True,
+            )
+        }
+    found = torch.cat([rows[sample.trajectory_id] for sample in samples]).numpy()
+    np.testing.assert_allclose(found, FROZEN["logprobs"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_loss_and_gradients_are_those_of_before(name, model, samples):
+    model.zero_grad(set_to_none=True)
+    loss_fn = partial(LOSSES[name], denominator=batch_denominator(samples))
+    total = 0.0
+    for batch in pack(samples, 4_096):
+        loss, _ = loss_fn(logprobs_of_sampled(model, batch), LossTokens.of(batch))
+        loss.backward()
+        total += loss.item()
+    assert total == pytest.approx(float(FROZEN[f"{name}_loss"]), abs=1e-6)
+    gradients = {parameter_name: parameter.grad for parameter_name, parameter in model.named_parameters()}
+    assert list(gradients) == FROZEN["parameters"].tolist()
+    norms = np.array([gradient.double().norm().item() for gradient in gradients.values()])
+    np.testing.assert_allclose(norms, FROZEN[f"{name}_norms"], rtol=1e-5)
+    entries = np.concatenate([gradient.flatten()[::STRIDE].numpy() for gradient in gradients.values()])
+    scale = np.linalg.norm(FROZEN[f"{name}_gradients"])
+    assert np.linalg.norm(entries - FROZEN[f"{name}_gradients"]) <= 1e-5 * scale
