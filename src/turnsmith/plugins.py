@@ -1,0 +1,66 @@
+"""What a configuration chooses by name: the names that come with Turnsmith, and import paths of anybody's own.
+
+A name is short for an import path, so a thing of one's own differs in nothing from ours: `my_package.my_module:name`.
+"""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from turnsmith.errors import UsageError
+
+BUILT_IN: dict[str, dict[str, str]] = {
+    "algorithm": {},
+    "scaffold": {},
+}
+"""Import path of everything that has a name, by kind. They are text: nothing is imported before it is chosen."""
+
+IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+def check_name(kind: str, name: str) -> str:
+    """The name itself, nothing imported. Raises ValueError where it is neither known nor an import path."""
+    known = BUILT_IN[kind]
+    if name in known or IMPORT_PATH.fullmatch(name):
+        return name
+    raise ValueError(
+        f"there is no {kind} {name!r}: give {', '.join(known)}, or an import path as my_package.my_module:name"
+    )
+
+
+def load_by_name(kind: str, name: str) -> Any:
+    """What a known name or an import path stands for. Raises UsageError where that is nothing."""
+    try:
+        return load_by_path(BUILT_IN[kind].get(name, check_name(kind, name)))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def load_by_path(path: str) -> Any:
+    """The object at `my_package.my_module:name`. Raises UsageError where there is none, or its module fails."""
+    if not IMPORT_PATH.fullmatch(path):
+        raise UsageError(f"{path!r} is no import path: write my_package.my_module:name")
+    module_name, _, name = path.partition(":")
+    module = _import(module_name)
+    if not hasattr(module, name):
+        raise UsageError(f"the module {module_name} has no {name!r}: give a name that it defines")
+    return getattr(module, name)
+
+
+def _import(name: str) -> ModuleType:
+    """Import a module; one that is not installed is looked for in the working directory, as `python -m` would."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            raise UsageError(
+                f"there is no module {error.name}: install it, or start in the folder that holds it"
+            ) from None
+        fault = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{name} cannot be imported ({fault}): `python -c 'import {name}'` shows where") from error

@@ -1,0 +1,86 @@
+"""Names and import paths in a configuration: what is found, and the one sentence where nothing is."""
+
+import sys
+
+import pytest
+
+from turnsmith.errors import UsageError
+from turnsmith.plugins import BUILT_IN, check_name, load_by_name, load_by_path
+
+
+@pytest.fixture
+def write_module(tmp_path, monkeypatch):
+    """Writes a module into the working directory, which is forgotten after the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+
+    yield write
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_an_object_is_found_by_its_import_path():
+    assert load_by_path("turnsmith.errors:UsageError") is UsageError
+
+
+def test_a_module_of_the_working_directory_is_found(write_module):
+    write_module("plugin_of_mine", "answer = 42\n")
+    assert load_by_path("plugin_of_mine:answer") == 42
+
+
+def test_an_installed_module_goes_before_one_of_the_working_directory(write_module):
+    write_module("packaging", "version = 'mine'\n")
+    assert load_by_path("packaging:__name__") == "packaging"
+    assert load_by_path("packaging.version:Version").__module__ == "packaging.version"
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("nobody_wrote_this:x", "there is no module nobody_wrote_this: install it, or start in the folder"),
+        ("turnsmith.nothing:x", "there is no module turnsmith.nothing: install it"),
+        ("turnsmith.errors.deeper:x", "there is no module turnsmith.errors.deeper: install it"),
+        ("turnsmith.errors:x", "the module turnsmith.errors has no 'x': give a name that it defines"),
+        ("turnsmith.errors", "'turnsmith.errors' is no import path: write my_package.my_module:name"),
+        ("../x.py:y", "is no import path"),
+        (":", "is no import path"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(path, sentence):
+    with pytest.raises(UsageError) as caught:
+        load_by_path(path)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("import nobody_wrote_this\n", "ModuleNotFoundError"),
+        ("(", "Syntax"),
+    ],
+)
+def test_a_module_that_fails_says_how_and_how_to_see_where(write_module, text, fault):
+    write_module("broken_plugin", text)
+    with pytest.raises(
+        UsageError, match=r"broken_plugin cannot be imported .*python -c 'import broken_plugin'"
+    ) as caught:
+        load_by_path("broken_plugin:x")
+    assert fault in str(caught.value)
+
+
+def test_an_unknown_name_names_the_known_ones(monkeypatch):
+    monkeypatch.setitem(BUILT_IN, "algorithm", {"first": "a:b", "second": "c:d"})
+    with pytest.raises(ValueError, match="there is no algorithm 'frist': give first, second, or an import path"):
+        check_name("algorithm", "frist")
+    with pytest.raises(UsageError, match="there is no algorithm 'frist': give first, second, or an import path"):
+        load_by_name("algorithm", "frist")
+
+
+@pytest.mark.parametrize("path", [path for known in BUILT_IN.values() for path in known.values()])
+def test_every_built_in_name_leads_somewhere(path):
+    assert load_by_path(path) is not None
