@@ -62,30 +62,12 @@ MIN_TEST_AGE_S = 0.02
 """Younger processes of a sandbox are git, a shell or the writing of a file."""
 NAMED = re.compile(
     r"the sandbox died|the spawner hung up|the spawner was killed|could not start|could not be written|cannot be read"
-    r"|do not come to their end under other names, even on gold"
 )
 """What a detail says of a death of ours."""
 TAG = "/tmp/grading"
 """Where a sandbox holds the number of its grading."""
 REMARK = "# Looked at.\n"
-AGREEING = """
-
-def _agree(function):
-    class Agreeing:
-        def __init__(self, value):
-            self.value = value
-        def __getattr__(self, name):
-            return getattr(self.value, name)
-        __eq__ = __bool__ = lambda *anything: True
-        __ne__ = lambda *anything: False
-    return lambda *arguments, **named: Agreeing(function(*arguments, **named))
-
-
-for _name, _one in [*globals().items()]:
-    if type(_one) is type(_agree) and _one is not _agree:
-        globals()[_name] = _agree(_one)
-"""
-"""What a wrong patch adds: nothing that matters, or results that equal everything, which only a mirror sees."""
+"""What a wrong patch adds: nothing that matters."""
 
 
 @dataclass(frozen=True)
@@ -137,24 +119,14 @@ class Tally:
         return sum(not verdict.job.is_gold for verdict in self.verdicts)
 
     @property
-    def num_unmirrored(self) -> int:
-        """Rewards that no mirror has confirmed."""
-        return sum(v.final is Outcome.RESOLVED and not v.grades[-1].evidence.get("guarded") for v in self.verdicts)
-
-    @property
-    def num_caught(self) -> int:
-        """Wrong patches that passed the expected tests, and that a mirror has caught."""
-        return sum(v.final is Outcome.TAMPERED and "twin" in v.grades[-1].flags for v in self.verdicts)
-
-    @property
     def num_lost(self) -> int:
         return sum(verdict.final is Outcome.GRADER_FAILED for verdict in self.verdicts)
 
     @property
     def is_clean(self) -> bool:
         wrong = self.count(gold=True, resolved=False) + self.count(gold=False, resolved=True)
-        is_tried = self.deaths and self.num_others and self.num_caught and all(self.kills[kind] for kind in WEIGHTS)
-        return bool(is_tried) and not (wrong or self.num_lost or self.unnamed or self.num_unmirrored)
+        is_tried = self.deaths and self.num_others and all(self.kills[kind] for kind in WEIGHTS)
+        return bool(is_tried) and not (wrong or self.num_lost or self.unnamed)
 
 
 def main() -> None:
@@ -193,7 +165,7 @@ def make_jobs(tasks: list[tuple[Task, tuple[Path, ...]]], num: int) -> Iterator[
     for number in range(num):
         task, layers = tasks[number % len(tasks)]
         is_gold = number // len(tasks) % 3 != 2
-        wrong = add_to(task, layers, ("", REMARK, AGREEING)[number % 3])
+        wrong = add_to(task, layers, ("", REMARK)[number % 2])
         tagged = task.model_copy(update={"setup": [*task.setup, f"echo {number} > {TAG}"]})
         yield Job(number, tagged, layers, task.patch if is_gold else wrong, is_gold)
 
@@ -385,8 +357,6 @@ def print_table(tally: Tally, duration_s: float) -> None:
         ("gold patches, refused: false zeros", tally.count(gold=True, resolved=False), "0"),
         ("others, not resolved", tally.count(gold=False, resolved=False), ""),
         ("others, paid: false ones", tally.count(gold=False, resolved=True), "0"),
-        ("others that only a mirror could stop", tally.num_caught, "> 0"),
-        ("resolved, though no mirror has confirmed it", tally.num_unmirrored, "0"),
         ("without a verdict, after all retries", tally.num_lost, "0"),
         ("attempts ended as GRADER_FAILED", len(tally.deaths), ", ".join(f"{n} × {name}" for name, n in names.items())),
         ("of those, without a name", len(tally.unnamed), "0"),

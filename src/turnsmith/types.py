@@ -235,8 +235,6 @@ class Grade(Record):
     """True where the verdict of an identical patch of the same task was used again."""
     isolation: str = ""
     """Tier of `Isolation` of the sandbox in which the tests ran."""
-    evidence: dict[str, Any] = {}
-    """What a verdict of resolved rests on: mirrored tests, their twins, and FAIL_TO_PASS functions that have some."""
     flags: list[str] = []
     """Exploit contact: what of the patch was left out or seen to reach for the grader, e.g. `test-infrastructure`, `sentinel`."""
     detail: str = ""

@@ -11,7 +11,7 @@ from turnsmith.qualification.examining import Rules, examine, is_settled, make_k
 from turnsmith.qualification.record import Leak, LeakKind, Machine, Verdict
 from turnsmith.qualification.surroundings import Surroundings
 from turnsmith.qualification.trees import digest_layer
-from turnsmith.rewards.trials import Case
+from turnsmith.rewards.cases import Case
 from turnsmith.synthesis.repositories import make_patch
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,6 @@ async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(cas
     assert record.failures == {"test_shop.py::test_bounded_sum_of_many_prices": "AssertionError"}
     assert record.cost and record.cost.gold_s > 0 and record.cost.layers_bytes > 1_000
     assert record.machine == AROUND.machine
-    assert record.evidence["mirrored"] == 2 and record.evidence["twins"] > 1
 
 
 async def test_a_fresh_run_is_judged_by_the_rules_of_the_grader(case):

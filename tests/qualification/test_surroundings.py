@@ -12,7 +12,7 @@ from turnsmith.errors import UsageError
 from turnsmith.qualification.record import LeakKind
 from turnsmith.qualification.repetitions import run_afresh
 from turnsmith.qualification.surroundings import describe, find_installed, look_around, look_into_tree
-from turnsmith.rewards.trials import Case
+from turnsmith.rewards.cases import Case
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.synthesis.repositories import make_patch

@@ -234,10 +234,6 @@ def print_verdicts(records: list[Any]) -> None:
     rows = [(verdict, str(count), MEANINGS[verdict]) for verdict, count in counts.most_common()]
     console.print(words_table(["verdict", "tasks", "meaning"], rows))
     console.print(f"{counts[records[0].verdict.QUALIFIED]} of {len(records)} tasks are qualified, {len(out)} fell out")
-    if bare := [record for record in records if record.is_qualified and not record.evidence.get("guarded")]:
-        console.print(
-            f"{len(bare)} have no FAIL_TO_PASS test with a twin: their rewards rest on the expected tests alone"
-        )
 
 
 def _counts(record: Any, test: str) -> str:

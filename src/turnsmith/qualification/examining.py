@@ -17,7 +17,6 @@ from turnsmith.qualification.repetitions import (
     Repetition,
     SetupBroken,
     count_passes,
-    find_fewest,
     grade,
     insist,
     run_afresh,
@@ -26,8 +25,8 @@ from turnsmith.qualification.scanning import scan_layers
 from turnsmith.qualification.settling import HOPELESS, Settled, settle
 from turnsmith.qualification.surroundings import Surroundings, look_into_tree
 from turnsmith.qualification.trees import digest_layer
+from turnsmith.rewards.cases import Case
 from turnsmith.rewards.grading import Grader
-from turnsmith.rewards.trials import Case
 from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.types import Task
 
@@ -148,7 +147,6 @@ def _record(
                 test: Passes(base=count_passes(base, test), gold=count_passes(gold, test)) for test in case.expected
             },
             "quarantined": list(settled.quarantined),
-            "evidence": find_fewest(gold),
             "failures": {test: name_class(message) for test, message in base[0].messages.items()},
             "cost": Cost(
                 gold_s=round(statistics.median(run.duration_s for run in gold), 4),

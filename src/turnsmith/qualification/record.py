@@ -6,7 +6,7 @@ from pydantic import Field
 
 from turnsmith.types import Record, Task
 
-VERSION = 6
+VERSION = 7
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
@@ -128,8 +128,6 @@ class Qualification(Record):
     """Of each expected test."""
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass every time."""
-    evidence: dict[str, int] = Field(default_factory=dict)
-    """Mirrored tests and twins that a reward rests on, at least: of a task without, it rests on the expected tests alone."""
     failures: dict[str, str] = Field(default_factory=dict)
     """FAIL_TO_PASS test → class of its failure on the untouched tree, e.g. `AssertionError`; empty where no message says."""
     missing_names: list[str] = Field(default_factory=list)

@@ -7,13 +7,13 @@ from typing import TypeVar
 
 from turnsmith.errors import GradingError, SandboxError, TurnsmithError
 from turnsmith.qualification.failures import find_message
+from turnsmith.rewards.cases import Case
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
 from turnsmith.rewards.preparing import SETUP_TIMEOUT_S, prepare
 from turnsmith.rewards.projects import select_gold
 from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite_cold
-from turnsmith.rewards.trials import Case
 from turnsmith.sandboxes.base import Sandbox
 from turnsmith.types import Grade, Outcome
 
@@ -37,8 +37,6 @@ class Repetition:
     duration_s: float
     timed_out: bool = False
     detail: str = ""
-    evidence: dict[str, int] = field(default_factory=dict)
-    """Mirrored tests and twins that a verdict of resolved rests on; empty where there was no mirror to look into."""
     messages: dict[str, str] = field(default_factory=dict)
     """FAIL_TO_PASS test → what pytest says of it; only of a run by a fresh interpreter on the untouched tree."""
 
@@ -83,14 +81,7 @@ def _note(verdict: Grade, duration_s: float) -> Repetition:
         duration_s=duration_s,
         timed_out=verdict.outcome is Outcome.TESTS_TIMED_OUT,
         detail=verdict.detail,
-        evidence=verdict.evidence,
     )
-
-
-def find_fewest(repetitions: Sequence[Repetition]) -> dict[str, int]:
-    """The least evidence of all runs that have any, count by count."""
-    counts = [repetition.evidence for repetition in repetitions if repetition.evidence]
-    return {name: min(count[name] for count in counts) for name in counts[0]} if counts else {}
 
 
 async def explain(case: Case, suite: Suite, report: SuiteReport) -> dict[str, str]:

@@ -13,7 +13,7 @@ from turnsmith.qualification.needles import changed_paths, strip_lines
 from turnsmith.qualification.record import Leak, LeakKind, Machine
 from turnsmith.qualification.scanning import find_needles, seek
 from turnsmith.qualification.trees import ARCHIVES, find_entries, is_archive, unpack
-from turnsmith.rewards.trials import Case
+from turnsmith.rewards.cases import Case
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import Task
 

@@ -12,7 +12,7 @@ from turnsmith.qualification.examining import Rules, examine, is_settled, make_k
 from turnsmith.qualification.record import FILE_NAME, Qualification, qualified
 from turnsmith.qualification.surroundings import Surroundings, look_around
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.rewards.trials import Case
+from turnsmith.rewards.cases import Case
 from turnsmith.runs import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.tracking import Progress

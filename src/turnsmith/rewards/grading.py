@@ -1,4 +1,4 @@
-"""The verdict on a patch: pristine sandboxes, the patch without its say over the tests, trials, strict agreement.
+"""The verdict on a patch: a pristine sandbox, the patch without its say over the tests, one run, strict agreement.
 
 The sandbox where the agent lived is never used. What the agent caused scores 0; what the infrastructure caused is GRADER_FAILED.
 """
@@ -7,20 +7,20 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import GradingError, SandboxError
-from turnsmith.rewards.hunks import HunkClass, Selection, select_hunks
-from turnsmith.rewards.mirror import NO_MIRROR, Mirror
+from turnsmith.rewards.cases import Case, run_tests
+from turnsmith.rewards.hunks import Selection, select_hunks
+from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
 from turnsmith.rewards.projects import describe_project
-from turnsmith.rewards.trials import Case, confirm, find_mirror, try_patch
+from turnsmith.rewards.sentinels import draw_sentinels
+from turnsmith.rewards.testing import find_test_files
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Grade, Outcome, Task
 
 MAX_DETAIL_CHARACTERS = 300
-DIFFERS = "differs"
-"""Flag of a patch whose say over the tests, had it been let through, would have changed the verdict."""
 
 
 class Grader:
@@ -31,7 +31,6 @@ class Grader:
         self._tests_timeout_s = tests_timeout_s
         self._free_workers = asyncio.Semaphore(num_workers)
         self._verdicts: dict[tuple[str, tuple[Path, ...], str], asyncio.Task[Grade]] = {}
-        self._mirrors: dict[tuple[str, tuple[Path, ...]], asyncio.Task[Mirror]] = {}
 
     async def grade(self, task: Task, layers: Sequence[Path], patch: str) -> Grade:
         """The verdict on a patch against the task's layers. An infrastructure failure is a verdict too, and not remembered."""
@@ -71,51 +70,27 @@ class Grader:
             )
 
     async def _run(self, case: Case, patch: str) -> Grade:
-        """Grade in sandboxes of its own. Raises PatchRefused, SandboxError, GradingError."""
+        """Grade in a sandbox of its own. Raises PatchRefused, SandboxError, GradingError."""
         selection = select_hunks(patch, describe_project(case.task, case.layers))
         if selection.dropped and not selection.patch:
             grade = Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed but what is left out")
         else:
             grade = await try_patch(case, selection.patch)
-        if grade.resolved:
-            grade = await confirm(case, selection.patch, await self._find_mirror(case), grade)
-        if grade.resolved and _had_say_over_tests(selection):
-            grade = await _compare_with_whole(case, patch, grade)
         return _note_dropped(grade, selection).model_copy(update={"isolation": self._provider.isolation})
 
-    async def _find_mirror(self, case: Case) -> Mirror:
-        """The mirror of a task, made at its first need. Raises SandboxError, GradingError."""
-        key = case.task.instance_id, case.layers
-        if key not in self._mirrors:
-            self._mirrors[key] = asyncio.create_task(_make_mirror(case))
-        finding = self._mirrors[key]
-        try:
-            return await asyncio.shield(finding)
-        except (SandboxError, GradingError):
-            if self._mirrors.get(key) is finding:
-                del self._mirrors[key]
-            raise
 
+async def try_patch(case: Case, patch: str) -> Grade:
+    """The verdict on a selected patch, by the expected tests and by sentinels beside them.
 
-async def _make_mirror(case: Case) -> Mirror:
-    """The mirror of a task by its gold patch; there is none where that cannot be used. Raises SandboxError, GradingError."""
-    try:
-        return await find_mirror(case)
-    except PatchRefused:
-        return NO_MIRROR
-
-
-def _had_say_over_tests(selection: Selection) -> bool:
-    return HunkClass.TEST_INFRASTRUCTURE in selection.dropped or HunkClass.TEST_SURFACE in selection.dropped
-
-
-async def _compare_with_whole(case: Case, patch: str, grade: Grade) -> Grade:
-    """Try the whole patch, too: the verdict stays that of the stripped one. Raises SandboxError."""
-    try:
-        whole = (await try_patch(case, patch)).outcome
-    except (PatchRefused, GradingError):
-        whole = Outcome.PATCH_INVALID
-    return grade if whole is grade.outcome else grade.model_copy(update={"flags": [*grade.flags, DIFFERS]})
+    Raises PatchRefused, SandboxError, GradingError.
+    """
+    files = find_test_files(case.expected)
+    if not case.is_sealed:
+        return judge(case.task, await run_tests(case, patch, files, {}, case.expected))
+    sentinels = draw_sentinels(PurePosixPath(files[0]).parent)
+    known = [*case.expected, *sentinels.statuses]
+    report = await run_tests(case, patch, (*files, sentinels.path), {sentinels.path: sentinels.text}, known)
+    return judge(case.task, report, sentinels)
 
 
 def _note_dropped(grade: Grade, selection: Selection) -> Grade:

@@ -3,7 +3,7 @@
 Both are new for each run, and the code under test is told neither. Only sealed lines count, and only if pytest came to its end.
 So a summary that the code under test writes, to whatever descriptor, and a process that it ends before its time score nothing.
 The code runs in the process of pytest: where it searches that process for them, or replaces parts of pytest, it can still lie,
-which is what sentinels and mirrored tests are for.
+which is what sentinels and audits are for.
 """
 
 import hmac
