@@ -52,10 +52,14 @@ def test_chunks_of_the_head_change_neither_values_nor_gradients(make_model, samp
     assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(results[0][1], results[1][1], strict=True))
 
 
-def test_bfloat16_loads_and_its_logprobs_are_fp32(directory, samples):
+def test_in_bfloat16_weights_gradients_and_logprobs_stay_in_fp32(directory, samples):
     model = load_model(ModelConfig(path=str(directory), dtype="bfloat16"))
-    assert model.dtype == torch.bfloat16
-    assert logprobs_of_sampled(model, MicroBatch(samples)).dtype == torch.float32
+    logprobs = logprobs_of_sampled(model, MicroBatch(samples), torch.bfloat16)
+    exact = logprobs_of_sampled(model, MicroBatch(samples))
+    logprobs.sum().backward()
+    assert {tensor.dtype for p in model.parameters() for tensor in (p, p.grad)} == {torch.float32}
+    assert logprobs.dtype == torch.float32
+    assert 0 < (logprobs - exact).abs().mean() < 0.03
 
 
 def test_a_missing_model_is_one_sentence_with_its_path(tmp_path):
@@ -139,3 +143,11 @@ def test_weights_of_another_shape_are_one_sentence(directory):
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(UsageError, match="cannot be used"):
         load_model(ModelConfig(path=str(directory)))
+
+
+def test_hooks_on_the_models_modules_fire(make_model, samples):
+    model, seen = make_model(), []
+    for layer in model.model.layers:
+        layer.mlp.register_forward_hook(lambda module, inputs, output: seen.append(output.shape))
+    logprobs_of_sampled(model, MicroBatch(samples))
+    assert seen == [(1, sum(len(sample) for sample in samples), 32)] * 2

@@ -1,7 +1,7 @@
 """The one attention that our models run with: the layout of the batch answers.
 
 A model loaded with `attn_implementation=NAME` builds no mask of its own and hands `layout=` through its forward to every
-attention layer. The trainer's layout is packed samples, the engine's is slots of kept keys and values.
+attention layer. The trainer's layout is packed samples, the engine's is blocks of kept keys and values.
 """
 
 from typing import Any, Protocol
@@ -13,15 +13,20 @@ NAME = "turnsmith"
 
 
 class Layout(Protocol):
-    """Tokens that lie end to end in one row: where each belongs, what it sees, and whose hidden states are wanted."""
+    """Tokens that lie end to end in one row: where each belongs, and what it sees."""
 
     position_ids: Tensor
     """Position of each token in its own sequence, `[tokens]`."""
-    selected: Tensor
-    """Indices of the tokens whose final hidden states are wanted, `[selected]`."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Causal attention of one layer: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+
+
+class EngineLayout(Layout, Protocol):
+    """A layout that wants the final hidden states of some tokens only."""
+
+    selected: Tensor
+    """Their indices, `[selected]`."""
 
     def attend_selected(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """The same with the queries of the selected tokens only; keys and values are still those of all."""

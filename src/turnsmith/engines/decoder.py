@@ -1,8 +1,8 @@
-"""The decoder of a model, as trainer and engine call it: token ids and their layout in, final hidden states out.
+"""The decoder of a model, as the engine calls it: token ids and their layout in, final hidden states out.
 
 Models of the Llama family are run over their own weights in few calls, and their last layer only for the tokens whose hidden
-states are wanted: a decode step on a CPU is mostly calls, and most tokens of a trajectory are observations. Any other model goes
-through its own forward, which is also the reference of the short way.
+states are wanted: a decode step on a CPU is mostly calls. Any other model goes through its own forward, which is also the
+reference of the short way, and what the trainer calls.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn.functional import linear, rms_norm, silu
 from transformers import PreTrainedModel
 
-from turnsmith.engines.attention import Layout
+from turnsmith.engines.attention import EngineLayout
 
-Decoder = Callable[[Tensor, Layout], Tensor]
+Decoder = Callable[[Tensor, EngineLayout], Tensor]
 """Token ids `[tokens]` and their layout to the hidden states of `layout.selected`, `[selected, hidden_size]`."""
 
 Rotation = tuple[Tensor, Tensor]
@@ -37,7 +37,7 @@ class OwnForward:
     def __init__(self, model: PreTrainedModel) -> None:
         self._decoder: Any = model.get_decoder()
 
-    def __call__(self, token_ids: Tensor, layout: Layout) -> Tensor:
+    def __call__(self, token_ids: Tensor, layout: EngineLayout) -> Tensor:
         output = self._decoder(
             input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False
         )
@@ -50,7 +50,7 @@ class LlamaDecoder:
     def __init__(self, model: PreTrainedModel) -> None:
         self._decoder: Any = model.get_decoder()
 
-    def __call__(self, token_ids: Tensor, layout: Layout) -> Tensor:
+    def __call__(self, token_ids: Tensor, layout: EngineLayout) -> Tensor:
         hidden = self._decoder.embed_tokens.weight[token_ids]
         rotation = self._rotation(hidden, layout.position_ids)
         *layers, last = self._decoder.layers
@@ -66,7 +66,7 @@ class LlamaDecoder:
         return cos[0, :, None], torch.cat([-first, second], dim=-1)[:, None]
 
 
-def attend(layer: Any, hidden: Tensor, rotation: Rotation, layout: Layout) -> Tensor:
+def attend(layer: Any, hidden: Tensor, rotation: Rotation, layout: EngineLayout) -> Tensor:
     """Residual plus attention, shapes `[tokens, hidden_size]`."""
     attention, normal = layer.self_attn, normalize(layer.input_layernorm, hidden)
     query, key, value = (to_heads(attention, name, normal) for name in ("q_proj", "k_proj", "v_proj"))
@@ -75,7 +75,7 @@ def attend(layer: Any, hidden: Tensor, rotation: Rotation, layout: Layout) -> Te
     return hidden + apply(attention.o_proj, output[0].flatten(1))
 
 
-def attend_selected(layer: Any, hidden: Tensor, rotation: Rotation, layout: Layout) -> Tensor:
+def attend_selected(layer: Any, hidden: Tensor, rotation: Rotation, layout: EngineLayout) -> Tensor:
     """The same for the selected tokens only, shape `[selected, hidden_size]`; the keys are those of all tokens."""
     attention, normal, selected = layer.self_attn, normalize(layer.input_layernorm, hidden), layout.selected
     query = to_heads(attention, "q_proj", normal[selected])

@@ -1,51 +1,47 @@
 """Packed attention: samples lie end to end in one row, each attends to itself alone, and nothing is padded."""
 
-from functools import cached_property
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+HALF_PRECISION = (torch.bfloat16, torch.float16)
+"""What the kernels for packed sequences compute in."""
+
 
 class PackedLayout:
     """Samples of given lengths, end to end in one row."""
 
-    def __init__(self, lengths: list[int], selected: Tensor) -> None:
-        """`selected` holds the ascending indices, in the row, of the tokens whose hidden states are wanted."""
-        self.selected = selected
-        self.position_ids = torch.cat([torch.arange(length) for length in lengths]).to(selected.device)
+    def __init__(self, lengths: list[int], device: torch.device) -> None:
+        self.position_ids = torch.cat([torch.arange(length) for length in lengths]).to(device)
         self._lengths = lengths
+        self._ends = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Causal attention per sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+        # Under autocast the rotation leaves queries and keys in fp32; a value comes as its projection computed it.
+        query, key = query.to(value.dtype), key.to(value.dtype)
+        if value.is_cuda and value.dtype in HALF_PRECISION:
+            return self._attend_packed(query, key, value, scaling)
+        return self._attend_one_by_one(query, key, value, scaling)
+
+    def _attend_packed(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """One kernel for all samples."""
+        from torch.nn.attention.varlen import varlen_attn
+
+        query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
+        ends, longest = self._ends, max(self._lengths)
+        output = varlen_attn(
+            query, key, value, ends, ends, longest, longest, scale=scaling, window_size=(-1, 0), enable_gqa=True
+        )
+        assert isinstance(output, Tensor)
+        return output[None]
+
+    def _attend_one_by_one(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         segments = zip(*(tensor.split(self._lengths, dim=2) for tensor in (query, key, value)), strict=True)
         outputs = [
             scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=True)
             for q, k, v in segments
         ]
         return torch.cat([output.transpose(1, 2) for output in outputs], dim=1)
-
-    def attend_selected(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """The same for the queries of the selected tokens only."""
-        counts = [len(mask) for mask in self._masks]
-        keys, values = key.split(self._lengths, dim=2), value.split(self._lengths, dim=2)
-        segments = zip(query.split(counts, dim=2), keys, values, self._masks, strict=True)
-        outputs = [
-            scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), scale=scaling, enable_gqa=True)
-            for q, k, v, mask in segments
-            if len(mask)
-        ]
-        return torch.cat([output.transpose(1, 2) for output in outputs], dim=1)
-
-    @cached_property
-    def _masks(self) -> list[Tensor]:
-        """Per sample an additive mask `[selected, tokens]`: a token sees those up to itself."""
-        ends = torch.tensor(self._lengths, device=self.selected.device).cumsum(0)
-        counts = torch.searchsorted(self.selected, ends).diff(prepend=self.selected.new_zeros(1))
-        positions = self.position_ids[self.selected].split(counts.tolist())
-        return [_mask(seen, length) for seen, length in zip(positions, self._lengths, strict=True)]
-
-
-def _mask(positions: Tensor, length: int) -> Tensor:
-    hidden = torch.arange(length, device=positions.device) > positions[:, None]
-    return torch.zeros(hidden.shape, device=positions.device).masked_fill_(hidden, float("-inf"))

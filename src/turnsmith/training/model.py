@@ -15,7 +15,7 @@ from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
 from turnsmith.engines import attention
-from turnsmith.engines.decoder import OwnForward, make_decoder
+from turnsmith.engines.precision import computing_in
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
 from turnsmith.types import MicroBatch
@@ -36,9 +36,8 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     directory = find_model(config.path)
     try:
         _check_supported(AutoConfig.from_pretrained(directory), directory)
-        model = load_complete(
-            AutoModelForCausalLM, directory, dtype=getattr(torch, config.dtype), attn_implementation=attention.NAME
-        )
+        # Masters: an update of 1e-6 is lost on weights in bfloat16.
+        model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=attention.NAME)
         # Dropout would make the trainer's policy another one than the engine's.
         _check_packing(model.eval(), directory)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
@@ -83,11 +82,9 @@ def _check_supported(config: Any, directory: Path) -> None:
 @torch.no_grad()
 def _check_packing(model: PreTrainedModel, directory: Path) -> None:
     """What lies packed before a sequence must not change it: some models have an attention of their own."""
-    decoder = OwnForward(model)
-    alone = decoder(_tokens(0, 1, 2, like=model), PackedLayout([3], selected=_tokens(2, like=model)))
-    packed = decoder(_tokens(3, 3, 3, 0, 1, 2, like=model), PackedLayout([3, 3], selected=_tokens(5, like=model)))
-    tolerance = (1e-3 if model.dtype == torch.float32 else 5e-2) * alone.abs().max().item()
-    if not torch.allclose(alone, packed, rtol=0.0, atol=tolerance):
+    alone = hidden_states(model, _tokens(0, 1, 2, like=model), PackedLayout([3], model.device))[-1]
+    packed = hidden_states(model, _tokens(3, 3, 3, 0, 1, 2, like=model), PackedLayout([3, 3], model.device))[-1]
+    if not torch.allclose(alone, packed, rtol=0.0, atol=1e-3 * alone.abs().max().item()):
         raise UsageError(
             f"the model at {directory} has an attention of its own, so samples cannot be packed: use another"
         )
@@ -97,16 +94,27 @@ def _tokens(*token_ids: int, like: PreTrainedModel) -> Tensor:
     return torch.tensor(token_ids, device=like.device)
 
 
-def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch) -> Tensor:
-    """Log-probs (fp32, 1-D, in order) of the tokens in the loss mask, each given all tokens before it in its sample."""
+def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Log-probs (fp32, 1-D, in order) of the tokens in the loss mask, each given all tokens before it in its sample.
+
+    The layers compute in `dtype`, the head in float32: of all rounding, that of the logits moves log-probs most.
+    """
     samples, device = micro_batch.samples, model.device
     token_ids = torch.tensor(list(chain.from_iterable(sample.token_ids for sample in samples)), device=device)
     is_target = torch.tensor(list(chain.from_iterable(sample.loss_mask for sample in samples)), device=device)
     targets = is_target.nonzero().squeeze(1)
+    with computing_in(dtype, device):
+        hidden = hidden_states(model, token_ids, PackedLayout([len(sample) for sample in samples], device))
     # The hidden state before a token predicts it; a sample's first token is never a target, so samples do not mix.
-    layout = PackedLayout([len(sample) for sample in samples], selected=targets - 1)
-    hidden = make_decoder(model)(token_ids, layout)
-    return logprobs_of(model.get_output_embeddings(), hidden, token_ids[targets])
+    return logprobs_of(model.get_output_embeddings(), hidden[targets - 1], token_ids[targets])
+
+
+def hidden_states(model: PreTrainedModel, token_ids: Tensor, layout: PackedLayout) -> Tensor:
+    """Final hidden states `[tokens, hidden_size]` by the model's own forward, so that hooks on its modules fire."""
+    output = model.get_decoder()(
+        input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False
+    )
+    return output.last_hidden_state[0]
 
 
 def logprobs_of(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
@@ -120,4 +128,4 @@ def logprobs_of(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def _head_logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
-    return -cross_entropy(head(hidden).float(), token_ids, reduction="none")
+    return -cross_entropy(head(hidden.float()), token_ids, reduction="none")

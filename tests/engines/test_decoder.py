@@ -1,0 +1,32 @@
+"""The decoder in few calls against the forward of transformers."""
+
+from itertools import chain
+
+import pytest
+import torch
+
+from small_models import make_model
+from turnsmith.engines.cache import SlotCache, SlotLayout, Span
+from turnsmith.engines.decoder import LlamaDecoder, OwnForward, make_decoder
+
+
+def plain_lasts(model, sequences):
+    """Hidden states of each last token, sequence by sequence, by eager transformers."""
+    model.set_attn_implementation("eager")
+    return torch.cat([model.get_decoder()(torch.tensor([ids])).last_hidden_state[0, -1:] for ids in sequences])
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama"])
+@pytest.mark.parametrize("way", [LlamaDecoder, OwnForward])
+@torch.no_grad()
+def test_hidden_states_equal_eager_transformers(kind, way):
+    sequences = [[5], [5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 6]]
+    cache = SlotCache(3, 8, torch.device("cpu"))
+    layout = SlotLayout(cache, [Span(slot, 0, len(ids)) for slot, ids in enumerate(sequences)])
+    hidden = way(make_model(kind))(torch.tensor(list(chain.from_iterable(sequences))), layout)
+    assert torch.allclose(hidden, plain_lasts(make_model(kind), sequences), atol=1e-5)
+
+
+def test_the_short_way_is_taken_for_its_family_only():
+    assert isinstance(make_decoder(make_model("qwen2")), LlamaDecoder)
+    assert isinstance(make_decoder(make_model("qwen2", hidden_act="gelu")), OwnForward)
