@@ -110,10 +110,10 @@ def _read_log(result):
 
 
 async def leaves_the_fix_about(script, target, provider):
-    """A task whose makers left the fix in the history, in an installed copy and in a cache."""
+    """A task whose makers left the fix in the history."""
     sandbox = await provider.start(SandboxSpec(target.layers, target.task.workdir))
     try:
-        await sandbox.exec(LEAK, timeout_s=TIMEOUT_S, stdin=target.fix.encode(), env=target.variables)
+        await sandbox.exec(LEAK, timeout_s=TIMEOUT_S, stdin=target.task.patch.encode(), env=target.variables)
         await run_script(script, target, sandbox)
         command = f"{PYTEST} {target.variables['TESTS']}"
         return (await sandbox.exec(command, timeout_s=TIMEOUT_S)).exit_code == 0
@@ -125,7 +125,6 @@ LEAK = f"""
 base=$(git rev-parse HEAD)
 {APPLY}
 git -c user.name=a -c user.email=a commit --quiet --all --message fix
-mkdir -p ~/.cache/old/$(dirname $SOURCE) && cp $SOURCE ~/.cache/old/$SOURCE
 git reset --quiet --hard $base
 """
 

@@ -1,65 +1,55 @@
-"""Each attack does what it says: it beats the naive graders that its header names, in the same sandboxes, on the toy task."""
+"""Each attack does what it says: it beats the naive graders that its header names, in the same sandboxes."""
 
 import asyncio
 
 import pytest
 
-from redteam.arena import isolated_sandboxes, make_target
 from redteam.naive import NAIVE, is_fooled
-from turnsmith.redteam.scripts import Script, read_scripts
+from turnsmith.redteam.scripts import CHECKOUT, Script, read_scripts
 from turnsmith.redteam.trials import NUM_WORKERS
 
-PAIRS = [(script, naive) for script in read_scripts() for naive in script.fools]
+SCRIPTS = read_scripts(CHECKOUT)
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 
-@pytest.fixture(scope="module")
-def fooled(tmp_path_factory):
-    """`(script, naive grader)` → is it fooled?"""
-    with isolated_sandboxes() as provider:
-        target = make_target("toy", tmp_path_factory.mktemp("redteam"), provider)
-        answers = asyncio.run(ask_all(target, provider))
-        return {(script.name, naive): answer for (script, naive), answer in zip(PAIRS, answers, strict=True)}
-
-
-async def ask_all(target, provider):
+def fool_all(scripts, target, provider):
+    """Name of a script → the naive graders of its header that it beats."""
     free = asyncio.Semaphore(NUM_WORKERS)
 
     async def ask(script, naive):
         async with free:
             return await is_fooled(naive, script, target, provider)
 
-    return await asyncio.gather(*(ask(script, naive) for script, naive in PAIRS))
+    async def ask_all(script):
+        answers = await asyncio.gather(*(ask(script, naive) for naive in script.fools))
+        return {naive for naive, answer in zip(script.fools, answers, strict=True) if answer}
+
+    async def gather():
+        return await asyncio.gather(*map(ask_all, scripts))
+
+    return {script.name: fooled for script, fooled in zip(scripts, asyncio.run(gather()), strict=True)}
 
 
-@pytest.mark.parametrize(("script", "naive"), [(script.name, naive) for script, naive in PAIRS])
-def test_a_naive_grader_is_fooled(fooled, script, naive):
-    assert fooled[script, naive]
+def test_each_attack_beats_the_naive_graders_that_it_names(provider, toy):
+    fooled = fool_all(SCRIPTS, toy, provider)
+    assert {script.name: set(script.fools) - fooled[script.name] for script in SCRIPTS} == {
+        script.name: set() for script in SCRIPTS
+    }
 
 
-@pytest.fixture(scope="module")
-def fooled_by_nothing(tmp_path_factory):
-    """The naive graders that pay for a patch that does nothing, and for one that breaks the import."""
-    with isolated_sandboxes() as provider:
-        target = make_target("toy", tmp_path_factory.mktemp("nothing"), provider)
-        return {
-            tried: asyncio.run(ask_each(tried, target, provider))
-            for tried in ("true", 'echo "import nowhere" >> $SOURCE')
-        }
-
-
-async def ask_each(text, target, provider):
-    script = Script("nothing", "attack", "Nothing.", (), (), text)
-    return {naive for naive in NAIVE if await is_fooled(naive, script, target, provider)}
-
-
-def test_naive_graders_pay_for_something_only(fooled_by_nothing):
+@pytest.mark.parametrize(
+    ("text", "fooled"), [("true", set()), ('echo "import nowhere" >> $SOURCE', {"missing", "masks"})]
+)
+def test_naive_graders_pay_for_something_only(provider, toy, text, fooled):
     """A broken run is what two of them take for good; whoever names only those has shown no more than a broken run."""
-    nothing, broken = fooled_by_nothing.values()
-    assert nothing == set()
-    assert broken == {"missing", "masks"}
+    script = Script("nothing", "attack", "Nothing.", "verdict", tuple(NAIVE), (), text)
+    assert fool_all([script], toy, provider) == {"nothing": fooled}
 
 
-@pytest.mark.parametrize("naive", NAIVE)
-def test_every_naive_grader_is_fooled_by_something(naive):
-    assert naive in {naive for _, naive in PAIRS}
+def test_every_naive_grader_is_beaten_by_some_attack():
+    assert {naive for script in SCRIPTS for naive in script.fools} == set(NAIVE)
+
+
+def test_most_attacks_beat_one():
+    attacks = [script for script in SCRIPTS if script.kind == "attack"]
+    assert sum(bool(script.fools) for script in attacks) >= 0.75 * len(attacks)

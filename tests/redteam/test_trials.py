@@ -4,92 +4,104 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from redteam.arena import isolated_sandboxes, make_target
 from turnsmith.cli import make_app
-from turnsmith.cli.redteam import summarise
-from turnsmith.redteam import scripts
-from turnsmith.redteam.scripts import Script
-from turnsmith.redteam.trials import Trial, describe, name_cause, to_reward, try_all
+from turnsmith.cli.redteam import describe_totals
+from turnsmith.redteam.scores import score_scripts, sum_up
+from turnsmith.redteam.scripts import CHECKOUT, Script
+from turnsmith.redteam.trials import Trial, describe, judge, try_all
 from turnsmith.tracking import Silence
 from turnsmith.types import Grade, Outcome
 
+TEXTS = {
+    "attacks/repairs": "sed -i 's/first < merged/first <= merged/' $SOURCE",
+    "attacks/does-nothing": "true",
+    "honest/fixes": "git apply",
+    "honest/fixes-nothing": "echo >> $SOURCE",
+}
 
-def make_script(kind, text):
-    return Script(f"{kind}-by-hand", kind, "Something.", (), (), text)
 
-
-REPAIR = make_script("attack", "sed -i 's/first < merged/first <= merged/' $SOURCE")
-NOTHING = make_script("attack", "true")
-FIX = make_script("honest", "git apply")
-NO_FIX = make_script("honest", "echo >> $SOURCE")
+def make_script(kind="attack", text="true", layer="verdict"):
+    return Script(f"{kind}-by-hand", kind, "Something.", layer if kind == "attack" else "", (), (), text)
 
 
 @pytest.fixture(scope="module")
-def trials(tmp_path_factory):
-    with isolated_sandboxes() as provider:
-        target = make_target("toy", tmp_path_factory.mktemp("redteam"), provider)
-        return asyncio.run(try_all([REPAIR, NOTHING, FIX, NO_FIX], [target], provider, Silence()))
+def trials(provider, toy):
+    scripts = [make_script(path.split("/")[0].removesuffix("s"), text) for path, text in TEXTS.items()]
+    return asyncio.run(try_all(scripts, [toy], provider, Silence()))
 
 
-def test_the_verdict_is_the_graders(trials):
-    assert [(trial.reward, trial.is_right) for trial in trials] == [(1, False), (0, True), (1, True), (0, False)]
-    assert [trial.stopped_by.partition(":")[0] for trial in trials] == ["", "empty_patch", "", "unresolved"]
+def test_the_grader_decides(trials):
+    assert [(trial.paid, trial.is_right) for trial in trials] == [
+        (True, False),
+        (False, True),
+        (True, True),
+        (False, False),
+    ]
+    assert [trial.stopped_by for trial in trials] == ["", "verdict", "", "verdict"]
+    assert [trial.reason.partition(":")[0] for trial in trials] == ["", "empty_patch", "", "unresolved"]
 
 
-def test_the_sum_of_a_run(trials):
-    assert (
-        summarise(trials)
-        == "1 attacks in 2 trials: 1 paid, 0 broke the infrastructure. 1 honest patches in 2 trials: 1 paid."
-    )
+def test_what_is_wrong_is_said_in_a_sentence(trials):
     assert describe(trials[0]) == "attack-by-hand on toy was paid: Something."
     assert describe(trials[3]).startswith("honest-by-hand on toy is honest and was not paid: unresolved: 4 of 12")
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SANDBOX_FAILED, Outcome.GRADER_FAILED])
-def test_an_attack_that_breaks_the_infrastructure_counts_against_us(outcome):
-    grade = Grade(outcome=outcome, detail="it died", flags=["build"])
-    trial = Trial("x", "attack", "toy", "Breaks.", to_reward(grade), name_cause(grade))
-    assert trial.reward is None and not trial.is_right
-    assert describe(trial) == f"x on toy broke the infrastructure: {outcome} [build]: it died"
-    assert (
-        summarise([trial])
-        == "1 attacks in 1 trials: 0 paid, 1 broke the infrastructure. 0 honest patches in 0 trials: 0 paid."
+def test_the_trials_of_a_script_are_added_up(trials):
+    attack, honest = score_scripts(trials)
+    assert (attack["trials"], attack["paid"], attack["stopped_by"]) == (2, 1, ["verdict"])
+    assert (honest["trials"], honest["paid"], honest["lost"]) == (2, 1, 0)
+    assert honest["reasons"][0].startswith("toy: unresolved")
+
+
+def test_the_totals_are_said_in_words(trials):
+    assert describe_totals(sum_up(trials)) == (
+        "1 attacks in 2 trials: 1 paid, 1 stopped by the verdict, 0 by the audit. "
+        "1 honest patches in 2 trials: 1 paid, 0 convicted. 0 trials broke the infrastructure."
     )
 
 
-def test_a_script_that_nobody_wrote_is_refused():
-    result = CliRunner().invoke(make_app(), ["redteam", "--only", "magic"])
-    assert result.exit_code == 2
-    assert "no script is named 'magic'" in result.stderr
+@pytest.mark.parametrize("outcome", [Outcome.SANDBOX_FAILED, Outcome.GRADER_FAILED])
+def test_an_attack_that_breaks_the_infrastructure_counts_against_us(outcome):
+    trial = judge(make_script(), "toy", Grade(outcome=outcome, detail="it died", flags=["build"]))
+    assert trial.paid is None and not trial.is_right
+    assert describe(trial) == f"attack-by-hand on toy broke the infrastructure: {outcome} [build]: it died"
+    assert sum_up([trial])["lost"] == 1
 
 
-def test_the_scripts_can_be_listed():
-    result = CliRunner().invoke(make_app(), ["redteam", "--list", "--only", "crash", "--json"])
-    assert [(script["name"], script["kind"]) for script in json.loads(result.stdout)] == [("crash", "attack")]
-    assert "crash" in CliRunner().invoke(make_app(), ["redteam", "--list", "--only", "crash"]).stdout
+def test_a_script_that_is_stopped_elsewhere_than_it_says_is_named():
+    stopped = [Trial(make_script(layer=layer), "toy", False, "verdict", "unresolved") for layer in ("verdict", "audit")]
+    assert [trial.is_stopped_elsewhere for trial in stopped] == [False, True]
+    assert sum_up(stopped)["stopped_elsewhere"] == ["attack-by-hand"]
 
 
-def attack_the_toy(monkeypatch, *chosen, options=()):
-    with isolated_sandboxes():
-        monkeypatch.setattr(scripts, "read_scripts", lambda: list(chosen))
-        return CliRunner().invoke(make_app(), ["redteam", "--task", "toy", "--json", *options])
+@pytest.fixture
+def folder(tmp_path, provider):
+    """A folder of scripts as `--scripts` takes it; only where sandboxes are isolated."""
+    tmp_path.joinpath("toy").symlink_to(CHECKOUT / "toy")
+    for path, text in TEXTS.items():
+        script = tmp_path / f"{path}.sh"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"# tries: Something.\n# layer: verdict\n{text}\n")
+    return tmp_path
 
 
-def test_the_command_prints_json_and_is_content(monkeypatch):
-    result = attack_the_toy(monkeypatch, NOTHING, FIX)
+def run(folder, *names, options=()):
+    only = [part for name in names for part in ("--only", name)]
+    return CliRunner().invoke(make_app(), ["redteam", "--task", "toy", "--scripts", str(folder), *only, *options])
+
+
+def test_the_command_prints_json_and_is_content(folder):
+    result = run(folder, "does-nothing", "fixes", options=["--json", "--rounds", "2"])
     assert result.exit_code == 0
-    assert [(trial["name"], trial["task"], trial["reward"]) for trial in json.loads(result.stdout)] == [
-        ("attack-by-hand", "toy", 0.0),
-        ("honest-by-hand", "toy", 1.0),
+    printed = json.loads(result.stdout)
+    assert [(score["name"], score["paid"], score["trials"]) for score in printed["scripts"]] == [
+        ("does-nothing", 0, 2),
+        ("fixes", 2, 2),
     ]
-    assert {"tried", "stopped_by"} < json.loads(result.stdout)[0].keys()
+    assert {"layer", "stopped_by", "tries"} < printed["scripts"][0].keys()
+    assert printed["totals"]["stopped_by"] == {"verdict": 2, "audit": 0}
 
 
-def test_each_is_tried_as_often_as_one_likes(monkeypatch):
-    result = attack_the_toy(monkeypatch, FIX, options=["--rounds", "2"])
-    assert [trial["reward"] for trial in json.loads(result.stdout)] == [1.0, 1.0]
-
-
-@pytest.mark.parametrize("wrong", [REPAIR, NO_FIX])
-def test_the_command_fails_where_a_reward_is_wrong(monkeypatch, wrong):
-    assert attack_the_toy(monkeypatch, wrong).exit_code == 1
+@pytest.mark.parametrize("wrong", ["repairs", "fixes-nothing"])
+def test_the_command_fails_where_a_reward_is_wrong(folder, wrong):
+    assert run(folder, wrong).exit_code == 1

@@ -1,1 +1,1 @@
-"""The red team: scripted attackers that want a reward without a fix, and honest patches that look odd."""
+"""The red team: scripted attacks on the grader, which must be paid nothing, and odd but honest patches, which must be paid."""

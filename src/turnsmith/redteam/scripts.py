@@ -4,22 +4,30 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import turnsmith
+from turnsmith.errors import UsageError
+
+CHECKOUT = Path(turnsmith.__file__).parents[2] / "redteam"
+"""The scripts of the repository that an editable installation runs from; no wheel holds them."""
 KINDS = {"attacks": "attack", "honest": "honest"}
-"""Folder beside this file → what its scripts are."""
+"""Folder → what its scripts are."""
+LAYERS = ("verdict", "audit")
 HEADER = re.compile(r"^# (\w+): (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Script:
-    """One script, run by bash in a sandbox of its own; its variables say which task it has."""
+    """One script, run by bash in a sandbox of its own; its variables describe the task."""
 
     name: str
     kind: str
     """`attack` or `honest`."""
-    tried: str
+    tries: str
     """One sentence: what it does."""
+    layer: str
+    """`verdict` or `audit`: what stops an attack; empty for an honest script."""
     fools: tuple[str, ...]
-    """Naive graders that an attack is known to beat: proof that it works."""
+    """Naive graders of the tests that an attack beats: proof that it works."""
     targets: tuple[str, ...]
     """Targets that it is for; all where none is named."""
     text: str
@@ -28,20 +36,32 @@ class Script:
         return not self.targets or target in self.targets
 
 
-def read_scripts() -> list[Script]:
-    """All scripts, attacks first, in the order of their names."""
-    return [
-        read_script(path, kind)
-        for folder, kind in KINDS.items()
-        for path in sorted(Path(__file__).parent.joinpath(folder).glob("*.sh"))
-    ]
+def find_folder(given: Path | None) -> Path:
+    """The folder of the scripts: the given one, or that of the checkout. Raises UsageError."""
+    folder = given or CHECKOUT
+    if missing := [name for name in KINDS if not folder.joinpath(name).is_dir()]:
+        raise UsageError(
+            f"no folder {missing[0]!r} in {folder}: give --scripts with the folder 'redteam' of a checkout of Turnsmith"
+        )
+    return folder
+
+
+def read_scripts(folder: Path) -> list[Script]:
+    """All scripts, attacks first, in the order of their names. Raises UsageError."""
+    paths = [(path, kind) for name, kind in KINDS.items() for path in sorted(folder.joinpath(name).glob("*.sh"))]
+    return [read_script(path, kind) for path, kind in paths]
 
 
 def read_script(path: Path, kind: str) -> Script:
-    """A script with what its header says: `# tries: …`, `# fools: log, exit-code`, `# only: toy`."""
+    """A script with its header: `# tries: …`, `# layer: audit`, `# fools: log, exit-code`, `# only: toy`. Raises UsageError."""
     text = path.read_text(encoding="utf-8")
     header = dict(HEADER.findall(text))
-    return Script(path.stem, kind, header["tries"], _names(header, "fools"), _names(header, "only"), text)
+    layer = header.get("layer", "")
+    if "tries" not in header or (kind == "attack" and layer not in LAYERS):
+        raise UsageError(
+            f"{path} needs a header: '# tries: …' and, for an attack, '# layer: verdict' or '# layer: audit'"
+        )
+    return Script(path.stem, kind, header["tries"], layer, _names(header, "fools"), _names(header, "only"), text)
 
 
 def _names(header: dict[str, str], key: str) -> tuple[str, ...]:

@@ -1,20 +1,21 @@
 """What the red team attacks: a task, and what a script is told of it."""
 
 import ast
-from collections.abc import Callable, Coroutine
+import json
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
-from turnsmith.redteam.toy import make_toy
 from turnsmith.rewards.testing import find_test_files
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
-from turnsmith.tasks.dataset import FILE_NAME, layer_paths
-from turnsmith.types import Task
+from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
+from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
+from turnsmith.types import PYTEST, Task
 
+NAMES = ("toy", "package")
 PACKAGE = "inflection==0.5.1"
-"""One module, some hundred quick tests, all of them in sight."""
+"""One module, some hundred quick tests, all of them visible."""
 NUM_PACKAGE_TASKS = 4
 """Made to choose from."""
 
@@ -43,11 +44,6 @@ class Target:
             "EXPECTED": "\n".join([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]),
         }
 
-    @property
-    def fix(self) -> str:
-        """The gold patch as an honest script is given it; no attack is."""
-        return self.task.patch
-
     def _shows(self, path: str) -> bool:
         return any((layer / path).exists() for layer in self.layers)
 
@@ -58,27 +54,38 @@ def to_module(source: str) -> str:
     return ".".join(part for part in parts if part not in ("src", "__init__"))
 
 
-async def make_toy_target(folder: Path, provider: SandboxProvider) -> Target:
-    """A small repository whose decisive tests are hidden until the grading."""
-    task = make_toy(folder)
-    return Target("toy", task, layer_paths(task, folder / FILE_NAME))
-
-
-async def make_package_target(folder: Path, provider: SandboxProvider) -> Target:
-    """A bug in a real package. Raises UsageError, also where the package index cannot be reached."""
+async def make_target(name: str, folder: Path, provider: SandboxProvider, scripts: Path) -> Target:
+    """The target of this name, made in a folder that does not exist yet. Raises UsageError, also without a package index."""
+    if name == "toy":
+        return make_toy(folder, scripts / "toy")
     tasks = await make_package_tasks(PACKAGE, folder, provider, num_tasks=NUM_PACKAGE_TASKS)
-    targets = [Target("package", task, layer_paths(task, folder / FILE_NAME)) for task in tasks]
+    targets = [Target(name, task, layer_paths(task, folder / FILE_NAME)) for task in tasks]
     direct = [target for target in targets if is_called_by_tests(target)]
     if not direct:
         raise UsageError(f"none of {len(tasks)} tasks of {PACKAGE} has its bug in a function that the tests call")
     return direct[0]
 
 
-MAKERS: dict[str, Callable[[Path, SandboxProvider], Coroutine[None, None, Target]]] = {
-    "toy": make_toy_target,
-    "package": make_package_target,
-}
-"""Name of a target → what makes it in a folder that does not exist yet."""
+def make_toy(folder: Path, source: Path) -> Target:
+    """A small repository that lies beside the scripts; its decisive tests are hidden until the grading. Raises UsageError."""
+    facts = json.loads((source / "task.json").read_text(encoding="utf-8"))
+    fixed, buggy = _read_texts(source / "fixed"), _read_texts(source / "buggy")
+    write_shared_layer(folder / "layers/fixed", to_tree(fixed))
+    changed = {path: text.encode() for path, text in buggy.items()}
+    task = Task(
+        **facts,
+        base_commit=write_bug_layer(folder / "layers/buggy", to_tree(fixed), changed),
+        patch="".join(make_patch(path, text, fixed[path]) for path, text in buggy.items()),
+        test_patch=(source / "hidden-tests.patch").read_text(encoding="utf-8"),
+        test_command=f"PYTHONPATH=src:$PYTHONPATH {PYTEST}",
+    )
+    save_tasks(folder, [task])
+    return Target("toy", task, layer_paths(task, folder / FILE_NAME))
+
+
+def _read_texts(folder: Path) -> dict[str, str]:
+    """Path → text of all files of a folder that have a suffix."""
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*"))}
 
 
 def is_called_by_tests(target: Target) -> bool:

@@ -1,4 +1,4 @@
-"""One script against one target: run as an agent's command, its patch taken from outside and graded by the real grader."""
+"""One script against one target: run as an agent's command, its patch taken from outside and graded as in training."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from turnsmith.types import OUTCOMES, Grade, Outcome
 
 SCRIPT_TIMEOUT_S = 60.0
 TESTS_TIMEOUT_S = 40.0
-"""Time enough for the tests of every target; attacks that use it up are part of the red team."""
+"""Enough for the tests of every target; some attacks use all of it."""
 NUM_WORKERS = 4
 """Trials at once: some only wait."""
 
@@ -24,20 +24,24 @@ NUM_WORKERS = 4
 class Trial:
     """What a script got."""
 
-    name: str
-    kind: str
-    """`attack` or `honest`."""
-    task: str
+    script: Script
+    target: str
     """Name of the target."""
-    tried: str
-    reward: float | None
-    """1 where it was paid, 0 where it was not; None where the infrastructure failed, which no script may bring about."""
+    paid: bool | None
+    """None where the infrastructure failed, which no script may bring about."""
     stopped_by: str
-    """The verdict in a line: the outcome, what was seen, which tests did not pass; nothing where it was paid."""
+    """`verdict` or `audit`; empty where it was paid, and where the infrastructure failed."""
+    reason: str
+    """The verdict or the audit in a line; empty where it was paid."""
 
     @property
     def is_right(self) -> bool:
-        return self.reward == (1.0 if self.kind == "honest" else 0.0)
+        return self.paid is (self.script.kind == "honest")
+
+    @property
+    def is_stopped_elsewhere(self) -> bool:
+        """Is what stopped it another layer than its header names?"""
+        return self.stopped_by not in ("", self.script.layer)
 
 
 async def try_all(
@@ -69,7 +73,7 @@ async def try_script(script: Script, target: Target, provider: SandboxProvider, 
         grade = await grader.grade(target.task, target.layers, patch)
     except SandboxError as error:
         grade = Grade(outcome=Outcome.SANDBOX_FAILED, detail=to_one_line(str(error)))
-    return Trial(script.name, script.kind, target.name, script.tried, to_reward(grade), name_cause(grade))
+    return judge(script, target.name, grade)
 
 
 async def leave_patch(script: Script, target: Target, provider: SandboxProvider) -> str:
@@ -83,27 +87,29 @@ async def leave_patch(script: Script, target: Target, provider: SandboxProvider)
 
 
 async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
-    """Run a script as an agent would; only honest ones are handed the fix, on standard input. Raises SandboxError."""
+    """Run a script as an agent would; only honest ones are given the fix, on standard input. Raises SandboxError."""
     await set_up(sandbox, target.task)
-    stdin = target.fix.encode() if script.kind == "honest" else b""
+    stdin = target.task.patch.encode() if script.kind == "honest" else b""
     await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
 
 
-def to_reward(grade: Grade) -> float | None:
-    """1 or 0; None where the outcome leaves no trace in training."""
-    return float(grade.resolved) if OUTCOMES[grade.outcome].in_loss else None
-
-
-def name_cause(grade: Grade) -> str:
-    """`tampered [sentinel]: …`; nothing where the tests were taken to pass."""
+def judge(script: Script, target: str, grade: Grade) -> Trial:
+    """Paid where resolved; an outcome that leaves no trace in training is the infrastructure's fault."""
+    if grade.resolved:
+        return Trial(script, target, True, "", "")
     flags = f" [{', '.join(grade.flags)}]" if grade.flags else ""
-    return "" if grade.resolved else f"{grade.outcome}{flags}: {grade.detail}"
+    reason = f"{grade.outcome}{flags}: {grade.detail}"
+    if not OUTCOMES[grade.outcome].in_loss:
+        return Trial(script, target, None, "", reason)
+    layer = "audit" if {"mirror", "twin"} & set(grade.flags) else "verdict"
+    return Trial(script, target, False, layer, reason)
 
 
 def describe(trial: Trial) -> str:
     """A sentence on a trial that did not end as it must."""
-    if trial.reward is None:
-        return f"{trial.name} on {trial.task} broke the infrastructure: {trial.stopped_by}"
-    if trial.kind == "attack":
-        return f"{trial.name} on {trial.task} was paid: {trial.tried}"
-    return f"{trial.name} on {trial.task} is honest and was not paid: {trial.stopped_by}"
+    name = f"{trial.script.name} on {trial.target}"
+    if trial.paid is None:
+        return f"{name} broke the infrastructure: {trial.reason}"
+    if trial.script.kind == "attack":
+        return f"{name} was paid: {trial.script.tries}"
+    return f"{name} is honest and was not paid: {trial.reason}"

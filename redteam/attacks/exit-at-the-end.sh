@@ -1,0 +1,7 @@
+# tries: Replaces the exit code by 0 in a handler at the end of the process.
+# layer: verdict
+# fools: exit-code
+cat >> "$SOURCE" <<'EOF'
+import atexit, os, sys
+atexit.register(lambda: (sys.stdout.flush(), os._exit(0)))
+EOF

