@@ -21,9 +21,9 @@ from rich.table import Table
 
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, first_difference, read_json
-from turnsmith.stats import paired_error, paired_p_value
 from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.tasks.dataset import load_tasks
+from turnsmith.ui.comparison import Comparison, load_evaluation
 
 MIN_RUNS = 3
 MIN_TASKS = 100
@@ -48,11 +48,15 @@ class Judged:
     final: dict
     num_steps: float
     """Optimizer steps of its stages of RL."""
+    by_rft: Comparison
+    """Base against RFT."""
+    by_rl: Comparison
+    """RFT against the last stage."""
 
     @property
-    def tasks(self) -> list[str]:
+    def tasks(self) -> set[str]:
         """Tasks that all three checkpoints attempted."""
-        return sorted(self.base["per_task"].keys() & self.rft["per_task"].keys() & self.final["per_task"].keys())
+        return {*self.by_rft.tasks} & {*self.by_rl.tasks}
 
     @property
     def ratio(self) -> float:
@@ -61,19 +65,6 @@ class Judged:
     @property
     def rl_gain(self) -> float:
         return self.final["pass_at_1"] - self.rft["pass_at_1"]
-
-    @property
-    def rl_error(self) -> float:
-        """Standard error of the gain, paired over tasks."""
-        return paired_error(*self.pair(self.rft, self.final))
-
-    def p_value(self, before: dict, after: dict) -> float:
-        return paired_p_value(*self.pair(before, after))
-
-    def pair(self, before: dict, after: dict) -> tuple[list[float], list[float], list[str]]:
-        """Parallel: the rates of two checkpoints, and the repository of each task."""
-        first, second = ([result["per_task"][task] for task in self.tasks] for result in (before, after))
-        return first, second, [find_repository(task) for task in self.tasks]
 
     def misses(self) -> list[str]:
         """What a run of the recipe should show and does not."""
@@ -84,8 +75,8 @@ class Judged:
             f"final {self.ratio:.2f} x base, not {MIN_RATIO}": self.ratio >= MIN_RATIO,
             "RFT is not between base and final": rates == sorted(set(rates)),
             f"RL gains {self.rl_gain:.1%}, not {MIN_RL_GAIN:.0%}": self.rl_gain >= MIN_RL_GAIN,
-            "base against RFT is noise": self.p_value(self.base, self.rft) < MAX_P,
-            "RFT against final is noise": self.p_value(self.rft, self.final) < MAX_P,
+            "base against RFT is noise": self.by_rft.pairs.p_value < MAX_P,
+            "RFT against final is noise": self.by_rl.pairs.p_value < MAX_P,
             "its rewards are permuted: it is a control": not any(self.permuted),
         }
         return [f"{self.name}: {what}" for what, holds in bounds.items() if not holds]
@@ -116,23 +107,22 @@ class Judged:
     @property
     def row(self) -> list[str]:
         rates = [f"{r['pass_at_1']:.1%} ± {r['sem'] or 0:.1%}" for r in (self.base, self.rft, self.final)]
-        p_values = [f"{p:.1e}" for p in (self.p_value(self.base, self.rft), self.p_value(self.rft, self.final))]
-        return [self.name, *rates, f"{self.ratio:.2f}", f"{self.rl_gain:+.1%} ± {self.rl_error:.1%}", *p_values]
-
-
-def find_repository(task: str) -> str:
-    """`toolz-1.0.0.swap.1f3a9c04` → `toolz-1.0.0`."""
-    return task.rsplit(".", 2)[0]
+        p_values = [f"{comparison.pairs.p_value:.1e}" for comparison in (self.by_rft, self.by_rl)]
+        gain = f"{self.rl_gain:+.1%} ± {self.by_rl.pairs.error:.1%}"
+        return [self.name, *rates, f"{self.ratio:.2f}", gain, *p_values]
 
 
 def judge(run: Path, task_set: str) -> Judged:
     """Read the evaluations of a finished run. Raises UsageError where one is missing."""
-    config = read_json(RunFolder(run).config)
+    folder = RunFolder(run)
+    config = read_json(folder.config)
     if not config["stages"]:
         raise UsageError(f"{run} has no stage of RL: give runs of the whole recipe")
     names = ("base", "rft", config["stages"][-1]["name"])
-    results = [read_json(RunFolder(run).result(name, task_set)) for name in names]
-    return Judged(run.name, config, *results, count_steps(RunFolder(run), config))
+    results = [read_json(folder.result(name, task_set)) for name in names]
+    base, rft, final = (load_evaluation(folder, name, task_set) for name in names)
+    steps = count_steps(folder, config)
+    return Judged(run.name, config, *results, steps, Comparison(base, rft), Comparison(rft, final))
 
 
 def count_steps(folder: RunFolder, config: dict) -> float:

@@ -2,7 +2,9 @@
 
 import pytest
 from hypothesis import settings
+from typer.testing import CliRunner
 
+from turnsmith.cli import make_app
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, append_record, claim, write_json
@@ -90,6 +92,12 @@ def make_metrics(rate: float, position: int) -> dict:
         "time/collect_s": 21.0,
         "time/train_s": 14.0,
     }
+
+
+@pytest.fixture
+def turnsmith():
+    """Run a command; the result has `exit_code`, `stdout` and `stderr`."""
+    return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture

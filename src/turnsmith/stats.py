@@ -1,24 +1,31 @@
-"""Honest statistics of evaluation: Pass@1 with its error over runs, unbiased pass@k, paired comparison of two checkpoints."""
+"""Honest statistics of evaluation: Pass@1 with its error over runs, unbiased pass@k, two checkpoints compared task by task."""
 
-import itertools
 import math
-import statistics
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest, permutation_test, sem, t
 
-MAX_PATTERNS = 2**12
-"""Sign patterns that are all tried; of more, a sample is."""
-NUM_DRAWS = 100_000
-ROUNDING = 1e-9
+LEVEL = 0.05
+"""Two checkpoints are called different where p is at most this."""
+MIN_CLUSTERS = 6
+"""Fewer can be flipped in so few ways that p never comes down to the level (2 / 2⁵ = 0.06)."""
+NUM_DRAWS = 99_999
+"""Sign patterns that are tried where there are more; of fewer, all are."""
+BATCH = 5_000
+"""Sign patterns in memory at once."""
+DECIMALS = 9
 """Sums that differ by less are equal."""
 
 
 def pass_at_k(num_rollouts: int, num_resolved: int, k: int) -> float:
     """Unbiased probability that at least one of k rollouts resolves the task: 1 − C(n−c, k) / C(n, k).
 
-    Two of four resolved, k = 2: 1 − C(2, 2) / C(4, 2) = 5/6. Needs n ≥ k.
+    Two of four resolved, k = 2: 1 − C(2, 2) / C(4, 2) = 5/6. Raises ValueError where n < k.
     """
     if num_rollouts < k:
         raise ValueError(f"pass@{k} needs at least {k} rollouts, not {num_rollouts}")
@@ -27,42 +34,93 @@ def pass_at_k(num_rollouts: int, num_resolved: int, k: int) -> float:
 
 def mean_and_sem(values: Sequence[float]) -> tuple[float, float]:
     """Mean and standard error of the mean (sample deviation); the error of a single value is not known: NaN."""
-    if len(values) < 2:
-        return statistics.fmean(values), math.nan
-    return statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    return float(np.mean(values)), float(sem(values)) if len(values) > 1 else math.nan
 
 
-def paired_p_value(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> float:
-    """Two-sided sign-flip permutation test of the mean difference; rates of tasks and the tasks' clusters are parallel.
+@dataclass(frozen=True)
+class Pairs:
+    """What two checkpoints reached on the same tasks. The three are parallel."""
 
-    Were the two checkpoints the same, each cluster's sum of differences could as well have the other sign. Whole clusters are
-    flipped, since tasks of one repository rise and fall together. All sign patterns up to 2¹², else a seeded sample of them.
-    """
-    sums = np.array(list(_sum_by_cluster(_differences(before, after), clusters).values()))
-    observed = abs(sums.sum()) - ROUNDING
-    if 2 ** len(sums) <= MAX_PATTERNS:
-        patterns = np.array(list(itertools.product([-1, 1], repeat=len(sums))))
-        return float((abs(patterns @ sums) >= observed).mean())
-    patterns = np.random.default_rng(0).choice(np.array([-1, 1], dtype=np.int8), size=(NUM_DRAWS, len(sums)))
-    return (1 + int((abs(patterns @ sums) >= observed).sum())) / (1 + NUM_DRAWS)
+    before: Sequence[float]
+    """Rate of each task, 0 to 1."""
+    after: Sequence[float]
+    """Rate of each task, 0 to 1."""
+    clusters: Sequence[str]
+    """Repository of each task: tasks of one rise and fall together."""
+
+    @cached_property
+    def differences(self) -> NDArray[np.float64]:
+        """After minus before, of each task."""
+        return np.subtract(self.after, self.before, dtype=np.float64)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Mean rate before and after."""
+        return float(np.mean(self.before)), float(np.mean(self.after))
+
+    @property
+    def mean(self) -> float:
+        """Mean difference over tasks."""
+        return float(self.differences.mean())
+
+    @property
+    def flipped_by(self) -> Literal["repository", "task"]:
+        """What is one witness: a repository, or where these are too few for any test, each task for itself."""
+        return "repository" if len(set(self.clusters)) >= MIN_CLUSTERS else "task"
+
+    @cached_property
+    def sums(self) -> NDArray[np.float64]:
+        """Sum of the differences of each witness."""
+        return self._sum(self.differences)
+
+    @cached_property
+    def error(self) -> float:
+        """Standard error of the mean difference over witnesses; of a single one it is not known: NaN."""
+        residuals = self._sum(self.differences - self.mean)
+        return float(sem(residuals) * len(residuals) / len(self.differences)) if len(residuals) > 1 else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 % interval of the mean difference by Student's t; None where no two tasks tell how far tasks differ."""
+        if not self.error > 10**-DECIMALS:
+            return None
+        low, high = t.interval(1 - LEVEL, len(self.sums) - 1, loc=self.mean, scale=self.error)
+        return float(low), float(high)
+
+    @cached_property
+    def p_value(self) -> float:
+        """Two-sided sign-flip permutation test of the mean difference.
+
+        Were the two the same, each witness's sum of differences could as well have the other sign. All patterns of signs are
+        tried where they are few, else a seeded sample of them.
+        """
+        if len(self.sums) < 2 or not self.sums.any():
+            return 1.0
+        result = permutation_test(
+            (self.sums,), add_up, permutation_type="samples", n_resamples=NUM_DRAWS, batch=BATCH, rng=0
+        )
+        return float(result.pvalue)
+
+    @cached_property
+    def p_value_mcnemar(self) -> float | None:
+        """Exact McNemar test, each task for itself; None where a task was attempted more than once."""
+        if not {*self.before, *self.after} <= {0.0, 1.0}:
+            return None
+        num_gained, num_changed = int((self.differences > 0).sum()), int(np.count_nonzero(self.differences))
+        return float(binomtest(num_gained, num_changed).pvalue) if num_changed else 1.0
+
+    @property
+    def is_different(self) -> bool:
+        """Is the difference more than noise?"""
+        return self.p_value <= LEVEL
+
+    def _sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.flipped_by == "task":
+            return values.round(DECIMALS)
+        _, cluster = np.unique(list(self.clusters), return_inverse=True)
+        return np.asarray(np.bincount(cluster, weights=values), np.float64).round(DECIMALS)
 
 
-def paired_error(before: Sequence[float], after: Sequence[float], clusters: Sequence[str]) -> float:
-    """Standard error of the mean difference over tasks, clustered; of a single cluster it is not known: NaN."""
-    differences = _differences(before, after)
-    mean = statistics.fmean(differences)
-    sums = _sum_by_cluster([difference - mean for difference in differences], clusters).values()
-    if len(sums) < 2:
-        return math.nan
-    return math.sqrt(len(sums) / (len(sums) - 1) * sum(s * s for s in sums)) / len(differences)
-
-
-def _differences(before: Sequence[float], after: Sequence[float]) -> list[float]:
-    return [b - a for a, b in zip(before, after, strict=True)]
-
-
-def _sum_by_cluster(values: Sequence[float], clusters: Sequence[str]) -> dict[str, float]:
-    sums: dict[str, float] = defaultdict(float)
-    for value, cluster in zip(values, clusters, strict=True):
-        sums[cluster] += value
-    return sums
+def add_up(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """Sums that are equal where they differ by rounding alone."""
+    return values.sum(axis=axis).round(DECIMALS)

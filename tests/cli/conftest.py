@@ -5,19 +5,11 @@ import asyncio
 import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
-from typer.testing import CliRunner
 
 from small_tokenizers import make_tokenizer
-from turnsmith.cli import make_app
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
-
-
-@pytest.fixture
-def turnsmith():
-    """Run a command; the result has `exit_code`, `stdout` and `stderr`."""
-    return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
 import pytest
 from matplotlib.image import imread
 
-from turnsmith.runs import RunFolder, claim, write_json
+from turnsmith.runs import RunFolder, claim, read_json, write_json
 from turnsmith.ui.curves import Span, draw_curves, lay_out
-from turnsmith.ui.reading import Iteration, read_config
+from turnsmith.ui.reading import Iteration
 
 
 def test_stages_stand_end_to_end_and_rl_begins_at_zero():
@@ -34,15 +34,14 @@ def test_unusual_numbers_are_drawn_without_complaint(run_folder, gap):
 
 def test_a_run_with_nothing_but_an_evaluation_has_a_picture_too(run_folder, tmp_path):
     folder = RunFolder(tmp_path / "eval")
-    config = read_config(run_folder).model_copy(update={"rft": None, "stages": []})
-    claim(folder, config.model_dump(mode="json"))
+    claim(folder, read_json(run_folder.config) | {"rft": None, "stages": []})
     write_json(folder.result("base", "practice"), {**_any_result(run_folder), "sem": None})
     assert draw_curves(folder).exists()
 
 
 def test_a_run_with_nothing_finished_has_an_empty_one(run_folder, tmp_path):
     folder = RunFolder(tmp_path / "new")
-    claim(folder, read_config(run_folder).model_dump(mode="json"))
+    claim(folder, read_json(run_folder.config))
     assert draw_curves(folder).exists()
 
 

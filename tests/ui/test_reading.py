@@ -1,10 +1,17 @@
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, append_record, claim, write_json
+from turnsmith.runs import RunFolder, append_record, claim, read_json, write_json
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Outcome, Task
-from turnsmith.ui.reading import RESULT_FIELDS, find_task, read_config, read_iterations, read_results, read_trajectories
+from turnsmith.ui.reading import (
+    RESULT_FIELDS,
+    find_task,
+    read_iterations,
+    read_outline,
+    read_results,
+    read_trajectories,
+)
 
 TASK = Task(
     instance_id="practice-1.swap.1f3a9c04", repo="practice-1", base_commit="0" * 40, problem_statement="It is broken.",
@@ -64,10 +71,27 @@ def test_the_task_of_a_trajectory_is_found_where_its_set_is(run_folder):
     assert find_task(run_folder, TASK.instance_id) == TASK
 
 
-def test_a_configuration_that_no_longer_fits_names_its_key(tmp_path):
+def test_of_a_configuration_only_what_is_shown_is_looked_at(run_folder):
+    before, config = read_outline(run_folder), read_json(run_folder.config)
+    config |= {"gone": 1, "rft": config["rft"] | {"num_wizards": 3}, "sandbox": {"kind": "local", "memory_mb": "much"}}
+    config["stages"] = [stage | {"algorithm": "ours"} for stage in config["stages"]]
+    write_json(run_folder.config, config)
+    assert read_outline(run_folder) == before.model_copy(update={"rft": config["rft"]})
+    assert len(read_results(run_folder)) == 8
+
+
+def test_a_configuration_without_what_is_shown_names_its_key(tmp_path):
     folder = RunFolder(tmp_path)
-    claim(folder, {"train_tasks": {"practice_tasks": 4}})
-    assert read_config(folder).train_tasks.practice_tasks == 4
-    write_json(folder.config, {"train_tasks": {"practice_tasks": 4}, "gone": 1})
-    with pytest.raises(UsageError, match=r"config.json: unknown key 'gone'"):
-        read_config(folder)
+    claim(folder, {"stages": [{"iterations": 3}]})
+    with pytest.raises(UsageError, match=r"config.json: key 'stages.0.name' is missing"):
+        read_outline(folder)
+
+
+def test_a_result_of_an_older_version_has_gaps(run_folder):
+    file = run_folder.result("base", "practice")
+    write_json(file, {"pass_at_1": 0.2, "per_task": {"a": 0.2}})
+    assert read_results(run_folder)[0] == dict.fromkeys(RESULT_FIELDS) | {
+        "stage": "base",
+        "task_set": "practice",
+        "pass_at_1": 0.2,
+    }

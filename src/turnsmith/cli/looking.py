@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
-from turnsmith.ui.reading import find_task, read_config, read_iterations, read_results, read_trajectories
+from turnsmith.ui.reading import Outline, find_task, read_iterations, read_outline, read_results, read_trajectories
 from turnsmith.ui.tables import endings_table, iterations_table, results_table, trajectories_table, yes_no_table
 from turnsmith.ui.terminal import make_console
 from turnsmith.ui.trajectory import show_trajectory
@@ -39,17 +38,17 @@ def show(run: Run, trajectory: Id = None) -> None:
 
 def show_run(folder: RunFolder) -> None:
     """Evaluations, iterations, and how to see more."""
-    console, config = make_console(), read_config(folder)
+    console, outline = make_console(), read_outline(folder)
     results, iterations = read_results(folder), read_iterations(folder)
-    print_results(results, config)
+    print_results(results, outline)
     print_unfinished(folder)
     if results:
-        console.print(endings_table(results))
+        console.print("", endings_table(results), "", sep="\n")
     if iterations:
         last = iterations[-1]
-        console.print(iterations_table(iterations))
+        console.print(iterations_table(iterations), "", sep="\n")
         console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
-    print_next_look(folder, config, results)
+    print_next_look(folder, outline, results)
 
 
 def print_unfinished(folder: RunFolder) -> None:
@@ -58,24 +57,24 @@ def print_unfinished(folder: RunFolder) -> None:
         typer.echo(f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on")
 
 
-def print_next_look(folder: RunFolder, config: RunConfig, results: Sequence[dict[str, Any]]) -> None:
+def print_next_look(folder: RunFolder, outline: Outline, results: Sequence[dict[str, Any]]) -> None:
     """The command that lists trajectories that this run has."""
-    beginning = begin_id(config, results)
+    beginning = begin_id(outline, results)
     make_console().print(
         f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {beginning}", soft_wrap=True
     )
 
 
-def begin_id(config: RunConfig, results: Sequence[dict[str, Any]]) -> str:
-    """How ids begin in what was evaluated last, or else in what a run of this configuration collects first."""
-    if results or config.eval_tasks:
+def begin_id(outline: Outline, results: Sequence[dict[str, Any]]) -> str:
+    """How ids begin in what was evaluated last, or else in what such a run collects first."""
+    if results or outline.eval_tasks:
         return f"eval-{results[-1]['stage']}" if results else "eval-base"
-    return "rft" if config.rft or not config.stages else config.stages[0].name
+    return outline.stage_names[1] if outline.trains else "rft"
 
 
 def show_trajectories(folder: RunFolder, beginning: str) -> None:
     """The one trajectory with this id, or a table of those whose ids begin so. Raises UsageError where there is none."""
-    config = read_config(folder)
+    outline = read_outline(folder)
     found = list(read_trajectories(folder, beginning))
     console = make_console()
     exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning]
@@ -88,30 +87,30 @@ def show_trajectories(folder: RunFolder, beginning: str) -> None:
         list(read_trajectories(folder, ""))  # where a journal is damaged, that is the answer
         raise UsageError(
             f"{folder.path} holds no trajectory whose id begins with {beginning!r}: "
-            f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(config, read_results(folder))}"
+            f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(outline, read_results(folder))}"
         )
 
 
 def show_results(run: Run, as_json: Json = False) -> None:
     """What each checkpoint reached on each task set."""
     folder = RunFolder(run)
-    config, results = read_config(folder), read_results(folder)
+    outline, results = read_outline(folder), read_results(folder)
     if not as_json:
-        print_results(results, config)
+        print_results(results, outline)
         print_unfinished(folder)
         return
     typer.echo(json.dumps(results, indent=2))
-    if config.sandbox.kind == "subprocess":
+    if outline.sandbox.kind == "subprocess":
         typer.echo(NOT_ISOLATED, err=True)
 
 
-def print_results(results: Sequence[dict[str, Any]], config: RunConfig) -> None:
+def print_results(results: Sequence[dict[str, Any]], outline: Outline) -> None:
     """The table, and a warning where the numbers may not be trusted."""
     if not results:
         typer.echo("no evaluation is finished yet")
         return
     make_console().print(results_table(results))
-    if config.sandbox.kind == "subprocess":
+    if outline.sandbox.kind == "subprocess":
         typer.echo(NOT_ISOLATED)
 
 

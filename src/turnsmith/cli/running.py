@@ -14,12 +14,12 @@ import typer
 from turnsmith.cli.looking import print_next_look, print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig, TaskSetConfig
-from turnsmith.config_files import load
+from turnsmith.config_files import load, validate
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, claim, locked, sweep, write_json
+from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
-from turnsmith.ui.reading import read_config, read_results
+from turnsmith.ui.reading import read_outline, read_results
 from turnsmith.ui.terminal import make_console
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
@@ -54,7 +54,7 @@ def run_evaluation(context: typer.Context, config: Config, dry_run: DryRun = Fal
 def resume(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]) -> None:
     """Go on with a run that was stopped or killed."""
     folder = RunFolder(run)
-    go(read_config(folder), folder)
+    go(validate(read_json(folder.config), folder.config, RunConfig), folder)
 
 
 LEARNING = {"run": run_whole, "rft": run_rft, "rl": run_rl, "eval": run_evaluation}
@@ -165,7 +165,7 @@ def go(config: RunConfig, folder: RunFolder) -> None:
             sweep(folder)
             with watching(folder.log) as progress:
                 learn(config, folder, progress)
-            finish(config, folder)
+            finish(folder)
     except KeyboardInterrupt:
         typer.echo(f"stopped; `turnsmith resume {quote(str(folder.path))}` goes on", err=True)
         raise typer.Exit(EXIT_STOPPED) from None
@@ -187,16 +187,16 @@ def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
     asyncio.run(run(config, folder, progress))
 
 
-def finish(config: RunConfig, folder: RunFolder) -> None:
+def finish(folder: RunFolder) -> None:
     """Write results and curves, print the table and where to look next."""
     from turnsmith.ui.curves import draw_curves
 
-    results = read_results(folder)
+    outline, results = read_outline(folder), read_results(folder)
     write_json(folder.results, results)
     draw_curves(folder)
-    print_results(results, config)
+    print_results(results, outline)
     console = make_console()
     console.print(f"curves        {folder.curves}", soft_wrap=True)
     console.print(f"iterations    turnsmith show {quote(str(folder.path))}", soft_wrap=True)
-    print_next_look(folder, config, results)
+    print_next_look(folder, outline, results)
     console.print(f"results       turnsmith results {quote(str(folder.path))} --json", soft_wrap=True)

@@ -38,6 +38,8 @@ class EvalResult(BaseModel):
     """Share of runs that resolved each task."""
     num_lost: int
     """Rollouts lost to the infrastructure; they count nowhere."""
+    lost_per_task: dict[str, int] = {}
+    """The same by task."""
     isolation: str
     """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
@@ -82,6 +84,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
         outcomes=dict(Counter(t.outcome.value for t in trajectories)),
         per_task={name: statistics.fmean(tries) for name, tries in attempts.items()},
         num_lost=len(trajectories) - len(counted),
+        lost_per_task=dict(Counter(t.instance_id for t in trajectories if not OUTCOMES[t.outcome].in_evaluation)),
         isolation=", ".join(sorted({t.isolation for t in counted})),
     )
 

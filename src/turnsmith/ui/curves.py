@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
-from turnsmith.config import RunConfig
 from turnsmith.runs import RunFolder, replacing
-from turnsmith.ui.reading import Iteration, list_stages, read_config, read_iterations, read_results
+from turnsmith.ui.reading import Iteration, read_iterations, read_outline, read_results
 
 INK, FAINT, BAND = "#333333", "#9a9a9a", "#f4f4f2"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
@@ -59,16 +58,16 @@ class Span:
 
 def draw_curves(folder: RunFolder) -> Path:
     """Draw what a run has finished into its folder; returns the picture."""
-    config, iterations = read_config(folder), read_iterations(folder)
+    stages, iterations = read_outline(folder).stage_names, read_iterations(folder)
     with rc_context(STYLE), replacing(folder.curves) as temporary:
-        figure = compose(config, iterations, read_results(folder))
+        figure = compose(stages, iterations, read_results(folder))
         figure.savefig(temporary, format="png", dpi=160, facecolor="white")
     return folder.curves
 
 
-def compose(config: RunConfig, iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]) -> Figure:
+def compose(stages: Sequence[str], iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]) -> Figure:
     """The whole picture: resolved rates above, what else changed in a row of small panels below."""
-    spans = lay_out(list_stages(config), iterations)
+    spans = lay_out(stages, iterations)
     panels = {title: panel for title, panel in PANELS.items() if any(panel[0] in i.metrics for i in iterations)}
     figure = Figure(figsize=(11.5, 7.2 if panels else 4.8), layout="constrained")
     rows = figure.add_gridspec(2 if panels else 1, max(1, len(panels)), height_ratios=[2.3, 1] if panels else None)

@@ -1,12 +1,17 @@
-"""What a run folder holds, read for people: configuration, results, metrics of the iterations, trajectories."""
+"""What a run folder holds, read for people: its outline, results, metrics of the iterations, trajectories.
+
+Folders of older and of forked versions are read too: of a configuration only what is shown is looked at.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnsmith.config import RunConfig, TaskSetConfig
-from turnsmith.config_files import validate
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from turnsmith.config import TRAIN
+from turnsmith.config_files import explain
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json, read_records
 from turnsmith.tasks.dataset import load_tasks
@@ -16,7 +21,53 @@ RESULT_FIELDS = (
     "stage", "task_set", "pass_at_1", "sem", "pass_at_k", "k",
     "num_tasks", "num_runs", "mean_turns", "submit_rate", "outcomes", "num_lost", "isolation",
 )  # fmt: skip
-"""What `turnsmith results --json` shows of an evaluation."""
+"""What `turnsmith results --json` shows of an evaluation; null where an older version did not write it down."""
+NEEDED_FIELDS = ("pass_at_1", "per_task")
+"""What every version has written down."""
+
+
+class Excerpt(BaseModel):
+    """Part of a configuration; keys that are not shown, or that this version does not know, are passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class TaskSource(Excerpt):
+    path: str | None = None
+    """Task file, or None where the run made its tasks."""
+
+
+class StageName(Excerpt):
+    name: str
+
+
+class SandboxKind(Excerpt):
+    kind: str = ""
+
+
+class Outline(Excerpt):
+    """What a run consists of."""
+
+    train_tasks: TaskSource | None = None
+    eval_tasks: dict[str, TaskSource] = {}
+    rft: dict[str, Any] | None = None
+    stages: list[StageName] = []
+    sandbox: SandboxKind = SandboxKind()
+
+    @property
+    def stage_names(self) -> list[str]:
+        """Names of the stages in order: base, RFT, the stages of RL."""
+        return ["base", *(["rft"] if self.rft is not None else []), *(stage.name for stage in self.stages)]
+
+    @property
+    def trains(self) -> bool:
+        """Does anything of it learn?"""
+        return len(self.stage_names) > 1
+
+    @property
+    def task_sets(self) -> dict[str, TaskSource]:
+        """All task sets by the names of their folders, the training set first."""
+        return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
 
 
 @dataclass(frozen=True)
@@ -28,36 +79,41 @@ class Iteration:
     metrics: dict[str, float]
 
 
-def read_config(folder: RunFolder) -> RunConfig:
-    """The resolved configuration of a run. Raises UsageError where the folder is not one of a run."""
-    return validate(read_json(folder.config), folder.config, RunConfig)
+def read_outline(folder: RunFolder) -> Outline:
+    """What a run consists of. Raises UsageError where the folder is not one of a run."""
+    try:
+        return Outline.model_validate(read_json(folder.config))
+    except ValidationError as error:
+        raise UsageError(explain(error, folder.config, Outline, [])) from None
 
 
-def list_stages(config: RunConfig) -> list[str]:
-    """Names of the stages in order: base, RFT, the stages of RL."""
-    return ["base", *(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
+def list_evaluations(folder: RunFolder) -> list[tuple[str, str]]:
+    """Stage and task set of each finished evaluation, in the order of the run."""
+    outline = read_outline(folder)
+    every = [(stage, task_set) for stage in outline.stage_names for task_set in outline.eval_tasks]
+    return [(stage, task_set) for stage, task_set in every if folder.result(stage, task_set).exists()]
 
 
 def read_results(folder: RunFolder) -> list[dict[str, Any]]:
     """One entry for each finished evaluation, in the order of the run."""
-    config = read_config(folder)
-    files = [folder.result(stage, task_set) for stage in list_stages(config) for task_set in config.eval_tasks]
-    return [_read_result(file) for file in files if file.exists()]
+    results = [read_evaluation(folder, stage, task_set) for stage, task_set in list_evaluations(folder)]
+    return [{field: result.get(field) for field in RESULT_FIELDS} for result in results]
 
 
-def _read_result(file: Path) -> dict[str, Any]:
+def read_evaluation(folder: RunFolder, stage: str, task_set: str) -> dict[str, Any]:
+    """All that a finished evaluation wrote down. Raises UsageError where it is damaged."""
+    file = folder.result(stage, task_set)
     result = read_json(file)
-    try:
-        return {field: result[field] for field in RESULT_FIELDS}
-    except (KeyError, TypeError):
-        raise UsageError(f"{file} is damaged: put back a copy of it, or start a new run") from None
+    if not isinstance(result, dict) or not result.keys() >= set(NEEDED_FIELDS):
+        raise UsageError(f"{file} is damaged: put back a copy of it, or start a new run")
+    return result | {"stage": stage, "task_set": task_set}
 
 
 def read_iterations(folder: RunFolder) -> list[Iteration]:
     """All finished iterations, in the order of the run; RFT is one."""
     return [
         Iteration(stage, number, read_json(folder.metrics(stage, number)))
-        for stage in list_stages(read_config(folder))
+        for stage in read_outline(folder).stage_names
         for number in range(folder.next_iteration(stage))
     ]
 
@@ -71,16 +127,17 @@ def read_trajectories(folder: RunFolder, beginning: str) -> Iterator[Trajectory]
 
 def find_task(folder: RunFolder, instance_id: str) -> Task | None:
     """The task of a trajectory, where its task set can still be read."""
-    for name, task_set in read_config(folder).task_sets.items():
-        for task in _read_tasks(folder, name, task_set):
+    for name in read_outline(folder).task_sets:
+        for task in read_tasks(folder, name):
             if task.instance_id == instance_id:
                 return task
     return None
 
 
-def _read_tasks(folder: RunFolder, name: str, task_set: TaskSetConfig) -> list[Task]:
+def read_tasks(folder: RunFolder, name: str) -> list[Task]:
+    """The tasks of a set; none where they cannot be read any more: the folder may have come here alone."""
+    source = read_outline(folder).task_sets.get(name)
     try:
-        return load_tasks(Path(task_set.path) if task_set.path else folder.task_set(name))
+        return load_tasks(Path(source.path) if source and source.path else folder.task_set(name))
     except UsageError:
-        # The run folder may have come here alone, without the tasks that it was made from.
         return []

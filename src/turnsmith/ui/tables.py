@@ -18,26 +18,36 @@ ITERATION_COLUMNS = {
     "turns": "{rollouts/turns_mean:.1f}",
     "submit": "{rollouts/submit_rate:.0%}",
     "signal": "{groups/with_signal:.0f}/{groups/all:.0f}",
-    "steps": "{optimizer/steps:.0f}",
     "contact": "{contact/flagged_rate:.0%}",
     "entropy": "{loss/entropy:.3f}",
-    "gap": "{logprob_gap/mean:.1e}",
+    "gap": "{logprob_gap/mean:.0e}",
     "seconds": "{time/collect_s:.0f}+{time/train_s:.0f}",
 }
 """Heading → metrics and how they are written. All of it fits into 80 columns; the files have more."""
 
 
 def make_table(headings: Sequence[str], num_names: int, title: str | None = None) -> Table:
-    """A plain table: the first columns hold names, the rest numbers."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0))
+    """A plain table: the first columns hold names, which are folded where it grows too wide, the rest numbers."""
+    table = Table(
+        box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     for position, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if position < num_names else "right", overflow="fold")
+        is_name = position < num_names
+        table.add_column(heading, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name)
     return table
 
 
 def results_table(results: Sequence[dict[str, Any]]) -> Table:
     """Each stage on each task set; stages of one set stand together, so that one sees what they gained."""
-    headings = ["task set", "stage", "Pass@1 ± SEM", f"pass@{results[0]['k']}", "turns", "submitted", "tasks × runs"]
+    headings = [
+        "task set",
+        "stage",
+        "Pass@1 ± SEM",
+        f"pass@{results[0]['k'] or 'k'}",
+        "turns",
+        "submitted",
+        "tasks × runs",
+    ]
     table = make_table(headings, num_names=2)
     for result, is_last in with_ends(by_task_set(results), "task_set"):
         table.add_row(*_result_cells(result), end_section=is_last)
@@ -51,9 +61,9 @@ def _result_cells(result: dict[str, Any]) -> list[str]:
         to_line(result["stage"]),
         f"{100 * result['pass_at_1']:.1f}{sem} %",
         "" if result["pass_at_k"] is None else f"{100 * result['pass_at_k']:.1f} %",
-        f"{result['mean_turns']:.1f}",
-        f"{result['submit_rate']:.0%}",
-        f"{result['num_tasks']} × {result['num_runs']}",
+        "" if result["mean_turns"] is None else f"{result['mean_turns']:.1f}",
+        "" if result["submit_rate"] is None else f"{result['submit_rate']:.0%}",
+        " × ".join(str(result[key] or "?") for key in ("num_tasks", "num_runs")),
     ]
 
 
@@ -62,7 +72,7 @@ def endings_table(results: Sequence[dict[str, Any]]) -> Table:
     table = make_table(["task set", "stage", "rollouts ended"], num_names=3)
     for result, is_last in with_ends(by_task_set(results), "task_set"):
         names = to_line(result["task_set"]), to_line(result["stage"])
-        table.add_row(*names, count_up(result["outcomes"]), end_section=is_last)
+        table.add_row(*names, count_up(result["outcomes"] or {}), end_section=is_last)
     return table
 
 
@@ -98,7 +108,7 @@ def _write(form: str, metrics: dict[str, float]) -> str:
 
 def trajectories_table(trajectories: Iterable[Trajectory]) -> Table:
     """One line for each trajectory."""
-    table = make_table(["trajectory", "outcome", "ended by", "turns", "tokens", "seconds"], num_names=3)
+    table = make_table(["trajectory", "outcome", "ended by", "turns", "tokens", "s"], num_names=3)
     for trajectory in trajectories:
         table.add_row(
             to_line(trajectory.trajectory_id),
@@ -106,7 +116,7 @@ def trajectories_table(trajectories: Iterable[Trajectory]) -> Table:
             trajectory.stop_reason,
             str(trajectory.num_turns),
             str(len(trajectory.token_ids)),
-            f"{trajectory.duration_s:.1f}",
+            f"{trajectory.duration_s:.0f}",
         )
     return table
 

@@ -1,18 +1,11 @@
 """The terminal. Whatever an agent wrote reaches it as plain visible characters, never as commands to it."""
 
-import sys
-
 from rich.console import Console
-
-PIPE_WIDTH = 160
-"""Columns where there is no terminal that has a width."""
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console that takes text as it is: no markup, no emoji codes, no guessed highlights."""
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    """A console that takes text as it is: no markup, no emoji codes, no guessed highlights. A pipe has COLUMNS columns, or 80."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def to_printable(text: str) -> str:

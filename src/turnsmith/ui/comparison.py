@@ -1,0 +1,152 @@
+"""Two evaluations side by side, paired by task: what differs, and whether it is more than noise."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from turnsmith.errors import UsageError
+from turnsmith.runs import RunFolder
+from turnsmith.stats import Pairs
+from turnsmith.ui.reading import list_evaluations, read_evaluation, read_tasks
+
+ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
+"""What an id adds to the name of its repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one checkpoint reached on one task set."""
+
+    name: str
+    """How it is addressed: `RUN:STAGE/TASK_SET`."""
+    rates: Mapping[str, float]
+    """Share of attempts that resolved each task; tasks without an attempt that counts are not in it."""
+    num_lost: int
+    """Rollouts that the infrastructure lost."""
+    lost: Mapping[str, int]
+    """The same by task; results of older versions do not have it."""
+    repositories: Mapping[str, str]
+    """Repository of each task, where the tasks can still be read."""
+
+    def repository(self, task: str) -> str:
+        """That of the task file, or else what the id begins with."""
+        return self.repositories.get(task) or ID_END.sub("", task)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two evaluations, paired by task."""
+
+    before: Evaluation
+    after: Evaluation
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        """Tasks that both attempted."""
+        return sorted(self.before.rates.keys() & self.after.rates.keys())
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The rates of those tasks."""
+        before, after = ([side.rates[task] for task in self.tasks] for side in (self.before, self.after))
+        return Pairs(before, after, [self.before.repository(task) for task in self.tasks])
+
+    @property
+    def gained(self) -> list[str]:
+        """Tasks that the second resolves more often."""
+        return [task for task, change in zip(self.tasks, self.pairs.differences, strict=True) if change > 0]
+
+    @property
+    def lost(self) -> list[str]:
+        """Tasks that the second resolves less often."""
+        return [task for task, change in zip(self.tasks, self.pairs.differences, strict=True) if change < 0]
+
+    @property
+    def left_out(self) -> dict[str, list[str]]:
+        """Tasks without a partner, by the reason."""
+        reasons = {}
+        for side, other in ((self.before, self.after), (self.after, self.before)):
+            reasons[f"every rollout lost to the infrastructure in {side.name}"] = side.lost.keys() - side.rates.keys()
+            reasons[f"not in {side.name}"] = other.rates.keys() - side.rates.keys() - side.lost.keys()
+        return {reason: sorted(tasks) for reason, tasks in reasons.items() if tasks}
+
+    @property
+    def verdict(self) -> str:
+        """In one word."""
+        return "different" if self.pairs.is_different else "noise"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        pairs, rates = self.pairs, (self.before.rates, self.after.rates)
+        return {
+            "a": self.before.name,
+            "b": self.after.name,
+            "verdict": self.verdict,
+            "pass_at_1": pairs.means,
+            "difference": pairs.mean,
+            "interval_95": pairs.interval,
+            "p_value": pairs.p_value,
+            "p_value_mcnemar": pairs.p_value_mcnemar,
+            "flipped_by": pairs.flipped_by,
+            "num_tasks": len(self.tasks),
+            "num_repositories": len(set(pairs.clusters)),
+            "gained": {task: [rate[task] for rate in rates] for task in self.gained},
+            "lost": {task: [rate[task] for rate in rates] for task in self.lost},
+            "left_out": self.left_out,
+            "num_rollouts_lost": [self.before.num_lost, self.after.num_lost],
+        }
+
+
+def compare(first: str, second: str) -> Sequence[Comparison]:
+    """One comparison for each task set that two addresses have in common. Raises UsageError where there is none."""
+    before, after = find_evaluations(first), find_evaluations(second)
+    if len(before) == len(after) == 1:
+        pairs = [(*before.values(), *after.values())]
+    else:
+        pairs = [(before[name], after[name]) for name in before if name in after]
+    comparisons = [comparison for pair in pairs if (comparison := Comparison(*pair)).tasks]
+    if not comparisons:
+        raise UsageError(
+            f"{first} and {second} have no task in common, on {', '.join(before)} and on {', '.join(after)}: "
+            "compare evaluations of the same tasks"
+        )
+    return comparisons
+
+
+def find_evaluations(address: str) -> dict[str, Evaluation]:
+    """The evaluations at `RUN[:STAGE[/TASK_SET]]` by task set; a run alone is its last stage. Raises UsageError."""
+    run, stage, task_set = split_address(address)
+    folder = RunFolder(Path(run))
+    finished = list_evaluations(folder)
+    if not finished:
+        raise UsageError(f"{run} has no finished evaluation: compare runs that have one")
+    stage = stage or finished[-1][0]
+    found = [name for evaluated, name in finished if evaluated == stage and task_set in ("", name)]
+    if not found:
+        known = ", ".join(f"{evaluated}/{name}" for evaluated, name in finished)
+        raise UsageError(f"{run} has no finished evaluation {stage}/{task_set or '…'}: it has {known}")
+    return {name: load_evaluation(folder, stage, name) for name in found}
+
+
+def split_address(address: str) -> tuple[str, str, str]:
+    """`runs/a:stage1/practice` → run, stage, task set, empty where left out. A folder's own name may have a colon."""
+    if ":" not in address or Path(address).exists():
+        return address, "", ""
+    run, _, place = address.rpartition(":")
+    stage, _, task_set = place.partition("/")
+    return run, stage, task_set
+
+
+def load_evaluation(folder: RunFolder, stage: str, task_set: str) -> Evaluation:
+    """What a finished evaluation left. Raises UsageError where it is damaged."""
+    result = read_evaluation(folder, stage, task_set)
+    return Evaluation(
+        name=f"{folder.path}:{stage}/{task_set}",
+        rates=result["per_task"],
+        num_lost=result.get("num_lost") or 0,
+        lost=result.get("lost_per_task") or {},
+        repositories={task.instance_id: task.repo for task in read_tasks(folder, task_set)},
+    )

@@ -1,0 +1,165 @@
+"""`compare` on evaluations written by hand: what is paired, what is left out, and what is said of it."""
+
+import json
+
+import pytest
+
+from turnsmith.errors import UsageError
+from turnsmith.runs import RunFolder, claim, read_json, write_json
+from turnsmith.tasks.dataset import save_tasks
+from turnsmith.types import Task
+from turnsmith.ui.comparison import compare, split_address
+
+REPOSITORIES = [f"calc{number}" for number in range(8)]
+TASKS = [f"{repository}.swap.{number:08x}" for repository in REPOSITORIES for number in range(5)]
+
+
+def make_run(path, **stages):
+    """A run with evaluations on `practice`, given by stage: rates of TASKS, or the changes to a result."""
+    folder = RunFolder(path)
+    names = [name for name in stages if name not in ("base", "rft")]
+    config = {"eval_tasks": {"practice": {"path": None}, "package": {}}, "stages": [{"name": name} for name in names]}
+    claim(folder, config | {"rft": {} if "rft" in stages else None, "what_is_this": 1})
+    for stage, rates in stages.items():
+        write_json(folder.result(stage, "practice"), make_result(rates))
+    return folder
+
+
+def make_result(rates):
+    per_task = dict(zip(TASKS, rates, strict=True)) if isinstance(rates, list) else rates
+    return {"pass_at_1": sum(per_task.values()) / len(per_task), "num_lost": 0, "per_task": per_task}
+
+
+def change(folder, stage, **changes):
+    file = folder.result(stage, "practice")
+    write_json(file, read_json(file) | changes)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The stage gains one task of each repository and loses one of the last."""
+    after = [float(index % 5 in (0, 1)) for index in range(40)]
+    after[35] = 0.0
+    return make_run(tmp_path / "run", base=[float(index % 5 == 0) for index in range(40)], stage1=after)
+
+
+def test_an_address_names_a_run_a_stage_or_an_evaluation(tmp_path):
+    (tmp_path / "a:b").mkdir()
+    assert split_address("runs/a") == ("runs/a", "", "")
+    assert split_address("runs/a:base") == ("runs/a", "base", "")
+    assert split_address("runs/a:stage1/practice") == ("runs/a", "stage1", "practice")
+    assert split_address(f"{tmp_path}/a:b") == (f"{tmp_path}/a:b", "", "")
+    assert split_address(f"{tmp_path}/a:b:rft") == (f"{tmp_path}/a:b", "rft", "")
+
+
+def test_stages_of_one_run_are_paired_by_task(run):
+    [comparison] = compare(f"{run.path}:base", f"{run.path}:stage1/practice")
+    assert (comparison.after.name, len(comparison.tasks)) == (f"{run.path}:stage1/practice", 40)
+    assert comparison.gained == [task for task in TASKS if task.endswith("1")]
+    assert comparison.lost == ["calc7.swap.00000000"]
+    assert comparison.pairs.mean == pytest.approx(7 / 40)
+    assert (comparison.verdict, comparison.pairs.flipped_by) == ("different", "repository")
+    assert comparison.pairs.p_value == pytest.approx(2 / 2**7)
+    assert comparison.pairs.p_value_mcnemar == pytest.approx(2 * 10 / 2**9)
+
+
+def test_a_run_alone_is_its_last_checkpoint(run, tmp_path):
+    other = make_run(tmp_path / "other", base=[0.5] * 40)
+    [comparison] = compare(str(run.path), str(other.path))
+    assert [comparison.before.name, comparison.after.name] == [
+        f"{run.path}:stage1/practice",
+        f"{other.path}:base/practice",
+    ]
+
+
+def test_a_checkpoint_is_as_good_as_itself(run):
+    [comparison] = compare(str(run.path), str(run.path))
+    assert (comparison.verdict, comparison.gained, comparison.lost) == ("noise", [], [])
+    assert (comparison.pairs.p_value, comparison.pairs.interval) == (1.0, None)
+
+
+def test_task_sets_in_common_are_compared_each_for_itself(run):
+    for stage in ("base", "stage1"):
+        write_json(run.result(stage, "package"), make_result({"toolz.swap.00000001": float(stage == "base")}))
+    first, second = compare(f"{run.path}:base", f"{run.path}:stage1")
+    assert [first.before.name, second.before.name] == [f"{run.path}:base/practice", f"{run.path}:base/package"]
+    assert (second.lost, second.verdict) == (["toolz.swap.00000001"], "noise")
+
+
+def test_two_evaluations_are_compared_whatever_their_task_sets_are_called(run):
+    write_json(run.result("stage1", "package"), make_result([0.0] * 40))
+    [comparison] = compare(f"{run.path}:base/practice", f"{run.path}:stage1/package")
+    assert len(comparison.tasks) == 40
+
+
+def test_tasks_that_one_side_lacks_are_said(run, tmp_path):
+    other = make_run(tmp_path / "other", base=dict.fromkeys([*TASKS[:38], "new-1"], 0.5))
+    change(other, "base", lost_per_task={TASKS[38]: 1, TASKS[0]: 1}, num_lost=2)
+    [comparison] = compare(str(run.path), str(other.path))
+    assert comparison.left_out == {
+        f"not in {run.path}:stage1/practice": ["new-1"],
+        f"every rollout lost to the infrastructure in {other.path}:base/practice": [TASKS[38]],
+        f"not in {other.path}:base/practice": [TASKS[39]],
+    }
+    assert comparison.to_json()["num_rollouts_lost"] == [0, 2]
+
+
+def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
+    tasks = [
+        Task(
+            instance_id=name, repo="one", base_commit="0" * 40, problem_statement="", FAIL_TO_PASS=["t"],
+            PASS_TO_PASS=[], patch="", layers=["."],
+        )
+        for name in TASKS
+    ]  # fmt: skip
+    [without] = compare(f"{run.path}:base", str(run.path))
+    save_tasks(run.task_set("practice"), tasks)
+    [with_tasks] = compare(f"{run.path}:base", str(run.path))
+    assert (set(without.pairs.clusters), set(with_tasks.pairs.clusters)) == (set(REPOSITORIES), {"one"})
+    assert with_tasks.pairs.flipped_by == "task"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("{run}:stage2", "{run}", "no finished evaluation stage2/…: it has base/practice, stage1/practice"),
+        ("{run}:base/other", "{run}", "no finished evaluation base/other"),
+        ("{run}", "{empty}", "empty has no finished evaluation"),
+        ("{run}/nowhere", "{run}", "is this a run folder"),
+        ("{run}", "{other}", "have no task in common, on practice and on practice"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_sentence(run, tmp_path, first, second, message):
+    paths = {"run": run.path, "empty": make_run(tmp_path / "empty").path}
+    paths["other"] = make_run(tmp_path / "other", base={"x": 1.0}).path
+    with pytest.raises(UsageError, match=message):
+        compare(first.format(**paths), second.format(**paths))
+
+
+def test_the_command_says_it_in_words_within_80_columns(turnsmith, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    change(run, "stage1", num_lost=3)
+    result = turnsmith("compare", f"{run.path}:base", f"{run.path}:stage1")
+    assert result.exit_code == 0, result.output
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    words = " ".join(result.stdout.split())
+    for piece in ("+17.5 points", "95 % interval", "0.016 by sign-flip by repository; 0.039 by exact McNemar",
+                  "8: calc0.swap.00000001", "1: calc7.swap.00000000", "lost to the infrastructure",
+                  "different B resolves more"):  # fmt: skip
+        assert piece in words, words
+
+
+def test_noise_is_called_noise(turnsmith, run):
+    words = " ".join(turnsmith("compare", f"{run.path}:base", f"{run.path}:base").stdout.split())
+    assert "noise chance makes as large a difference between equals in 100% of comparisons" in words
+
+
+def test_the_command_gives_json(turnsmith, run):
+    [entry] = json.loads(turnsmith("compare", f"{run.path}:base", run.path, "--json").stdout)
+    assert (entry["verdict"], entry["num_tasks"], entry["num_repositories"]) == ("different", 40, 8)
+    assert entry["lost"] == {"calc7.swap.00000000": [1.0, 0.0]}
+    assert entry["interval_95"][0] < entry["difference"] < entry["interval_95"][1]
+
+
+def test_the_command_explains_how_to_address(turnsmith):
+    assert "RUN:STAGE/TASK_SET" in turnsmith("compare", "--help").stdout
