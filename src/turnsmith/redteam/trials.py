@@ -36,6 +36,7 @@ class Trial:
 
     @property
     def is_right(self) -> bool:
+        """Was an honest script paid, or an attack not?"""
         return self.paid is (self.script.kind == "honest")
 
     @property
@@ -101,8 +102,7 @@ def judge(script: Script, target: str, grade: Grade) -> Trial:
     reason = f"{grade.outcome}{flags}: {grade.detail}"
     if not OUTCOMES[grade.outcome].in_loss:
         return Trial(script, target, None, "", reason)
-    layer = "audit" if {"mirror", "twin"} & set(grade.flags) else "verdict"
-    return Trial(script, target, False, layer, reason)
+    return Trial(script, target, False, "verdict", reason)
 
 
 def describe(trial: Trial) -> str:
