@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -61,6 +63,46 @@ def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
         "eval": "[eval_tasks",
     }.items():
         assert_refused(turnsmith(command, path), path, piece)
+
+
+FAULTS = {
+    "model.path": ("nowhere", "no model at {here}/nowhere: it has not config.json"),
+    "agent.prompts": ("long", "no prompts '{here}/long'"),
+    "eval_tasks.practice.path": ("nowhere.jsonl", "no task file at {here}/nowhere.jsonl"),
+    "train_tasks.path": ("nowhere.jsonl", "no task file at {here}/nowhere.jsonl"),
+}
+
+
+@pytest.mark.parametrize("key", FAULTS)
+def test_what_is_not_there_is_found_without_torch(config_file, tmp_path, key):
+    """A fresh process, as a user starts one, in which whoever imports torch or transformers is heard."""
+    value, sentence = FAULTS[key]
+    arguments = ["turnsmith", "rl", str(config_file), f"--{key}={value}", "--out", "run"]
+    program = (
+        "import sys; from turnsmith.__main__ import main\n"
+        f"sys.argv = {arguments!r}\n"
+        "try: main()\n"
+        "finally: print([name for name in ('torch', 'transformers', 'scipy') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 2, result.stderr
+    assert result.stderr.startswith("error: " + sentence.format(here=tmp_path))
+    assert result.stdout == "[]\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_whose_model_has_moved_cannot_be_resumed(turnsmith, config_file, tmp_path):
+    config = json.loads(turnsmith("eval", config_file, "--dry-run").stdout)
+    config["model"]["path"] = "/nowhere"
+    claim(RunFolder(tmp_path / "run"), config)
+    assert_refused(turnsmith("resume", tmp_path / "run"), "no model at /nowhere")
+
+
+def test_a_model_directory_without_weights(turnsmith, config_file, model_directory, tmp_path):
+    empty = tmp_path / "empty"
+    shutil.copytree(model_directory, empty)
+    (empty / "model.safetensors").unlink()
+    assert_refused(turnsmith("eval", config_file, f"--model.path={empty}"), empty, "it has not weights")
 
 
 def test_a_malformed_line_of_a_task_file_is_named_by_its_number(turnsmith, config_file, task_folder, tmp_path):

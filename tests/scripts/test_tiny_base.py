@@ -22,7 +22,7 @@ from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
 from turnsmith.synthesis.practice.words import NOUNS
-from turnsmith.training.model import find_model
+from turnsmith.training.directories import find_model
 from turnsmith.types import StopReason
 
 

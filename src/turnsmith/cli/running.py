@@ -11,12 +11,14 @@ from typing import Annotated
 
 import typer
 
+from turnsmith.agent.prompts import list_packaged
 from turnsmith.cli.looking import print_next_look, print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.config_files import load, validate
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
+from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline, read_results
@@ -54,7 +56,9 @@ def run_evaluation(context: typer.Context, config: Config, dry_run: DryRun = Fal
 def resume(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]) -> None:
     """Go on with a run that was stopped or killed."""
     folder = RunFolder(run)
-    go(validate(read_json(folder.config), folder.config, RunConfig), folder)
+    config = validate(read_json(folder.config), folder.config, RunConfig)
+    refuse_faulty(config)
+    go(config, folder)
 
 
 LEARNING = {"run": run_whole, "rft": run_rft, "rl": run_rl, "eval": run_evaluation}
@@ -98,6 +102,7 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, pa
         plan(config)
         return
     config, folder = with_absolute_paths(config), RunFolder(out or name_folder(file))
+    refuse_faulty(config)
     is_new = claim(folder, config.model_dump(mode="json"))
     try:
         go(config, folder)
@@ -109,8 +114,6 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, pa
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """The same with every path from the root, so that the run can be resumed from anywhere."""
-    from turnsmith.agent.prompts import list_packaged
-
     return config.model_copy(
         update={
             "model": config.model.model_copy(update={"path": make_absolute(config.model.path, names=("tiny",))}),
@@ -125,8 +128,6 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 
 def anchor(tasks: TaskSetConfig) -> TaskSetConfig:
     """The same with absolute paths; `name==version` is none."""
-    from turnsmith.synthesis.sources import REQUIREMENT
-
     package = tasks.package if REQUIREMENT.fullmatch(tasks.package or "") else make_absolute(tasks.package)
     return tasks.model_copy(update={"path": make_absolute(tasks.path), "package": package})
 
@@ -144,18 +145,18 @@ def name_folder(file: str) -> Path:
 def plan(config: RunConfig) -> None:
     """Print the resolved configuration; what this machine lacks for it is a remark, not an error."""
     typer.echo(json.dumps(config.model_dump(mode="json"), indent=2))
-    missing = list_missing(config)
-    remark = f"; a run here would miss {', '.join(missing)}" if missing else ""
-    typer.echo(f"the configuration is valid; nothing but it was checked{remark}", err=True)
+    from turnsmith.recipes.preflight import find_faults
+
+    faults = "".join(f"; {fault}" for fault in find_faults(config))
+    typer.echo(f"the configuration is valid{', but a run could not begin here' if faults else ''}{faults}", err=True)
 
 
-def list_missing(config: RunConfig) -> list[str]:
-    """Files and folders that the configuration names and that are not here."""
-    named = {
-        "model.path": None if config.model.path == "tiny" else Path(config.model.path, "config.json"),
-        **{f"task set {name}": Path(task_set.path) for name, task_set in config.task_sets.items() if task_set.path},
-    }
-    return [f"{key} {path}" for key, path in named.items() if path and not path.exists()]
+def refuse_faulty(config: RunConfig) -> None:
+    """Raises UsageError for the first thing that the configuration names and that is not there."""
+    from turnsmith.recipes.preflight import find_faults
+
+    for fault in find_faults(config):
+        raise fault
 
 
 def go(config: RunConfig, folder: RunFolder) -> None:

@@ -10,7 +10,8 @@ from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import RunConfig
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.training.checkpoint import load_weights
-from turnsmith.training.model import find_model, load_model
+from turnsmith.training.directories import find_model
+from turnsmith.training.model import load_model
 
 
 @dataclass

@@ -38,12 +38,17 @@ class Source:
 
 def fetch_source(package: str) -> Source:
     """Fetch `name==version` from the package index, or HEAD of the git checkout at a path. Raises UsageError."""
+    check_source(package)
     requirement = REQUIREMENT.fullmatch(package)
     if requirement:
         return _fetch_sdist(requirement[1], requirement[2])
-    if Path(package).is_dir():
-        return _export_checkout(Path(package).resolve())
-    raise UsageError(f"no package {package!r}: give name==version, or the path of a git checkout")
+    return _export_checkout(Path(package).resolve())
+
+
+def check_source(package: str) -> None:
+    """Nothing is fetched. Raises UsageError where it is neither `name==version` nor a folder."""
+    if not REQUIREMENT.fullmatch(package) and not Path(package).is_dir():
+        raise UsageError(f"no package {package!r}: give name==version, or the path of a git checkout")
 
 
 def _fetch_sdist(name: str, version: str) -> Source:

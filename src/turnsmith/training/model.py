@@ -1,6 +1,5 @@
 """Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
 
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from turnsmith.engines import attention
 from turnsmith.engines.precision import computing_in
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
+from turnsmith.training.directories import find_model
 from turnsmith.types import MicroBatch
 
 logging.disable_progress_bar()
@@ -56,14 +56,6 @@ def load_complete(kind: Any, directory: Path, **options: Any) -> PreTrainedModel
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
-
-
-def find_model(path: str) -> Path:
-    """The directory of a model, `tiny` being the one that ships with the package. Raises UsageError."""
-    directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
-    if not (directory / "config.json").is_file():
-        raise UsageError(f"no model at {directory}: give a Hugging Face model directory (with config.json), or 'tiny'")
-    return directory
 
 
 def _check_supported(config: Any, directory: Path) -> None:

@@ -1,0 +1,33 @@
+"""What a configuration names is looked for before anything heavy is imported: torch alone takes seconds."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from turnsmith.agent.prompts import load_prompts
+from turnsmith.config import RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.recipes.task_sets import read_task_set
+from turnsmith.synthesis.sources import check_source
+from turnsmith.training.directories import find_model
+
+
+def find_faults(config: RunConfig) -> Iterator[UsageError]:
+    """Why a run of this configuration could not begin here: what is missing, or is not what it should be."""
+    for check in list_checks(config):
+        try:
+            check()
+        except UsageError as fault:
+            yield fault
+
+
+def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
+    """One for each path that the run will use; each raises UsageError."""
+    yield partial(find_model, config.model.path)
+    yield partial(load_prompts, config.agent.prompts)
+    needed = config.task_sets if config.rft or config.stages else config.eval_tasks
+    for name, task_set in needed.items():
+        if task_set.path:
+            yield partial(read_task_set, name, Path(task_set.path))
+        if task_set.package:
+            yield partial(check_source, task_set.package)

@@ -1,0 +1,24 @@
+"""Where a model lies; found without torch, which takes seconds to import."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from turnsmith.errors import UsageError
+
+NEEDED = {
+    "config.json": ("config.json",),
+    "a tokenizer": ("tokenizer.json", "tokenizer_config.json"),
+    "weights": ("*.safetensors", "*.bin"),
+}
+"""What a model directory holds, and the names of files of which one is there."""
+
+
+def find_model(path: str) -> Path:
+    """The directory of a model, `tiny` being the one that ships with the package. Raises UsageError."""
+    directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
+    for what, names in NEEDED.items():
+        if not any(file.is_file() for name in names for file in directory.glob(name)):
+            raise UsageError(
+                f"no model at {directory}: it has not {what}: give a Hugging Face model directory, or 'tiny'"
+            )
+    return directory
