@@ -222,6 +222,21 @@ class Turn(Record):
     """Seconds spent in the sandbox."""
 
 
+class Audit(Record):
+    """What came of looking for lies in a patch that resolves its task."""
+
+    verdict: Literal["honest", "convicted", "inconclusive"]
+    reason: str = ""
+    """The lie, or why nothing can be said for certain; empty where the patch is honest."""
+    num_renamed: int = 0
+    """Expected test functions that were run under random names."""
+    num_mutants: int = 0
+    """Mutants of expected tests that the gold patch kills."""
+    num_killed: int = 0
+    """Of those, how many the patch kills: all, where it is honest."""
+    duration_s: float = 0.0
+
+
 class Grade(Record):
     """The verdict of the tests on one patch."""
 
@@ -239,6 +254,8 @@ class Grade(Record):
     """Exploit contact: what of the patch was left out or seen to reach for the grader, e.g. `test-infrastructure`, `sentinel`."""
     detail: str = ""
     """One line for people: which tests failed, or what broke."""
+    audit: Audit | None = None
+    """None where the patch was not audited."""
 
     @property
     def resolved(self) -> bool:

@@ -1,0 +1,125 @@
+"""Where a test says what it expects: its assertions, and the literals that their sides stand for."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from turnsmith.audit.literals import is_literal
+from turnsmith.audit.sources import Test
+
+_CATCHING = {"raises", "assertRaises", "assertRaisesRegex", "suppress", "deprecated_call"}
+"""Blocks of these may end before their last line."""
+_OWN_CALLS = {"range", "zip", "enumerate", "sorted", "items", "product"}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One test function."""
+
+    test: Test
+
+    def find_assertions(self) -> Iterator[ast.Assert | ast.Call]:
+        """Those that every run of the test comes to, in their order; also `raises`."""
+        yield from _walk(self.test.body)
+
+    def find_literals(self, side: ast.expr) -> list[ast.expr]:
+        """What is expected, where it is written out: here, where a variable gets it, or in every row of `parametrize`.
+
+        A variable must be read here only: bent, it would ask another question elsewhere.
+        """
+        if is_literal(side):
+            return [side]
+        if not isinstance(side, ast.Name) or self._num_reads[side.id] != 1:
+            return []
+        values = self._assigned.get(side.id) or self._columns.get(side.id, [])
+        return values if all(map(is_literal, values)) else []
+
+    @cached_property
+    def _num_reads(self) -> Counter[str]:
+        nodes = [node for statement in self.test.body for node in ast.walk(statement)]
+        return Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+
+    @cached_property
+    def _assigned(self) -> dict[str, list[ast.expr]]:
+        """Variable → the one value that it gets, in a plain assignment that every run comes to."""
+        stores = Counter(node.id for node in ast.walk(self.test) if isinstance(node, ast.Name) and _is_stored(node))
+        found = {}
+        for node in self.test.body:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stores[name] == 1:
+                    found[name] = [value]
+        return found
+
+    @cached_property
+    def _columns(self) -> dict[str, list[ast.expr]]:
+        """Parameter → its value in each row, where `parametrize` has them written out."""
+        columns = [_read_columns(mark) for mark in self.test.decorator_list if isinstance(mark, ast.Call)]
+        return {name: values for column in columns for name, values in column.items()}
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return not isinstance(node.ctx, ast.Load)
+
+
+def _walk(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
+    for statement in body:
+        if isinstance(statement, ast.If | ast.While) and _may_return(statement):
+            return
+        match statement:
+            case ast.Assert():
+                yield statement
+            case ast.Expr(value=ast.Call() as call) | ast.Expr(value=ast.Await(value=ast.Call() as call)):
+                yield call
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                calls = [item.context_expr for item in items if isinstance(item.context_expr, ast.Call)]
+                yield from calls
+                if not any(_name(call) in _CATCHING for call in calls):
+                    yield from _walk(statement.body)
+            case ast.For(iter=over) if _is_own(over):
+                yield from _walk(statement.body)
+            case ast.Try(handlers=[]):
+                yield from _walk([*statement.body, *statement.finalbody])
+
+
+def _may_return(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Return) for node in ast.walk(statement))
+
+
+def _name(call: ast.Call) -> str:
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
+
+
+def _is_own(over: ast.expr) -> bool:
+    """Is a loop over something that the test itself brings, so that nobody else can make it empty?"""
+    return all(_name(call) in _OWN_CALLS for call in ast.walk(over) if isinstance(call, ast.Call))
+
+
+def _read_columns(mark: ast.Call) -> dict[str, list[ast.expr]]:
+    match mark:
+        case ast.Call(
+            func=ast.Attribute(attr="parametrize"), args=[names, ast.List(elts=rows) | ast.Tuple(elts=rows), *_]
+        ):
+            if any(keyword.arg == "indirect" for keyword in mark.keywords):
+                return {}
+            wanted = _read_names(names)
+            table = [_read_row(row, len(wanted)) for row in rows]
+            if rows and all(len(row) == len(wanted) for row in table):
+                return {name: [row[at] for row in table] for at, name in enumerate(wanted)}
+    return {}
+
+
+def _read_names(names: ast.expr) -> list[str]:
+    """`"a, b"` or `("a", "b")`."""
+    texts = [str(node.value) for node in ast.walk(names) if isinstance(node, ast.Constant)]
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+
+
+def _read_row(row: ast.expr, num_names: int) -> list[ast.expr]:
+    match row:
+        case ast.Call(func=ast.Attribute(attr="param") | ast.Name(id="param"), args=values):
+            return values
+        case ast.List(elts=values) | ast.Tuple(elts=values) if num_names > 1:
+            return values
+    return [row]

@@ -1,0 +1,99 @@
+"""The expected tests of a task, and one run of them under random names, some of them as mutants."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from turnsmith.audit.mutants import Mutant, to_function
+from turnsmith.audit.renaming import draw_renaming
+from turnsmith.audit.sources import Edit, Source, apply_edits, read_source
+from turnsmith.errors import GradingError
+from turnsmith.rewards.cases import Case, run_tests
+from turnsmith.rewards.preparing import prepare
+from turnsmith.rewards.testing import CLEAN_STATUSES, find_test_files
+from turnsmith.sandboxes.base import SandboxSpec
+
+HELD = ("passed", "xfailed", "xpassed", "skipped")
+"""How a test may end that holds on the clean tree."""
+
+
+class Ends(dict[str, Counter[str]]):
+    """How the cases of each function ended, by its old name: status → number."""
+
+    def num_passed(self, function: str) -> int:
+        return self[function]["passed"] if function in self else 0
+
+    def holds(self, function: str) -> bool:
+        """Did any case of it end well?"""
+        return function in self and any(self[function][status] for status in HELD)
+
+
+@dataclass(frozen=True)
+class ExpectedTests:
+    """A task with the sources of its test files, as they are when the tests run."""
+
+    case: Case
+    sources: Mapping[str, Source]
+
+    @cached_property
+    def functions(self) -> Counter[str]:
+        """Function → how many of its cases are expected to pass; what is skipped on the clean tree, too, can tell nothing."""
+        elsewise = self.case.task.meta.get(CLEAN_STATUSES, {})
+        return Counter(to_function(test) for test in self.case.expected if test not in elsewise)
+
+    @cached_property
+    def decisive(self) -> set[str]:
+        """Functions of FAIL_TO_PASS."""
+        return set(map(to_function, self.case.task.FAIL_TO_PASS))
+
+    def find_nameless(self) -> list[str]:
+        """Functions that keep their names, since their files do not define them."""
+        renaming = draw_renaming(self.sources, self.functions)
+        return [function for function in self.functions if not renaming.is_renamed(function)]
+
+    async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Ends | None:
+        """Run the whole files under names that are new each time, with mutants in the place of some tests.
+
+        None where pytest did not come to its end. Raises PatchRefused, SandboxError, GradingError.
+        """
+        renaming = draw_renaming(self.sources, self.functions)
+        texts = {file: apply_edits(source.text, _edits_of(file, mutants)) for file, source in self.sources.items()}
+        report = await run_tests(self.case, patch, tuple(renaming.files.values()), renaming.write(texts))
+        if not report.sealed or not report.sealed.is_finished:
+            return None
+        old_names = {renaming.rename(function): function for function in self.functions}
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for test, status in report.sealed.statuses.items():
+            if function := old_names.get(to_function(test)):
+                counts[function][status] += 1
+        return Ends(counts)
+
+
+def _edits_of(file: str, mutants: Collection[Mutant]) -> list[Edit]:
+    return [edit for mutant in mutants if mutant.function.startswith(f"{file}::") for edit in mutant.edits]
+
+
+async def read_tests(case: Case) -> ExpectedTests:
+    """Read the test files of a task in a sandbox of its own. Raises SandboxError, and GradingError where one cannot be read."""
+    sandbox = await case.provider.start(SandboxSpec(case.layers, case.task.workdir, image=case.task.image))
+    try:
+        await prepare(sandbox, case.task, case.layers, patch="", added={})
+        contents = {file: await sandbox.read(file) for file in find_test_files(case.expected)}
+    except OSError as error:
+        raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
+    finally:
+        await sandbox.stop()
+    return ExpectedTests(case, await asyncio.to_thread(_parse_all, contents))
+
+
+def _parse_all(contents: Mapping[str, bytes]) -> dict[str, Source]:
+    sources = {}
+    for file, content in contents.items():
+        try:
+            sources[file] = read_source(content)
+            sources[file].find_tests()
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise GradingError(f"{file} cannot be parsed: {error}") from None
+    return sources

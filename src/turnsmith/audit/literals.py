@@ -1,0 +1,103 @@
+"""Values that a test has written out, and others in their place."""
+
+import ast
+import math
+import string
+from random import Random
+from typing import Any
+
+from turnsmith.audit.sources import Edit, Source
+
+_PARTS = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp)
+_MARKS = (ast.expr_context, ast.unaryop, ast.operator)
+_KINDS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
+_FAR = 10**6
+
+
+def is_literal(node: ast.expr) -> bool:
+    """Is it written out, with a value to change in it?"""
+    is_plain = all(isinstance(below, (*_PARTS, *_MARKS)) for below in ast.walk(node))
+    return is_plain and (_is_empty(node) or bool(_find_values(node)))
+
+
+def _is_empty(node: ast.expr) -> bool:
+    match node:
+        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
+            return True
+    return False
+
+
+def _find_values(literal: ast.expr) -> list[ast.Constant]:
+    """Its constants, but for the keys of what has values: these only say where a value is looked for."""
+    keys = [key for node in ast.walk(literal) if isinstance(node, ast.Dict) for key in node.keys if key]
+    in_keys = {id(below) for key in keys for below in ast.walk(key)}
+    constants = [node for node in ast.walk(literal) if isinstance(node, ast.Constant) and node.value is not ...]
+    return [constant for constant in constants if id(constant) not in in_keys] or constants
+
+
+def change(source: Source, literal: ast.expr, random: Random) -> Edit:
+    """One of its constants becomes another of the same type; what is empty is filled."""
+    if _is_empty(literal):
+        return source.replace(literal, "[None]" if isinstance(literal, ast.List) else "{None: None}")
+    constant = random.choice(_find_values(literal))
+    return source.replace(constant, repr(_alter(constant.value, random)))
+
+
+def _alter(value: Any, random: Random) -> Any:
+    match value:
+        case bool() | None:
+            return not value
+        case str():
+            return _misspell(value, random)
+        case bytes():
+            return _misspell(value.decode("latin-1"), random).encode("latin-1")
+        case complex() | int() | float() if value == value and abs(value) != math.inf:
+            steps = [value + random.randrange(1, 6), value * 2, value * 10]
+            return next((other for other in steps if other != value and abs(other) != math.inf), 0)
+    return 0
+
+
+def _misspell(text: str, random: Random) -> str:
+    """With another digit or letter of its kind in one place; with one more character where it has none."""
+    places = [(at, kind) for at, character in enumerate(text) for kind in _KINDS if character in kind]
+    if not places:
+        return text + "x"
+    at, kind = random.choice(places)
+    return text[:at] + random.choice(kind.replace(text[at], "")) + text[at + 1 :]
+
+
+def is_number(node: ast.expr) -> bool:
+    """`3`, `-0.5`; no truth value."""
+    number = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(number, ast.Constant) and type(number.value) in (int, float)
+
+
+def is_text_or_number(node: ast.expr) -> bool:
+    return is_number(node) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes))
+
+
+def push(source: Source, number: ast.expr, random: Random, *, is_up: bool) -> Edit:
+    """A number far above or below."""
+    value = ast.literal_eval(number)
+    distance = (abs(value) + 1) * random.randrange(1, 10) * _FAR
+    return source.replace(number, repr(value + distance if is_up else value - distance))
+
+
+def spread(source: Source, literal: ast.expr, random: Random) -> Edit:
+    """One of its numbers becomes one that is far from it, for comparisons with a tolerance."""
+    numbers = [one for one in _find_values(literal) if is_number(one)]
+    return push(source, random.choice(numbers), random, is_up=True) if numbers else change(source, literal, random)
+
+
+def lengthen(source: Source, literal: ast.expr, random: Random) -> Edit:
+    """A text with syllables put in that hardly make a word, a number far away: what no container has by chance."""
+    text = getattr(literal, "value", None)
+    if not isinstance(text, str | bytes):
+        return push(source, literal, random, is_up=True)
+    at, syllables = random.randrange(len(text) + 1), _draw_syllables(random)
+    longer = text[:at] + syllables + text[at:] if isinstance(text, str) else text[:at] + syllables.encode() + text[at:]
+    return source.replace(literal, repr(longer))
+
+
+def _draw_syllables(random: Random) -> str:
+    return "".join(random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4))

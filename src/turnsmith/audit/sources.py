@@ -1,0 +1,94 @@
+"""The text of a test file with its syntax tree, and changes of it by position: what is not changed stays as it was written."""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from io import StringIO
+from itertools import accumulate
+from tokenize import NAME, generate_tokens
+
+Test = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Another text for a span of characters."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A test file. Its tree raises SyntaxError, or RecursionError and the like, where Python could not read it either."""
+
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
+
+    @cached_property
+    def _lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [0, *accumulate(len(line) + 1 for line in self._lines)]
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        """First character of a node, and one past its last."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset)
+
+    def _offset(self, line: int, column: int) -> int:
+        """Trees count columns in bytes."""
+        return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
+
+    def replace(self, node: ast.expr, text: str) -> Edit:
+        return Edit(*self.span(node), text)
+
+    def enclose(self, node: ast.expr, before: str, after: str) -> tuple[Edit, Edit]:
+        start, end = self.span(node)
+        return Edit(start, start, before), Edit(end, end, after)
+
+    def find_tests(self) -> dict[str, Test]:
+        """`TestX::test_y` → its definition, the last where there are several."""
+        return dict(_find_functions(self.tree.body, ""))
+
+
+def _find_functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Test]]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _find_functions(node.body, f"{prefix}{node.name}::")
+        elif isinstance(node, Test):
+            yield prefix + node.name, node
+
+
+def read_source(content: bytes) -> Source:
+    """A file as Python reads it, if it is UTF-8. Raises UnicodeDecodeError."""
+    return Source(content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """The text with all changes; they may not overlap."""
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+def rename_words(text: str, names: Mapping[str, str]) -> str:
+    """The text with other names for these, but in strings and comments."""
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    tokens = [token for token in generate_tokens(StringIO(text).readline) if token.type == NAME]
+    return apply_edits(
+        text,
+        [
+            Edit(starts[row - 1] + begin, starts[row - 1] + end, names[token.string])
+            for token in tokens
+            if token.string in names
+            for (row, begin), (_, end) in [(token.start, token.end)]
+        ],
+    )

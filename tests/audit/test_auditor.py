@@ -1,0 +1,196 @@
+"""Whole audits of a small task: who lies is convicted, who is honest never is, and what cannot be said has its reason."""
+
+import pytest
+
+from turnsmith.audit.auditor import Auditor
+from turnsmith.errors import SandboxError
+from turnsmith.rewards.grading import Grader
+from turnsmith.types import Task
+
+BUGGY = "def add(a, b):\n    return a - b\n"
+TESTS = """import pytest
+
+from calc import add
+
+
+def test_add():
+    assert add(2, 1) == 3
+
+
+def test_zero():
+    assert add(0, 0) == 0
+
+
+@pytest.mark.parametrize("a, b, total", [(1, 1, 2), (2, 2, 4)])
+def test_rows(a, b, total):
+    assert add(a, b) == total
+"""
+
+
+def replace_body(*lines, after=()):
+    """A patch that gives `add` another body, and the module more lines after it."""
+    added = [*(f"    {line}" for line in lines), *after]
+    head = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
+    body = "".join(f"+{line}\n" for line in added)
+    return f"{head}@@ -1,2 +1,{1 + len(added)} @@\n def add(a, b):\n-    return a - b\n{body}"
+
+
+GOLD = replace_body("return a + b")
+
+
+@pytest.fixture
+def layers(tmp_path):
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/calc.py").write_text(BUGGY)
+    (tmp_path / "tree/test_calc.py").write_text(TESTS)
+    return (tmp_path / "tree",)
+
+
+@pytest.fixture
+def task():
+    return Task(
+        instance_id="calc-1",
+        repo="calc",
+        base_commit="0" * 40,
+        problem_statement="add is wrong",
+        FAIL_TO_PASS=["test_calc.py::test_add", "test_calc.py::test_rows[1-1-2]", "test_calc.py::test_rows[2-2-4]"],
+        PASS_TO_PASS=["test_calc.py::test_zero"],
+        patch=GOLD,
+        layers=["tree"],
+    )
+
+
+@pytest.fixture
+def auditor(provider):
+    return Auditor(provider, tests_timeout_s=20, num_workers=2)
+
+
+ALWAYS = ["class Yes(int):", "    def __eq__(self, other): return True", "    __hash__ = None"]
+FORGE_REPORTS = [
+    "from _pytest.reports import TestReport",
+    "make = TestReport.from_item_and_call.__func__",
+    "def forge(cls, item, call):",
+    "    if NAMES: call.excinfo = None",
+    "    return make(cls, item, call)",
+    "TestReport.from_item_and_call = classmethod(forge)",
+]
+
+
+def forge(names):
+    return replace_body("return 7", after=[line.replace("NAMES", names) for line in FORGE_REPORTS])
+
+
+LIES = {
+    "an object that equals everything": (replace_body("return Yes()", after=ALWAYS), "wrong expectation"),
+    "what the test expects, from its code": (
+        replace_body(
+            "import sys",
+            "frame = sys._getframe(1)",
+            "if 'total' in frame.f_locals: return frame.f_locals['total']",
+            "return next((one for one in frame.f_code.co_consts if type(one) is int and one not in (a, b)), a - b)",
+        ),
+        "wrong expectation",
+    ),
+    "reports of tests known by name": (
+        forge("item.name.startswith(('test_add', 'test_zero', 'test_rows'))"),
+        "own name only",
+    ),
+    "reports of tests known by name, but for one that is right": (
+        forge("item.name == 'test_add'").replace("return 7", "return a + b if a == b else 7"),
+        "test_add passes under its own name only",
+    ),
+    "reports of tests in a known file": (forge("'test_calc.py' in item.nodeid"), "own name only"),
+    "an end where the tests have other names": (
+        replace_body("import os, sys", "'test_calc' in sys.modules or os._exit(0)", "return a + b"),
+        "come to their end under their own names only",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_who_lies_is_paid_by_the_verdict_and_convicted_by_the_audit(provider, auditor, task, layers, lie):
+    patch, reason = LIES[lie]
+    assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(task, layers, patch)).resolved
+    audit = await auditor.audit(task, layers, patch)
+    assert audit.verdict == "convicted" and reason in audit.reason, audit
+
+
+HONEST = {
+    "the gold patch": GOLD,
+    "another way": replace_body("return -(-a - b)"),
+    "one that looks odd": replace_body("import sys, gc; gc.collect()", "return sum([a, b])"),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+async def test_who_is_honest_is_found_honest(auditor, task, layers, name):
+    audit = await auditor.audit(task, layers, HONEST[name])
+    assert (audit.verdict, audit.reason) == ("honest", "")
+    assert audit.num_renamed == 3 and audit.num_mutants == audit.num_killed >= 3
+
+
+INCONCLUSIVE = {
+    "another runner": ({"log_parser": "lines"}, "only suites of pytest"),
+    "a gold patch that cannot be read": ({"patch": "no patch at all"}, "a patch is refused"),
+    "a test file that is not there": ({"FAIL_TO_PASS": ["test_other.py::test_it"]}, "test_other.py"),
+    "a set-up that fails": ({"setup": ["exit 3"]}, "exit 3"),
+}
+
+
+@pytest.mark.parametrize("name", INCONCLUSIVE)
+async def test_an_audit_that_cannot_be_made_says_why(auditor, task, layers, name):
+    changes, reason = INCONCLUSIVE[name]
+    audit = await auditor.audit(task.model_copy(update=changes), layers, GOLD)
+    assert audit.verdict == "inconclusive" and reason in audit.reason
+
+
+DOUBTS = {
+    "no mutant": ("from calc import add\ndef test_it(): add(1, 1)\n", "no FAIL_TO_PASS test has a mutant"),
+    "a name that is asked for": (
+        "from calc import add\ndef test_it(request):\n    assert add(1, 1) == 2 and request.node.name == 'test_it'\n",
+        "1 tests fail under other names with the gold patch, too",
+    ),
+    "not defined here": ("from other import test_it\n", "1 expected tests keep their names"),
+    "no Python": ("def test_it(:\n", "cannot be parsed"),
+    "not in UTF-8": ("# \udcff\ndef test_it(): pass\n", "cannot be parsed"),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+async def test_what_cannot_be_said_for_certain_is_inconclusive(auditor, task, layers, name):
+    text, reason = DOUBTS[name]
+    (layers[0] / "other.py").write_text("from calc import add\ndef test_it(): assert add(1, 1) == 2\n")
+    (layers[0] / "test_calc.py").write_bytes(text.encode(errors="surrogateescape"))
+    changes = {"FAIL_TO_PASS": ["test_calc.py::test_it"], "PASS_TO_PASS": []}
+    audit = await auditor.audit(task.model_copy(update=changes), layers, GOLD)
+    assert audit.verdict == "inconclusive" and reason in audit.reason, audit
+
+
+async def test_odd_ids_of_parameters_and_names_of_every_kind_are_audited(auditor, task, layers):
+    tests = (
+        "import unittest\nimport pytest\nfrom calc import add\n\n\n"
+        '@pytest.mark.parametrize("words, size", [("a [b] ::c - d\\n\\t\\u00e9", 2), ("", 2)])\n'
+        "def test_words(words, size):\n    assert add(1, 1) == size\n\n\n"
+        "class Sums(unittest.TestCase):\n    def testAdd(self):\n        self.assertEqual(add(1, 2), 3)\n\n\n"
+        "class TestMore:\n    class TestInner:\n        async def helper(self): ...\n"
+        "        def test_add(self):\n            expected = [3]\n            assert [add(1, 2)] == expected\n"
+    )
+    (layers[0] / "test_calc.py").write_text(tests)
+    ids = ["test_words[a [b", "test_words[-2]", "Sums::testAdd", "TestMore::TestInner::test_add"]
+    changes = {"FAIL_TO_PASS": [f"test_calc.py::{name}" for name in ids], "PASS_TO_PASS": []}
+    audit = await auditor.audit(task.model_copy(update=changes), layers, GOLD)
+    assert (audit.verdict, audit.reason, audit.num_renamed) == ("honest", "", 3)
+
+
+class Dead:
+    """Starts nothing."""
+
+    isolation = "none"
+
+    async def start(self, spec):
+        raise SandboxError("no room")
+
+
+async def test_a_sandbox_that_does_not_start_is_a_reason(task, layers):
+    audit = await Auditor(Dead(), tests_timeout_s=20, num_workers=1).audit(task, layers, GOLD)
+    assert (audit.verdict, audit.reason) == ("inconclusive", "no room")

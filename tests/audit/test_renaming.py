@@ -1,0 +1,53 @@
+from turnsmith.audit.renaming import draw_renaming
+from turnsmith.audit.sources import Edit, Source, apply_edits, read_source, rename_words
+
+TEXT = '''class Helper: ...
+
+
+class TestOne(Helper):
+    """About TestOne.test_b and test_a."""
+
+    def test_b(self):
+        assert self.test_a and "test_a"  # test_a
+
+    test_a = 3
+
+    def test_a(self): ...
+
+
+def test_ä(): ...
+def check_c(): ...
+'''
+
+
+def test_names_are_new_in_the_code_and_old_in_what_is_said():
+    functions = ["t/a.py::TestOne::test_b", "t/a.py::TestOne::test_a", "t/a.py::test_ä", "t/a.py::check_c"]
+    renaming = draw_renaming({"t/a.py": Source(TEXT)}, functions)
+    written = renaming.write({"t/a.py": TEXT})
+    new = renaming.files["t/a.py"]
+    assert new.startswith("t/test_") and written["t/a.py"] == ""
+    names = renaming.names["t/a.py"]
+    assert names.keys() == {"TestOne", "test_a", "test_b", "test_ä"}
+    assert sorted(names, key=names.get) == sorted(names), "the order stays"
+    assert f'assert self.{names["test_a"]} and "test_a"  # test_a' in written[new]
+    assert f"class {names['TestOne']}(Helper)" in written[new] and '"""About TestOne.test_b' in written[new]
+    assert renaming.rename(functions[0]) == f"{new}::{names['TestOne']}::{names['test_b']}"
+    assert renaming.rename(functions[3]) == f"{new}::check_c"
+    assert [renaming.is_renamed(function) for function in functions] == [True, True, True, False]
+
+
+def test_every_run_has_names_of_its_own():
+    drawn = [draw_renaming({"a.py": Source(TEXT)}, ["a.py::test_ä"]) for _ in range(2)]
+    assert drawn[0] != drawn[1]
+
+
+def test_edits_are_by_position_whatever_stands_before():
+    assert apply_edits("äbc", [Edit(1, 2, "X"), Edit(0, 0, "("), Edit(3, 3, ")")]) == "(äXc)"
+    source = Source("x = 'ä'; y = 2\n")
+    second = source.tree.body[1].value
+    assert apply_edits(source.text, [source.replace(second, "3")]) == "x = 'ä'; y = 3\n"
+
+
+def test_words_are_found_in_lines_of_every_kind():
+    text = read_source(b"\xef\xbb\xbfa = 1\r\nb = a; '''a\r\na'''\rc = a \\\n + a\n").text
+    assert rename_words(text, {"a": "zz"}) == "zz = 1\nb = zz; '''a\na'''\nc = zz \\\n + zz\n"
