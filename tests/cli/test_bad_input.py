@@ -189,12 +189,11 @@ def test_what_may_not_be_touched_is_a_sentence():
     assert explain(error) == ("no permission to use runs/hers/run.log: get it, or give another place", 2)
 
 
-def test_a_name_that_no_file_can_have(turnsmith, task_folder, tmp_path, monkeypatch):
+def test_a_name_that_no_file_can_have(turnsmith, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = "a" * 300
     for arguments in (
         ["stats", name],
-        ["scrub", task_folder, "--out", name],
         ["make", "--practice", "1", "--out", name],
         ["make", "--package", name, "--out", "tasks"],
     ):

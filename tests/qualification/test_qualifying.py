@@ -4,8 +4,8 @@ import pytest
 
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.qualification.examining import Rules, make_key
-from turnsmith.qualification.record import Qualification, Verdict
+from turnsmith.qualification.examination import Criteria, make_key
+from turnsmith.qualification.record import VERSION, Qualification, Verdict
 from turnsmith.recipes.qualifying import (
     admit,
     find_record_file,
@@ -22,7 +22,7 @@ from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tracking import Silence
 
 PLAIN = SandboxConfig()
-RULES = Rules(repeats=2, tests_timeout_s=60.0)
+CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
 
 
 class Told(Silence):
@@ -75,17 +75,17 @@ def write_down(task_set, verdicts, quarantined=()):
 
 @pytest.mark.slow
 async def test_what_is_on_record_is_not_examined_again_and_a_kill_loses_one(tasks, bare):
-    records = await qualify_task_set(tasks, bare, RULES, 1, Silence())
+    records = await qualify_task_set(tasks, bare, CRITERIA, 1, Silence())
     assert [record.instance_id for record in records] == [task.instance_id for task in tasks.tasks]
     assert {record.verdict for record in records} == {Verdict.QUALIFIED}
     assert all(record.machine and record.machine.isolation == "none" for record in records)
     started = bare.num_started
-    assert await qualify_task_set(tasks, bare, RULES, 1, Silence()) == records
+    assert await qualify_task_set(tasks, bare, CRITERIA, 1, Silence()) == records
     assert bare.num_started == started
     file = find_record_file(tasks)
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:2]) + lines[2][:50])
-    again = await qualify_task_set(tasks, bare, RULES, 1, Silence())
+    again = await qualify_task_set(tasks, bare, CRITERIA, 1, Silence())
     assert again[:2] == records[:2] and again[2].verdict is Verdict.QUALIFIED
     assert 0 < bare.num_started - started < started
     assert len(list(read_records(file, Qualification))) == 3
@@ -95,7 +95,7 @@ async def test_two_do_not_qualify_the_same_tasks_at_once(tasks, bare):
     with find_record_file(tasks).open("ab") as records:
         hold(records)
         with pytest.raises(UsageError, match=r"another process is at work in .*tasks: wait for it"):
-            await qualify_task_set(tasks, bare, Rules(), 1, Silence())
+            await qualify_task_set(tasks, bare, Criteria(), 1, Silence())
     assert bare.num_started == 0
 
 
@@ -110,6 +110,18 @@ async def test_a_task_that_has_changed_is_unknown_again(tasks, tmp_path):
         UsageError, match=r"1 of 3 tasks in .*tasks.jsonl are not qualified, e.g. .*turnsmith tasks qualify"
     ):
         keep_qualified(changed, PLAIN, Silence())
+
+
+async def test_records_of_another_version_are_passed_over(tasks):
+    write_down(tasks, [Verdict.QUALIFIED] * 3)
+    file = find_record_file(tasks)
+    old = (
+        file.read_text()
+        .replace(f'"version":{VERSION},', '"version":6,')
+        .replace('"leaks":[]', '"leaks":"in its own words"')
+    )
+    file.write_text(old)
+    assert read_qualifications(tasks, PLAIN) == {}
 
 
 async def test_the_last_record_of_a_task_counts(tasks):

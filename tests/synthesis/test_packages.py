@@ -19,7 +19,7 @@ from turnsmith.synthesis.packages import Layout, find_layout, find_slow_tests, m
 from turnsmith.synthesis.repositories import to_tree
 from turnsmith.synthesis.sources import Source, fetch_source, read_archive
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
-from turnsmith.tasks.history import EXECUTABLE, File
+from turnsmith.tasks.history import EXECUTABLE, TreeFile
 from turnsmith.types import ExecResult, Outcome
 
 CORE = '''"""Counting."""
@@ -221,9 +221,9 @@ def test_only_plain_files_inside_the_tree_are_read_from_an_archive():
         ]
     )
     assert read_archive(archive, strip=1) == {
-        "a.py": File(b"x = 1\n", EXECUTABLE),
-        "etc/evil": File(b"", EXECUTABLE),
-        ".gitignore": File(b"*.o\n", EXECUTABLE),
+        "a.py": TreeFile(b"x = 1\n", EXECUTABLE),
+        "etc/evil": TreeFile(b"", EXECUTABLE),
+        ".gitignore": TreeFile(b"*.o\n", EXECUTABLE),
     }
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
-from turnsmith.tasks.history import EXECUTABLE, File, write_history
+from turnsmith.tasks.history import EXECUTABLE, TreeFile, write_history
 
 SECRET = "return first - second  # the clean line"
 
@@ -15,10 +15,10 @@ SECRET = "return first - second  # the clean line"
 @pytest.fixture
 def layers(tmp_path):
     tree = to_tree({f"pkg{i % 3}/module{i}.py": f"x = {i}\n" * 50 for i in range(20)}) | {
-        "pkg0/bug.py": File(SECRET.encode()),
-        "pkg0.d/a": File(b"sorts between folder and file"),
-        "run.sh": File(b"#!/bin/sh\n", EXECUTABLE),
-        "pkg1/deep/er/b.py": File("größe = 1\n".encode()),
+        "pkg0/bug.py": TreeFile(SECRET.encode()),
+        "pkg0.d/a": TreeFile(b"sorts between folder and file"),
+        "run.sh": TreeFile(b"#!/bin/sh\n", EXECUTABLE),
+        "pkg1/deep/er/b.py": TreeFile("größe = 1\n".encode()),
     }
     write_shared_layer(tmp_path / "shared", tree)
     write_bug_layer(tmp_path / "bug", tree, {"pkg0/bug.py": b"return second - first"})

@@ -51,7 +51,6 @@ def make_tasks_app() -> typer.Typer:
     app.command("make")(tasks.make)
     app.command("check")(tasks.check)
     app.command("qualify")(tasks.qualify)
-    app.command("scrub")(tasks.scrub)
     app.command("stats")(tasks.stats)
     return app
 

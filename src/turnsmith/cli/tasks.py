@@ -166,13 +166,13 @@ def qualify(
     Scans for leaks, then runs the tests N times with the gold patch and without. The records are kept beside the task file.
     Exit code 1 where the infrastructure kept it from finding out.
     """
-    from turnsmith.qualification.examining import Rules
+    from turnsmith.qualification.examination import Criteria
 
     hidden = [*SandboxConfig().hidden, *map(check_folder, hide or [])]
     config = configure_sandbox(sandbox, image, engine, hidden=hidden, test_plugins=plugins or [])
-    rules = Rules(repeats, timeout_s, needs_names=not keep_missing_names, sandbox=config)
+    criteria = Criteria(repeats, timeout_s, needs_names=not keep_missing_names, sandbox=config)
     try:
-        records = asyncio.run(qualify_in(path, rules, workers or os.cpu_count() or 1))
+        records = asyncio.run(qualify_in(path, criteria, workers or os.cpu_count() or 1))
     except KeyboardInterrupt:
         typer.echo("stopped; what is found out is kept, and the same command goes on", err=True)
         raise typer.Exit(EXIT_STOPPED) from None
@@ -191,18 +191,18 @@ def check_folder(name: str) -> str:
     return name
 
 
-async def qualify_in(path: Path, rules: Any, num_workers: int) -> list[Any]:
+async def qualify_in(path: Path, criteria: Any, num_workers: int) -> list[Any]:
     """Qualify a task set."""
     from turnsmith.recipes.qualifying import qualify_task_set
     from turnsmith.recipes.task_sets import read_task_set
     from turnsmith.sandboxes import make_provider
 
     task_set = read_task_set(path.name, path)
-    check_images(task_set.tasks, rules.sandbox)
-    provider = make_provider(rules.sandbox)
+    check_images(task_set.tasks, criteria.sandbox)
+    provider = make_provider(criteria.sandbox)
     try:
         with watching() as progress:
-            return await qualify_task_set(task_set, provider, rules, num_workers, progress)
+            return await qualify_task_set(task_set, provider, criteria, num_workers, progress)
     finally:
         await provider.close()
 
@@ -239,21 +239,6 @@ def print_verdicts(records: list[Any]) -> None:
 def _counts(record: Any, test: str) -> str:
     passes = record.passes[test]
     return f"{passes.gold} of {record.repeats} with the gold patch, {passes.base} without"
-
-
-def scrub(
-    path: TaskPath, out: Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the tasks.")]
-) -> None:
-    """Give tasks whose history leaks a new one of a single commit.
-
-    The tasks in the new folder share the old layers, with one more on top; nothing in PATH is changed.
-    """
-    from turnsmith.recipes.scrubbing import scrub_task_set
-    from turnsmith.recipes.task_sets import read_task_set
-
-    with watching() as progress:
-        scrubbed = scrub_task_set(read_task_set(path.name, path), out, progress)
-    typer.echo(f"{say_number(load_tasks(out))} in {out}, {len(scrubbed)} of them with a new history")
 
 
 def stats(path: TaskPath, as_json: Json = False) -> None:

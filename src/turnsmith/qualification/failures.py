@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from turnsmith.qualification.needles import added_lines, changed_paths
+from turnsmith.qualification.fragments import added_lines, changed_paths
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.types import Task
 

@@ -49,24 +49,12 @@ MEANINGS: dict[Verdict, str] = {
 class LeakKind(StrEnum):
     """What kind of thing gives the answer away."""
 
-    OBJECTS = "objects"
-    """Git objects that the base commit does not reach."""
-    REFERENCE = "reference"
-    """A ref, tag, reflog, stash or other file of git's that names a commit which the base commit does not reach."""
-    REMOTE = "remote"
-    """A place to fetch from."""
-    STORE = "store"
-    """Another repository, or a pointer to one: alternates, worktrees, submodules."""
     GOLD_PATCH = "gold patch"
     """Text of the gold patch."""
     TEST_PATCH = "test patch"
     """Text of the test patch."""
     COPY = "copy"
-    """Another copy of a file that the gold patch changes."""
-    BYTECODE = "bytecode"
-    """Bytecode of a file that the gold patch changes, compiled from another text than the one there."""
-    UNSEEN = "unseen"
-    """A file in the tree that is of no layer, so that nothing is proved of it."""
+    """An installed copy of a file that the gold patch changes, or its bytecode."""
 
 
 class Leak(Record):
@@ -74,7 +62,7 @@ class Leak(Record):
 
     kind: LeakKind
     where: str
-    """Path in the tree, absolute path in the sandbox, or name of a git object."""
+    """Path in the tree, or absolute path in the sandbox; `a.whl!b.py` for a file in an archive."""
     what: str
     """What was found there, in a few words."""
 
@@ -95,8 +83,6 @@ class Cost(Record):
     """Seconds of the gold patch's grading, the median."""
     base_s: float
     """Seconds of the untouched tree's, the median."""
-    layers_bytes: int
-    """Size of the layers, those that other tasks share included."""
 
 
 class Machine(Record):
@@ -116,6 +102,7 @@ class Qualification(Record):
     """The record of one task, found again by its key."""
 
     instance_id: str
+    version: int = VERSION
     key: str
     """Digest of all that the verdict rests on: `make_key`."""
     verdict: Verdict

@@ -1,30 +1,25 @@
 """One run of a task's tests, by a fresh interpreter or by the grader as it grades; what fails for no reason is tried again."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from turnsmith.errors import GradingError, SandboxError, TurnsmithError
+from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.failures import find_message
 from turnsmith.rewards.cases import Case
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
-from turnsmith.rewards.preparing import SETUP_TIMEOUT_S, prepare
+from turnsmith.rewards.preparing import SetupFailed, prepare
 from turnsmith.rewards.projects import select_gold
 from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite_cold
-from turnsmith.sandboxes.base import Sandbox
 from turnsmith.types import Grade, Outcome
 
 T = TypeVar("T")
 MAX_TRIES = 3
 EXPLAINING = " --tb=short"
 """What makes pytest say why a file could not be collected."""
-
-
-class SetupBroken(TurnsmithError):
-    """What comes before the tests does not go through; the message says what."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +37,29 @@ class Repetition:
 
 
 async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Try again what fails for another reason than the tests. Raises the last SetupBroken, SandboxError or GradingError."""
+    """Try again what fails for another reason than the tests. Raises the last SandboxError or GradingError."""
     for _ in range(MAX_TRIES - 1):
         try:
             return await attempt()
-        except (SetupBroken, SandboxError, GradingError):
+        except (SandboxError, GradingError):
             continue
     return await attempt()
 
 
 async def grade(case: Case, grader: Grader, *, is_gold: bool) -> Repetition:
-    """A grading like any other, of nobody's making shared. Raises GradingError, SetupBroken."""
+    """A grading like any other, of nobody's making shared. Raises GradingError, SetupFailed."""
     grader.forget()
     task, layers = case.task, case.layers
     verdict = await (grader.grade(task, layers, task.patch) if is_gold else grader.grade_unpatched(task, layers))
     if verdict.outcome is Outcome.GRADER_FAILED:
         raise GradingError(verdict.detail)
     if verdict.outcome is Outcome.PATCH_INVALID:
-        raise SetupBroken(f"the gold patch is refused: {verdict.detail}")
+        raise SetupFailed(f"the gold patch is refused: {verdict.detail}")
     return _note(verdict, verdict.duration_s)
 
 
 async def run_afresh(case: Case, *, is_gold: bool) -> Repetition:
-    """The same tests by a fresh interpreter, judged as in a grading. Raises SandboxError, GradingError, SetupBroken."""
+    """The same tests by a fresh interpreter, judged as in a grading. Raises SandboxError, GradingError, SetupFailed."""
     task = case.task
     files, known = find_test_files(case.expected), frozenset(case.expected)
     suite = Suite(task.test_command, files, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
@@ -94,36 +89,23 @@ async def explain(case: Case, suite: Suite, report: SuiteReport) -> dict[str, st
 
 
 async def _run(case: Case, suite: Suite, *, is_gold: bool) -> SuiteReport:
-    """Run a suite in a sandbox of its own. Raises SandboxError, GradingError, SetupBroken."""
-    patches = {"test": case.task.test_patch, "gold": _select_gold(case) if is_gold else ""}
-    return await run_suite_cold(case.provider, case.layers, suite, partial(_prepare, case, patches))
+    """Run a suite in a sandbox of its own. Raises SandboxError, GradingError, SetupFailed."""
+    patch = _select_gold(case) if is_gold else ""
+    prepared = partial(prepare, task=case.task, layers=case.layers, patch=patch, added={})
+    try:
+        return await run_suite_cold(case.provider, case.layers, suite, prepared)
+    except PatchRefused as refusal:
+        raise SetupFailed(f"the gold patch {refusal}") from None
 
 
 def _select_gold(case: Case) -> str:
-    """The gold patch as it would be graded. Raises SetupBroken."""
+    """The gold patch as it would be graded. Raises SetupFailed."""
     try:
         return select_gold(case.task, case.layers)
     except PatchRefused as refusal:
-        raise SetupBroken(f"the gold patch is refused: {refusal}") from None
+        raise SetupFailed(f"the gold patch is refused: {refusal}") from None
     except GradingError as error:
-        raise SetupBroken(str(error)) from None
-
-
-async def _prepare(case: Case, patches: Mapping[str, str], sandbox: Sandbox) -> None:
-    """Make ready as for a grading, but call what does not go through by its name: what is the task's fault, and only that.
-
-    Raises SetupBroken, SandboxError, GradingError.
-    """
-    for command in case.task.setup:
-        result = await sandbox.exec(command, timeout_s=SETUP_TIMEOUT_S)
-        if result.exit_code:
-            raise SetupBroken(f"set-up command {command!r} ended with {result.exit_code}")
-    plain = case.task.model_copy(update={"setup": [], "test_patch": ""})
-    for name, patch in patches.items():
-        try:
-            await prepare(sandbox, plain, case.layers, patch, {})
-        except PatchRefused as refusal:
-            raise SetupBroken(f"the {name} patch {refusal}") from None
+        raise SetupFailed(str(error)) from None
 
 
 def count_passes(repetitions: Sequence[Repetition], test: str) -> int:

@@ -1,7 +1,7 @@
 """Searches through the files that a sandbox shows, as its user, so that exactly what an agent could read is found.
 
-A file is put there to be found. A search that misses it, for want of a tool or of one of its options, proves nothing: that is a
-SandboxError.
+A file is put into the tree to be found. A search that misses it, for want of a tool or of one of its options, proves nothing:
+that is a SandboxError.
 """
 
 from collections.abc import Collection
@@ -11,38 +11,32 @@ from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.base import Sandbox
 
 TIMEOUT_S = 900.0
-BAIT_NAME = "turnsmith-bait"
-BAIT = f"/tmp/{BAIT_NAME}"
-ANSWER = "/dev/shm/turnsmith-answer"
-"""Where paths are written down, which may be more than a command may print; nothing there is looked through."""
-TOPS = (
+BAIT, ANSWER = ".turnsmith-bait", ".turnsmith-answer"
+"""The file to be found, and where paths are written down, which may be more than a command may print."""
+TREE = "set -- .; "
+"""The working tree alone."""
+SYSTEM = (
     'set --; for top in /*; do case "$top" in /proc|/sys|/dev) ;; *) [ -h "$top" ] || set -- "$@" "$top";; esac; done; '
 )
-"""Every folder at the root but those that hold no files, links left out."""
-GREP = TOPS + 'LC_ALL=C grep -rlsIZF -D skip -f - -- "$@" || [ $? -le 2 ]'
+"""Every folder at the root but those that hold no files, links left out; the tree is in one of them."""
+GREP = f'LC_ALL=C grep -rlsIZF -D skip --exclude={ANSWER} -f {BAIT} -- "$@" || [ $? -le 2 ]'
 """What cannot be read is passed over, and ends grep with 2."""
 
 
-async def find_texts(sandbox: Sandbox, fragments: Collection[bytes]) -> list[str]:
+async def find_texts(sandbox: Sandbox, where: str, fragments: Collection[bytes]) -> list[str]:
     """Text files that hold one of these fragments of a line. Raises SandboxError."""
-    return await _search(sandbox, GREP, b"\n".join(sorted(fragments)))
+    return await _search(sandbox, where + GREP, b"\n".join(sorted(fragments)))
 
 
-async def find_names(sandbox: Sandbox, patterns: Collection[str]) -> list[str]:
+async def find_names(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
     """Files of these names. Raises SandboxError."""
-    tests = " -o ".join(f"-name {quote(pattern)}" for pattern in [BAIT_NAME, *patterns])
-    return await _search(sandbox, f'{TOPS}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
+    tests = " -o ".join(f"-name {quote(pattern)}" for pattern in [BAIT, *patterns])
+    return await _search(sandbox, f'{where}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
 
 
-async def list_files(sandbox: Sandbox, folder: str) -> list[str]:
-    """Files and links below a folder. Raises SandboxError."""
-    kinds = "\\( -type f -o -type l \\)"
-    return await _search(sandbox, f"find {quote(folder)} {BAIT} {kinds} -print0 2> /dev/null || [ $? -le 1 ]")
-
-
-async def ask(sandbox: Sandbox, command: str, stdin: bytes = b"") -> bytes:
+async def ask(sandbox: Sandbox, command: str) -> bytes:
     """All that a command prints. Raises SandboxError."""
-    result = await sandbox.exec(command, timeout_s=TIMEOUT_S, stdin=stdin)
+    result = await sandbox.exec(command, timeout_s=TIMEOUT_S)
     if result.timed_out or result.exit_code or result.truncated:
         raise SandboxError(
             f"the sandbox could not be looked through: {result.output[-200:].decode(errors='replace')!r}"
@@ -50,14 +44,15 @@ async def ask(sandbox: Sandbox, command: str, stdin: bytes = b"") -> bytes:
     return result.output
 
 
-async def _search(sandbox: Sandbox, command: str, stdin: bytes = b"") -> list[str]:
+async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str]:
     """The paths that a command finds, without the bait."""
     try:
-        await sandbox.write(BAIT, stdin)
-        await ask(sandbox, f"( {command} ) > {ANSWER} && echo >> {ANSWER}", stdin)
+        await sandbox.write(BAIT, bait)
+        await ask(sandbox, f"( {command} ) > {ANSWER} && echo >> {ANSWER}")
         *paths, end = (await sandbox.read(ANSWER)).decode(errors="surrogateescape").split("\0")
     except OSError as error:
         raise SandboxError(f"the sandbox could not be looked through: {error}") from None
-    if BAIT not in paths or end != "\n":
+    found = [path for path in paths if path.rpartition("/")[2] != BAIT]
+    if len(found) == len(paths) or end != "\n":
         raise SandboxError("a search missed a file that was put there to be found: has the sandbox GNU grep and find?")
-    return [path for path in paths if path != BAIT]
+    return found

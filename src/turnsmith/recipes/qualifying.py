@@ -8,9 +8,9 @@ from pathlib import Path
 
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.qualification.examining import Rules, examine, is_settled, make_key
-from turnsmith.qualification.record import FILE_NAME, Qualification, qualified
-from turnsmith.qualification.surroundings import Surroundings, look_around
+from turnsmith.qualification.copies import SystemFiles, look_into_system
+from turnsmith.qualification.examination import Criteria, examine, is_settled, make_key
+from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, qualified
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.cases import Case
 from turnsmith.runs import append_record, hold, read_records
@@ -19,60 +19,60 @@ from turnsmith.tracking import Progress
 
 
 async def qualify_task_set(
-    task_set: TaskSet, provider: SandboxProvider, rules: Rules, num_workers: int, progress: Progress
+    task_set: TaskSet, provider: SandboxProvider, criteria: Criteria, num_workers: int, progress: Progress
 ) -> list[Qualification]:
     """The records of all tasks, in their order; each is written down as it comes, and what is on record is not done again.
 
-    Raises UsageError where another process does the same, SandboxError where not even a look around is possible.
+    Raises UsageError where another process does the same, SandboxError where no sandbox can be looked through.
     """
     with find_record_file(task_set).open("ab") as records:
         hold(records)
-        return await _qualify(task_set, provider, rules, num_workers, progress)
+        return await _qualify(task_set, provider, criteria, num_workers, progress)
 
 
 async def _qualify(
-    task_set: TaskSet, provider: SandboxProvider, rules: Rules, num_workers: int, progress: Progress
+    task_set: TaskSet, provider: SandboxProvider, criteria: Criteria, num_workers: int, progress: Progress
 ) -> list[Qualification]:
-    known, cases = read_qualifications(task_set, rules.sandbox), _cases(task_set, provider, rules)
-    waiting = [case for case in cases if not _is_done(known.get(case.task.instance_id), rules)]
+    known, cases = read_qualifications(task_set, criteria.sandbox), _cases(task_set, provider, criteria)
+    waiting = [case for case in cases if not _is_done(known.get(case.task.instance_id), criteria)]
     if waiting:
-        around = await _look_around(waiting, progress)
-        known |= await _examine_all(task_set, waiting, around, rules, num_workers, progress)
+        systems = await _look_into_systems(waiting, progress)
+        known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
     return [known[task.instance_id] for task in task_set.tasks]
 
 
-def _is_done(record: Qualification | None, rules: Rules) -> bool:
-    return record is not None and is_settled(record, rules)
+def _is_done(record: Qualification | None, criteria: Criteria) -> bool:
+    return record is not None and is_settled(record, criteria)
 
 
-def _cases(task_set: TaskSet, provider: SandboxProvider, rules: Rules) -> list[Case]:
-    return [Case(task, layers, provider, rules.tests_timeout_s) for task, layers in task_set.with_layers()]
+def _cases(task_set: TaskSet, provider: SandboxProvider, criteria: Criteria) -> list[Case]:
+    return [Case(task, layers, provider, criteria.tests_timeout_s) for task, layers in task_set.with_layers()]
 
 
-async def _look_around(cases: Sequence[Case], progress: Progress) -> dict[str, Surroundings]:
+async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
     """Image → what its sandboxes show; one look serves all tasks of it."""
     label, images = "looking for copies outside of the trees", {case.task.image: case for case in cases}
     progress.begin(label, len(images))
-    around: dict[str, Surroundings] = {}
+    systems: dict[str, SystemFiles] = {}
     for image, case in images.items():
         tasks = [other.task for other in cases if other.task.image == image]
         spec = SandboxSpec(case.layers, case.task.workdir, image=image)
         try:
-            around[image] = await look_around(case.provider, spec, tasks)
+            systems[image] = await look_into_system(case.provider, spec, tasks)
         except SandboxError as error:
             raise SandboxError(
                 f"no copies could be looked for in a sandbox of {case.task.instance_id}: {error}"
             ) from error
         progress.advance(label)
     progress.end(label)
-    return around
+    return systems
 
 
 async def _examine_all(
     task_set: TaskSet,
     cases: Sequence[Case],
-    around: Mapping[str, Surroundings],
-    rules: Rules,
+    systems: Mapping[str, SystemFiles],
+    criteria: Criteria,
     num_workers: int,
     progress: Progress,
 ) -> dict[str, Qualification]:
@@ -82,7 +82,7 @@ async def _examine_all(
 
     async def work(case: Case) -> None:
         async with free:
-            record = await examine(case, around[case.task.image], rules)
+            record = await examine(case, systems[case.task.image], criteria)
         append_record(find_record_file(task_set), record)
         records[record.instance_id] = record
         progress.advance(label, note=f"{sum(each.is_qualified for each in records.values())} qualified")
@@ -104,8 +104,8 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
     if not source or source.practice_tasks or not config.require_qualified:
         return train_tasks
     if source.package and len(read_qualifications(train_tasks, config.sandbox)) < len(train_tasks.tasks):
-        rules = Rules(tests_timeout_s=config.rollouts.tests_timeout_s, sandbox=config.sandbox)
-        await qualify_task_set(train_tasks, provider, rules, config.rollouts.grading_workers, progress)
+        criteria = Criteria(tests_timeout_s=config.rollouts.tests_timeout_s, sandbox=config.sandbox)
+        await qualify_task_set(train_tasks, provider, criteria, config.rollouts.grading_workers, progress)
     return keep_qualified(train_tasks, config.sandbox, progress)
 
 
@@ -116,7 +116,7 @@ def find_record_file(task_set: TaskSet) -> Path:
 
 def read_qualifications(task_set: TaskSet, sandbox: SandboxConfig) -> dict[str, Qualification]:
     """The last record of each task as it is now; one of an older row, other layers or another pytest says nothing of it."""
-    records = list(read_records(find_record_file(task_set), Qualification))
+    records = list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
     keys = {task.instance_id: make_key(task, layers, sandbox) for task, layers in task_set.with_layers() if records}
     return {record.instance_id: record for record in records if keys.get(record.instance_id) == record.key}
 

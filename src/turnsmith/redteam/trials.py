@@ -89,7 +89,7 @@ async def leave_patch(script: Script, target: Target, provider: SandboxProvider)
 
 async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
     """Run a script as an agent would; only honest ones are given the fix, on standard input. Raises SandboxError."""
-    await set_up(sandbox, target.task)
+    await set_up(sandbox, target.task, target.layers)
     stdin = target.task.patch.encode() if script.kind == "honest" else b""
     await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
 

@@ -1,12 +1,11 @@
-"""A pristine sandbox made ready for the tests: set-up commands, caches away, the hidden tests and the grader's own, the patch."""
+"""A pristine sandbox made ready for the tests: set-up commands, one commit, the hidden tests and the grader's own, the patch."""
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from turnsmith.errors import GradingError, SandboxError
+from turnsmith.rewards.history import has_one_commit, write_one_commit
 from turnsmith.rewards.patches import PatchRefused, to_bytes
 from turnsmith.sandboxes.base import Sandbox
 from turnsmith.types import Task
@@ -17,51 +16,36 @@ APPLY_TIMEOUT_S = 60.0
 SETUP_TIMEOUT_S = 600.0
 
 
+class SetupFailed(SandboxError):
+    """What comes before the tests does not go through, by the task's own fault."""
+
+
 async def prepare(sandbox: Sandbox, task: Task, layers: tuple[Path, ...], patch: str, added: Mapping[str, str]) -> None:
-    """Set up, purge, apply the hidden tests, add the grader's own files, and only then apply the patch.
+    """Set up, apply the hidden tests, add the grader's own files, and only then apply the patch.
 
     The test surface is that of the base commit, since no patch brings another here. The patch comes last so that what stands
     in the way of our files, or leaves no room for them, is its own fault.
-    Raises PatchRefused, SandboxError, GradingError.
+    Raises PatchRefused, SetupFailed, SandboxError, GradingError.
     """
-    await set_up(sandbox, task)
-    await _purge(sandbox, await asyncio.to_thread(find_caches, layers))
+    await set_up(sandbox, task, layers)
     if fault := await _apply(sandbox, task.test_patch):
-        raise GradingError(f"the test patch of {task.instance_id} does not apply: {fault}")
+        raise SetupFailed(f"the test patch of {task.instance_id} does not apply: {fault}")
     await _add(sandbox, added)
     if fault := await _apply(sandbox, patch):
         raise PatchRefused(f"does not apply: {fault}")
 
 
-async def set_up(sandbox: Sandbox, task: Task) -> None:
-    """Run the set-up commands of a task in a new sandbox, the agent's or ours. Raises SandboxError, also where one fails."""
+async def set_up(sandbox: Sandbox, task: Task, layers: Sequence[Path]) -> None:
+    """Run the set-up commands of a task in a new sandbox, the agent's or ours, and leave it a history of one commit.
+
+    Raises SetupFailed, SandboxError.
+    """
     for command in task.setup:
         result = await sandbox.exec(command, timeout_s=SETUP_TIMEOUT_S)
         if result.exit_code != 0:
-            raise SandboxError(f"set-up command {command!r} of {task.instance_id} ended with {result.exit_code}")
-
-
-@lru_cache(maxsize=1024)
-def find_caches(layers: tuple[Path, ...]) -> tuple[str, ...]:
-    """Bytecode and caches that lie in the layers, whatever they were made from."""
-    found = {path.relative_to(layer) for layer in layers for path in layer.rglob("__pycache__")}
-    stray = {path.relative_to(layer) for layer in layers for path in layer.rglob("*.pyc")}
-    apart = {path for path in stray if path.parent not in found}
-    return tuple(sorted(map(str, {*found, *apart, *_caches_of_tests(layers)})))
-
-
-def _caches_of_tests(layers: Sequence[Path]) -> set[Path]:
-    names = (".pytest_cache", ".hypothesis")
-    return {Path(name) for layer in layers for name in names if (layer / name).exists()}
-
-
-async def _purge(sandbox: Sandbox, caches: Sequence[str]) -> None:
-    """Remove them. Raises SandboxError."""
-    if caches:
-        names = b"".join(os.fsencode(path) + b"\0" for path in caches)
-        result = await sandbox.exec("xargs -0 rm -rf --", timeout_s=APPLY_TIMEOUT_S, stdin=names)
-        if result.exit_code != 0:
-            raise SandboxError(f"caches of the tree could not be removed: rm ended with {result.exit_code}")
+            raise SetupFailed(f"set-up command {command!r} of {task.instance_id} ended with {result.exit_code}")
+    if task.setup or not await asyncio.to_thread(has_one_commit, tuple(layers)):
+        await write_one_commit(sandbox)
 
 
 async def _add(sandbox: Sandbox, files: Mapping[str, str]) -> None:

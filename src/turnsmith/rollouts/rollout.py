@@ -55,7 +55,7 @@ async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration
     except SandboxError as error:
         return lost_episode(error, bench.engine.policy_version)
     try:
-        await set_up(sandbox, rollout.task)
+        await set_up(sandbox, rollout.task, rollout.layers)
         return await run_episode(
             rollout.task,
             bench.engine,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.history import EXECUTABLE, SYMLINK, File, Tree, write_history
+from turnsmith.tasks.history import EXECUTABLE, SYMLINK, Tree, TreeFile, write_history
 
 
 @contextmanager
@@ -34,9 +34,9 @@ def building(out: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def to_tree(texts: Mapping[str, str]) -> dict[str, File]:
+def to_tree(texts: Mapping[str, str]) -> dict[str, TreeFile]:
     """`{"src/a.py": "x = 1\\n"}` as a tree of regular files."""
-    return {path: File(text.encode()) for path, text in texts.items()}
+    return {path: TreeFile(text.encode()) for path, text in texts.items()}
 
 
 def write_shared_layer(folder: Path, tree: Tree) -> None:
@@ -47,7 +47,7 @@ def write_shared_layer(folder: Path, tree: Tree) -> None:
 
 def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes]) -> str:
     """Write what a bug changes and the history of the buggy tree; returns the base commit. Some 5 ms for 20 files."""
-    buggy = {path: File(content, tree[path].mode) for path, content in changed.items()}
+    buggy = {path: TreeFile(content, tree[path].mode) for path, content in changed.items()}
     write_shared_layer(folder, buggy)
     return write_history(folder / ".git", {**tree, **buggy})
 
@@ -64,7 +64,7 @@ def _lines(text: str) -> list[str]:
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def _write_file(path: Path, file: File) -> None:
+def _write_file(path: Path, file: TreeFile) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if file.mode == SYMLINK:
         path.symlink_to(file.content.decode())

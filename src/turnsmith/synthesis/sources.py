@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.history import EXECUTABLE, REGULAR, File
+from turnsmith.tasks.history import EXECUTABLE, REGULAR, TreeFile
 
 REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
 MAX_TREE_BYTES = 200_000_000
@@ -29,7 +29,7 @@ class Source:
     name: str
     version: str
     """Version in the index, or the short commit of a checkout."""
-    tree: dict[str, File]
+    tree: dict[str, TreeFile]
 
     @property
     def title(self) -> str:
@@ -81,9 +81,9 @@ def _run(command: list[str], purpose: str) -> bytes:
     return result.stdout
 
 
-def read_archive(data: bytes, strip: int) -> dict[str, File]:
+def read_archive(data: bytes, strip: int) -> dict[str, TreeFile]:
     """The regular files of a tar archive, less the first `strip` folders of each path. Raises UsageError where it is too big."""
-    tree: dict[str, File] = {}
+    tree: dict[str, TreeFile] = {}
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = [member for member in archive if member.isreg()]
         if sum(member.size for member in members) > MAX_TREE_BYTES:
@@ -92,7 +92,7 @@ def read_archive(data: bytes, strip: int) -> dict[str, File]:
             parts = PurePosixPath(member.name).parts[strip:]
             path, content = "/".join(parts), archive.extractfile(member)
             if content and _belongs(parts) and not LEFT_OUT.fullmatch(path):
-                tree[path] = File(content.read(), EXECUTABLE if member.mode & 0o100 else REGULAR)
+                tree[path] = TreeFile(content.read(), EXECUTABLE if member.mode & 0o100 else REGULAR)
     return tree
 
 

@@ -11,58 +11,80 @@ from pathlib import Path
 
 REGULAR, EXECUTABLE, SYMLINK, DIRECTORY = 0o100644, 0o100755, 0o120000, 0o040000
 AUTHOR = b"Turnsmith <turnsmith@localhost> 946684800 +0000"
-CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n"
-EXCLUDE = "__pycache__/\n*.pyc\n.pytest_cache/\n"
-"""What running the tests leaves behind is no change."""
+MESSAGE = b"Initial commit"
+FIXED_FILES = {
+    "HEAD": b"ref: refs/heads/main\n",
+    "config": b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
+    "info/exclude": b"__pycache__/\n*.pyc\n.pytest_cache/\n",
+}
+"""Files that do not depend on the tree; what running the tests leaves behind is no change."""
 
 
 @dataclass(frozen=True)
-class File:
+class TreeFile:
     """A file of a tree; the content of a symbolic link is its target."""
 
     content: bytes
     mode: int = REGULAR
 
 
-Tree = Mapping[str, File]
+Tree = Mapping[str, TreeFile]
 """Files by their path from the root, with `/`."""
 
 
-def write_history(git: Path, tree: Tree, message: str = "Initial commit") -> str:
-    """Write a `.git` folder whose only commit holds `tree`; returns the commit id (40 hexadecimal digits)."""
+@dataclass(frozen=True)
+class History:
+    """What a `.git` folder of one commit holds."""
+
+    commit: str
+    """Its id, 40 hexadecimal digits."""
+    objects: dict[str, bytes]
+    """Path in the folder → content before compression."""
+    files: dict[str, bytes]
+    """Path in the folder → content, of all other files."""
+
+
+def make_history(tree: Tree) -> History:
+    """The history whose only commit holds `tree`."""
+    objects: dict[str, bytes] = {}
+    blobs = {path: _add_object(objects, b"blob", file.content) for path, file in tree.items()}
+    root = _add_trees(objects, tree, blobs).hex().encode()
+    body = b"tree %s\nauthor %s\ncommitter %s\n\n%s\n" % (root, AUTHOR, AUTHOR, MESSAGE)
+    commit = _add_object(objects, b"commit", body).hex()
+    files = {**FIXED_FILES, "refs/heads/main": f"{commit}\n".encode(), "index": _index(tree, blobs)}
+    return History(commit, objects, files)
+
+
+def write_history(git: Path, tree: Tree) -> str:
+    """Write a `.git` folder whose only commit holds `tree`; returns the commit id."""
+    history = make_history(tree)
     for folder in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (git / folder).mkdir(parents=True)
-    blobs = {path: _write_object(git, b"blob", file.content) for path, file in tree.items()}
-    root = _write_trees(git, tree, blobs)
-    body = b"tree %s\nauthor %s\ncommitter %s\n\n%s\n" % (root.hex().encode(), AUTHOR, AUTHOR, message.encode())
-    commit = _write_object(git, b"commit", body).hex()
-    (git / "index").write_bytes(_index(tree, blobs))
-    (git / "config").write_text(CONFIG)
-    (git / "info/exclude").write_text(EXCLUDE)
-    (git / "HEAD").write_text("ref: refs/heads/main\n")
-    (git / "refs/heads/main").write_text(commit + "\n")
-    return commit
+    for path, data in history.objects.items():
+        (git / path).parent.mkdir(exist_ok=True)
+        (git / path).write_bytes(zlib.compress(data, 1))
+    for path, content in history.files.items():
+        (git / path).write_bytes(content)
+    return history.commit
 
 
-def _write_object(git: Path, kind: bytes, body: bytes) -> bytes:
-    """Write a loose object; returns its 20-byte id."""
+def _add_object(objects: dict[str, bytes], kind: bytes, body: bytes) -> bytes:
+    """Add a loose object; returns its 20-byte id."""
     data = b"%s %d\0%s" % (kind, len(body), body)
-    name = hashlib.sha1(data).hexdigest()
-    path = git / "objects" / name[:2] / name[2:]
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(zlib.compress(data, 1))
-    return bytes.fromhex(name)
+    digest = hashlib.sha1(data)
+    name = digest.hexdigest()
+    objects[f"objects/{name[:2]}/{name[2:]}"] = data
+    return digest.digest()
 
 
-def _write_trees(git: Path, tree: Tree, blobs: Mapping[str, bytes]) -> bytes:
-    """Write the tree object of each folder, deepest first; returns the id of the root."""
+def _add_trees(objects: dict[str, bytes], tree: Tree, blobs: Mapping[str, bytes]) -> bytes:
+    """Add the tree object of each folder, deepest first; returns the id of the root."""
     folders: dict[str, dict[str, tuple[int, bytes]]] = {"": {}}
     for path, file in tree.items():
         parent, _, name = path.rpartition("/")
         _folder(folders, parent)[name] = (file.mode, blobs[path])
     for path in sorted(folders, key=_depth, reverse=True):
-        node = _write_object(git, b"tree", _tree_body(folders[path]))
+        node = _add_object(objects, b"tree", _tree_body(folders[path]))
         if path:
             parent, _, name = path.rpartition("/")
             folders[parent][name] = (DIRECTORY, node)

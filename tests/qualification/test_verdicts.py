@@ -4,7 +4,7 @@ import pytest
 
 from turnsmith.qualification.record import MEANINGS, Passes, Qualification, Verdict, qualified
 from turnsmith.qualification.repetitions import Repetition
-from turnsmith.qualification.settling import settle
+from turnsmith.qualification.verdicts import decide
 from turnsmith.types import Task
 
 TASK = Task(
@@ -48,14 +48,14 @@ GOOD, UNTOUCHED = [gold(ALL)] * 3, [base()] * 3
     ],
 )
 def test_the_verdict_follows_from_the_runs(untouched, golden, verdict, quarantined):
-    settled = settle(TASK, untouched, golden)
-    assert (settled.verdict, settled.quarantined) == (verdict, quarantined)
-    assert bool(settled.detail) is (verdict is not Verdict.QUALIFIED or bool(quarantined))
+    decision = decide(TASK, untouched, golden)
+    assert (decision.verdict, decision.quarantined) == (verdict, quarantined)
+    assert bool(decision.detail) is (verdict is not Verdict.QUALIFIED or bool(quarantined))
 
 
 def test_missing_names_settle_it_only_where_nothing_else_does():
-    assert settle(TASK, UNTOUCHED, GOOD, ["refund"]).verdict is Verdict.NAMES_MISSING
-    assert settle(TASK, UNTOUCHED, [gold("f1 p1 p2")] * 3, ["refund"]).verdict is Verdict.GOLD_FAILS
+    assert decide(TASK, UNTOUCHED, GOOD, ["refund"]).verdict is Verdict.NAMES_MISSING
+    assert decide(TASK, UNTOUCHED, [gold("f1 p1 p2")] * 3, ["refund"]).verdict is Verdict.GOLD_FAILS
 
 
 def test_every_verdict_has_its_sentence():

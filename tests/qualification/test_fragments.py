@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.qualification.needles import added_lines, changed_paths, make_needles
+from turnsmith.qualification.fragments import added_lines, changed_paths, make_fragments
 from turnsmith.synthesis.repositories import make_patch
 
 LINES = st.lists(
@@ -19,53 +19,53 @@ FUNCTION = [
 
 
 @given(before=LINES, after=LINES)
-def test_every_needle_is_in_the_file_that_the_patch_makes(before, after):
+def test_every_fragment_is_in_the_file_that_the_patch_makes(before, after):
     old, new = ("".join(line + "\n" for line in lines) for lines in (before, after))
-    for needle in make_needles(make_patch("a.py", old, new)):
-        assert needle.path == "a.py"
-        assert needle.is_in(new.encode())
+    for fragment in make_fragments(make_patch("a.py", old, new)):
+        assert fragment.path == "a.py"
+        assert fragment.is_in(new.encode())
 
 
 @given(patch=st.text(alphabet="+-@ 1,\nab/\\"))
 def test_no_patch_however_broken_raises(patch):
-    make_needles(patch)
+    make_fragments(patch)
     changed_paths(patch)
     added_lines(patch)
 
 
-def needles_of(before, after):
-    return make_needles(make_patch("a.py", "\n".join(before) + "\n", "\n".join(after) + "\n"))
+def fragments_of(before, after):
+    return make_fragments(make_patch("a.py", "\n".join(before) + "\n", "\n".join(after) + "\n"))
 
 
 def test_a_line_taken_away_is_found_by_what_then_stands_side_by_side():
     after = [*FUNCTION, "        result.append(value * factor)", "    return result"]
     before = [*after[:-1], "        break", after[-1]]
-    [needle] = needles_of(before, after)
-    assert needle.is_in("\n".join(after).encode())
-    assert not needle.is_in("\n".join(before).encode())
+    [fragment] = fragments_of(before, after)
+    assert fragment.is_in("\n".join(after).encode())
+    assert not fragment.is_in("\n".join(before).encode())
 
 
 def test_indentation_and_blank_lines_make_no_difference():
     after = [*FUNCTION, "        yield value * factor"]
-    [needle] = needles_of(FUNCTION, after)
-    assert needle.is_in("\r\n\r\n".join(f"\t{line.strip()}" for line in after).encode())
+    [fragment] = fragments_of(FUNCTION, after)
+    assert fragment.is_in("\r\n\r\n".join(f"\t{line.strip()}" for line in after).encode())
 
 
 def test_a_short_addition_is_found_in_its_place_and_nowhere_else():
-    [needle] = needles_of(FUNCTION, [*FUNCTION, "        return result"])
-    assert not needle.is_in(b"def other(things):\n    for thing in things:\n        return result\n")
+    [fragment] = fragments_of(FUNCTION, [*FUNCTION, "        return result"])
+    assert not fragment.is_in(b"def other(things):\n    for thing in things:\n        return result\n")
 
 
 def test_a_long_addition_is_found_wherever_it_was_moved():
     added = [f"    self.field_number_{number} = compute_the_field({number})" for number in range(6)]
-    needles = needles_of(FUNCTION, [*FUNCTION, *added])
+    fragments = fragments_of(FUNCTION, [*FUNCTION, *added])
     moved = "\n".join(["class Elsewhere:", *added[1:5], "    pass"]).encode()
-    assert any(needle.is_in(moved) for needle in needles)
+    assert any(fragment.is_in(moved) for fragment in fragments)
 
 
-def test_what_anybody_writes_is_no_needle():
-    assert needles_of(["x = 1"], ["x = 1", "y = 2"]) == []
-    assert needles_of(["try:"], ["try:", "    pass", "except OSError:", "    pass"]) == []
+def test_what_anybody_writes_is_no_fragment():
+    assert fragments_of(["x = 1"], ["x = 1", "y = 2"]) == []
+    assert fragments_of(["try:"], ["try:", "    pass", "except OSError:", "    pass"]) == []
 
 
 ALL_NAMES = """diff --git a/gone.py b/gone.py
@@ -99,9 +99,15 @@ index 0000000..1111111
 
 def test_files_have_all_their_names_as_the_grader_reads_them():
     assert changed_paths(ALL_NAMES) == ["gone.py", "new.py", "old.py", "ä.py"]
-    assert {needle.path for needle in make_needles(ALL_NAMES)} == {"new.py", "old.py"}
+    assert {fragment.path for fragment in make_fragments(ALL_NAMES)} == {"new.py", "old.py"}
     assert added_lines(ALL_NAMES) == ["the_second_line_of_the_renamed_file = 2", "y = 2"]
 
 
 def test_a_patch_that_the_grader_refuses_changes_nothing():
-    assert changed_paths("diff --git a/../x b/../x\n") == make_needles("--- a/x\n+++ b/x\n") == []
+    assert changed_paths("diff --git a/../x b/../x\n") == make_fragments("--- a/x\n+++ b/x\n") == []
+
+
+def test_a_patch_that_lies_about_is_found_by_what_it_adds():
+    added = [f"    self.field_number_{number} = compute_the_field({number})" for number in range(6)]
+    patch = make_patch("a.py", "\n".join(FUNCTION) + "\n", "\n".join([*FUNCTION, *added]) + "\n")
+    assert all(fragment.is_in(patch.encode()) for fragment in make_fragments(patch))

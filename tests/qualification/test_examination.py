@@ -7,16 +7,16 @@ import pytest
 from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
-from turnsmith.qualification.examining import Rules, examine, is_settled, make_key
+from turnsmith.qualification.copies import SystemFiles
+from turnsmith.qualification.digests import digest_layer
+from turnsmith.qualification.examination import Criteria, examine, is_settled, make_key
 from turnsmith.qualification.record import Leak, LeakKind, Machine, Verdict
-from turnsmith.qualification.surroundings import Surroundings
-from turnsmith.qualification.trees import digest_layer
 from turnsmith.rewards.cases import Case
 from turnsmith.synthesis.repositories import make_patch
 
 pytestmark = pytest.mark.slow
-RULES = Rules(repeats=2, tests_timeout_s=60.0)
-AROUND = Surroundings(Machine(isolation="namespaces-user", uid=1000, has_network=False, python="3.11.7"))
+CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
+SYSTEM = SystemFiles(Machine(isolation="namespaces-user", uid=1000, has_network=False, python="3.11.7"))
 KNOWS_ITS_PARENT = """
 
 def test_where_it_runs():
@@ -29,7 +29,7 @@ def test_where_it_runs():
 
 @pytest.fixture
 def case(origin, provider):
-    return Case(origin.task, (origin.folder,), provider, RULES.tests_timeout_s)
+    return Case(origin.task, (origin.folder,), provider, CRITERIA.tests_timeout_s)
 
 
 def but(case, **changes):
@@ -37,15 +37,15 @@ def but(case, **changes):
 
 
 async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(case):
-    record = await examine(case, AROUND, RULES)
+    record = await examine(case, SYSTEM, CRITERIA)
     assert (record.verdict, record.detail, record.repeats, record.leaks) == (Verdict.QUALIFIED, "", 2, [])
     assert {test: (passes.base, passes.gold) for test, passes in record.passes.items()} == {
         "test_shop.py::test_bounded_sum_of_many_prices": (0, 2),
         "test_shop.py::test_small": (2, 2),
     }
     assert record.failures == {"test_shop.py::test_bounded_sum_of_many_prices": "AssertionError"}
-    assert record.cost and record.cost.gold_s > 0 and record.cost.layers_bytes > 1_000
-    assert record.machine == AROUND.machine
+    assert record.cost and record.cost.gold_s > 0
+    assert record.machine == SYSTEM.machine
 
 
 async def test_a_fresh_run_is_judged_by_the_rules_of_the_grader(case):
@@ -62,27 +62,27 @@ async def test_a_fresh_run_is_judged_by_the_rules_of_the_grader(case):
         test_patch=make_patch("test_shop.py", VISIBLE, VISIBLE + HIDDEN + tests),
         PASS_TO_PASS=["test_shop.py::test_small", "test_shop.py::test_not_here", "test_shop.py::test_words[two"],
     )
-    record = await examine(lenient, AROUND, RULES)
+    record = await examine(lenient, SYSTEM, CRITERIA)
     assert (record.verdict, record.detail, record.quarantined) == (Verdict.QUALIFIED, "", [])
     assert all(passes.gold == 2 for passes in record.passes.values())
 
 
 async def test_a_leak_settles_it_before_anything_is_run(case):
     (case.layers[0] / "shop.py.orig").write_text(FIXED)
-    record = await examine(replace(case, provider=Broken(0)), AROUND, RULES)
+    record = await examine(case, SYSTEM, CRITERIA)
     assert (record.verdict, record.repeats) == (Verdict.LEAKS, 0)
     assert record.detail.startswith("gold patch in shop.py.orig: ")
 
 
 async def test_a_gold_patch_that_mends_nothing_fails(case):
     patch = make_patch("shop.py", BASE, BASE.replace("The sum", "A sum"))
-    record = await examine(but(case, patch=patch), AROUND, RULES)
+    record = await examine(but(case, patch=patch), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.GOLD_FAILS
     assert record.detail == "test_shop.py::test_bounded_sum_of_many_prices never passes with the gold patch"
 
 
 async def test_a_test_that_passes_anyway_is_found_out(case):
-    record = await examine(but(case, FAIL_TO_PASS=["test_shop.py::test_small"], PASS_TO_PASS=[]), AROUND, RULES)
+    record = await examine(but(case, FAIL_TO_PASS=["test_shop.py::test_small"], PASS_TO_PASS=[]), SYSTEM, CRITERIA)
     assert (record.verdict, record.passes["test_shop.py::test_small"].base) == (Verdict.NO_OP_PASSES, 2)
 
 
@@ -97,7 +97,7 @@ async def test_a_test_that_tells_warm_from_cold_goes_into_quarantine(case):
         test_patch=hidden + tests.replace("--- a/test_parent.py", "new file mode 100644\n--- /dev/null"),
         PASS_TO_PASS=["test_shop.py::test_small", "test_parent.py::test_where_it_runs"],
     )
-    record = await examine(shaky, AROUND, RULES)
+    record = await examine(shaky, SYSTEM, CRITERIA)
     assert record.verdict is Verdict.QUALIFIED
     assert record.quarantined == ["test_parent.py::test_where_it_runs"]
     assert record.passes["test_parent.py::test_where_it_runs"].gold == 1
@@ -106,11 +106,11 @@ async def test_a_test_that_tells_warm_from_cold_goes_into_quarantine(case):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"setup": ["exit 3"]}, "set-up command 'exit 3' ended with 3"),
+        ({"setup": ["exit 3"]}, "set-up command 'exit 3' of shop-1 ended with 3"),
         ({"patch": make_patch("shop.py", "no such line\n", "one\ntwo\n")}, "the gold patch does not apply"),
         (
             {"test_patch": make_patch("test_shop.py", "no such line\n", "one\ntwo\n")},
-            "the test patch does not apply",
+            "the test patch of shop-1 does not apply",
         ),
         (
             {"test_patch": "diff --git a/../x b/../x\n"},
@@ -120,7 +120,7 @@ async def test_a_test_that_tells_warm_from_cold_goes_into_quarantine(case):
     ],
 )
 async def test_a_task_that_cannot_be_set_up_says_why(case, change, words):
-    record = await examine(but(case, **change), AROUND, RULES)
+    record = await examine(but(case, **change), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.BROKEN_SETUP and words in record.detail
 
 
@@ -141,13 +141,13 @@ class Gitless:
 
 
 async def test_a_git_that_does_not_answer_is_never_held_against_the_task(case):
-    record = await examine(replace(case, provider=Gitless(case.provider)), AROUND, RULES)
+    record = await examine(replace(case, provider=Gitless(case.provider)), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.INFRASTRUCTURE and "git did not answer" in record.detail
 
 
 async def test_a_task_whose_tests_take_too_long_is_too_slow(case):
     patch = make_patch("shop.py", BASE, "import time\n\ntime.sleep(60)\n" + FIXED)
-    record = await examine(replace(but(case, patch=patch), tests_timeout_s=2.0), AROUND, RULES)
+    record = await examine(replace(but(case, patch=patch), tests_timeout_s=2.0), SYSTEM, CRITERIA)
     assert (record.verdict, record.passes["test_shop.py::test_small"].gold) == (Verdict.TOO_SLOW, 0)
 
 
@@ -161,11 +161,11 @@ async def test_a_task_that_asks_for_names_is_told_apart_though_its_file_cannot_b
         "test_patch": make_patch("test_shop.py", VISIBLE, tests),
         "FAIL_TO_PASS": ["test_shop.py::test_refund"],
     }
-    record = await examine(but(case, **task), AROUND, RULES)
+    record = await examine(but(case, **task), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.NAMES_MISSING
     assert record.failures == {"test_shop.py::test_refund": "ImportError"}
     assert record.missing_names == ["refund"]
-    kept = await examine(but(case, **task), AROUND, replace(RULES, needs_names=False))
+    kept = await examine(but(case, **task), SYSTEM, replace(CRITERIA, needs_names=False))
     assert kept.verdict is Verdict.QUALIFIED
 
 
@@ -186,24 +186,24 @@ class Broken:
 
 
 async def test_a_fault_of_the_machine_is_tried_again_and_never_held_against_the_task(case):
-    record = await examine(replace(case, provider=Broken(2, case.provider)), AROUND, RULES)
+    record = await examine(replace(case, provider=Broken(2, case.provider)), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.QUALIFIED
-    record = await examine(replace(case, provider=Broken(99)), AROUND, RULES)
+    record = await examine(replace(case, provider=Broken(99)), SYSTEM, CRITERIA)
     assert (record.verdict, record.detail) == (Verdict.INFRASTRUCTURE, "no more descriptors")
-    assert not is_settled(record, RULES)
+    assert not is_settled(record, CRITERIA)
 
 
 async def test_what_is_settled_is_not_asked_again(case):
-    record = await examine(case, AROUND, RULES)
-    assert is_settled(record, RULES)
-    assert not is_settled(record, replace(RULES, repeats=3))
+    record = await examine(case, SYSTEM, CRITERIA)
+    assert is_settled(record, CRITERIA)
+    assert not is_settled(record, replace(CRITERIA, repeats=3))
     wants = record.model_copy(update={"verdict": Verdict.NAMES_MISSING, "missing_names": ["refund"]})
-    assert is_settled(wants, RULES) and not is_settled(wants, replace(RULES, needs_names=False))
+    assert is_settled(wants, CRITERIA) and not is_settled(wants, replace(CRITERIA, needs_names=False))
     leak = Leak(kind=LeakKind.COPY, where="shop.py.orig", what="")
     leaks = record.model_copy(update={"verdict": Verdict.LEAKS, "leaks": [leak]})
-    assert is_settled(leaks, RULES)
+    assert is_settled(leaks, CRITERIA)
     outside = leaks.model_copy(update={"leaks": [leak.model_copy(update={"where": "/usr/lib/shop.py"})]})
-    assert not is_settled(outside, RULES)
+    assert not is_settled(outside, CRITERIA)
 
 
 def test_the_key_is_of_the_row_of_what_the_layers_hold_and_of_what_runs_the_tests(origin, tmp_path):

@@ -1,31 +1,32 @@
-"""What of a patch is looked for elsewhere, and how it is told from what anybody might have written.
+"""Fragments of a patch: runs of lines that nobody but the patch should hold, compared without indentation and blank lines.
 
-A needle is a run of lines, compared without indentation and blank lines. Of each hunk there is one that is all the hunk leaves
-behind: its context and what it adds, without what it removes. So a fix that takes a line away, or changes one, is found by the
-lines that then stand side by side. Of longer additions there is one for every four lines in a row, for text that was moved. A
-single added line is no needle: `return result` proves nothing.
+Of each hunk there is one with all that the hunk leaves behind, its context and what it adds, so that a fix which takes a line
+away is found by the lines that then stand side by side. Of longer additions there is one for every four lines in a row, for
+text that was moved. A single added line is no fragment: `return result` proves nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 from turnsmith.rewards.patches import FilePatch, PatchRefused, read_hunks, read_patch
 
 RUN_LINES, RUN_CHARACTERS = 4, 80
-"""Added lines in a row that make a needle of their own, and what they hold together at least."""
+"""Added lines in a row that make a fragment of their own, and what they hold together at least."""
 HUNK_LINES, HUNK_CHARACTERS = 3, 40
-"""What a hunk leaves behind at least, to be a needle."""
+"""What a hunk leaves behind at least, to be a fragment."""
+MARGIN = b" \t\r+"
+"""What is stripped from lines; the `+`, so that the patch itself is found where it lies."""
 
 
 @dataclass(frozen=True)
-class Needle:
-    """Lines that nobody but the patch should hold."""
+class Fragment:
+    """Lines of one file of a patch."""
 
     path: str
     """File that the patch changes, under one of its names."""
     text: bytes
-    """The lines, without indentation and blank ones, each with its line end and one more in front."""
+    """The stripped lines, each with its line end and one more in front."""
 
     @property
     def anchor(self) -> bytes:
@@ -33,27 +34,27 @@ class Needle:
         return max(self.text.split(b"\n"), key=len)
 
     def is_in(self, content: bytes) -> bool:
-        return self.anchor in content and self.text in normalise(content)
+        return self.anchor in content and self.text in _join(strip_lines(content))
 
 
-def make_needles(patch: str) -> list[Needle]:
-    """All needles of a patch, each once; what of it is not text has none."""
+def make_fragments(patch: str) -> list[Fragment]:
+    """All fragments of a patch, each once; what of it is not text has none."""
     named = [(path, body) for file in _read_files(patch) for path in sorted(file.paths) for body in read_hunks(file)]
-    return list(dict.fromkeys(needle for path, body in named for needle in _make_needles(path, body)))
+    return list(dict.fromkeys(fragment for path, body in named for fragment in _split(path, body)))
 
 
-def _make_needles(path: str, body: list[str]) -> Iterator[Needle]:
+def _split(path: str, body: list[str]) -> Iterator[Fragment]:
     """What a hunk leaves behind, and every few of the lines that it adds in a row."""
     after = [line for line in body if line[:1] not in ("-", "\\")]
     lines = _strip_marks(after)
     if len(lines) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
-        yield Needle(path, _join(lines))
+        yield Fragment(path, _join(lines))
     for is_added, row in groupby(after, key=lambda line: line.startswith("+")):
         lines = _strip_marks(row) if is_added else []
         for start in range(len(lines) - RUN_LINES + 1):
             run = lines[start : start + RUN_LINES]
             if sum(map(len, run)) >= RUN_CHARACTERS:
-                yield Needle(path, _join(run))
+                yield Fragment(path, _join(run))
 
 
 def changed_paths(patch: str) -> list[str]:
@@ -61,9 +62,9 @@ def changed_paths(patch: str) -> list[str]:
     return sorted({path for file in _read_files(patch) for path in file.paths})
 
 
-def added_lines(patch: str) -> list[str]:
-    """Lines that a patch adds."""
-    bodies = [body for file in _read_files(patch) for body in read_hunks(file)]
+def added_lines(patch: str, path: str = "") -> list[str]:
+    """Lines that a patch adds, to one file or to all."""
+    bodies = [body for file in _read_files(patch) if not path or path in file.paths for body in read_hunks(file)]
     return [line[1:] for body in bodies for line in body if line.startswith("+")]
 
 
@@ -75,18 +76,13 @@ def _read_files(patch: str) -> list[FilePatch]:
         return []
 
 
-def _strip_marks(lines: Iterator[str] | list[str]) -> list[bytes]:
-    return strip_lines("\n".join(line[1:] for line in lines).encode(errors="surrogateescape"))
-
-
 def strip_lines(content: bytes) -> list[bytes]:
     """The lines without indentation, blank ones left out."""
-    return [line for line in map(bytes.strip, content.split(b"\n")) if line]
+    return [line for line in (line.strip(MARGIN) for line in content.split(b"\n")) if line]
 
 
-def normalise(content: bytes) -> bytes:
-    """Content in the form of a needle's text."""
-    return _join(strip_lines(content))
+def _strip_marks(lines: Iterable[str]) -> list[bytes]:
+    return strip_lines("\n".join(line[1:] for line in lines).encode(errors="surrogateescape"))
 
 
 def _join(lines: list[bytes]) -> bytes:

@@ -1,7 +1,6 @@
 """Copies outside of the tree, which only a look from inside can find."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,13 +8,14 @@ import pytest
 from podman_engine import IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.qualification.copies import describe, find_installed, look_into_system
 from turnsmith.qualification.record import LeakKind
 from turnsmith.qualification.repetitions import run_afresh
-from turnsmith.qualification.surroundings import describe, find_installed, look_around, look_into_tree
 from turnsmith.rewards.cases import Case
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.synthesis.repositories import make_patch
+from turnsmith.tasks.history import write_history
 from turnsmith.types import Task
 
 
@@ -46,14 +46,14 @@ async def test_a_copy_that_the_sandbox_shows_is_found_by_its_text_and_by_its_nam
     named = make_task("src/json/decoder.py", "\n".join(f"value_{number} = {number}" for number in range(40)))
     new = make_task("shop/taxes.py", "\n".join(f"tax_{number} = {number} * 17 + {number}" for number in range(40)))
     try:
-        around = await look_around(provider, SandboxSpec((tmp_path / "tree",)), [known, named, new])
+        system = await look_into_system(provider, SandboxSpec((tmp_path / "tree",)), [known, named, new])
     finally:
         await provider.close()
-    [leak, *_] = around.leaks_of(known)
+    [leak, *_] = system.find_leaks(known)
     assert leak.kind is LeakKind.GOLD_PATCH and leak.where.endswith("/json/decoder.py")
-    assert {leak.kind for leak in around.leaks_of(named)} == {LeakKind.COPY}
-    assert around.leaks_of(new) == []
-    assert (around.machine.uid, around.machine.has_network) == (1000, False)
+    assert {leak.kind for leak in system.find_leaks(named)} == {LeakKind.COPY}
+    assert system.find_leaks(new) == []
+    assert (system.machine.uid, system.machine.has_network) == (1000, False)
 
 
 async def test_facts_are_asked_of_the_sandbox(provider, tmp_path):
@@ -70,10 +70,12 @@ async def test_facts_are_asked_of_the_sandbox(provider, tmp_path):
 async def test_where_nothing_is_isolated_nothing_is_proved(tmp_path):
     provider = make_provider(SandboxConfig(kind="subprocess"))
     try:
-        around = await look_around(provider, SandboxSpec((tmp_path,)), [make_task("json/decoder.py", "x = 1\n" * 9)])
+        system = await look_into_system(
+            provider, SandboxSpec((tmp_path,)), [make_task("json/decoder.py", "x = 1\n" * 9)]
+        )
     finally:
         await provider.close()
-    assert (around.texts, around.paths, around.machine.isolation) == ((), (), "none")
+    assert (system.texts, system.paths, system.machine.isolation) == ((), (), "none")
 
 
 @pytest.fixture
@@ -94,10 +96,10 @@ async def test_what_an_image_shows_is_looked_through(containers, tmp_path):
     task, unknown = make_task("lib/copied.py", text), make_task("lib/other.py", text.replace("distinct", "unknown"))
     (tmp_path / "copied.py").write_text(text)
     spec = SandboxSpec((tmp_path,), "/opt/elsewhere", image=IMAGE)
-    around = await look_around(containers, spec, [task, unknown])
-    assert around.leaks_of(task) == around.leaks_of(unknown) == []
-    around = await look_around(Moving(containers), spec, [task, unknown])
-    assert [leak.where for leak in around.leaks_of(task)] == ["/srv/copied.py"] and around.leaks_of(unknown) == []
+    system = await look_into_system(containers, spec, [task, unknown])
+    assert system.find_leaks(task) == system.find_leaks(unknown) == []
+    system = await look_into_system(Moving(containers), spec, [task, unknown])
+    assert [leak.where for leak in system.find_leaks(task)] == ["/srv/copied.py"] and system.find_leaks(unknown) == []
 
 
 class Moving:
@@ -113,18 +115,6 @@ class Moving:
 
 
 @pytest.mark.slow
-async def test_a_tree_in_an_image_is_no_silent_pass(containers, tmp_path):
-    """Where the tree appears the image has files already, which no layer holds and nobody scans."""
-    case = Case(make_image_task(workdir="/etc/default"), (tmp_path,), containers, 60.0)
-    [leak] = await look_into_tree(case)
-    assert leak.kind is LeakKind.UNSEEN and leak.where.startswith("/etc/default/")
-    assert "bring them in a layer" in leak.what
-    (tmp_path / "pkg").mkdir()
-    (tmp_path / "pkg/ä.py").write_text("x = 1\n")
-    assert await look_into_tree(replace(case, task=make_image_task(workdir="/opt/tree"))) == []
-
-
-@pytest.mark.slow
 async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_path):
     """The provider has no image of its own, so that it takes place there or nowhere."""
     task = make_image_task(
@@ -132,6 +122,7 @@ async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_
         test_command="test $(id -u) = 0 && echo FAILED image::root; :",
         log_parser="lines",
     )
+    write_history(tmp_path / ".git", {})
     repetition = await run_afresh(Case(task, (tmp_path,), containers, 60.0), is_gold=False)
     assert repetition.statuses == {"image::root": "failed"}
 
@@ -144,6 +135,9 @@ async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_
         ("/usr/lib/python3/dist-packages/inflection.py", "inflection.py", True),
         ("/usr/share/doc/examples/inflection.py", "inflection.py", False),
         ("/usr/lib/other/itertoolz.py", "toolz/itertoolz.py", False),
+        ("/usr/lib/python3/site-packages/toolz/__pycache__/itertoolz.cpython-312.pyc", "toolz/itertoolz.py", True),
+        ("/srv/toolz/itertoolz.pyc", "toolz/itertoolz.py", True),
+        ("/srv/other/__pycache__/itertoolz.cpython-312.pyc", "toolz/itertoolz.py", False),
         ("/usr/lib/nottoolz/itertoolz.py", "toolz/itertoolz.py", False),
     ],
 )

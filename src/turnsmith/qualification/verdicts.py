@@ -7,12 +7,12 @@ from turnsmith.qualification.record import Verdict
 from turnsmith.qualification.repetitions import Repetition, count_passes
 from turnsmith.types import Task
 
-HOPELESS = (Verdict.GOLD_FAILS, Verdict.NO_OP_PASSES, Verdict.TOO_SLOW)
+FINAL = (Verdict.GOLD_FAILS, Verdict.NO_OP_PASSES, Verdict.TOO_SLOW)
 """Verdicts that further runs do not better."""
 
 
 @dataclass(frozen=True)
-class Settled:
+class Decision:
     """A verdict and what it rests on."""
 
     verdict: Verdict
@@ -20,52 +20,52 @@ class Settled:
     quarantined: tuple[str, ...] = ()
 
 
-def settle(
+def decide(
     task: Task, base: Sequence[Repetition], gold: Sequence[Repetition], missing_names: Sequence[str] = ()
-) -> Settled:
+) -> Decision:
     """The verdict on runs of the untouched tree and of the gold patch; missing names count where they are given."""
-    settled = _settle_gold(task, gold) or _settle_base(task, base) or _settle_rest(task, base, gold)
-    if settled.verdict is Verdict.QUALIFIED and missing_names:
-        return Settled(Verdict.NAMES_MISSING, ", ".join(missing_names), settled.quarantined)
-    return settled
+    decision = _judge_gold(task, gold) or _judge_base(task, base) or _judge_rest(task, base, gold)
+    if decision.verdict is Verdict.QUALIFIED and missing_names:
+        return Decision(Verdict.NAMES_MISSING, ", ".join(missing_names), decision.quarantined)
+    return decision
 
 
-def _settle_gold(task: Task, gold: Sequence[Repetition]) -> Settled | None:
+def _judge_gold(task: Task, gold: Sequence[Repetition]) -> Decision | None:
     """What is wrong with the gold patch, if anything."""
     if all(run.timed_out for run in gold):
-        return Settled(Verdict.TOO_SLOW, f"the gold patch ran out of time in all of {len(gold)} runs")
+        return Decision(Verdict.TOO_SLOW, f"the gold patch ran out of time in all of {len(gold)} runs")
     never = [test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not count_passes(gold, test)]
     if never:
-        return Settled(Verdict.GOLD_FAILS, _name(never, "never passes with the gold patch"))
+        return Decision(Verdict.GOLD_FAILS, _name(never, "never passes with the gold patch"))
     lied = [run for run in gold if not run.is_resolved and set(run.statuses.values()) == {"passed"}]
     if lied:
         verdict = Verdict.GOLD_FAILS if len(lied) >= len(gold) - 1 else Verdict.FLAKY
-        return Settled(verdict, f"in {len(lied)} of {len(gold)} runs: {lied[0].detail}")
+        return Decision(verdict, f"in {len(lied)} of {len(gold)} runs: {lied[0].detail}")
     flaky = [test for test in task.FAIL_TO_PASS if count_passes(gold, test) < len(gold)]
-    return Settled(Verdict.FLAKY, _count(flaky, gold, "with the gold patch")) if flaky else None
+    return Decision(Verdict.FLAKY, _count(flaky, gold, "with the gold patch")) if flaky else None
 
 
-def _settle_base(task: Task, base: Sequence[Repetition]) -> Settled | None:
+def _judge_base(task: Task, base: Sequence[Repetition]) -> Decision | None:
     """What is wrong with the untouched tree, if anything."""
     passing = [test for test in task.FAIL_TO_PASS if count_passes(base, test)]
     if not passing:
         return None
     if always := [test for test in passing if count_passes(base, test) == len(base)]:
-        return Settled(Verdict.NO_OP_PASSES, _name(always, "passes on the untouched tree"))
-    return Settled(Verdict.FLAKY, _count(passing, base, "on the untouched tree"))
+        return Decision(Verdict.NO_OP_PASSES, _name(always, "passes on the untouched tree"))
+    return Decision(Verdict.FLAKY, _count(passing, base, "on the untouched tree"))
 
 
-def _settle_rest(task: Task, base: Sequence[Repetition], gold: Sequence[Repetition]) -> Settled:
+def _judge_rest(task: Task, base: Sequence[Repetition], gold: Sequence[Repetition]) -> Decision:
     """Put PASS_TO_PASS tests that are not steady in quarantine, one by one."""
-    shaky = tuple(
+    unsteady = tuple(
         test
         for test in task.PASS_TO_PASS
         if count_passes(gold, test) < len(gold) or 0 < count_passes(base, test) < len(base)
     )
-    if shaky and len(shaky) == len(task.PASS_TO_PASS):
-        return Settled(Verdict.FLAKY, "no PASS_TO_PASS test is steady", shaky)
-    detail = f"{len(shaky)} PASS_TO_PASS tests in quarantine" if shaky else ""
-    return Settled(Verdict.QUALIFIED, detail, shaky)
+    if unsteady and len(unsteady) == len(task.PASS_TO_PASS):
+        return Decision(Verdict.FLAKY, "no PASS_TO_PASS test is steady", unsteady)
+    detail = f"{len(unsteady)} PASS_TO_PASS tests in quarantine" if unsteady else ""
+    return Decision(Verdict.QUALIFIED, detail, unsteady)
 
 
 def _name(tests: Sequence[str], what: str) -> str:

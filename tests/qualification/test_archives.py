@@ -1,15 +1,14 @@
-"""The tree of the layers, and archives that may be broken in any way."""
+"""Archives that may be broken in any way."""
 
 import io
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.qualification.trees import TARS, find_entries, find_files, unpack
+from turnsmith.qualification.archives import TARS, unpack
 
 TEXT = b"".join(b"value_%d = %d\n" % (number, number * number) for number in range(200))
 
@@ -41,7 +40,7 @@ WHOLE = {f"a{ending}": make_tar(ending) for ending in TARS} | {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_an_archive_holds_is_found(name):
-    assert [inner for _, inner in unpack(name, WHOLE[name])] == [WHOLE[name], TEXT]
+    assert [inner for _, inner in unpack(name, WHOLE[name])] == [TEXT]
 
 
 @given(data=st.data(), name=st.sampled_from(sorted(WHOLE)))
@@ -52,29 +51,3 @@ def test_no_archive_however_broken_raises(data, name):
     cut = data.draw(st.integers(0, len(content)))
     list(unpack(name, bytes(content)))
     list(unpack(name, bytes(content[:cut])))
-
-
-def test_the_stacked_tree_has_files_and_links_and_no_folders(tmp_path):
-    lower, upper = tmp_path / "lower", tmp_path / "upper"
-    for folder in (lower / "pkg", upper / "pkg"):
-        folder.mkdir(parents=True)
-    (lower / "pkg/a.py").write_text("old")
-    (upper / "pkg/a.py").write_text("new")
-    (lower / "link").symlink_to("pkg")
-    entries = find_entries([lower, upper])
-    assert {path: entries[path] for path in sorted(entries)} == {
-        "link": lower / "link",
-        "pkg/a.py": upper / "pkg/a.py",
-    }
-    assert set(find_files([lower, upper])) == {"pkg/a.py"}
-
-
-def count_open():
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_a_layer_that_is_not_there_leaves_nothing_open(tmp_path):
-    before = count_open()
-    with pytest.raises(FileNotFoundError):
-        find_files([tmp_path, tmp_path / "nowhere"])
-    assert count_open() == before

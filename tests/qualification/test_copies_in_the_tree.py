@@ -1,0 +1,89 @@
+"""Each way in which a tree can give its answer away is found, and nothing honest is taken for one."""
+
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
+from turnsmith.qualification.copies import look_into_tree
+from turnsmith.qualification.record import LeakKind
+from turnsmith.rewards.cases import Case
+
+
+@pytest.fixture
+def case(origin, provider):
+    return Case(origin.task, (origin.folder,), provider, 60.0)
+
+
+async def find(case):
+    return [(leak.kind, leak.where) for leak in await look_into_tree(case)]
+
+
+def put(origin, path, text):
+    file = origin.folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+async def test_an_honest_tree_is_clean_whatever_its_history_holds(case, commit_fix):
+    commit_fix()
+    assert await find(case) == []
+
+
+@pytest.mark.parametrize("path", ["shop.py.orig", ".cache/copy.txt", "build/lib/shop.py"])
+async def test_the_fixed_file_beside_the_tree_is_found(case, origin, path):
+    put(origin, path, FIXED)
+    assert await find(case) == [(LeakKind.GOLD_PATCH, path)]
+
+
+async def test_hidden_tests_beside_the_tree_are_found(case, origin):
+    put(origin, "run_tests.py", VISIBLE + HIDDEN)
+    assert await find(case) == [(LeakKind.TEST_PATCH, "run_tests.py")]
+
+
+async def test_the_patches_themselves_are_found(case, origin):
+    put(origin, "fix.patch", origin.task.patch)
+    put(origin, "home/test.patch", origin.task.test_patch)
+    assert sorted(await find(case)) == [
+        (LeakKind.GOLD_PATCH, "fix.patch"),
+        (LeakKind.TEST_PATCH, "home/test.patch"),
+    ]
+
+
+async def test_a_hidden_file_that_the_patch_adds_is_found_elsewhere(case, origin):
+    tests = [f"def test_number_{number}():\n    assert compute({number}) == {number * 7}" for number in range(6)]
+    lines = "\n".join(tests).split("\n")
+    patch = "diff --git a/tests/test_new.py b/tests/test_new.py\nnew file mode 100644\n--- /dev/null\n+++ b/tests/test_new.py\n"
+    patch += f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
+    put(origin, "hidden/test_new.py", "\n".join(lines) + "\n")
+    task = origin.task.model_copy(update={"test_patch": patch})
+    assert await find(replace(case, task=task)) == [(LeakKind.TEST_PATCH, "hidden/test_new.py")]
+
+
+async def test_the_fixed_file_in_a_wheel_is_found(case, origin):
+    with zipfile.ZipFile(origin.folder / "shop-2.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
+        wheel.writestr("shop/core.py", FIXED)
+    assert await find(case) == [(LeakKind.GOLD_PATCH, "shop-2.0-py3-none-any.whl!shop/core.py")]
+
+
+async def test_a_function_that_was_written_twice_is_no_leak(case, origin):
+    """The lines of the fix stand in another file of the base, by right."""
+    twin = FIXED[FIXED.index("def total") :]
+    other = "\n".join(f"def price_{number}():\n    return {number}\n" for number in range(20))
+    put(origin, "cart.py", f"{other}\n{twin}")
+    assert await find(case) == []
+
+
+async def test_what_a_higher_layer_hides_is_no_leak(case, origin, tmp_path):
+    below = tmp_path / "below"
+    (below / "build").mkdir(parents=True)
+    (below / "build/shop.py").write_text(FIXED)
+    put(origin, "build/shop.py", BASE)
+    assert await find(replace(case, layers=(below, origin.folder))) == []
+
+
+async def test_bytecode_of_the_fixed_text_is_gone_from_the_tree(case, origin):
+    put(origin, "__pycache__/shop.cpython-311.pyc", FIXED)
+    put(origin, "shop.pyc", FIXED)
+    assert await find(case) == []
