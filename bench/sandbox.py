@@ -1,4 +1,4 @@
-"""How quick a local sandbox is: a life cycle, one action, a fork. `--check` fails where a figure is missed.
+"""How quick a local sandbox is: a life cycle, one action. `--check` fails where a figure is missed.
 
 In turn with it, in this one process, the others: a copied tree and a subprocess, bubblewrap for each action, podman. Medians.
 """
@@ -23,16 +23,12 @@ from rich.table import Table
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
-from turnsmith.sandboxes.pool import Pool
-from turnsmith.sandboxes.trees import copy_exactly
 
 MAX_CYCLE_MS = 8.0
 MIN_CYCLES_PER_S = 150.0
 MAX_OVERHEAD_MS = 0.5
-MAX_FORK_MS = 10.0
 NUM_FILES = 200
 """Files of the tree, of two kilobytes each."""
-NUM_CHANGED = 2000
 TIMEOUT_S = 60.0
 COMMAND = ["bash", "-c", "true"]
 
@@ -129,15 +125,12 @@ async def measure(provider: SandboxProvider, spec: SandboxSpec, others: Mapping[
     return [
         *await measure_cycles(provider, spec, others),
         *await measure_actions(provider, spec),
-        *await measure_forks(provider, spec),
     ]
 
 
 async def measure_cycles(provider: SandboxProvider, spec: SandboxSpec, others: Mapping[str, Act | str]) -> list[Row]:
     present = {name: act for name, act in others.items() if not isinstance(act, str)}
-    pool = Pool(provider, num_ahead=1)
-    ours = {"ours": lambda: run_cycle(provider, spec), "pooled": lambda: run_cycle(pool, spec)}
-    medians = await compare({**ours, **present}, num_rounds=40)
+    medians = await compare({"ours": lambda: run_cycle(provider, spec), **present}, num_rounds=40)
     per_s = await count_cycles_per_s(provider, spec, num_workers=2, duration_s=3.0)
     await run_cycle(provider, replace(spec, is_for_tests=True))
     warm = await compare({"ours": lambda: run_cycle(provider, spec)}, num_rounds=40)
@@ -147,7 +140,6 @@ async def measure_cycles(provider: SandboxProvider, spec: SandboxSpec, others: M
             Row(f"… by {name}", act if isinstance(act, str) else f"{medians[name]:.2f} ms")
             for name, act in others.items()
         ),
-        Row("… from a pool", f"{medians['pooled']:.2f} ms"),
         Row("… once tests have run", f"{warm['ours']:.2f} ms"),
         Row("life cycles, 2 workers", f"{per_s:.0f} / s", f"≥ {MIN_CYCLES_PER_S:.0f} / s", per_s >= MIN_CYCLES_PER_S),
     ]
@@ -166,31 +158,6 @@ async def measure_actions(provider: SandboxProvider, spec: SandboxSpec) -> list[
         Row("fork + exec of bash, bare", f"{statistics.median(bare):.2f} ms"),
         at_most("one action, over the bare one", over.pop("inside"), MAX_OVERHEAD_MS),
         *(Row(f"… by {name}", f"{extra:.2f} ms") for name, extra in over.items()),
-    ]
-
-
-async def measure_forks(provider: SandboxProvider, spec: SandboxSpec) -> list[Row]:
-    """Each of a new sandbox; what is timed ends when the fork takes commands, and its first command is not in it."""
-    times, copies = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        changed = Path(folder, "changed")
-        changed.mkdir()
-        for number in range(NUM_CHANGED):
-            (changed / str(number)).write_text(f"{number}\n")
-        for number in range(20):
-            sandbox = await provider.start(spec)
-            await run(sandbox, f"mkdir new; for i in $(seq {NUM_CHANGED}); do echo $i > new/$i; done")
-            begun = time.perf_counter()
-            (fork,) = await sandbox.fork(1)
-            times.append(to_ms(begun))
-            await run(fork, f"test $(ls new | wc -l) = {NUM_CHANGED}")
-            await asyncio.gather(fork.stop(), sandbox.stop())
-            begun = time.perf_counter()
-            copy_exactly(changed, Path(folder, str(number)))
-            copies.append(to_ms(begun))
-    return [
-        at_most(f"fork with {NUM_CHANGED} changed files", statistics.median(times), MAX_FORK_MS),
-        Row("… by copying them", f"{statistics.median(copies):.2f} ms"),
     ]
 
 

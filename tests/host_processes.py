@@ -21,7 +21,7 @@ def ancestor_in_sandbox(pid):
     raise AssertionError("not in a sandbox")
 
 
-def wait_until(condition, limit_s=10.0):
+def wait_until(condition, limit_s=60.0):
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline

@@ -15,8 +15,6 @@ TRAIN = "train"
 """Name of the training set's folder."""
 RESERVED_STAGES = ("base", "rft")
 """Names of what comes before the stages."""
-CONTAINER_KINDS = ("podman", "docker")
-"""Sandboxes that are containers of an image."""
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """What may name a stage or a task set: a folder that hides nothing and leads nowhere."""
 
@@ -88,12 +86,12 @@ class AgentConfig(Section):
 
 
 class SandboxConfig(Section):
-    kind: Literal["local", "podman", "docker", "subprocess"] = "local"
-    """`local` isolates by namespaces and overlayfs; `podman` and `docker` by containers of images; `subprocess` not at all."""
+    kind: Literal["local", "podman", "subprocess"] = "local"
+    """`local` isolates by namespaces and overlayfs; `podman` by containers of images; `subprocess` not at all."""
     image: str = ""
-    """Image for tasks that name none: its name, or the path of a root file system, a folder or a tar file (containers only)."""
+    """Image for tasks that name none: its name, or the path of a root file system, a folder or a tar file (podman only)."""
     container_engine: str = ""
-    """Program that is called in place of `podman` or `docker`, such as a script with options of its own."""
+    """Program that is called in place of `podman`, such as a script with options of its own."""
     min_isolation: Isolation = Isolation.CONTAINER_ROOT
     """Weakest tier at which RFT and RL may learn, since they find every hole there is; evaluation takes any."""
     memory_mb: int = Field(1_024, ge=32)
@@ -106,15 +104,13 @@ class SandboxConfig(Section):
     """Output of one command beyond this is dropped."""
     hidden: list[str] = ["/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/lib/google-cloud-sdk"]
     """Folders of this machine that `local` sandboxes show empty, since they hold other copies of what tasks are about."""
-    num_ahead: int = Field(0, ge=0)
-    """Sandboxes that wait, started before they are asked for, where their like was asked for twice; containers gain by it."""
     test_plugins: list[str] = []
     """Installed plugins of pytest that tasks ask for by `-p`, such as `pytest-asyncio`; without them there are none to load."""
 
     @model_validator(mode="after")
-    def _containers_only(self) -> "SandboxConfig":
-        if self.kind not in CONTAINER_KINDS and (self.image or self.container_engine):
-            raise ValueError("image and container_engine are for the kinds podman and docker")
+    def _podman_only(self) -> "SandboxConfig":
+        if self.kind != "podman" and (self.image or self.container_engine):
+            raise ValueError("image and container_engine are for the kind podman")
         return self
 
 
@@ -347,7 +343,7 @@ class RunConfig(Section):
     @model_validator(mode="after")
     def _containers_have_images(self) -> "RunConfig":
         made = [name for name, tasks in self.task_sets.items() if not tasks.path]
-        if self.sandbox.kind in CONTAINER_KINDS and made and not self.sandbox.image:
+        if self.sandbox.kind == "podman" and made and not self.sandbox.image:
             raise ValueError(
                 f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
                 "give the name of one, or the path of a root file system"

@@ -101,10 +101,10 @@ def test_what_is_to_be_hidden_must_be_there(turnsmith, task_folder, tmp_path, mo
         (
             "debian",
             [],
-            "lives in the image debian, which --sandbox local does not use: give --sandbox podman or docker",
+            "lives in the image debian, which --sandbox local does not use: give --sandbox podman",
         ),
         ("", ["--sandbox", "podman"], "names no image: give one by --sandbox.image"),
-        ("", ["--sandbox.image", "debian"], "are for containers: give --sandbox podman or docker"),
+        ("", ["--sandbox.image", "debian"], "are for podman: give --sandbox podman"),
     ],
 )
 def test_tasks_are_qualified_in_their_own_image_or_not_at_all(

@@ -5,7 +5,7 @@ import pytest
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.whole import check_isolation
-from turnsmith.sandboxes.bare import BareProvider
+from turnsmith.sandboxes.subprocesses import SubprocessProvider
 
 
 def make_config(**parts):
@@ -18,17 +18,17 @@ def test_nothing_trains_where_nothing_isolates(parts):
     with pytest.raises(
         UsageError, match=r"subprocess gives isolation none .* need container-root: .*min_isolation none"
     ):
-        check_isolation(config, BareProvider(config.sandbox))
+        check_isolation(config, SubprocessProvider(config.sandbox))
 
 
 def test_whoever_accepts_it_may_train():
     accepted = SandboxConfig(kind="subprocess", min_isolation="none")
-    check_isolation(make_config(rft={}, sandbox=accepted), BareProvider(accepted))
+    check_isolation(make_config(rft={}, sandbox=accepted), SubprocessProvider(accepted))
 
 
 def test_evaluation_takes_any_tier():
     config = make_config()
-    check_isolation(config, BareProvider(config.sandbox))
+    check_isolation(config, SubprocessProvider(config.sandbox))
 
 
 def test_whoever_asks_for_more_than_there_is_is_refused():

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.sandboxes import make_provider, spawning
+from turnsmith.sandboxes import launch, make_provider
+from turnsmith.temporary import temporary_folder
 
 PATIENCE_S = 60.0
 
@@ -26,8 +28,7 @@ from turnsmith.sandboxes.base import SandboxSpec
 async def main():
     provider = make_provider(SandboxConfig.model_validate_json(sys.argv[1]))
     sandboxes = [await provider.start(SandboxSpec((Path(sys.argv[2]),))) for _ in "12"]
-    (fork,) = await sandboxes[0].fork(1)
-    for sandbox in (*sandboxes, fork):
+    for sandbox in sandboxes:
         await sandbox.exec(f"echo x > new; setsid {sys.argv[3]} > /dev/null 2>&1 &", timeout_s=30)
     print("ready", flush=True)
     await sandboxes[1].exec(sys.argv[3], timeout_s=900)
@@ -79,7 +80,7 @@ async def test_the_death_of_a_supervisor_is_a_sandbox_error_and_spares_the_other
     wait_until(lambda: len(find_processes(command)) == 1)
     (orphan,) = find_processes(command)
     os.kill(parent_of(orphan), signal.SIGKILL)
-    for use in (sandbox.exec("true", timeout_s=30), sandbox.read("README"), sandbox.snapshot()):
+    for use in (sandbox.exec("true", timeout_s=30), sandbox.read("README")):
         with pytest.raises(SandboxError):
             await use
     await sandbox.stop()
@@ -91,7 +92,9 @@ async def test_the_death_of_a_supervisor_is_a_sandbox_error_and_spares_the_other
     wait_until(lambda: not find_processes(command))
 
 
-def test_a_host_process_that_is_killed_leaves_nothing(kind, config, layers, tmp_path):
+def test_a_host_process_that_is_killed_leaves_nothing_that_the_next_start_does_not_remove(
+    kind, config, layers, tmp_path, monkeypatch
+):
     (temporary := tmp_path / "temporary").mkdir()
     command = f"sleep {8_000_000 + os.getpid()}"
     host = subprocess.Popen(
@@ -102,13 +105,15 @@ def test_a_host_process_that_is_killed_leaves_nothing(kind, config, layers, tmp_
     )
     with host:
         assert host.stdout.readline() == "ready\n"
-        wait_until(lambda: len(find_processes(command)) == 4)
+        wait_until(lambda: len(find_processes(command)) == 3)
         owned = [name for name in list_containers(config) if f"-{host.pid}-" in name]
-        assert len(owned) == (3 if kind == "podman" else 0)
+        assert len(owned) == (2 if kind == "podman" else 0)
         host.kill()
     wait_until(lambda: not find_processes(command))
     wait_until(lambda: not set(owned) & set(list_containers(config)))
-    wait_until(lambda: not list(temporary.iterdir()))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with temporary_folder("next") as folder:
+        assert list(temporary.glob("*/*")) == [folder]
 
 
 @pytest.fixture
@@ -162,7 +167,7 @@ async def test_a_spawner_that_does_not_listen_dies_with_its_host(local):
 
 
 async def test_a_spawner_that_does_not_listen_is_ended_by_close(local, monkeypatch):
-    monkeypatch.setattr(spawning, "END_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(launch, "END_TIMEOUT_S", 0.1)
     os.kill(spawner := local._spawner._process.pid, signal.SIGSTOP)
     await local.close()
     assert not is_alive(spawner)

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from git_trees import files_of, rebuild
-from turnsmith.sandboxes.inside import trees
-from turnsmith.sandboxes.layers import Change, Comparison, File, Locks, Place, compare, copy_merged
+from turnsmith.sandboxes.comparison import Change, Comparison, GitFile, compare
+from turnsmith.sandboxes.layers import Locks, Place, copy_merged
 from turnsmith.sandboxes.patch import MAX_PATCH_BYTES, format_patch
 
 EDITS = {
@@ -110,7 +110,7 @@ async def test_a_patch_that_no_grader_takes_is_cut_and_marked(sandbox, run, num_
 
 
 def test_files_without_number_are_not_even_shown_to_git():
-    changes = [Change(b"%d" % number, None, File("100644", b"")) for number in range(60_000)]
+    changes = [Change(b"%d" % number, None, GitFile("100644", b"")) for number in range(60_000)]
     started = time.process_time()
     assert format_patch(changes).startswith("no patch: 60000 files make more than")
     assert time.process_time() - started < 1
@@ -138,7 +138,7 @@ def test_any_change_of_any_file_survives_git_apply(tmp_path, files):
                 (folder / name).write_bytes(pair[position])
     tree = os.open(new, os.O_RDONLY)
     try:
-        patch = format_patch(compare((old,), [tree], stacked=False))
+        patch = format_patch(compare((old,), tree, is_stacked=False))
     finally:
         os.close(tree)
     rebuild((old,), patch, tmp_path / "rebuilt")
@@ -158,10 +158,7 @@ def test_a_failure_of_the_machine_is_not_taken_for_an_absent_file(tmp_path):
     resource.setrlimit(resource.RLIMIT_NOFILE, (free + 2, hard))
     try:
         with pytest.raises(OSError, match="Too many open files"):
-            compare((tmp_path / "old",), [tree], stacked=False)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
-        with pytest.raises(OSError, match="Too many open files"):
-            next(trees._scan(str(tmp_path / "new")))
+            compare((tmp_path / "old",), tree, is_stacked=False)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         os.close(tree)
@@ -180,7 +177,7 @@ def test_layers_left_by_a_sandbox_can_be_stacked_again(tmp_path):
 
 
 def test_git_refuses_some_paths_and_the_patch_leaves_them_out():
-    link = Change(b"x/.gitmodules", None, File("120000", b"target"))
+    link = Change(b"x/.gitmodules", None, GitFile("120000", b"target"))
     assert format_patch([link]) == ""
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from host_processes import ancestor_in_sandbox, processes_named, wait_until
 from turnsmith.errors import SandboxError
+from turnsmith.temporary import temporary_folder
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ async def test_the_death_of_process_one_is_a_sandbox_error(run, sandbox):
 
 
 @pytest.mark.parametrize("kind", ["local", "subprocess"])
-async def test_a_killed_host_leaves_nothing(tmp_path, layers, kind):
+async def test_a_killed_host_leaves_nothing_that_the_next_start_does_not_remove(tmp_path, layers, kind, monkeypatch):
     mark = f"{os.getpid()}{time.monotonic_ns() % 10**6}"
     code = f"""
         import asyncio, os
@@ -189,13 +190,15 @@ async def test_a_killed_host_leaves_nothing(tmp_path, layers, kind):
     await asyncio.to_thread(wait_until, lambda: len(processes_named(f"sleep {mark}")) == 6)
     os.kill(host.pid, signal.SIGKILL)
     try:
-        gone = lambda: not processes_named(f"sleep {mark}") and not list(temporary.iterdir())  # noqa: E731
-        await asyncio.to_thread(wait_until, gone)
+        await asyncio.to_thread(wait_until, lambda: not processes_named(f"sleep {mark}"))
     finally:
         os.killpg(host.pid, signal.SIGKILL)
         host.stdout.close()
         host.wait()
     assert Path("/proc/self/mounts").read_text() == mounts
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with temporary_folder("next") as folder:
+        assert list(temporary.glob("*/*")) == [folder]
 
 
 async def test_nothing_is_held_after_stop(provider, spec, tmp_path, monkeypatch):
@@ -220,15 +223,15 @@ def test_copies_of_layers_stay_within_their_bound_and_live_while_they_are_used(t
     code = f"""
         import os
         from pathlib import Path
-        from turnsmith.sandboxes.inside.copies import Copies
-        from turnsmith.sandboxes.inside.identity import Identity
+        from turnsmith.sandboxes.inside.local.layer_copies import LayerCopies
+        from turnsmith.sandboxes.inside.local.identity import Identity
 
         folder = Path("{tmp_path}")
         for name in "abc":
             (folder / name / "sub").mkdir(parents=True)
             (folder / name / "sub" / "file").write_bytes(name.encode() * (1 << 20))
         (folder / "copies").mkdir()
-        copies = Copies(folder / "copies", Identity(1234, 1234, True), max_bytes=5 << 19)
+        copies = LayerCopies(folder / "copies", Identity(1234, 1234, True), max_bytes=5 << 19)
         used = os.open(copies.find(str(folder / "b")), os.O_RDONLY)
         first = copies.find(str(folder / "a"))
         copies.find(str(folder / "c"))
@@ -253,8 +256,8 @@ def test_a_copy_of_a_layer_opens_no_pipe_and_no_device(tmp_path):
     run_as_spawner(f"""
         import os, stat
         from pathlib import Path
-        from turnsmith.sandboxes.inside.copies import Copies
-        from turnsmith.sandboxes.inside.identity import Identity
+        from turnsmith.sandboxes.inside.local.layer_copies import LayerCopies
+        from turnsmith.sandboxes.inside.local.identity import Identity
 
         (layer := Path("{tmp_path}/layer")).mkdir()
         (layer / "file").write_text("text")
@@ -263,7 +266,7 @@ def test_a_copy_of_a_layer_opens_no_pipe_and_no_device(tmp_path):
         os.mknod(layer / "zeros", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
         os.mknod(layer / "hidden", stat.S_IFCHR, 0)
         (folder := Path("{tmp_path}/copies")).mkdir()
-        copy = Path(Copies(folder, Identity(1234, 1234, True)).find(str(layer)))
+        copy = Path(LayerCopies(folder, Identity(1234, 1234, True)).find(str(layer)))
         assert sorted(path.name for path in copy.iterdir()) == ["file", "hidden", "link"]
         assert (copy / "link").read_text() == "text"
         assert stat.S_ISCHR((copy / "hidden").lstat().st_mode) and (copy / "hidden").lstat().st_rdev == 0

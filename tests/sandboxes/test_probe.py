@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from turnsmith.sandboxes.obstacles import name_obstacle
-from turnsmith.sandboxes.probe import probe, probe_kernel
+from turnsmith.sandboxes.local.probe import probe_kernel, probe_local
+from turnsmith.sandboxes.local.remedies import name_remedy
 
 FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
 """What makes a user namespace a machine without user namespaces."""
 
 
 def test_every_part_is_tried_and_explained():
-    findings = probe()
+    findings = probe_local()
     assert {"user namespaces", "overlay mounts"} <= {finding.name for finding in findings}
     assert all(finding.detail and bool(finding.remedy) != finding.ok for finding in findings)
     if all(finding.ok for finding in probe_kernel()):
@@ -46,7 +46,7 @@ def test_where_namespaces_are_forbidden_the_error_names_the_setting_and_the_way_
 
 
 def test_where_namespaces_are_forbidden_the_probe_says_so():
-    result = run_where_forbidden("from turnsmith.sandboxes.probe import probe; print(probe()[0])")
+    result = run_where_forbidden("from turnsmith.sandboxes.local.probe import probe_local; print(probe_local()[0])")
     assert "ok=False" in result.stdout and "user.max_user_namespaces" in result.stdout, result
 
 
@@ -65,14 +65,15 @@ def test_each_obstacle_is_named(tmp_path, setting, value, named):
     (tmp_path / "self" / "status").write_text("")
     (tmp_path / setting).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / setting).write_text(value + "\n")
-    assert named in name_obstacle(tmp_path)
+    assert named in name_remedy(tmp_path)
 
 
 def test_the_spawner_side_needs_only_the_standard_library():
     code = """if True:
         import sys
         sys.path.append(sys.argv[1])
-        import turnsmith.sandboxes.inside.spawner, turnsmith.sandboxes.inside.plain, turnsmith.sandboxes.inside.attempts
+        import turnsmith.sandboxes.inside.local.spawner, turnsmith.sandboxes.inside.local.attempts
+        import turnsmith.sandboxes.inside.unisolated, turnsmith.sandboxes.inside.container
         print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)))
     """
     source = str(__import__("turnsmith").__path__[0]).removesuffix("/turnsmith")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.runtime import describe_machine, prepare_runtime, required_distributions
+from turnsmith.sandboxes.runtime import describe_python, prepare_runtime, required_distributions
 
 
 def test_the_runtime_runs_pytest_with_nothing_else_in_sight(tmp_path, monkeypatch):
@@ -54,7 +54,7 @@ def test_only_what_pytest_requires_here_is_taken():
 
 
 def test_the_machine_is_described_without_links():
-    machine = describe_machine()
-    assert Path(machine.python).resolve() == Path(machine.python)
-    assert Path(machine.python_prefix).is_dir()
+    machine = describe_python()
+    assert Path(machine.program).resolve() == Path(machine.program)
+    assert Path(machine.prefix).is_dir()
     assert machine.hidden and all(Path(folder).is_absolute() for folder in machine.hidden)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from turnsmith.sandboxes.engine_probe import probe_engines
-from turnsmith.sandboxes.probe import Finding, probe
+from turnsmith.sandboxes.containers.probe import probe_podman
+from turnsmith.sandboxes.finding import Finding
+from turnsmith.sandboxes.local.probe import probe_local
 
 MIN_MEMORY_BYTES = 3 * 2**30
 MIN_DISK_BYTES = 2 * 2**30
@@ -22,8 +23,8 @@ LEARNING_PACKAGES = ("torch", "transformers")
 def examine_machine() -> list[Finding]:
     """All findings: isolation first, since it is what a machine most often forbids."""
     return [
-        *probe(),
-        *probe_engines(),
+        *probe_local(),
+        probe_podman(),
         *examine_packages(),
         examine_memory(),
         examine_cores(),

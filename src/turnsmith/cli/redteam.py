@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ from turnsmith.cli.options import Json
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.temporary import temporary_folder
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console, to_line
@@ -73,8 +73,8 @@ async def attack(names: list[str], scripts: "list[Script]", source: Path, num_ro
 
     provider = make_provider(SandboxConfig(kind="local"))
     try:
-        with tempfile.TemporaryDirectory(prefix="turnsmith-redteam-") as folder, watching() as progress:
-            targets = [await make_target(name, Path(folder, name), provider, source) for name in names]
+        with temporary_folder("redteam") as folder, watching() as progress:
+            targets = [await make_target(name, folder / name, provider, source) for name in names]
             return [trial for _ in range(num_rounds) for trial in await try_all(scripts, targets, provider, progress)]
     finally:
         await provider.close()

@@ -14,7 +14,7 @@ import typer
 
 from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox
 from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
-from turnsmith.config import CONTAINER_KINDS, SandboxConfig, TaskSetConfig
+from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.filters import count_changes
@@ -209,14 +209,14 @@ async def qualify_in(path: Path, criteria: Any, num_workers: int) -> list[Any]:
 
 def check_images(tasks: list[Task], sandbox: SandboxConfig) -> None:
     """What is proved of a task holds for its own image, or for none. Raises UsageError."""
-    in_containers = sandbox.kind in CONTAINER_KINDS
+    in_containers = sandbox.kind == "podman"
     wrong = [task for task in tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
         raise UsageError(f"task {wrong[0].instance_id} names no image: give one by --sandbox.image")
     if wrong:
         raise UsageError(
             f"task {wrong[0].instance_id} lives in the image {wrong[0].image}, which --sandbox {sandbox.kind} does not "
-            "use: give --sandbox podman or docker"
+            "use: give --sandbox podman"
         )
 
 

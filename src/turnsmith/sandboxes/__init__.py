@@ -1,4 +1,4 @@
-"""Sandboxes: start, run, read, write, diff, snapshot, restore, fork, stop. One provider per kind; `make_provider` picks it.
+"""Sandboxes: start, run, read, write, diff, stop. One provider per kind; `make_provider` picks it.
 
 What runs inside imports this package without third-party packages, so nothing is imported here before it is needed.
 """
@@ -13,25 +13,15 @@ if TYPE_CHECKING:
 
 
 def make_provider(config: SandboxConfig) -> SandboxProvider:
-    """A provider, ready to start sandboxes, some ahead of need if asked. Raises UsageError where this machine forbids it."""
-    provider = _make_provider(config)
-    if not config.num_ahead:
-        return provider
-    from turnsmith.sandboxes.pool import Pool
-
-    return Pool(provider, config.num_ahead)
-
-
-def _make_provider(config: SandboxConfig) -> SandboxProvider:
-    """The provider of `config.kind`."""
+    """A provider of `config.kind`, ready to start sandboxes. Raises UsageError where this machine forbids it."""
     if config.kind == "local":
-        from turnsmith.sandboxes.local import LocalProvider
+        from turnsmith.sandboxes.local.provider import LocalProvider
 
         return LocalProvider(config)
-    if config.kind in ("podman", "docker"):
-        from turnsmith.sandboxes.containers import ContainerProvider
+    if config.kind == "podman":
+        from turnsmith.sandboxes.containers.provider import ContainerProvider
 
         return ContainerProvider(config)
-    from turnsmith.sandboxes.bare import BareProvider
+    from turnsmith.sandboxes.subprocesses import SubprocessProvider
 
-    return BareProvider(config)
+    return SubprocessProvider(config)

@@ -8,13 +8,6 @@ from typing import Protocol
 from turnsmith.types import ExecResult
 
 
-class Snapshot(Protocol):
-    """The file system of a sandbox at one moment, frozen; it outlives the sandbox and can be started from many times."""
-
-    def drop(self) -> None:
-        """Let go of it; sandboxes that were started from it live on. Safe to call twice."""
-
-
 @dataclass(frozen=True)
 class SandboxSpec:
     """What a sandbox is made of."""
@@ -82,15 +75,6 @@ class Sandbox(Protocol):
     async def diff(self) -> str:
         """Git-style patch of the working tree against its layers, taken from outside; new files included."""
 
-    async def snapshot(self) -> Snapshot:
-        """Freeze all files as they are; nothing is copied. Processes are no part of it: those that still run are ended."""
-
-    async def restore(self, snapshot: Snapshot) -> None:
-        """End every process and go back to the files of a snapshot, of any sandbox of this provider."""
-
-    async def fork(self, num: int) -> "list[Sandbox]":
-        """`num` new sandboxes with the files that this one has now, and like it without running processes."""
-
     async def stop(self) -> None:
         """End every process and drop the writable layer. Safe to call twice."""
 
@@ -102,8 +86,5 @@ class SandboxProvider(Protocol):
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """A ready sandbox. Raises SandboxError."""
-
-    async def start_from(self, snapshot: Snapshot) -> Sandbox:
-        """A ready sandbox with the files of a snapshot of one of this provider's. Raises SandboxError."""
 
     async def close(self) -> None: ...

@@ -12,6 +12,9 @@ from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.inside.toolbox import INTERPRETER, interpreter_arguments
 from turnsmith.sandboxes.inside.wire import Limits
 
+END_TIMEOUT_S = 10.0
+"""How long a process may take to end once its socket is closed."""
+
 
 def to_limits(config: SandboxConfig) -> Limits:
     return Limits(
@@ -23,9 +26,11 @@ def to_limits(config: SandboxConfig) -> Limits:
 
 
 def refuse_image(spec: SandboxSpec) -> None:
-    """For providers whose sandboxes show this machine's own system. Raises UsageError."""
+    """For providers whose sandboxes show this machine's own system. Raises UsageError, also where only an image has the tree."""
     if spec.image:
-        raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman or docker")
+        raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman")
+    if not spec.layers:
+        raise UsageError("a task without layers needs an image that holds its tree: choose --sandbox.kind podman")
 
 
 def allow_open_files() -> None:
@@ -51,3 +56,12 @@ def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) 
         cwd=Path(turnsmith.__file__).parent.parent,
         start_new_session=True,
     )
+
+
+def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the end of a process whose socket was closed."""
+    try:
+        process.wait(END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

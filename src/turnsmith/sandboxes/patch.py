@@ -5,12 +5,12 @@ No configuration, attribute, hook or filter of anyone else takes part, and the s
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from turnsmith.errors import SandboxError
-from turnsmith.sandboxes.layers import Change, File
+from turnsmith.sandboxes.comparison import Change, GitFile
+from turnsmith.temporary import temporary_folder
 
 _DIFF = ["diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"]
 _SETTINGS = ["core.quotePath=true", "core.protectNTFS=false", "core.protectHFS=false"]
@@ -83,8 +83,8 @@ def _is_unicode(content: bytes) -> bool:
 def _print_patch(changes: list[Change], attributes: str) -> bytes:
     if not changes:
         return b""
-    with tempfile.TemporaryDirectory(prefix="turnsmith-diff-") as folder:
-        _make_repository(Path(folder), attributes)
+    with temporary_folder("diff") as folder:
+        _make_repository(folder, attributes)
         _run_git(folder, ["fast-import", "--quiet"], b"".join(_commits(changes)))
         return _run_git(folder, [*_DIFF, "refs/heads/old", "refs/heads/new"], b"")
 
@@ -106,17 +106,17 @@ def _commits(changes: list[Change]) -> Iterator[bytes]:
                 yield _entry(change.path, file)
 
 
-def _entry(path: bytes, file: File) -> bytes:
+def _entry(path: bytes, file: GitFile) -> bytes:
     quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     head = b'M %s inline "%s"\ndata %d\n' % (file.mode.encode(), quoted, len(file.content))
     return head + file.content + b"\n"
 
 
-def _run_git(repository: str, arguments: list[str], stdin: bytes) -> bytes:
+def _run_git(repository: Path, arguments: list[str], stdin: bytes) -> bytes:
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
-        "GIT_DIR": repository,
-        "HOME": repository,
+        "GIT_DIR": str(repository),
+        "HOME": str(repository),
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "LC_ALL": "C",

@@ -15,10 +15,10 @@ from py_compile import PycInvalidationMode
 from packaging.requirements import Requirement
 
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.inside.wire import Machine
+from turnsmith.sandboxes.inside.wire import HostPython
 
 
-def describe_machine(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> Machine:
+def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> HostPython:
     """Interpreter and test runtime of this process, links resolved, and the folders that nobody inside is to see.
 
     Among them are pip's wheel, which holds copies of a dozen projects, and the packages installed beside the interpreter.
@@ -27,9 +27,9 @@ def describe_machine(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ())
     prefix = os.path.realpath(sys.base_prefix)
     wheels = str(Path(os.__file__).parent / "ensurepip" / "_bundled")
     folders = [*site.getsitepackages([sys.base_prefix]), wheels, *hidden]
-    return Machine(
-        python=os.path.realpath(sys._base_executable),  # type: ignore[attr-defined]
-        python_prefix=prefix,
+    return HostPython(
+        program=os.path.realpath(sys._base_executable),  # type: ignore[attr-defined]
+        prefix=prefix,
         hidden=sorted({os.path.realpath(folder) for folder in folders}),
         runtime=str(prepare_runtime(plugins)),
     )
@@ -85,7 +85,6 @@ def _build(folder: Path, fill: Callable[[Path], None]) -> None:
         staged = Path(temporary) / "staged"
         staged.mkdir()
         fill(staged)
-        _open_to_all(staged)
         if not folder.is_dir():
             staged.rename(folder)
 
@@ -94,6 +93,7 @@ def _fill_runtime(folder: Path, distributions: list[importlib.metadata.Distribut
     for distribution in distributions:
         copy_distribution(distribution, folder)
     compileall.compile_dir(folder, quiet=1, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+    open_to_all(folder)
 
 
 def copy_distribution(distribution: importlib.metadata.Distribution, target: Path) -> None:
@@ -106,7 +106,7 @@ def copy_distribution(distribution: importlib.metadata.Distribution, target: Pat
         shutil.copyfile(str(distribution.locate_file(file)), copy)
 
 
-def _open_to_all(folder: Path) -> None:
+def open_to_all(folder: Path) -> None:
     """Whatever the umask: the user of a sandbox is not the owner. Links may point anywhere, and are not followed."""
     folder.chmod(0o755)
     for path in (path for path in folder.rglob("*") if not path.is_symlink()):

@@ -7,11 +7,10 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from turnsmith.sandboxes.inside import trees, wire
+from turnsmith.sandboxes.inside import wire
 from turnsmith.sandboxes.inside.pipes import Pipe
 from turnsmith.sandboxes.inside.wire import Header
 
@@ -66,7 +65,8 @@ def _answer(writer: int, request: Header, content: bytes) -> NoReturn:
 
 def _attempt(request: Header, content: bytes) -> tuple[int, bytes]:
     try:
-        return 0, _ACCESSES[request["op"]](request["path"], content)
+        path = request["path"]
+        return 0, read_file(path) if request["op"] == "read" else write_file(path, content)
     except OSError as error:
         return error.errno or errno.EIO, b""
     except ValueError:
@@ -96,13 +96,3 @@ def write_file(path: str, content: bytes) -> bytes:
         os.ftruncate(fd, 0)
         file.write(content)
     return b""
-
-
-_ACCESSES: dict[str, Callable[[str, bytes], bytes]] = {
-    "read": lambda path, _: read_file(path),
-    "write": write_file,
-    "list": lambda path, _: trees.list_tree(path),
-    "fetch": trees.fetch,
-    "unpack": trees.unpack,
-}
-"""By operation: from a path and what came with the request to the answer."""

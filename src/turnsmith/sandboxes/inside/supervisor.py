@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from turnsmith.sandboxes.inside import processes, wire
 from turnsmith.sandboxes.inside.command import Command, Spawn, not_started, spawn_bash, start_command
+from turnsmith.sandboxes.inside.exhaustion import ExhaustedError, naming_exhaustion
 from turnsmith.sandboxes.inside.files import FileAccess, start_access
 from turnsmith.sandboxes.inside.pipes import Pipe
-from turnsmith.sandboxes.inside.shortage import ShortageError, naming_shortages
 from turnsmith.sandboxes.inside.toolbox import with_shell_setup
 from turnsmith.sandboxes.inside.warm import fork_pytest
 from turnsmith.sandboxes.inside.wire import Header, Limits
@@ -50,7 +50,7 @@ class Supervisor:
         wake_fd = wake_on_child()
         self._listen(wake_fd, lambda: os.read(wake_fd, 1 << 16))
         while self._is_open:
-            for key, _ in self._selector.select(self._patience()):
+            for key, _ in self._selector.select(self._time_to_wait()):
                 key.data()
             self._reap()
             self._end_overdue()
@@ -60,7 +60,7 @@ class Supervisor:
     def _listen(self, fd: int, handler: Callable[[], object]) -> None:
         self._selector.register(fd, selectors.EVENT_READ, handler)
 
-    def _patience(self) -> float | None:
+    def _time_to_wait(self) -> float | None:
         """Seconds until something must be looked at; None where nothing runs."""
         if not self._is_busy:
             return None
@@ -76,10 +76,9 @@ class Supervisor:
         request, payload = frame
         if request["op"] == "stop":
             self._jobs.clear()
-            self._end_everyone(request)
+            self._bury_everyone()
+            wire.send(self._connection, {"id": request["id"]})
             self._is_open = False
-        elif request["op"] == "end":
-            self._end_everyone(request)
         elif request["op"] == "exec":
             environment = with_shell_setup(request["env"], self._toolbox)
             self._start_command(request, payload, partial(spawn_bash, request["command"], environment))
@@ -87,12 +86,6 @@ class Supervisor:
             self._start_command(request, payload, partial(fork_pytest, request, self._process_limits))
         else:
             self._add(self._begin(partial(start_access, request, payload)))
-
-    def _end_everyone(self, request: Header) -> None:
-        """Answer when nobody is left, commands that still ran before that."""
-        self._bury_everyone()
-        self._is_busy = False
-        wire.send(self._connection, {"id": request["id"]})
 
     def _bury_everyone(self) -> None:
         for pid, status in processes.bury_all():
@@ -111,13 +104,13 @@ class Supervisor:
     def _begin(self, start: Callable[[], Job]) -> Job:
         """Start a job, where something is short once more without anyone else, who may have used it up.
 
-        Raises ShortageError where it is short even then: that is no doing of the sandbox's. Raises what else `start` raises.
+        Raises ExhaustedError where it is short even then: that is no doing of the sandbox's. Raises what else `start` raises.
         """
         try:
-            with naming_shortages():
+            with naming_exhaustion():
                 return start()
-        except ShortageError:
-            with naming_shortages():
+        except ExhaustedError:
+            with naming_exhaustion():
                 self._bury_everyone()
                 return start()
 

@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,15 +41,15 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What of the host every sandbox of a provider sees, besides the system directories."""
+class HostPython:
+    """The Python of the host, as every sandbox of a provider sees it."""
 
-    python: str
+    program: str
     """The interpreter, not the one of a virtual environment."""
-    python_prefix: str
+    prefix: str
     """Folder that holds the interpreter and its standard library."""
     hidden: list[str]
-    """Folders of installed packages below `python_prefix`: they appear empty."""
+    """Folders of installed packages below `prefix`: they appear empty."""
     runtime: str
     """Folder that holds pytest and what it needs, and nothing else."""
 
@@ -60,11 +59,7 @@ class StartRequest:
     """What the spawner is told of a new sandbox; its end of the connection comes with it."""
 
     layers: list[str]
-    frozen: list[int]
-    """Numbers under which the spawner keeps what was written before, lowest first."""
     workdir: str
-    disk_bytes: int
-    """What it may still write."""
     is_for_tests: bool
 
 
@@ -72,17 +67,6 @@ def pack(header: Header, payload: bytes = b"") -> bytes:
     """One frame."""
     head = json.dumps(header).encode()
     return PREFIX.pack(len(head), len(payload)) + head + payload
-
-
-def unpack(frames: bytes) -> Iterator[tuple[Header, bytes]]:
-    """The frames that stand one after the other."""
-    position = 0
-    while position < len(frames):
-        head_length, payload_length = PREFIX.unpack_from(frames, position)
-        head = position + PREFIX.size
-        body = head + head_length
-        position = body + payload_length
-        yield json.loads(frames[head:body]), frames[body:position]
 
 
 def send(connection: socket.socket, header: Header, payload: bytes = b"") -> None:

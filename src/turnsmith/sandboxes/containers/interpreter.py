@@ -1,0 +1,123 @@
+"""What a container is lent, read-only: an interpreter that runs whatever its image holds, and the supervisor's code.
+
+The interpreter comes with its own loader and libraries, so an image with another C library, or without Python, will do.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+
+import turnsmith
+from turnsmith.sandboxes.inside.container import PYTHON
+from turnsmith.sandboxes.runtime import copy_distribution, open_to_all, prepare_folder, required_distributions
+
+NATIVE = "native"
+"""Folder of the loader, the interpreter and every library that they or its modules need."""
+_LEFT_OUT = (
+    "site-packages",
+    "dist-packages",
+    "test",
+    "tests",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "ensurepip",
+    "lib2to3",
+)
+_LEFT_OUT_PATTERNS = ("config-*", "_tkinter*", "_test*", "_ctypes_test*", "*.a")
+
+_LAUNCHER = f"""#!/bin/sh
+exec {PYTHON}/{NATIVE}/loader --library-path {PYTHON}/{NATIVE} --argv0 {PYTHON}/bin/python {PYTHON}/{NATIVE}/python "$@"
+"""
+_PYTEST = f"""#!/bin/sh
+exec {PYTHON}/bin/python -m pytest "$@"
+"""
+
+
+def to_command(*arguments: str) -> list[str]:
+    """The command that runs the lent interpreter inside a container, without a shell."""
+    native = f"{PYTHON}/{NATIVE}"
+    return [
+        f"{native}/loader", "--library-path", native, "--argv0", f"{PYTHON}/bin/python", f"{native}/python", *arguments
+    ]  # fmt: skip
+
+
+def prepare_interpreter() -> Path:
+    """The folder to be mounted, in the user's cache; made at the first call for each interpreter and version of pytest."""
+    python = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
+    status = python.stat()
+    versions = [f"{found.name}=={found.version}" for found in required_distributions("pytest")]
+    key = _digest([_LAUNCHER, str(python), str(status.st_mtime_ns), str(status.st_size), sys.version, *versions])
+    return prepare_folder(f"interpreter-{key}", lambda folder: _fill_interpreter(folder, python))
+
+
+def prepare_toolbox(shell_setup: str) -> Path:
+    """The folder with the supervisor's code, and what bash reads before a command."""
+    sources = Path(turnsmith.__file__).parent
+    files = [
+        sources / "__init__.py",
+        sources / "sandboxes" / "__init__.py",
+        *sorted(sources.glob("sandboxes/inside/*.py")),
+    ]
+    key = _digest([shell_setup, *(f"{file.name}\n{file.read_text()}" for file in files)])
+
+    def fill(folder: Path) -> None:
+        for file in files:
+            copy = folder / file.relative_to(sources.parent)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+        (folder / "shell.sh").write_text(shell_setup)
+        open_to_all(folder)
+
+    return prepare_folder(f"toolbox-{key}", fill)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _fill_interpreter(folder: Path, python: Path) -> None:
+    library = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    ignored = shutil.ignore_patterns(*_LEFT_OUT, *_LEFT_OUT_PATTERNS)
+    shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=ignored, ignore_dangling_symlinks=True)
+    for distribution in required_distributions("pytest"):
+        copy_distribution(distribution, library / "site-packages")
+    _copy_native(folder / NATIVE, python, sorted((library / "lib-dynload").glob("*.so")))
+    (folder / "bin").mkdir()
+    for name, text in (("python", _LAUNCHER), ("python3", _LAUNCHER), ("pytest", _PYTEST)):
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    open_to_all(folder)
+
+
+def _copy_native(folder: Path, python: Path, modules: list[Path]) -> None:
+    """The interpreter, its loader, and the libraries under the names by which they are asked for."""
+    folder.mkdir()
+    loader = find_loader(python)
+    for source, name in ((python, "python"), (loader, "loader")):
+        shutil.copyfile(source, folder / name)
+        (folder / name).chmod(0o755)
+    for library in {found for file in (python, *modules) for found in find_libraries(loader, file)}:
+        shutil.copyfile(library, folder / library.name)
+
+
+def find_loader(program: Path) -> Path:
+    """The loader that a program names. Raises OSError where it names none."""
+    with program.open("rb") as file:
+        head = file.read(1 << 16)
+    found = re.search(rb"/[\w./-]*/ld[-\w.]*\.so[.\d]*(?=\0)", head)
+    if not found:
+        raise OSError(f"{program} names no loader")
+    return Path(os.fsdecode(found[0]))
+
+
+def find_libraries(loader: Path, file: Path) -> list[Path]:
+    """The libraries that the loader finds for a program or a module."""
+    listed = subprocess.run([loader, "--list", file], capture_output=True, text=True)
+    return [Path(path) for path in re.findall(r"=> (/\S+) \(0x", listed.stdout)]

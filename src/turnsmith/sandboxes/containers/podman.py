@@ -1,0 +1,125 @@
+"""Podman, or what is called in its place, by its command line."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.sandboxes.finishing import finish
+from turnsmith.sandboxes.inside.local.identity import FREE_ID
+
+NUM_IDS = 65_536
+"""Users in the user namespace of a container."""
+_IDS = f"0:{FREE_ID}:{NUM_IDS}"
+_GONE = ("no such container", "already in progress")
+"""How an engine says that somebody else has removed it, or is about to."""
+FIRST_ANSWER_S = 30.0
+"""Seconds that an engine has to say that it is there; one that is busy with other containers takes a few."""
+_REMOVE = ("rm", "--force", "--volumes")
+
+
+@dataclass(frozen=True)
+class Podman:
+    """A podman that answers."""
+
+    program: str
+    user_namespace: tuple[str, ...]
+    """Options that give a container users of its own; none where podman does so by itself."""
+
+
+def find_podman(program: str) -> Podman:
+    """Ask it what it is. Raises UsageError where it is not there or does not answer."""
+    answer = ask(program, ["info", "--format", "{{json .}}"], patience_s=FIRST_ANSWER_S)
+    with understanding(program):
+        is_rootless = json.loads(answer)["host"]["security"]["rootless"]
+        return Podman(program, () if is_rootless else (f"--uidmap={_IDS}", f"--gidmap={_IDS}"))
+
+
+@contextmanager
+def understanding(program: str) -> Iterator[None]:
+    """Read an answer. Raises UsageError where it is not of the form that podman gives it."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UsageError(
+            f"{program} does not answer like podman: name one that does by --sandbox.container_engine"
+        ) from None
+
+
+def ask(
+    program: str,
+    arguments: Sequence[str],
+    stdin: int | None = None,
+    patience_s: float | None = None,
+    fault: str = "",
+) -> str:
+    """What a command of the engine prints; `fault` says what it means where it fails. Raises UsageError."""
+    try:
+        finished = subprocess.run(
+            [program, *arguments], stdin=stdin, capture_output=True, text=True, errors="replace", timeout=patience_s
+        )
+    except FileNotFoundError:
+        raise UsageError(
+            f"{program} is not installed on this machine: install it, name another by --sandbox.container_engine, "
+            "or choose --sandbox.kind local"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{program} cannot be started: {error}") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(
+            f"{program} did not answer in {patience_s:g} s: see to it that `{program} {arguments[0]}` does, "
+            "or choose --sandbox.kind local"
+        ) from None
+    if finished.returncode:
+        raise UsageError(f"{fault or f'{program} does not work on this machine'}: {read_complaint(finished.stderr)}")
+    return finished.stdout
+
+
+async def run(program: str, *arguments: str) -> str:
+    """What a command of the engine prints. Raises SandboxError with its complaint, OSError where it cannot be started.
+
+    Who is cancelled meanwhile still waits for its end: an engine that is killed leaves half a container behind.
+    """
+    return await finish(_run(program, arguments))
+
+
+async def _run(program: str, arguments: Sequence[str]) -> str:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        program, *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+    output, complaint = await process.communicate()
+    if process.returncode:
+        raise SandboxError(f"{program} {arguments[0]}: {read_complaint(complaint.decode(errors='replace'))}")
+    return output.decode().strip()
+
+
+async def remove(program: str, *containers: str) -> None:
+    """End containers and remove them; one that is gone already is no fault. Raises SandboxError, OSError."""
+    if containers:
+        with _overlooking_absence():
+            await run(program, *_REMOVE, *containers)
+
+
+def remove_at_once(program: str, container: str) -> None:
+    """The same of one container. Raises UsageError."""
+    with _overlooking_absence():
+        ask(program, [*_REMOVE, container])
+
+
+@contextmanager
+def _overlooking_absence() -> Iterator[None]:
+    try:
+        yield
+    except (SandboxError, UsageError) as error:
+        if not any(words in str(error).lower() for words in _GONE):
+            raise
+
+
+def read_complaint(text: str) -> str:
+    """The last line of what podman said of its failure."""
+    lines = text.strip().splitlines()
+    return lines[-1].removeprefix("Error: ") if lines else "it did not say why"

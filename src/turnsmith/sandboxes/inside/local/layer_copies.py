@@ -1,0 +1,71 @@
+"""Copies of layers in memory, for file systems whose files cannot be shown as another user's."""
+
+import itertools
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnsmith.sandboxes.inside import kernel
+from turnsmith.sandboxes.inside.local.identity import Identity
+
+MAX_BYTES = 4 << 30
+"""What all copies together may hold; the newest stays whatever its size."""
+
+
+class LayerCopies:
+    """Each copy is a file system of its own, so that one dropped lives on as long as a sandbox is mounted over it."""
+
+    def __init__(self, folder: Path, identity: Identity, max_bytes: int = MAX_BYTES) -> None:
+        self._folder = folder
+        self._identity = identity
+        self._max_bytes = max_bytes
+        self._held: dict[str, Path] = {}
+        """From layer to copy, the least recently used first."""
+        self._numbers: Iterator[int] = itertools.count()
+
+    def __contains__(self, source: str) -> bool:
+        return source in self._held
+
+    def find(self, source: str) -> str:
+        """The copy of a layer, made where there is none; those unused for longest make room. Raises OSError."""
+        copy = self._held.pop(source, None) or self._make(source)
+        self._held[source] = copy
+        while len(self._held) > 1 and sum(map(_size_bytes, self._held.values())) > self._max_bytes:
+            _drop(self._held.pop(next(iter(self._held))))
+        return str(copy)
+
+    def _make(self, source: str) -> Path:
+        """Copy to a new tmpfs, all of it the sandbox user's."""
+        target = self._folder / str(next(self._numbers))
+        target.mkdir()
+        kernel.mount("copy", str(target), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
+        try:
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
+            for path in (target, *target.rglob("*")):
+                os.chown(path, self._identity.uid, self._identity.gid, follow_symlinks=False)
+        except OSError:
+            _drop(target)
+            raise
+        return target
+
+
+def _copy_file(source: str, target: str) -> None:
+    """Copy a regular file, or what hides one of the layer below; nothing else is opened, since it may never end."""
+    status = os.lstat(source)
+    if stat.S_ISREG(status.st_mode):
+        shutil.copy2(source, target)
+    elif stat.S_ISCHR(status.st_mode) and not status.st_rdev:
+        os.mknod(target, status.st_mode)
+
+
+def _drop(copy: Path) -> None:
+    """Let go of the file system; the kernel frees it once nobody uses it."""
+    kernel.detach(str(copy))
+    copy.rmdir()
+
+
+def _size_bytes(copy: Path) -> int:
+    status = os.statvfs(copy)
+    return (status.f_blocks - status.f_bfree) * status.f_frsize

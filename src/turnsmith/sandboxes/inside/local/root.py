@@ -1,0 +1,118 @@
+"""The root directory that all sandboxes of a provider share, read-only: system, interpreter, test runtime, devices.
+
+Built once, inside the spawner's own mount namespace; each sandbox clones it with one system call.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from turnsmith.sandboxes.inside import kernel, toolbox
+from turnsmith.sandboxes.inside.wire import HostPython, Limits
+
+HOST = "/host"
+"""Where the spawner sees the host's file system."""
+ROOT = "/box"
+"""Where the spawner builds the root of sandboxes."""
+TOOLBOX = "/opt/turnsmith"
+RUNTIME = "/opt/runtime"
+HOME = "/tmp/home"
+COPIES = "/copies"
+"""Where the spawner keeps copies of layers."""
+UID = 1000
+"""User and group inside a sandbox."""
+
+SAFE = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+"""Attributes of whatever is shown of the host."""
+
+_SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "services", "protocols")
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_EMPTY = ("proc", "tmp", "dev/shm", "run", "root", "var", "etc", "opt", "mnt")
+_FILES = {
+    "etc/passwd": f"root:x:0:0:root:/root:/bin/bash\nagent:x:{UID}:{UID}:agent:{HOME}:/bin/bash\n"
+    "nobody:x:65534:65534:nobody:/:/bin/false\n",
+    "etc/group": f"root:x:0:\nagent:x:{UID}:\nnogroup:x:65534:\n",
+    "etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "etc/hostname": "sandbox\n",
+    "etc/gitconfig": "[user]\n\tname = agent\n\temail = agent@sandbox\n[safe]\n\tdirectory = *\n",
+}
+_LINKS = {
+    "dev/fd": "/proc/self/fd",
+    "dev/stdin": "/proc/self/fd/0",
+    "dev/stdout": "/proc/self/fd/1",
+    "dev/stderr": "/proc/self/fd/2",
+    "etc/mtab": "/proc/self/mounts",
+    "var/tmp": "/tmp",
+}
+
+
+def leave_host_root() -> None:
+    """Move into a mount namespace whose root is an empty tmpfs, with the host's file system at `/host`."""
+    kernel.unshare(kernel.CLONE_NEWNS)
+    kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
+    kernel.mount("root", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
+    for name in (HOST, ROOT, COPIES):
+        Path("/tmp" + name).mkdir()
+    kernel.pivot_root("/tmp", "/tmp" + HOST)
+    os.chdir("/")
+    Path("/proc").symlink_to(HOST + "/proc")
+
+
+def build_root(python: HostPython, limits: Limits) -> None:
+    """Fill it. Raises OSError."""
+    root = Path(ROOT)
+    for name in _EMPTY:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name, text in _FILES.items():
+        (root / name).write_text(text)
+    for name, target in _LINKS.items():
+        (root / name).symlink_to(target)
+    for name in _SYSTEM:
+        _show(f"/{name}")
+    for name in _ETC:
+        _show(f"/etc/{name}")
+    for name in _DEVICES:
+        _show(f"/dev/{name}", SAFE & ~kernel.MOUNT_ATTR_NODEV)
+    _add_python(python)
+    setup = toolbox.shell_setup(toolbox.resource_limits(limits, is_contained=True))
+    toolbox.write_toolbox(Path(ROOT + TOOLBOX), python.program, setup)
+
+
+def enter_root() -> None:
+    """Let the spawner find modules and libraries where a sandbox has them."""
+    for folder in Path(ROOT).iterdir():
+        if not Path("/", folder.name).exists():
+            Path("/", folder.name).symlink_to(folder)
+
+
+def _add_python(python: HostPython) -> None:
+    """The interpreter at its own path, with the packages installed beside it hidden, and the test runtime."""
+    if not Path(ROOT + python.prefix).exists():
+        _show(python.prefix)
+    for folder in python.hidden:
+        if Path(ROOT + folder).is_dir():
+            _bind(ROOT + "/mnt", ROOT + folder)
+    _bind(HOST + python.runtime, ROOT + RUNTIME)
+
+
+def _show(path: str, attributes: int = SAFE) -> None:
+    """Let a path of the host appear at the same place, read-only; links as links, nothing where the host has nothing."""
+    source, target = Path(HOST + path), Path(ROOT + path)
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+    elif source.is_file():
+        shutil.copyfile(source, target)
+    elif source.exists():
+        _bind(str(source), str(target), attributes)
+
+
+def _bind(source: str, target: str, attributes: int = SAFE) -> None:
+    if Path(source).is_dir():
+        Path(target).mkdir(parents=True, exist_ok=True)
+    else:
+        Path(target).touch()
+    tree = kernel.clone_tree(source)
+    kernel.set_mount_attributes(tree, attributes)
+    kernel.attach_tree(tree, target)

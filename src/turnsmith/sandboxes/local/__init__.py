@@ -1,0 +1,1 @@
+"""Sandboxes on this machine by Linux namespaces and overlayfs."""
