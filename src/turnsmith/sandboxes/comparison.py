@@ -109,11 +109,12 @@ class _TooLargeError(Exception):
 def _pair(path: str, before: Node, after: Node) -> list[tuple[str, Node, Node]]:
     """The children of two directories by name, without those that no patch shows."""
     old, new = merge(before.directories), merge(after.directories)
-    names = sorted(name for name in old.keys() | new.keys() if not _is_excluded(name))
+    names = sorted(name for name in old.keys() | new.keys() if not is_excluded(name))
     return [(f"{path}/{name}" if path else name, old.get(name, Node()), new.get(name, Node())) for name in names]
 
 
-def _is_excluded(name: str) -> bool:
+def is_excluded(name: str) -> bool:
+    """Does nothing of that name belong to a patch?"""
     return name in EXCLUDED or name.endswith(".pyc") or name.lower() == ".git"
 
 
