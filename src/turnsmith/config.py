@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from turnsmith.plugins import check_name
 from turnsmith.types import Isolation
 
 TRAIN = "train"
@@ -286,6 +287,13 @@ class RunConfig(Section):
     """Evaluation after each stage."""
     logprob_gap: GapConfig = GapConfig()
     """Bounds on sampler against trainer."""
+    tracking: list[str] = []
+    """Where metrics and results are sent: `tensorboard`, `wandb`, `mlflow`, or an import path as `my_module:MyTracker`."""
+
+    @field_validator("tracking")
+    @classmethod
+    def _trackers_are_known(cls, value: list[str]) -> list[str]:
+        return [check_name("tracker", name) for name in value]
 
     @field_validator("eval_tasks", mode="before")
     @classmethod

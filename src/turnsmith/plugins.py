@@ -15,6 +15,11 @@ from turnsmith.errors import UsageError
 BUILT_IN: dict[str, dict[str, str]] = {
     "algorithm": {},
     "scaffold": {},
+    "tracker": {
+        "tensorboard": "turnsmith.tracking.tensorboard:TensorBoard",
+        "wandb": "turnsmith.tracking.wandb:WeightsAndBiases",
+        "mlflow": "turnsmith.tracking.mlflow:MLflow",
+    },
 }
 """Import path of everything that has a name, by kind. They are text: nothing is imported before it is chosen."""
 

@@ -6,6 +6,7 @@ RUN/
   tasks/<set>/tasks.jsonl              task sets of the run
   stages/<stage>/iteration-0003/       trajectories.jsonl · checkpoint/ · metrics.json (written last: the iteration is done)
   evals/<stage>/<set>/                 trajectories.jsonl · result.json
+  tracking/<tracker>/                  sent.json, and what the tracker keeps
   results.json · curves.png · run.log
 ```
 """
@@ -26,7 +27,14 @@ from pydantic import BaseModel, ValidationError
 
 from turnsmith.errors import UsageError, first_fault
 
-LEFTOVERS = (".*.tmp", "tasks/.*.????????", "stages/*/*/.*.tmp", "stages/*/*/.*.old", "evals/*/*/.*.tmp")
+LEFTOVERS = (
+    ".*.tmp",
+    "tasks/.*.????????",
+    "stages/*/*/.*.tmp",
+    "stages/*/*/.*.old",
+    "evals/*/*/.*.tmp",
+    "tracking/*/.*.tmp",
+)
 """What is being written has such a name until it is whole; a kill leaves it there."""
 R = TypeVar("R", bound=BaseModel)
 
@@ -78,6 +86,10 @@ class RunFolder:
     def result(self, stage: str, task_set: str) -> Path:
         """Written last: where it exists, the evaluation is done."""
         return self.evaluation(stage, task_set) / "result.json"
+
+    def tracking(self, name: str) -> Path:
+        """What a tracker keeps of its own, and what was sent to it."""
+        return self.path / "tracking" / name
 
     def journals(self) -> list[Path]:
         """Every journal of trajectories there is."""

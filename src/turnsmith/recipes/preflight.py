@@ -9,6 +9,7 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.task_sets import read_task_set
 from turnsmith.synthesis.sources import check_source
+from turnsmith.tracking.feed import check_tracker
 from turnsmith.training.directories import find_model
 
 
@@ -31,3 +32,5 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
             yield partial(read_task_set, name, Path(task_set.path))
         if task_set.package:
             yield partial(check_source, task_set.package)
+    for tracker in config.tracking:
+        yield partial(check_tracker, tracker)

@@ -1,5 +1,6 @@
-"""What a long job tells whoever watches: what it is at, how far it is, what it found. Faces decide how that looks."""
+"""What a long job tells whoever watches: what it is at, how far it is, what it found. Others decide how that looks."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 
@@ -29,3 +30,19 @@ class Silence:
     def end(self, label: str) -> None: ...
 
     def say(self, text: str) -> None: ...
+
+
+class Tracker(Protocol):
+    """Keeps the metrics of one run. Made by `Tracker(folder, name, config)`, again after each resume:
+
+    a folder of its own in the run folder, the name of the run, and the run's configuration by dotted keys.
+    """
+
+    def log(self, step: int, metrics: Mapping[str, float], when_s: float) -> None:
+        """Numbers of one moment: `step` counts iterations from the base on, `when_s` is in seconds since 1970."""
+
+    def flush(self) -> None:
+        """What was logged is safe from a kill."""
+
+    def close(self) -> None:
+        """Nothing more will come from this process."""

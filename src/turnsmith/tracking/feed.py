@@ -1,0 +1,121 @@
+"""Sends what a run has finished to its trackers, each thing once, from the files of the run folder.
+
+So a run that was killed, or that gets another tracker on the way, sends what is missing.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from turnsmith.config import RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.plugins import BUILT_IN, load_by_name
+from turnsmith.runs import RunFolder, read_json, write_json
+from turnsmith.tracking.base import Progress, Tracker
+
+
+@dataclass(frozen=True)
+class Record:
+    """The metrics of an iteration, or the result of an evaluation."""
+
+    step: int
+    """Iterations from the base on."""
+    file: Path
+    prefix: str = ""
+    """What the names of its numbers begin with."""
+
+    @property
+    def key(self) -> str:
+        """What it is known by once it is sent: an evaluation that is made again after more iterations is another."""
+        return f"{self.step} {self.prefix or 'iteration'}"
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Its numbers."""
+        data = read_json(self.file)
+        return {f"{self.prefix}{name}": float(value) for name, value in data.items() if isinstance(value, int | float)}
+
+    @property
+    def when_s(self) -> float:
+        """When it was finished, in seconds since 1970."""
+        return self.file.stat().st_mtime
+
+
+def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Record]:
+    """What is finished, in the order of the run; RFT is one iteration."""
+    rft = [("rft", 1)] if config.rft else []
+    step = 0
+    for stage, num in [("base", 0), *rft, *((stage.name, stage.iterations) for stage in config.stages)]:
+        for number in range(min(num, folder.next_iteration(stage))):
+            yield Record(step + number + 1, folder.metrics(stage, number))
+        step += num
+        for task_set in config.eval_tasks:
+            if (file := folder.result(stage, task_set)).exists():
+                yield Record(step, file, prefix=f"eval/{task_set}/")
+
+
+def check_tracker(name: str) -> None:
+    """Nothing is imported. Raises UsageError where a tracker of ours lacks its package."""
+    if name in BUILT_IN["tracker"] and not find_spec(name):
+        raise UsageError(f"tracking to {name} needs {name}: install it by `pip install 'turnsmith[{name}]'`")
+
+
+class Feed:
+    """The trackers of one run. One that fails is left out, and the run goes on."""
+
+    def __init__(self, config: RunConfig, folder: RunFolder, progress: Progress) -> None:
+        self._config, self._folder, self._progress = config, folder, progress
+        self._names = list(config.tracking)
+        self._open: dict[str, Tracker] = {}
+
+    def update(self) -> None:
+        """Send what is finished and was not sent. Never raises: what fails is said once and tried again by `resume`."""
+        for name in list(self._names):
+            self._guard(name, self._send)
+
+    def close(self) -> None:
+        """Take leave of each tracker that is still there. Never raises."""
+        for name in list(self._open):
+            self._guard(name, lambda name: self._open.pop(name).close())
+
+    def _guard(self, name: str, action: Callable[[str], None]) -> None:
+        try:
+            action(name)
+        except Exception as error:  # whatever a library raises, the run is worth more than its curves
+            self._names.remove(name)
+            self._open.pop(name, None)
+            self._progress.say(
+                f"warning: tracking to {name} has stopped ({type(error).__name__}: {error}); the run goes on, "
+                "and `turnsmith resume` sends what is missing"
+            )
+
+    def _send(self, name: str) -> None:
+        marks = self._folder.tracking(name) / "sent.json"
+        sent = set(read_json(marks)) if marks.exists() else set()
+        records = [record for record in list_records(self._config, self._folder) if record.key not in sent]
+        if not records:
+            return
+        tracker = self._open.get(name) or self._make(name)
+        for record in records:
+            tracker.log(record.step, record.metrics, record.when_s)
+        tracker.flush()
+        write_json(marks, sorted(sent | {record.key for record in records}))
+
+    def _make(self, name: str) -> Tracker:
+        folder = self._folder.tracking(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        make = load_by_name("tracker", name)
+        self._open[name] = make(folder, self._folder.path.name, flatten(self._config.model_dump(mode="json")))
+        return self._open[name]
+
+
+def flatten(data: Any, key: str = "") -> dict[str, str]:
+    """`{"a": {"b": [1, 2]}}` → `{"a.b.0": "1", "a.b.1": "2"}`; empty parts are left out."""
+    if isinstance(data, list):
+        data = dict(enumerate(data))
+    if not isinstance(data, Mapping):
+        return {key: str(data)}
+    parts = [flatten(value, f"{key}.{name}" if key else str(name)) for name, value in data.items()]
+    return {name: text for part in parts for name, text in part.items()}

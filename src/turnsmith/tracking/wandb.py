@@ -1,0 +1,45 @@
+"""Weights & Biases. `WANDB_PROJECT`, `WANDB_MODE=offline` and its other variables hold here as everywhere."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import uuid4
+
+import wandb
+
+PROJECT = "turnsmith"
+"""Project of the run where `WANDB_PROJECT` names none."""
+STEP = "iteration"
+"""The axis of all charts: its own steps would drop what comes late for one that has passed."""
+
+
+class WeightsAndBiases:
+    """One run there for one run here, however often it is resumed."""
+
+    def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            name=name,
+            id=keep_id(folder / "id"),
+            resume="allow",
+            dir=folder,
+            config=dict(config),
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+        self._run.define_metric("*", step_metric=STEP)
+
+    def log(self, step: int, metrics: Mapping[str, float], when_s: float) -> None:
+        self._run.log({STEP: step, "time": when_s, **metrics})
+
+    def flush(self) -> None:
+        """The library writes to its disk by a process of its own."""
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+def keep_id(file: Path) -> str:
+    """The id of the run, drawn once."""
+    if not file.exists():
+        file.write_text(uuid4().hex)
+    return file.read_text()
