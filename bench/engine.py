@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 from turnsmith.config import ModelConfig
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.training.model import load_model
 
@@ -76,7 +77,8 @@ def random_tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
 
 
 def play_with_engine(model: PreTrainedModel, prompts: list[list[int]]) -> None:
-    engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_slots=len(prompts), num_spared_cores=0)
+    num_blocks = len(prompts) * blocks_for(MAX_CONTEXT)
+    engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_blocks=num_blocks, num_spared_cores=0)
     asyncio.run(play_episodes(engine, prompts, vocabulary_of(model)))
     engine.close()
 

@@ -82,8 +82,6 @@ def test_every_key_is_read_somewhere():
         (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local', 'podman' or 'subprocess'"]),
         (MINIMAL + "[sandbox]\nimage = 'debian'\n", ["sandbox", "kind podman"]),
         (MINIMAL + "[sandbox]\nmin_isolation = 'some'\n", ["sandbox.min_isolation", "'container-root'"]),
-        (MINIMAL + "[model]\ndtype = 'bfloat16'\n[rft]\n", ["bfloat16 is for evaluation", "use float32"]),
-        (MINIMAL + "[model]\ndtype = 'bfloat16'\n[[stages]]\n", ["bfloat16 is for evaluation", "use float32"]),
         (MINIMAL + "[model]\nthreads = -1\n", ["model.threads", "greater than or equal to 0"]),
         (MINIMAL + "[rft.optimizer]\nbeta1 = 1.0\n", ["rft.optimizer.beta1", "less than 1"]),
         (MINIMAL + "[logprob_gap]\nstop = -1.0\n", ["logprob_gap.stop", "greater than 0"]),
@@ -163,10 +161,9 @@ def test_overrides_reach_any_depth_and_lists(write):
     assert config.rft and config.rft.optimizer.learning_rate == 3e-4
 
 
-def test_an_evaluation_may_be_in_bfloat16(write):
-    assert load(write(MINIMAL), ["--model.dtype=bfloat16"], RunConfig).model.dtype == "bfloat16"
-    arguments = ["--model.dtype=bfloat16", "--rft", "null", "--stages", "[]"]
-    assert load(PAPER_WHOLE, arguments, RunConfig).model.dtype == "bfloat16"
+def test_layers_may_compute_in_bfloat16_in_training_too(write):
+    assert load(write(MINIMAL + "[rft]\n"), ["--model.dtype=bfloat16"], RunConfig).model.dtype == "bfloat16"
+    assert load(PAPER_WHOLE, [], RunConfig).model.dtype == "bfloat16"
 
 
 @pytest.mark.parametrize("text", [MINIMAL + "[rft]\n", MINIMAL + "[rft.optimizer]\ngrad_clip = 0.5\n"])

@@ -30,12 +30,14 @@ class ModelConfig(Section):
     path: str = "tiny"
     """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Number format of weights and arithmetic; `bfloat16` is for evaluation only.
-
-    To evaluate in it from a file that also trains, give `--rft null --stages []`.
-    """
+    """Number format that the layers compute in; weights, optimizer and the head stay in float32."""
     threads: int = Field(0, ge=0)
     """Torch threads of this process; 0 leaves torch's own choice."""
+
+
+class EngineConfig(Section):
+    kv_memory_gb: float | None = Field(None, gt=0)
+    """GiB for keys and values of episodes; absent: as much as all need at once, up to half of the memory that is free."""
 
 
 class TaskSetConfig(Section):
@@ -264,6 +266,8 @@ class RunConfig(Section):
     """Seed of everything that is drawn: tasks, noise, order."""
     model: ModelConfig = ModelConfig()
     """The base policy."""
+    engine: EngineConfig = EngineConfig()
+    """What samples from the policy."""
     train_tasks: TaskSetConfig | None = None
     """Tasks that RFT and RL learn from; an evaluation needs none."""
     require_qualified: bool = True
@@ -329,14 +333,6 @@ class RunConfig(Section):
                 raise ValueError(
                     f"eval_tasks.{name} would be the training tasks: give it split = heldout, or another seed"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _training_is_exact(self) -> "RunConfig":
-        if self.model.dtype == "bfloat16" and (self.rft or self.stages):
-            raise ValueError(
-                "model.dtype bfloat16 is for evaluation: AdamW on bfloat16 weights loses updates of 1e-6; use float32"
-            )
         return self
 
     @property

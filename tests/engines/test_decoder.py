@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from small_models import make_model
-from turnsmith.engines.cache import SlotCache, SlotLayout, Span
+from turnsmith.engines.cache import BlockStore, Span
 from turnsmith.engines.decoder import LlamaDecoder, OwnForward, make_decoder
+from turnsmith.engines.layouts import BlockLayout
 
 
 def plain_lasts(model, sequences):
@@ -21,8 +22,8 @@ def plain_lasts(model, sequences):
 @torch.no_grad()
 def test_hidden_states_equal_eager_transformers(kind, way):
     sequences = [[5], [5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 6]]
-    cache = SlotCache(3, 8, torch.device("cpu"))
-    layout = SlotLayout(cache, [Span(slot, 0, len(ids)) for slot, ids in enumerate(sequences)])
+    store = BlockStore(3, torch.device("cpu"))
+    layout = BlockLayout(store, [Span([block], 0, len(ids)) for block, ids in enumerate(sequences)])
     hidden = way(make_model(kind))(torch.tensor(list(chain.from_iterable(sequences))), layout)
     assert torch.allclose(hidden, plain_lasts(make_model(kind), sequences), atol=1e-5)
 

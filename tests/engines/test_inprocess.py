@@ -12,6 +12,7 @@ from transformers import AutoConfig
 from small_models import VOCABULARY, make_model
 from turnsmith.engines import inprocess
 from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine, num_positions
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.training.model import logprobs_of_sampled
@@ -23,8 +24,9 @@ torch.set_num_threads(1)
 STOP = 7
 
 
-def make_engine(model=None, num_slots=8, max_context=200):
-    return InProcessEngine(model or make_model(), max_context=max_context, num_slots=num_slots)
+def make_engine(model=None, num_episodes=8, max_context=200):
+    num_blocks = num_episodes * blocks_for(max_context)
+    return InProcessEngine(model or make_model(), max_context=max_context, num_blocks=num_blocks)
 
 
 def random_tokens(rng, count):
@@ -80,8 +82,8 @@ async def test_a_seed_gives_the_same_tokens_in_any_company():
     assert_same(together, alone)
 
 
-async def test_fewer_slots_than_episodes_evict_and_recompute_with_equal_results():
-    roomy, tight = make_engine(num_slots=8), make_engine(num_slots=2)
+async def test_less_room_than_episodes_need_evicts_and_recomputes_with_equal_results():
+    roomy, tight = make_engine(num_episodes=8), make_engine(num_episodes=1)
     assert_same(await play_all(tight, range(7)), await play_all(roomy, range(7)))
     assert tight.stats.prefilled_tokens > roomy.stats.prefilled_tokens
 
@@ -159,7 +161,7 @@ def test_stretched_positions_count_whichever_length_the_configuration_states(rop
 
 async def test_samples_follow_the_softmax():
     model = make_model()
-    engine = make_engine(model, num_slots=64)
+    engine = make_engine(model, num_episodes=64)
     requests = [GenerateRequest(f"e{seed}", [3, 4, 5], 1, frozenset(), seed=seed) for seed in range(3_000)]
     completions = await asyncio.gather(*(engine.generate(request) for request in requests))
     counts = Counter(completion.token_ids[0] for completion in completions)
@@ -202,7 +204,7 @@ async def test_filters_are_refused():
 
 async def test_a_failing_model_is_an_engine_error_for_all_who_wait_and_the_engine_goes_on():
     model = make_model()
-    engine = make_engine(model, num_slots=2)
+    engine = make_engine(model, num_episodes=2)
     requests = [GenerateRequest(f"e{i}", [1, 2, i], 5, frozenset(), seed=i) for i in range(5)]
     broken = model.lm_head.register_forward_pre_hook(lambda *_: 1 / 0)
     answers = await asyncio.gather(*(engine.generate(request) for request in requests), return_exceptions=True)
@@ -212,8 +214,8 @@ async def test_a_failing_model_is_an_engine_error_for_all_who_wait_and_the_engin
     assert again.token_ids == (await make_engine().generate(requests[0])).token_ids
 
 
-async def test_a_turn_that_no_one_waits_for_gives_its_slot_back():
-    engine = make_engine(num_slots=1)
+async def test_a_turn_that_no_one_waits_for_gives_its_room_back():
+    engine = make_engine(num_episodes=1)
     lost = asyncio.create_task(engine.generate(GenerateRequest("a", [1, 2], 150, frozenset(), seed=0)))
     await asyncio.sleep(0.02)
     lost.cancel()

@@ -11,6 +11,7 @@ from small_tokenizers import make_tokenizer
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig, GapConfig, OptimizerConfig, RFTConfig, RolloutConfig, RunConfig, StageConfig
+from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
@@ -81,7 +82,7 @@ def make_workshop(folder, tmp_path, provider):
     def make(config: RunConfig = CONFIG, seed: int = 0) -> Workshop:
         renderer = ChatRenderer(make_tokenizer())
         model = make_model(seed=seed, vocab_size=350, max_position_embeddings=MAX_CONTEXT)
-        engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_slots=4)
+        engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_blocks=4 * blocks_for(MAX_CONTEXT))
         prompts = load_prompts("brief")
         bench = Bench(engine, provider, Grader(provider, tests_timeout_s=30, num_workers=1), renderer, prompts)
         generator = LocalGenerator(bench, config.rollouts, Silence())

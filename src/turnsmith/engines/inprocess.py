@@ -1,7 +1,7 @@
 """An engine inside of this process: it decodes many episodes together and reads the trainer's own weights.
 
-Each episode keeps its keys and values between turns, so only new tokens are computed; a prompt that another slot begins with
-is copied, not computed. Requests join and leave at any step. One forward pass holds the next token of every running turn and
+Each episode keeps its keys and values between turns, so only new tokens are computed; a prompt that another episode begins
+with is shared, not computed. Requests join and leave at any step. One forward pass holds the next token of every running turn and
 the prompts of those that join. Steps run in the event loop's own thread: beside Python code that talks to sandboxes, a second
 thread was measured slower, for both want the interpreter's lock. Left out: every sampling filter, on purpose.
 """
@@ -18,12 +18,16 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from turnsmith.engines import attention
+from turnsmith.engines.attention import EngineLayout
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.cache import SlotCache, SlotLayout, Span
+from turnsmith.engines.blocks import BLOCK_TOKENS, blocks_for
+from turnsmith.engines.cache import BlockStore, Span
 from turnsmith.engines.decoder import make_decoder
+from turnsmith.engines.layouts import BlockLayout
+from turnsmith.engines.precision import computing_in
 from turnsmith.engines.rows import Row, share_step
 from turnsmith.engines.sampling import draw_uniforms, sample
-from turnsmith.engines.slots import SlotTable
+from turnsmith.engines.sequences import SequenceTable, common_prefix
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
 
@@ -53,23 +57,28 @@ class InProcessEngine:
         model: PreTrainedModel,
         *,
         max_context: int,
-        num_slots: int = 64,
+        num_blocks: int,
+        dtype: torch.dtype = torch.float32,
         num_spared_cores: int = 1,
     ) -> None:
-        """Room for `num_slots` episodes of `max_context` tokens; more episodes take turns and recompute what they lost.
+        """Room for `num_blocks` blocks of keys and values, at least for one episode of `max_context` tokens.
 
+        More episodes than find room take turns and recompute what they lost. The layers compute in `dtype`.
         `num_spared_cores` of torch's threads stay idle while the engine computes, for sandboxes and gradings. Raises
         UsageError where the model has fewer positions than the context.
         """
         check_context(model.config, max_context)
+        if num_blocks < blocks_for(max_context):
+            raise ValueError(f"{num_blocks} blocks of {BLOCK_TOKENS} tokens cannot hold an episode of {max_context}")
         model.set_attn_implementation(attention.NAME)
         self.policy_version = 0
         self.stats = EngineStats()
         self._model = model
         self._decoder = make_decoder(model)
         self._max_context = max_context
-        self._slots = SlotTable(num_slots, max_context)
-        self._cache = SlotCache(num_slots, max_context, model.device)
+        self._dtype = dtype
+        self._sequences = SequenceTable(num_blocks)
+        self._store = BlockStore(num_blocks, model.device)
         self._waiting: list[tuple[GenerateRequest, asyncio.Future[Completion]]] = []
         self._rows: list[Row] = []
         self._stepping: asyncio.Task[None] | None = None
@@ -88,8 +97,8 @@ class InProcessEngine:
         return await answer
 
     def release(self, episode_id: str) -> None:
-        """The episode is over: its slot is free."""
-        self._slots.release(episode_id)
+        """The episode is over: its blocks go first when others need room."""
+        self._sequences.release(episode_id)
 
     def on_new_weights(self, policy_version: int) -> None:
         """The shared weights have changed: what was computed with the old ones is void. Raises EngineError during a turn."""
@@ -97,7 +106,7 @@ class InProcessEngine:
             raise EngineError(
                 "the weights changed while turns were being sampled: wait for them before a training step"
             )
-        self._slots.forget()
+        self._sequences.forget()
         self.policy_version = policy_version
 
     def close(self) -> None:
@@ -118,47 +127,40 @@ class InProcessEngine:
                 await let_others_run()
 
     def _join(self) -> None:
-        """Give slots to waiting turns, in order of arrival, as far as they reach."""
+        """Let waiting turns run, in order of arrival, until one finds no room; a prompt that is being computed is waited for."""
         waiting, self._waiting = self._waiting, []
+        has_room = True
         for request, answer in waiting:
             if answer.cancelled():
                 continue
-            row = self._place(request, answer)
+            history = np.array(request.token_ids)
+            row = None
+            if has_room and not self._is_being_computed(history[:-1]):
+                row = self._admit(request, answer, history)
+                has_room = row is not None
             if row:
                 self._rows.append(row)
             else:
                 self._waiting.append((request, answer))
 
-    def _place(self, request: GenerateRequest, answer: "asyncio.Future[Completion]") -> Row | None:
-        """A row whose slot holds the longest prefix that is known, or None where the turn has to wait."""
-        if self._slots.all_busy:
-            return None
-        history = np.array(request.token_ids)
-        # The last token is computed in any case: it gives the logits.
-        if self._is_being_computed(history[:-1]):
-            return None
-        slot = self._slots.assign(request.episode_id)
-        start = self._reuse(slot, history[:-1])
-        self.stats.reused_tokens += start
+    def _admit(self, request: GenerateRequest, answer: "asyncio.Future[Completion]", history: np.ndarray) -> Row | None:
+        """A row with the longest prefix that is known, or None where there is no room for the turn."""
         limit = min(request.max_new_tokens, self._max_context - len(history))
+        # The last token is computed in any case: it gives the logits.
+        admission = self._sequences.admit(request.episode_id, history[:-1], len(history) + limit)
+        if not admission:
+            return None
+        sequence, copied = admission
+        if copied:
+            self._store.copy(*copied)
+        self.stats.reused_tokens += sequence.length
         uniforms = draw_uniforms(request.seed, limit)
-        return Row(request, answer, history, slot, start, request.token_ids[start:], uniforms)
+        return Row(request, answer, history, sequence, sequence.length, request.token_ids[sequence.length :], uniforms)
 
     def _is_being_computed(self, history: np.ndarray) -> bool:
-        """Does the next step compute a longer prefix than any slot holds? Then to wait for it is cheaper."""
-        fresh = [common_prefix(row.history, history) for row in self._rows if not row.token_ids]
-        return bool(fresh) and max(fresh) > self._slots.prefix_lengths(history).max()
-
-    def _reuse(self, slot: int, history: np.ndarray) -> int:
-        """Keep or copy the longest known prefix of a history into the slot; returns its length."""
-        lengths = self._slots.prefix_lengths(history)
-        kept, source = int(lengths[slot]), int(lengths.argmax())
-        start = int(lengths[source])
-        if start > kept:
-            with torch.inference_mode():
-                self._cache.copy(source, slot, kept, start)
-        self._slots.hold(slot, 0, history[:start].tolist())
-        return start
+        """Does the next step compute a longer prefix than any that is kept? Then to wait for it is cheaper."""
+        fresh = max((common_prefix(row.history, history) for row in self._rows if not row.token_ids), default=0)
+        return bool(fresh) and fresh > self._sequences.longest_prefix(history)
 
     @torch.inference_mode()
     def _step(self) -> None:
@@ -175,20 +177,29 @@ class InProcessEngine:
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
         """Compute the first pending tokens of some rows; hidden states of the last of each, `[rows, hidden_size]`."""
-        layout = SlotLayout(self._cache, [Span(row.slot, row.start, count) for row, count in parts])
+        layout = self._lay_out([Span(row.sequence.blocks, row.start, count) for row, count in parts])
         token_ids = [token for row, count in parts for token in row.pending[:count]]
-        return self._decoder(torch.tensor(token_ids, device=self._model.device), layout)
+        with computing_in(self._dtype, self._model.device):
+            return self._decoder(torch.tensor(token_ids, device=self._model.device), layout)
+
+    def _lay_out(self, spans: list[Span]) -> EngineLayout:
+        """One kernel for all spans where there is one."""
+        if self._model.device.type == "cuda" and self._dtype.itemsize == 2:
+            from turnsmith.engines.varlen import VarlenLayout
+
+            return VarlenLayout(self._store, spans)
+        return BlockLayout(self._store, spans)
 
     def _keep(self, row: Row, count: int) -> None:
-        """Note that the keys of a row's first pending tokens now lie in its slot."""
-        self._slots.hold(row.slot, row.start, row.pending[:count])
+        """Note that the keys of a row's first pending tokens are now kept."""
+        row.sequence.hold(row.start, row.pending[:count])
         self.stats.prefilled_tokens += 0 if row.token_ids else count
         row.start += count
         row.pending = row.pending[count:]
 
     def _sample(self, hidden: Tensor, rows: list[Row]) -> None:
         """Sample each row's next token, which is then pending, from the hidden state before it."""
-        logits = self._model.get_output_embeddings()(hidden)
+        logits = self._model.get_output_embeddings()(hidden.float())
         uniforms = torch.tensor([row.uniforms[len(row.token_ids)] for row in rows], dtype=torch.float64)
         token_ids, logprobs = sample(logits, uniforms.to(logits.device))
         if not logprobs.isfinite().all():
@@ -200,22 +211,20 @@ class InProcessEngine:
         self.stats.sampled_tokens += len(rows)
 
     def _leave(self) -> None:
-        """Answer the turns that are over and let their slots rest; turns that no one waits for any more end too."""
+        """Answer the turns that are over and let their sequences rest; turns that no one waits for any more end too."""
         for row in self._rows:
             if row.finish_reason and not row.answer.cancelled():
                 completion = Completion(row.token_ids, row.logprobs, row.finish_reason, self.policy_version)
                 row.answer.set_result(completion)
         over = [row for row in self._rows if row.answer.done()]
         for row in over:
-            self._slots.rest(row.slot)
+            self._sequences.rest(row.sequence)
         self._rows = [row for row in self._rows if not row.answer.done()]
 
     def _fail(self, error: EngineError) -> None:
-        """Tell everyone who waits; what the slots hold is no longer sure."""
+        """Tell everyone who waits; what is kept is no longer sure."""
         answers = [row.answer for row in self._rows] + [answer for _, answer in self._waiting]
-        for row in self._rows:
-            self._slots.rest(row.slot)
-        self._slots.forget()
+        self._sequences.forget()
         self._rows, self._waiting = [], []
         for answer in answers:
             if not answer.done():
@@ -269,10 +278,3 @@ def num_positions(config: PretrainedConfig) -> int | None:
         return positions
     # Some configurations state the stretched length, others the one before: the longer of the two readings counts.
     return max(positions, int(rope["factor"] * rope.get("original_max_position_embeddings", positions)))
-
-
-def common_prefix(one: np.ndarray, other: np.ndarray) -> int:
-    """Number of leading tokens that two histories share."""
-    width = min(len(one), len(other))
-    differs = one[:width] != other[:width]
-    return int(differs.argmax()) if differs.any() else width

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.sequences import Sequence
 from turnsmith.types import Completion
 
 
@@ -17,9 +18,9 @@ class Row:
     answer: "asyncio.Future[Completion]"
     history: np.ndarray
     """The request's token ids."""
-    slot: int
+    sequence: Sequence
     start: int
-    """Number of tokens whose keys lie in the slot."""
+    """Number of tokens whose keys are kept."""
     pending: list[int]
     """Tokens after them, whose keys are to be computed."""
     uniforms: np.ndarray
@@ -37,7 +38,7 @@ class Row:
 def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
     """Rows and how many of their pending tokens the next step computes: every single one, prompts as far as the bound reaches.
 
-    In the order that SlotLayout asks for: single tokens by slot, then the others.
+    Single tokens first, as the layout of the step asks for.
     """
     singles = [(row, 1) for row in rows if len(row.pending) == 1]
     prompts, room = [], max_prompt_tokens
@@ -46,4 +47,4 @@ def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]
             prompts.append((row, min(len(row.pending), room)))
             room -= prompts[-1][1]
     # A prompt cut down to one token is a single one.
-    return sorted(singles + prompts, key=lambda part: (part[1] > 1, part[0].slot))
+    return sorted(singles + prompts, key=lambda part: part[1] > 1)

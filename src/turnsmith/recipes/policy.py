@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from transformers import PreTrainedModel
 
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import RunConfig
 from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.engines.kv_memory import AUTOMATIC_SHARE, GIB, free_bytes, size_cache
 from turnsmith.training.checkpoint import load_weights
 from turnsmith.training.directories import find_model
 from turnsmith.training.model import load_model
@@ -33,8 +35,21 @@ def load_policy(config: RunConfig) -> Policy:
     directory = find_model(config.model.path)
     renderer = ChatRenderer(load_tokenizer(directory))
     model = load_model(config.model)
-    engine = InProcessEngine(model, max_context=longest_context(config), num_slots=config.rollouts.concurrency)
-    return Policy(model, renderer, engine)
+    return Policy(model, renderer, make_engine(model, config))
+
+
+def make_engine(model: PreTrainedModel, config: RunConfig) -> InProcessEngine:
+    """The engine, with what memory the configuration gives it, or half of what is free."""
+    dtype, max_context = getattr(torch, config.model.dtype), longest_context(config)
+    budget_gb = config.engine.kv_memory_gb
+    num_blocks = size_cache(
+        model.config,
+        dtype,
+        max_context=max_context,
+        num_episodes=config.rollouts.concurrency,
+        num_bytes=AUTOMATIC_SHARE * free_bytes(model.device) if budget_gb is None else budget_gb * GIB,
+    )
+    return InProcessEngine(model, max_context=max_context, num_blocks=num_blocks, dtype=dtype)
 
 
 def longest_context(config: RunConfig) -> int:

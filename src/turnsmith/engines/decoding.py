@@ -1,0 +1,118 @@
+"""Attention of single tokens over keys that lie in blocks, without copying a key.
+
+Blocks that lie together are read in one product, each with the queries of those who read it: siblings that share the blocks of
+a prompt read them once. What the blocks say of a query is put together by its softmax over all of them.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnsmith.engines.blocks import BLOCK_TOKENS
+from turnsmith.engines.cache import Span
+
+MAX_GAP = 4
+"""Blocks of others that are read along where blocks lie apart: that costs less than one more call."""
+
+
+class Run(NamedTuple):
+    """Blocks `first` to `last` (excluded), each read by so many queries."""
+
+    first: int
+    last: int
+    num_readers: int
+
+    @property
+    def num_pairs(self) -> int:
+        return (self.last - self.first) * self.num_readers
+
+
+class Pairs(NamedTuple):
+    """Who reads which block: parallel arrays, ascending by block."""
+
+    blocks: np.ndarray
+    queries: np.ndarray
+    num_seen: np.ndarray
+    """Tokens of the block that the query sees; none where it is read along."""
+
+
+class Decoding:
+    """Single tokens of some sequences, each over all keys of its own."""
+
+    def __init__(self, spans: list[Span], device: torch.device) -> None:
+        self.num_tokens = len(spans)
+        pairs = pair_up(spans)
+        self._runs = find_runs(pairs.blocks)
+        self._queries = torch.from_numpy(pairs.queries).to(device)
+        hidden = torch.arange(BLOCK_TOKENS, device=device) >= torch.from_numpy(pairs.num_seen).to(device)[:, None]
+        self._mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))[:, None, None]
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
+        """Queries `[heads, tokens, head_dim]` over blocks of keys and values, to `[tokens, heads, head_dim]`."""
+        scale = query.shape[2] ** -0.5 if scaling is None else scaling
+        grouped = (query.float() * scale).transpose(0, 1).unflatten(1, (keys.shape[1], -1))
+        scores = self._by_run(grouped[self._queries], keys.mT).add_(self._mask)
+        weights = scores.sub_(self._highest(scores)).exp_()
+        totals = self._sum(weights.sum(-1, keepdim=True))
+        return (self._sum(self._by_run(weights, values)) / totals).flatten(1, 2).to(values.dtype)
+
+    def _by_run(self, rows: Tensor, blocks: Tensor) -> Tensor:
+        """Products of what belongs to the pairs, `[pairs, key_heads, queries per key head, n]`, with their blocks."""
+        parts = zip(rows.split([run.num_pairs for run in self._runs]), self._runs, strict=True)
+        return torch.cat([multiply(part, blocks[run.first : run.last], run.num_readers) for part, run in parts])
+
+    def _highest(self, scores: Tensor) -> Tensor:
+        """For each pair the highest score of its query in any block, `[pairs, key_heads, queries per key head, 1]`."""
+        highest = scores.amax(-1, keepdim=True)
+        index = self._queries[:, None, None, None].expand(highest.shape)
+        of_queries = highest.new_full((self.num_tokens, *highest.shape[1:]), float("-inf"))
+        return of_queries.scatter_reduce_(0, index, highest, "amax")[self._queries]
+
+    def _sum(self, values: Tensor) -> Tensor:
+        """Sums over the pairs of each query."""
+        return values.new_zeros(self.num_tokens, *values.shape[1:]).index_add_(0, self._queries, values)
+
+
+def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
+    """`[blocks * readers, heads, group, n]` times `[blocks, heads, n, m]`, readers of a block side by side."""
+    group = rows.shape[2]
+    side_by_side = rows.unflatten(0, (-1, num_readers)).transpose(1, 2).flatten(2, 3)
+    product = side_by_side @ blocks.float()
+    return product.unflatten(2, (num_readers, group)).transpose(1, 2).flatten(0, 1)
+
+
+def pair_up(spans: list[Span]) -> Pairs:
+    """All pairs of a query and a block that it sees, and pairs for what is read along."""
+    tables = [span.seen for span in spans]
+    blocks = np.array([block for table in tables for block in table])
+    queries = np.repeat(np.arange(len(spans)), [len(table) for table in tables])
+    lasts = np.cumsum([len(table) for table in tables]) - 1
+    num_seen = np.full(len(blocks), BLOCK_TOKENS)
+    num_seen[lasts] = [(span.end - 1) % BLOCK_TOKENS + 1 for span in spans]
+    between = find_gaps(blocks)
+    nothing = np.zeros(len(between), dtype=np.int64)
+    columns = (np.concatenate(pair) for pair in ((blocks, between), (queries, nothing), (num_seen, nothing)))
+    blocks, queries, num_seen = columns
+    order = np.argsort(blocks, kind="stable")
+    return Pairs(blocks[order], queries[order], num_seen[order])
+
+
+def find_gaps(blocks: np.ndarray) -> np.ndarray:
+    """Blocks in short gaps between blocks that one query each reads."""
+    used, readers = np.unique(blocks, return_counts=True)
+    widths = np.diff(used) - 1
+    is_single = readers == 1
+    short = (widths > 0) & (widths <= MAX_GAP) & is_single[:-1] & is_single[1:]
+    gaps = [np.arange(used[index] + 1, used[index + 1]) for index in np.flatnonzero(short)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *gaps])
+
+
+def find_runs(blocks: np.ndarray) -> list[Run]:
+    """Cut ascending blocks, as often as they are read, into neighbours with equally many readers."""
+    used, readers = np.unique(blocks, return_counts=True)
+    starts = np.flatnonzero((np.diff(used) != 1) | (np.diff(readers) != 0)) + 1
+    edges = [0, *starts.tolist(), len(used)]
+    return [Run(int(used[first]), int(used[last - 1]) + 1, int(readers[first])) for first, last in pairwise(edges)]

@@ -1,0 +1,199 @@
+"""Blocks, who reads them, and attention over them, against plain references."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn.functional import scaled_dot_product_attention
+
+from small_models import make_model
+from turnsmith.engines import layouts
+from turnsmith.engines.blocks import BLOCK_TOKENS, BlockPool, blocks_for
+from turnsmith.engines.cache import BlockStore, Span
+from turnsmith.engines.kv_memory import kv_bytes_per_token, size_cache
+from turnsmith.engines.layouts import BlockLayout
+from turnsmith.engines.sequences import SequenceTable
+from turnsmith.engines.varlen import VarlenLayout
+from turnsmith.errors import UsageError
+
+torch.set_num_threads(1)
+HEADS, KEY_HEADS, HEAD_DIM = 4, 2, 8
+CPU = torch.device("cpu")
+
+
+def fill_store(histories, num_blocks, order):
+    """A store in which each history's random keys and values lie in blocks of a given order; the plain tensors beside it."""
+    generator = torch.Generator().manual_seed(0)
+    store, plain, blocks = BlockStore(num_blocks, CPU), [], iter(order)
+    for length in histories:
+        table = [next(blocks) for _ in range(blocks_for(length))]
+        plain.append((table, *torch.randn(2, KEY_HEADS, length, HEAD_DIM, generator=generator)))
+    return store, plain
+
+
+def attend_plainly(query, keys, values):
+    """The last tokens of a sequence over all of it, mask and all."""
+    length, new = keys.shape[1], query.shape[1]
+    mask = torch.ones(new, length, dtype=torch.bool).tril(length - new)
+    return scaled_dot_product_attention(query[None], keys[None], values[None], attn_mask=mask, enable_gqa=True)[0]
+
+
+def attend_varlen(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
+    """What the kernel of CUDA computes, written plainly."""
+    assert window_size == (-1, 0) and enable_gqa and longest_q <= longest_k
+    parts = [
+        attend_plainly(*(tensor[a:b].transpose(0, 1) for tensor, a, b in ((query, *q), (key, *k), (value, *k))))
+        for q, k in zip(ends_q.unfold(0, 2, 1).tolist(), ends_k.unfold(0, 2, 1).tolist(), strict=True)
+    ]
+    return torch.cat([part.transpose(0, 1) for part in parts])
+
+
+lengths = st.lists(
+    st.tuples(st.integers(0, 3 * BLOCK_TOKENS), st.sampled_from([1, 1, 1, 2, 70])), min_size=1, max_size=6
+)
+
+
+@given(lengths, st.integers(0, 1_000), st.sampled_from(["attend", "attend_selected"]), st.booleans())
+def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, method, by_kernel):
+    sizes = sorted(sizes, key=lambda size: size[1] > 1)
+    order = np.random.default_rng(seed).permutation(40).tolist()
+    store, plain = fill_store([start + new for start, new in sizes], 40, order)
+    old = [Span(table, 0, start) for (table, *_), (start, _) in zip(plain, sizes, strict=True) if start]
+    if old:
+        lay_out_and_attend(BlockLayout, store, sorted(old, key=lambda s: s.length > 1), plain, "attend")
+    spans = [Span(table, start, new) for (table, *_), (start, new) in zip(plain, sizes, strict=True)]
+    layout = (lambda store, spans: VarlenLayout(store, spans, attend_varlen)) if by_kernel else BlockLayout
+    found, expected = lay_out_and_attend(layout, store, spans, plain, method)
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def lay_out_and_attend(make_layout, store, spans, plain, method):
+    """The output of a layout for random queries, and what plain attention says."""
+    by_table = {tuple(table): (keys, values) for table, keys, values in plain}
+    generator = torch.Generator().manual_seed(1)
+    queries = [torch.randn(HEADS, span.length, HEAD_DIM, generator=generator) for span in spans]
+    new = [[tensor[:, span.start : span.end] for tensor in by_table[tuple(span.blocks)]] for span in spans]
+    keys, values = (torch.cat(tensors, dim=1)[None] for tensors in zip(*new, strict=True))
+    layout = make_layout(store, spans)
+    packed = torch.cat(queries, dim=1)
+    if method == "attend_selected":
+        packed, queries = packed[:, layout.selected], [query[:, -1:] for query in queries]
+    found = getattr(layout, method)(0, packed[None], keys, values, None)
+    expected = [
+        attend_plainly(query, *(tensor[:, : span.end] for tensor in by_table[tuple(span.blocks)]))
+        for query, span in zip(queries, spans, strict=True)
+    ]
+    return found[0], torch.cat(expected, dim=1).transpose(0, 1)
+
+
+def test_siblings_read_shared_blocks_as_their_own():
+    store, [(table, keys, values)] = fill_store([2 * BLOCK_TOKENS], 8, range(8))
+    BlockLayout(store, [Span(table, 0, len(keys[0]))]).attend(
+        0, torch.zeros(1, HEADS, len(keys[0]), HEAD_DIM), keys[None], values[None], None
+    )
+    own = torch.randn(2, KEY_HEADS, 3, HEAD_DIM)
+    query = torch.randn(HEADS, 3, HEAD_DIM)
+    spans = [Span([*table, block], 2 * BLOCK_TOKENS, 1) for block in (5, 2, 7)]
+    found = BlockLayout(store, spans).attend(0, query[None], own[None, 0], own[None, 1], None)[0]
+    for row in range(3):
+        whole = [torch.cat([old, new[:, row : row + 1]], 1) for old, new in zip((keys, values), own, strict=True)]
+        assert torch.allclose(found[row], attend_plainly(query[:, row : row + 1], *whole)[:, 0], atol=1e-5)
+
+
+def test_a_long_prefill_goes_in_several_calls_with_equal_results(monkeypatch):
+    store, plain = fill_store([100], 4, range(4))
+    [(table, *_)] = plain
+    lay_out_and_attend(BlockLayout, store, [Span(table, 0, 10)], plain, "attend")
+    monkeypatch.setattr(layouts, "MAX_MASK", 700)
+    found, expected = lay_out_and_attend(BlockLayout, store, [Span(table, 10, 90)], plain, "attend")
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_a_block_is_free_when_its_last_reader_drops_it():
+    pool = BlockPool(3)
+    blocks = pool.take(2)
+    pool.share(blocks[:1])
+    pool.drop(blocks)
+    assert (pool.num_free, pool.readers(blocks[0]), pool.readers(blocks[1])) == (2, 1, 0)
+    pool.drop(blocks[:1])
+    assert pool.take(3) == [0, 1, 2]
+
+
+def run_turn(table, episode_id, history, room):
+    """Admit, hold the whole history, rest; the admission."""
+    admission = table.admit(episode_id, np.array(history)[:-1], room)
+    if admission:
+        admission.sequence.hold(admission.sequence.length, history[admission.sequence.length :])
+        table.rest(admission.sequence)
+    return admission
+
+
+def test_siblings_share_full_blocks_and_copy_the_one_in_which_they_part():
+    table, prompt = SequenceTable(10), list(range(BLOCK_TOKENS + 10))
+    first = run_turn(table, "a", [*prompt, 1], 2 * BLOCK_TOKENS).sequence
+    second = table.admit("b", np.array([*prompt, 2]), 2 * BLOCK_TOKENS)
+    assert second.sequence.length == len(prompt)
+    assert second.sequence.blocks[0] == first.blocks[0]
+    assert second.copied == (first.blocks[1], second.sequence.blocks[1])
+    assert first.blocks[1] != second.sequence.blocks[1]
+
+
+def test_a_turn_waits_while_running_ones_hold_the_room_and_then_evicts_the_longest_idle_finished_first():
+    table = SequenceTable(4)
+    for name in ("a", "b", "c"):
+        run_turn(table, name, [ord(name)] * 10, 20)
+    table.release("b")
+    running = table.admit("d", np.array([9] * 10), 2 * BLOCK_TOKENS)
+    assert running and table.admit("e", np.array([8]), 3 * BLOCK_TOKENS) is None
+    assert [table.longest_prefix(np.array([ord(name)] * 9)) for name in "abc"] == [9, 0, 9]
+    assert table.admit("f", np.array([7]), 20)
+    assert [table.longest_prefix(np.array([ord(name)] * 9)) for name in "abc"] == [0, 0, 9]
+
+
+turns = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 100), st.integers(0, 2)), min_size=1, max_size=25)
+
+
+@given(turns)
+def test_no_block_is_lost_or_written_by_two(steps):
+    """Random turns of four episodes in room for one: every sequence holds what it was told, whatever the others do."""
+    table, memory, histories = SequenceTable(8), {}, {}
+    for episode, growth, token in steps:
+        history = histories.setdefault(episode, [0] * 30)
+        history += [token] * growth
+        if len(history) >= 8 * BLOCK_TOKENS:
+            continue
+        sequence, copied = table.admit(str(episode), np.array(history)[:-1], len(history) + 1)
+        if copied:
+            memory[copied[1]] = dict(memory[copied[0]])
+        for position in range(sequence.length, len(history)):
+            memory.setdefault(sequence.blocks[position // BLOCK_TOKENS], {})[position % BLOCK_TOKENS] = history[
+                position
+            ]
+        sequence.hold(sequence.length, history[sequence.length :])
+        kept = [memory[sequence.blocks[p // BLOCK_TOKENS]][p % BLOCK_TOKENS] for p in range(len(history))]
+        assert kept == history
+        table.rest(sequence)
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral", "qwen3"])
+def test_bytes_per_token_are_those_that_the_store_takes(kind):
+    model = make_model(kind)
+    store = BlockStore(2, CPU)
+    with torch.no_grad():
+        model.get_decoder()(
+            input_ids=torch.tensor([[1]]), position_ids=torch.tensor([[0]]), layout=BlockLayout(store, [Span([0], 0, 1)]),
+            use_cache=False,
+        )  # fmt: skip
+    num_bytes = sum(tensor.nbytes for layer in store._layers.values() for tensor in layer)
+    assert num_bytes == 2 * BLOCK_TOKENS * kv_bytes_per_token(model.config, torch.float32)
+
+
+def test_a_budget_that_holds_no_episode_is_one_sentence():
+    config = make_model().config
+    block_bytes = BLOCK_TOKENS * kv_bytes_per_token(config, torch.float32)
+    size = {"max_context": 10 * BLOCK_TOKENS, "num_episodes": 3}
+    assert size_cache(config, torch.float32, **size, num_bytes=12 * block_bytes) == 12
+    assert size_cache(config, torch.float32, **size, num_bytes=99 * block_bytes) == 30
+    with pytest.raises(UsageError, match=r"less than one episode of max_context 640.*raise engine.kv_memory_gb"):
+        size_cache(config, torch.float32, **size, num_bytes=9 * block_bytes)
