@@ -1,14 +1,18 @@
 """What an audit looks for: tests that pass under their own names only, and mutants that survive.
 
-A finding counts as a lie where it shows in each of two runs, and the gold patch, in the same company, does not show it.
+A finding counts as a lie where it shows in two runs, and the gold patch, in the same company, does not show it.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
 
 from turnsmith.audit.expected_tests import Ends, ExpectedTests
 from turnsmith.audit.mutants import Mutant, find_mutants
+
+MAX_REPEATS = 6
+"""So often a run with mutants is repeated: code that tosses a coin is seen to lie twice."""
 
 
 @dataclass(frozen=True)
@@ -63,40 +67,38 @@ def _find_failing(tests: ExpectedTests, ends: Ends, gold: Ends | None = None, bu
 async def check_mutants(tests: ExpectedTests, patches: Patches, random: Random) -> list[Finding]:
     """Are mutants killed? Two runs, in each of which every function is there once, as itself or as a mutant.
 
+    What the mutants of the second run expect stands elsewhere in their tests, so that neither kind can be told by its values.
     Raises PatchRefused, SandboxError, GradingError.
     """
-    mutants = find_mutants(tests.sources, tests.functions, random)
-    findings = [] if tests.decisive & mutants.keys() else [Finding(doubt="no FAIL_TO_PASS test has a mutant")]
-    for chosen in deal(mutants, random):
-        findings.append(await _check_round(tests, patches, chosen))
+    found = [find_mutants(tests.sources, tests.functions, random, is_familiar=which) for which in (False, True)]
+    findings = [] if tests.decisive & found[0].keys() else [Finding(doubt="no FAIL_TO_PASS test has a mutant")]
+    patterns = {function: random.choice([(True, False), (False, True), (True, True)]) for function in sorted(found[0])}
+    for run, mutants in enumerate(found):
+        chosen = [random.choice(mutants[function]) for function, pattern in patterns.items() if pattern[run]]
+        findings.append(await _check_run(tests, patches, chosen))
     return findings
 
 
-def deal(mutants: Mapping[str, list[Mutant]], random: Random) -> Iterator[list[Mutant]]:
-    """Mutants for two runs, at most one of each function in a run, and at least one in all."""
-    patterns = {function: random.choice([(0, None), (None, 0), (0, -1)]) for function in mutants}
-    shuffled = {function: random.sample(each, len(each)) for function, each in mutants.items()}
-    for run in (0, 1):
-        yield [shuffled[function][at] for function, pattern in patterns.items() if (at := pattern[run]) is not None]
-
-
-async def _check_round(tests: ExpectedTests, patches: Patches, mutants: list[Mutant]) -> Finding:
+async def _check_run(tests: ExpectedTests, patches: Patches, mutants: list[Mutant]) -> Finding:
+    """One run; repeated with the gold patch, and until a lie has shown twice, where a mutant survives or another test fails."""
     mutated = {mutant.function for mutant in mutants}
     first = await tests.run(patches.audited, mutants)
-    if first is not None and not _survivors(first, mutated) and not _find_failing(tests, first, but=mutated):
+    if first is not None and not _find_surviving(first, mutated) and not _find_failing(tests, first, but=mutated):
         return Finding(num_mutants=len(mutants), num_killed=len(mutants))
-    second, gold = await tests.run(patches.audited, mutants), await tests.run(patches.gold, mutants)
-    if first is None or second is None or gold is None:
+    gold = await tests.run(patches.gold, mutants)
+    if first is None or gold is None:
         return Finding(doubt="the tests do not come to their end with mutants among them")
-    noticed = mutated - _survivors(gold, mutated)
-    lies, doubtful = noticed & _survivors(first, mutated) & _survivors(second, mutated), ""
-    if _survivors(first, noticed) - lies:
-        doubtful = "a mutant survived, once of two times"
-    if broken := _find_failing(tests, first, gold, but=mutated) & _find_failing(tests, second, gold, but=mutated):
-        doubtful = f"{min(broken)} fails beside mutants"
-    lie = f"{min(lies)} passes with a wrong expectation, too" if lies else ""
-    return Finding(lie, doubtful, len(noticed), len(noticed - _survivors(first, noticed)))
+    noticed = mutated - _find_surviving(gold, mutated)
+    if not _find_surviving(first, noticed) and not _find_failing(tests, first, gold, but=mutated):
+        return Finding(num_mutants=len(noticed), num_killed=len(noticed))
+    seen = Counter(_find_surviving(first, noticed))
+    for _ in range(MAX_REPEATS):
+        seen.update(_find_surviving(await tests.run(patches.audited, mutants) or Ends(), noticed))
+        if lies := [function for function, times in seen.items() if times > 1]:
+            return Finding(lie=f"{min(lies)} passes with a wrong expectation, too", num_mutants=len(noticed))
+    doubt = "a mutant survived, once only" if seen else "tests fail beside mutants that pass alone"
+    return Finding(doubt=doubt, num_mutants=len(noticed), num_killed=len(noticed) - len(seen))
 
 
-def _survivors(ends: Ends, mutated: Collection[str]) -> set[str]:
+def _find_surviving(ends: Ends, mutated: Collection[str]) -> set[str]:
     return {function for function in mutated if ends.num_passed(function)}

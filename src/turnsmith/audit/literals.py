@@ -3,6 +3,7 @@
 import ast
 import math
 import string
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -12,6 +13,13 @@ _PARTS = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast
 _MARKS = (ast.expr_context, ast.unaryop, ast.operator)
 _KINDS = (string.digits, string.ascii_lowercase, string.ascii_uppercase)
 _FAR = 10**6
+ANOTHER = (
+    "lambda v: v + 'x' if type(v) is str else v + b'x' if type(v) is bytes else not v if type(v) is bool"
+    " else v + abs(v) + 1 if type(v) in (int, float) else [*v, None] if type(v) is list"
+    " else (*v, None) if type(v) is tuple else {**v, object(): None} if type(v) is dict"
+    " else {*v, object()} if type(v) is set else (v, None)"
+)
+"""Source of a function: from a value to one of the same type that does not equal it, or to a pair."""
 
 
 def is_literal(node: ast.expr) -> bool:
@@ -35,12 +43,14 @@ def _find_values(literal: ast.expr) -> list[ast.Constant]:
     return [constant for constant in constants if id(constant) not in in_keys] or constants
 
 
-def change(source: Source, literal: ast.expr, random: Random) -> Edit:
-    """One of its constants becomes another of the same type; what is empty is filled."""
+def change(source: Source, literal: ast.expr, random: Random, familiar: Sequence[Any] = ()) -> Edit:
+    """One of its constants becomes another of the same type, a familiar one where there is any; what is empty is filled."""
     if _is_empty(literal):
         return source.replace(literal, "[None]" if isinstance(literal, ast.List) else "{None: None}")
     constant = random.choice(_find_values(literal))
-    return source.replace(constant, repr(_alter(constant.value, random)))
+    value = constant.value
+    others = [other for other in familiar if type(other) is type(value) and other != value]
+    return source.replace(constant, repr(random.choice(others) if others else _alter(value, random)))
 
 
 def _alter(value: Any, random: Random) -> Any:

@@ -1,12 +1,14 @@
 """Mutants: tests in which one expectation is wrong. Whoever is right fails them; a patch that they do not notice lies."""
 
+import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from turnsmith.audit.expectations import Scope
 from turnsmith.audit.operators import Operators
-from turnsmith.audit.sources import Edit, Source
+from turnsmith.audit.sources import Edit, Source, Test
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,13 @@ def to_function(test: str) -> str:
     return test.partition("[")[0]
 
 
-def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Random) -> dict[str, list[Mutant]]:
-    """Function → its mutants, for the functions of these tests that have any; `sources` by test file."""
+def find_mutants(
+    sources: Mapping[str, Source], tests: Iterable[str], random: Random, *, is_familiar: bool = False
+) -> dict[str, list[Mutant]]:
+    """Function → its mutants, for the functions of these tests that have any; `sources` by test file.
+
+    What a mutant expects is something new, or where it is to be familiar, a value that the test has elsewhere.
+    """
     functions = sorted({to_function(test) for test in tests})
     found = {}
     for file, source in sources.items():
@@ -33,9 +40,15 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
         for function in functions:
             place = function.removeprefix(f"{file}::")
             if place != function and place in definitions:
-                edits = Operators(source, Scope(definitions[place]), random).find_all()
-                found[function] = [Mutant(function, each) for each in edits]
+                test = definitions[place]
+                familiar = _read_constants(test) if is_familiar else []
+                operators = Operators(source, Scope(test), random, familiar)
+                found[function] = [Mutant(function, edits) for edits in operators.find_all()]
     return {function: mutants for function, mutants in found.items() if mutants}
+
+
+def _read_constants(test: Test) -> list[Any]:
+    return [node.value for node in ast.walk(test) if isinstance(node, ast.Constant)]
 
 
 def count_guarded(sources: Mapping[str, Source], tests: Iterable[str]) -> int:

@@ -5,12 +5,14 @@ Only what runs in every run of the test is changed: nothing in branches, in call
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from turnsmith.audit.expectations import Scope
 from turnsmith.audit.literals import (
+    ANOTHER,
     change,
     is_literal,
     is_number,
@@ -51,6 +53,8 @@ class Operators:
     source: Source
     scope: Scope
     random: Random
+    familiar: Sequence[Any] = ()
+    """What literals are changed into where one is of their type."""
 
     def find_all(self) -> Iterator[Edits]:
         """The edits of each mutant, in the order of the test."""
@@ -73,24 +77,24 @@ class Operators:
                 case ast.Eq():
                     yield from self._of_equality(left, right)
                 case ast.Is() if is_literal(right):
-                    yield (change(self.source, right, self.random),)
+                    yield (self._change(right),)
                 case ast.In() if is_text_or_number(left):
                     yield (lengthen(self.source, left, self.random),)
                 case ast.Gt() | ast.GtE() | ast.Lt() | ast.LtE():
                     yield from self._of_order(type(operator), left, right)
 
     def _of_equality(self, left: ast.expr, right: ast.expr) -> Iterator[Edits]:
-        """The literal that is expected, where it stands; else any value is put into a tuple, which it does not equal."""
+        """The literal that is expected, where it stands; else what is computed becomes another value as the test runs."""
         for side in (left, right):
             if approximate := _find_approximate(side):
                 yield (spread(self.source, approximate, self.random),)
                 return
         literals = [found for side in (left, right) if (found := self.scope.find_literals(side))]
         if literals:
-            yield tuple(change(self.source, literal, self.random) for literal in literals[-1])
+            yield tuple(map(self._change, literals[-1]))
         else:
             expected = right if isinstance(left, ast.Call) or not isinstance(right, ast.Call) else left
-            yield self.source.enclose(expected, "((", "), None)")
+            yield self.source.enclose(expected, f"({ANOTHER})(", ")")
 
     def _of_order(self, operator: type[ast.cmpop], left: ast.expr, right: ast.expr) -> Iterator[Edits]:
         """A bound moved so far that what was above it is below."""
@@ -114,10 +118,13 @@ class Operators:
             case [first, *_] if name in _RAISES:
                 yield (self.source.replace(first, self.random.choice(_RARE)),)
             case [*arguments] if _CALLED.fullmatch(name):
-                yield from ((change(self.source, one, self.random),) for one in arguments if is_literal(one))
+                yield from ((self._change(one),) for one in arguments if is_literal(one))
             case [_, *_] if name in _OPPOSITES and isinstance(call.func, ast.Attribute):
                 end = self.source.span(call.func)[1]
                 yield (Edit(end - len(name), end, _OPPOSITES[name]),)
+
+    def _change(self, literal: ast.expr) -> Edit:
+        return change(self.source, literal, self.random, self.familiar)
 
 
 def _conjuncts(condition: ast.expr) -> Iterable[ast.expr]:

@@ -1,0 +1,212 @@
+"""Rewrites of one function that keep what it does: honest fixes of another hand."""
+
+from collections.abc import Callable, Iterator
+
+import libcst as cst
+import libcst.matchers as m
+
+Rewrite = Callable[[cst.FunctionDef], cst.FunctionDef]
+
+
+def rewrite(source: str, function: str) -> Iterator[tuple[str, str]]:
+    """Each rewrite that changes anything, by its name, and the whole source with it; `function` is its name in the source."""
+    module = cst.parse_module(source)
+    for name, change in REWRITES.items():
+        text = module.visit(_InFunction(function, change)).code
+        if text != source:
+            yield name, text
+    if text := _split(module, function):
+        yield "a function that calls another", text
+
+
+class _InFunction(cst.CSTTransformer):
+    """Rewrites every function of one name, wherever it is defined."""
+
+    def __init__(self, function: str, change: Rewrite) -> None:
+        self.function = function
+        self.change = change
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:  # noqa: N802
+        return self.change(updated_node) if original_node.name.value == self.function else updated_node
+
+
+def _by(transformer: type[cst.CSTTransformer]) -> Rewrite:
+    return lambda function: cst.ensure_type(function.visit(transformer()), cst.FunctionDef)
+
+
+def _negate(condition: cst.BaseExpression) -> cst.BaseExpression:
+    return cst.UnaryOperation(cst.Not(), _enclose(condition))
+
+
+def _enclose(expression: cst.BaseExpression) -> cst.BaseExpression:
+    return expression.with_changes(lpar=[cst.LeftParen(), *expression.lpar], rpar=[*expression.rpar, cst.RightParen()])
+
+
+class InvertedBranches(cst.CSTTransformer):
+    """`if c: a else: b` → `if not (c): b else: a`."""
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:  # noqa: N802
+        match updated_node.orelse:
+            case cst.Else(body=body):
+                return updated_node.with_changes(
+                    test=_negate(updated_node.test),
+                    whitespace_before_test=cst.SimpleWhitespace(" "),
+                    body=body,
+                    orelse=updated_node.orelse.with_changes(body=updated_node.body),
+                )
+        return updated_node
+
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.IfExp:  # noqa: N802
+        return updated_node.with_changes(
+            test=_negate(updated_node.test),
+            body=_enclose(updated_node.orelse),
+            orelse=_enclose(updated_node.body),
+            whitespace_before_if=cst.SimpleWhitespace(" "),
+            whitespace_after_if=cst.SimpleWhitespace(" "),
+            whitespace_before_else=cst.SimpleWhitespace(" "),
+            whitespace_after_else=cst.SimpleWhitespace(" "),
+        )
+
+
+class NamedResults(cst.CSTTransformer):
+    """`return x` → `result_of_this = x; return result_of_this`."""
+
+    def visit_Lambda(self, node: cst.Lambda) -> bool:  # noqa: N802
+        return False
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        match updated_node.body:
+            case [cst.Return(value=cst.BaseExpression() as value)]:
+                name = cst.Name("result_of_this")
+                assign = cst.Assign([cst.AssignTarget(name)], value)
+                return cst.FlattenSentinel(
+                    [updated_node.with_changes(body=[assign]), cst.SimpleStatementLine([cst.Return(name)])]
+                )
+        return updated_node
+
+
+_MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
+    cst.Equal: cst.Equal,
+    cst.NotEqual: cst.NotEqual,
+    cst.LessThan: cst.GreaterThan,
+    cst.GreaterThan: cst.LessThan,
+    cst.LessThanEqual: cst.GreaterThanEqual,
+    cst.GreaterThanEqual: cst.LessThanEqual,
+}
+
+
+class TurnedComparisons(cst.CSTTransformer):
+    """`a < b` → `b > a`."""
+
+    def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> cst.Comparison:  # noqa: N802
+        match updated_node.comparisons:
+            case [cst.ComparisonTarget(operator=operator, comparator=right)] if type(operator) in _MIRRORED:
+                turned = cst.ComparisonTarget(_MIRRORED[type(operator)](), _enclose(updated_node.left))
+                return updated_node.with_changes(left=_enclose(right), comparisons=[turned])
+        return updated_node
+
+
+class NegatedConditions(cst.CSTTransformer):
+    """`if a and b` → `if not (not (a) or not (b))`, and the like."""
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:  # noqa: N802
+        match updated_node.test:
+            case cst.BooleanOperation(left=left, operator=operator, right=right):
+                other = cst.Or() if isinstance(operator, cst.And) else cst.And()
+                inner = cst.BooleanOperation(_negate(left), other, _negate(right))
+                spaced = cst.SimpleWhitespace(" ")
+                return updated_node.with_changes(test=_negate(inner), whitespace_before_test=spaced)
+        return updated_node.with_changes(
+            test=_negate(_negate(updated_node.test)), whitespace_before_test=cst.SimpleWhitespace(" ")
+        )
+
+
+class EarlyEnds(cst.CSTTransformer):
+    """`if c: return x else: y` → `if c: return x` and `y` after it."""
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If | cst.FlattenSentinel[cst.BaseStatement]:  # noqa: N802
+        match updated_node:
+            case cst.If(body=cst.IndentedBlock(body=[*_, last]), orelse=cst.Else(body=cst.IndentedBlock(body=rest))):
+                if m.matches(last, m.SimpleStatementLine(body=[m.Return() | m.Raise()])):
+                    return cst.FlattenSentinel([updated_node.with_changes(orelse=None), *rest])
+        return updated_node
+
+
+_ASSIGNED: dict[type[cst.BaseAugOp], type[cst.BaseBinaryOp]] = {
+    cst.AddAssign: cst.Add,
+    cst.SubtractAssign: cst.Subtract,
+    cst.MultiplyAssign: cst.Multiply,
+}
+
+
+class WrittenOutSums(cst.CSTTransformer):
+    """`x += y` → `x = x + (y)`, for plain names."""
+
+    def leave_AugAssign(self, original_node: cst.AugAssign, updated_node: cst.AugAssign) -> cst.Assign | cst.AugAssign:  # noqa: N802
+        match updated_node:
+            case cst.AugAssign(target=cst.Name() as name, operator=operator, value=value) if (
+                type(operator) in _ASSIGNED
+            ):
+                total = cst.BinaryOperation(name, _ASSIGNED[type(operator)](), _enclose(value))
+                return cst.Assign([cst.AssignTarget(name)], total)
+        return updated_node
+
+
+def rename_locals(function: cst.FunctionDef) -> cst.FunctionDef:
+    """Variables that the function assigns, and nothing else knows; functions with functions or scopes in them stay."""
+    if m.findall(function.body, m.FunctionDef() | m.Lambda() | m.Global() | m.Nonlocal() | m.ClassDef()):
+        return function
+    assigned = {
+        name.value for target in m.findall(function, m.AssignTarget(target=m.Name())) for name in [target.target]
+    }  # type: ignore[attr-defined]
+    parameters = {found.name.value for found in m.findall(function.params, m.Param())}  # type: ignore[attr-defined]
+    return cst.ensure_type(function.visit(_Renamed(assigned - parameters)), cst.FunctionDef)
+
+
+class _Renamed(cst.CSTTransformer):
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: N802
+        """Nothing of an attribute's own name is renamed: see `leave_Attribute`."""
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:  # noqa: N802
+        return updated_node.with_changes(attr=original_node.attr)
+
+    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:  # noqa: N802
+        return updated_node.with_changes(keyword=original_node.keyword)
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:  # noqa: N802
+        return (
+            updated_node.with_changes(value=f"my_{updated_node.value}")
+            if updated_node.value in self.names
+            else updated_node
+        )
+
+
+REWRITES: dict[str, Rewrite] = {
+    "other names of variables": rename_locals,
+    "branches the other way round": _by(InvertedBranches),
+    "results with names": _by(NamedResults),
+    "comparisons the other way round": _by(TurnedComparisons),
+    "conditions negated twice": _by(NegatedConditions),
+    "early ends": _by(EarlyEnds),
+    "sums written out": _by(WrittenOutSums),
+}
+
+
+def _split(module: cst.Module, function: str) -> str:
+    """The function of a module that hands on to a new one, which does all; nothing where it is a method or decorated."""
+    for at, node in enumerate(module.body):
+        match node:
+            case cst.FunctionDef(name=cst.Name(value=name), decorators=[]) if (
+                name == function and not node.asynchronous
+            ):
+                inner = node.with_changes(name=cst.Name(f"_do_{name}"))
+                outer = cst.parse_statement(
+                    f"\n\ndef {name}(*args, **kwargs):\n    return _do_{name}(*args, **kwargs)\n"
+                )
+                return module.with_changes(body=[*module.body[:at], inner, outer, *module.body[at + 1 :]]).code
+    return ""
