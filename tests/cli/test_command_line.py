@@ -124,6 +124,14 @@ def test_a_run_without_results_names_ids_that_it_has_or_will_have_first(turnsmit
     assert f"turnsmith show {run_folder.path} --trajectory {beginning}\n" in text
 
 
+def test_a_run_is_shown_as_json(turnsmith, run_folder):
+    shown = json.loads(turnsmith("show", run_folder.path, "--json").stdout)
+    assert (shown["finished"], len(shown["results"]), len(shown["iterations"])) == (False, 8, 11)
+    assert shown["iterations"][1]["metrics"]["rollouts/resolved_rate"] == 0.3
+    trajectories = json.loads(turnsmith("show", run_folder.path, "--trajectory", "eval-base", "--json").stdout)
+    assert [trajectory["outcome"] for trajectory in trajectories] == ["resolved", "unresolved"]
+
+
 def test_one_trajectory_is_shown_and_not_obeyed(turnsmith, run_folder):
     result = turnsmith("show", run_folder.path, "--trajectory", "eval-base/practice-1.swap.1f3a9c04/0")
     assert result.exit_code == 0
@@ -138,6 +146,8 @@ def test_the_beginning_of_an_id_lists_those_that_begin_so(turnsmith, run_folder)
 
 def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):
     findings = json.loads(turnsmith("doctor", "--json").stdout)
-    assert {"torch", "memory", "cores", "disk", "git", "python"} <= {finding["name"] for finding in findings}
+    assert {"torch", "accelerators", "memory", "cores", "disk", "git", "python"} <= {
+        finding["name"] for finding in findings
+    }
     assert all(finding["ok"] or finding["remedy"] for finding in findings)
     assert "remedy" in turnsmith("doctor").stdout

@@ -1,6 +1,10 @@
+import json
+import sys
+
 import pytest
 from packaging.requirements import Requirement
 
+from turnsmith.cli.accelerators import examine_accelerators
 from turnsmith.cli.machine import examine_disk, examine_git, examine_memory, examine_package
 
 
@@ -31,3 +35,41 @@ def test_a_machine_without_git_gets_a_remedy(monkeypatch, tmp_path):
 
 def test_disk_is_measured_where_runs_go(tmp_path):
     assert examine_disk(tmp_path).detail.endswith("GB free") or examine_disk(tmp_path).remedy
+
+
+def answering(text):
+    return [sys.executable, "-c", f"print({text!r})"]
+
+
+def test_cards_are_named_with_their_memory():
+    answer = {"build": "2.13.0+cu130", "devices": [["NVIDIA H200", 150 * 2**30], ["NVIDIA H200", 150 * 2**30]]}
+    finding = examine_accelerators(command=answering(json.dumps(answer)))
+    assert (finding.ok, finding.detail) == (True, "NVIDIA H200, 150 GB; NVIDIA H200, 150 GB (torch 2.13.0+cu130)")
+
+
+def test_no_accelerator_is_well_and_one_that_torch_cannot_use_is_not(tmp_path):
+    command = answering(json.dumps({"build": "2.13.0+cpu", "devices": []}))
+    assert examine_accelerators(tmp_path, command).ok
+    (tmp_path / "nvidia0").touch()
+    finding = examine_accelerators(tmp_path, command)
+    assert (finding.ok, "torch 2.13.0+cpu cannot use" in finding.detail, bool(finding.remedy)) == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("program", "detail"),
+    [
+        ("import no_torch", "torch cannot be asked: ModuleNotFoundError: No module named 'no_torch'"),
+        ("import os; os.abort()", "torch cannot be asked: it ended with -6"),
+    ],
+)
+def test_a_torch_that_is_missing_or_crashes_is_a_finding(program, detail):
+    finding = examine_accelerators(command=[sys.executable, "-c", program])
+    assert (finding.ok, finding.detail) == (False, detail)
+    assert "turnsmith[train]" in finding.remedy
+
+
+@pytest.mark.slow
+def test_the_torch_of_this_machine_answers():
+    import torch
+
+    assert f"torch {torch.__version__}" in examine_accelerators().detail

@@ -1,9 +1,13 @@
+import itertools
+
 import pytest
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from turnsmith.runs import RunFolder, claim, read_json, write_json
-from turnsmith.ui.curves import Span, draw_curves, lay_out
-from turnsmith.ui.reading import Iteration
+from turnsmith.ui.curves import STYLE, Span, compose, draw_curves, lay_out
+from turnsmith.ui.reading import Iteration, read_iterations, read_outline, read_results
 
 
 def test_stages_stand_end_to_end_and_rl_begins_at_zero():
@@ -21,6 +25,21 @@ def test_a_whole_run_becomes_a_picture(run_folder):
     height, width, _ = picture.shape
     assert (width, height) == (1840, 1152)
     assert 0.02 < (picture[..., :3].min(axis=2) < 0.9).mean() < 0.5
+
+
+def test_no_title_or_label_runs_into_another(run_folder):
+    with rc_context(STYLE):
+        figure = compose(read_outline(run_folder).stage_names, read_iterations(run_folder), read_results(run_folder))
+        FigureCanvasAgg(figure).draw()
+    texts = [text for axes in figure.axes for text in (axes.title, axes._left_title, *axes.texts) if text.get_text()]
+    boxes = [text.get_window_extent() for text in texts]
+    colliding = [
+        (one.get_text(), other.get_text())
+        for (one, box), (other, other_box) in itertools.combinations(zip(texts, boxes, strict=True), 2)
+        if box.overlaps(other_box)
+    ]
+    assert len(texts) == 1 + 3 + 2 + 5
+    assert colliding == []
 
 
 @pytest.mark.parametrize("gap", [0.0, 2e-7, float("nan")])

@@ -11,6 +11,7 @@ import typer
 
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
+from turnsmith.types import Trajectory
 from turnsmith.ui.reading import Outline, find_task, read_iterations, read_outline, read_results, read_trajectories
 from turnsmith.ui.tables import endings_table, iterations_table, results_table, trajectories_table, yes_no_table
 from turnsmith.ui.terminal import make_console
@@ -27,13 +28,23 @@ Id = Annotated[
 ]
 
 
-def show(run: Run, trajectory: Id = None) -> None:
+def show(run: Run, trajectory: Id = None, as_json: Json = False) -> None:
     """What a run did, or one trajectory turn by turn."""
     folder = RunFolder(run)
-    if trajectory is None:
+    if as_json:
+        typer.echo(json.dumps(to_json(folder, trajectory), indent=2))
+    elif trajectory is None:
         show_run(folder)
     else:
         show_trajectories(folder, trajectory)
+
+
+def to_json(folder: RunFolder, beginning: str | None) -> Any:
+    """What `show` shows: results and iterations, or the trajectories whose ids begin so. Raises UsageError."""
+    if beginning is not None:
+        return [trajectory.model_dump(mode="json") for trajectory in find_trajectories(folder, beginning)]
+    iterations = [dataclasses.asdict(iteration) for iteration in read_iterations(folder)]
+    return {"finished": folder.results.exists(), "results": read_results(folder), "iterations": iterations}
 
 
 def show_run(folder: RunFolder) -> None:
@@ -74,21 +85,25 @@ def begin_id(outline: Outline, results: Sequence[dict[str, Any]]) -> str:
 
 def show_trajectories(folder: RunFolder, beginning: str) -> None:
     """The one trajectory with this id, or a table of those whose ids begin so. Raises UsageError where there is none."""
-    outline = read_outline(folder)
-    found = list(read_trajectories(folder, beginning))
-    console = make_console()
+    found, console = find_trajectories(folder, beginning), make_console()
     exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning]
     if exact or len(found) == 1:
         [trajectory] = exact[:1] or found
         show_trajectory(trajectory, find_task(folder, trajectory.instance_id), console)
-    elif found:
-        console.print(trajectories_table(found))
     else:
+        console.print(trajectories_table(found))
+
+
+def find_trajectories(folder: RunFolder, beginning: str) -> list[Trajectory]:
+    """Those whose ids begin so. Raises UsageError where there is none."""
+    outline, found = read_outline(folder), list(read_trajectories(folder, beginning))
+    if not found:
         list(read_trajectories(folder, ""))  # where a journal is damaged, that is the answer
         raise UsageError(
             f"{folder.path} holds no trajectory whose id begins with {beginning!r}: "
             f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(outline, read_results(folder))}"
         )
+    return found
 
 
 def show_results(run: Run, as_json: Json = False) -> None:

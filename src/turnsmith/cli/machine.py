@@ -10,6 +10,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from turnsmith.cli.accelerators import examine_accelerators
 from turnsmith.sandboxes.containers.probe import probe_podman
 from turnsmith.sandboxes.finding import Finding
 from turnsmith.sandboxes.local.probe import probe_local
@@ -26,6 +27,7 @@ def examine_machine() -> list[Finding]:
         *probe_local(),
         probe_podman(),
         *examine_packages(),
+        examine_accelerators(),
         examine_memory(),
         examine_cores(),
         examine_disk(),

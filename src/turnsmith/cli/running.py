@@ -194,10 +194,10 @@ def finish(folder: RunFolder) -> None:
 
     outline, results = read_outline(folder), read_results(folder)
     write_json(folder.results, results)
-    draw_curves(folder)
     print_results(results, outline)
     console = make_console()
-    console.print(f"curves        {folder.curves}", soft_wrap=True)
+    if outline.trains:
+        console.print(f"curves        {draw_curves(folder)}", soft_wrap=True)
     console.print(f"iterations    turnsmith show {quote(str(folder.path))}", soft_wrap=True)
     print_next_look(folder, outline, results)
     console.print(f"results       turnsmith results {quote(str(folder.path))} --json", soft_wrap=True)

@@ -37,12 +37,12 @@ STYLE: Any = {
 }
 PANELS = {
     "turns per episode": ("rollouts/turns_mean", "linear"),
-    "share submitted": ("rollouts/submit_rate", "linear"),
-    "share with exploit contact": ("contact/flagged_rate", "linear"),
-    "entropy of sampled tokens (nats)": ("loss/entropy", "linear"),
-    "log-prob gap, engine to trainer": ("logprob_gap/mean", "log"),
+    "submitted": ("rollouts/submit_rate", "linear"),
+    "exploit contact": ("contact/flagged_rate", "linear"),
+    "entropy of tokens (nats)": ("loss/entropy", "linear"),
+    "engine–trainer gap": ("logprob_gap/mean", "log"),
 }
-"""Title → metric and scale of its axis."""
+"""Title, which fits above its panel, → metric and scale of its axis."""
 LABEL_GAP = 0.055
 """Smallest distance between two labels, as a share of the axis."""
 
@@ -112,7 +112,7 @@ def draw_resolved(
     axes.set_xlabel("iterations of RL")
     draw_labels(axes, spans[-1].end, labels)
     if results or iterations:
-        axes.legend(loc="upper left", frameon=False, labelcolor=INK, borderaxespad=0.8)
+        axes.legend(loc="best", frameon=False, labelcolor=INK, borderaxespad=0.8)
 
 
 def draw_evaluations(
