@@ -6,6 +6,8 @@ import secrets
 import sys
 from pathlib import Path
 
+from turnsmith.sandboxes.runtime import prepare_runtime
+
 
 def fingerprint(folder):
     """All that there is to see of a tree."""
@@ -130,3 +132,28 @@ async def test_the_system_the_interpreter_and_the_test_runtime_stay_as_they_are(
     assert await beside("import pytest; print(pytest.ExitCode.OK)") == "0"
     own = await inside("open('/tmp/own', 'w').close()" + CHANGE, paths=["/tmp/own"])
     assert own.split() == ["chmod", "chown", "label", "open", "remove", "rename", "reopen", "utime"]
+
+
+LOCK = """
+def lock(path, held=[]):
+    held.append(os.open(path, os.O_RDONLY))
+    fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.lockf(held[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+print([path for path in paths if works(lambda: lock(path))])
+if stays:
+    stay()
+"""
+
+
+async def test_a_lock_on_a_file_of_the_host_holds_nobody_up_on_the_host(inside, outside, layers):
+    """Where something is mounted below an interpreter's folder, that folder is the host's own."""
+    runtime, prefix = prepare_runtime(), Path(sys.base_prefix).resolve()
+    system = ["/bin/bash", "/usr"]
+    if f" {prefix}/" not in Path("/proc/self/mounts").read_text():
+        system += [str(Path(sys._base_executable).resolve()), os.__file__]
+    shown = {"/opt/runtime/pytest/__init__.py": f"{runtime}/pytest/__init__.py", "README": f"{layers[0]}/README"}
+    there, here = [*system, *shown], [*system, *shown.values()]
+    assert await inside(LOCK, paths=there, stays=True) == str(there)
+    assert outside(LOCK, paths=here, stays=False) == str(here)
+    assert await inside(LOCK, paths=there, stays=False) == "[]"

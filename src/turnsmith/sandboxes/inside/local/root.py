@@ -17,8 +17,8 @@ ROOT = "/box"
 TOOLBOX = "/opt/turnsmith"
 RUNTIME = "/opt/runtime"
 HOME = "/tmp/home"
-COPIES = "/copies"
-"""Where the spawner keeps copies of layers."""
+COPIES, LOWER = "/copies", "/lower"
+"""Where the spawner keeps copies of layers, and where a folder of the host lies while it is mounted."""
 UID = 1000
 """User and group inside a sandbox."""
 
@@ -53,7 +53,7 @@ def leave_host_root() -> None:
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("root", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
-    for name in (HOST, ROOT, COPIES):
+    for name in (HOST, ROOT, COPIES, LOWER):
         Path("/tmp" + name).mkdir()
     kernel.pivot_root("/tmp", "/tmp" + HOST)
     os.chdir("/")
@@ -74,7 +74,7 @@ def build_root(python: HostPython, limits: Limits) -> None:
     for name in _ETC:
         _show(f"/etc/{name}")
     for name in _DEVICES:
-        _show(f"/dev/{name}", SAFE & ~kernel.MOUNT_ATTR_NODEV)
+        _bind(f"{HOST}/dev/{name}", f"{ROOT}/dev/{name}", SAFE & ~kernel.MOUNT_ATTR_NODEV)
     _add_python(python)
     setup = toolbox.shell_setup(toolbox.resource_limits(limits, is_contained=True))
     toolbox.write_toolbox(Path(ROOT + TOOLBOX), python.program, setup)
@@ -94,10 +94,10 @@ def _add_python(python: HostPython) -> None:
     for folder in python.hidden:
         if Path(ROOT + folder).is_dir():
             _bind(ROOT + "/mnt", ROOT + folder)
-    _bind(HOST + python.runtime, ROOT + RUNTIME)
+    _show_folder(HOST + python.runtime, ROOT + RUNTIME)
 
 
-def _show(path: str, attributes: int = SAFE) -> None:
+def _show(path: str) -> None:
     """Let a path of the host appear at the same place, read-only; links as links, nothing where the host has nothing."""
     source, target = Path(HOST + path), Path(ROOT + path)
     if source.is_symlink():
@@ -105,7 +105,28 @@ def _show(path: str, attributes: int = SAFE) -> None:
     elif source.is_file():
         shutil.copyfile(source, target)
     elif source.exists():
-        _bind(str(source), str(target), attributes)
+        _show_folder(str(source), str(target))
+
+
+def _show_folder(source: str, target: str) -> None:
+    """By an overlay: whoever locks a file of it locks the overlay's, and no process of the host has to wait.
+
+    An overlay shows nothing of what is mounted below its folder, and an ordinary user may not lay one over such a folder. So
+    that one is bound, and its files are the host's.
+    """
+    if _has_mounts_below(source):
+        _bind(source, target)
+        return
+    _bind(source, LOWER)  # a path with a colon or a comma could not be an option
+    Path(target).mkdir(parents=True, exist_ok=True)
+    options = f"lowerdir={LOWER}:{ROOT}/mnt,userxattr"
+    kernel.mount("host", target, "overlay", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV, options)
+    kernel.detach(LOWER)
+
+
+def _has_mounts_below(folder: str) -> bool:
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return any(line.split()[4].startswith(f"{folder}/") for line in mounts)
 
 
 def _bind(source: str, target: str, attributes: int = SAFE) -> None:
