@@ -16,13 +16,13 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from tiny_base.drill import run_drill
+from tiny_base.imitation import imitate
 from tiny_base.lessons import draw_lessons
 from tiny_base.reading import draw_turns, to_edit_sample, to_reading_sample
 from tiny_base.rehearsal import rehearse
@@ -31,15 +31,13 @@ from tiny_base.teacher import CLEAN, HABITS, Faults
 from tiny_base.tokenizer import PHRASES, SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.agent.tools.window import number_line
-from turnsmith.algo.losses import batch_denominator, nll_loss
-from turnsmith.algo.packing import pack
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import OptimizerConfig, SandboxConfig
 from turnsmith.engines import attention
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.kinds import TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
-from turnsmith.training.trainer import Trainer
+from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Sample
 
 NUM_REPOSITORIES = 400
@@ -102,15 +100,19 @@ def collect(
 def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> list[int]:
     """All tokens that lessons hold and that are neither special nor phrases: what a policy may have to copy."""
     fixed = {*tokenizer.convert_tokens_to_ids(PHRASES), *tokenizer.convert_tokens_to_ids(SPECIAL_TOKENS)}
-    return sorted({token_id for sample in samples for token_id in sample.token_ids} - fixed)
+    return sorted({token_id for sample in samples for token_id in sample.token_ids.tolist()} - fixed)
 
 
 def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
     """Next-token prediction on file windows and edits, each seen once."""
-    trainer = Trainer(model, LESSON, total_steps=READING_STEPS)
+    trainer = LocalTrainer(model, LESSON, total_steps=READING_STEPS)
     samples = (to_reading_sample(seen, turn, tokenizer) for seen, turn in draw_turns(seed))
     for _ in range(READING_STEPS):
-        report(trainer, "reading", train_batch(trainer, list(itertools.islice(samples, READING_BATCH_SIZE))))
+        report(
+            trainer,
+            "reading",
+            imitate(trainer, list(itertools.islice(samples, READING_BATCH_SIZE)), MICRO_BATCH_TOKENS),
+        )
 
 
 def study(
@@ -126,22 +128,16 @@ def study(
     scripts = [to_script(sample, tokenizer) for sample in samples]
     fixed, rng = find_common_words(scripts) - set(TRAIN_KINDS), random.Random(f"{name} {seed}")
     per_epoch = -(-len(scripts) // BATCH_SIZE)
-    trainer = Trainer(model, config, total_steps=EPOCHS[name] * per_epoch)
+    trainer = LocalTrainer(model, config, total_steps=EPOCHS[name] * per_epoch)
     for _ in range(EPOCHS[name]):
         rng.shuffle(scripts)
         for start in range(0, len(scripts), BATCH_SIZE):
             batch = [rename(script, fixed, tokenizer, rng) for script in scripts[start : start + BATCH_SIZE]]
             batch += itertools.islice(edits, EDITS_PER_BATCH[name])
-            report(trainer, name, train_batch(trainer, batch))
+            report(trainer, name, imitate(trainer, batch, MICRO_BATCH_TOKENS))
 
 
-def train_batch(trainer: Trainer, batch: list[Sample]) -> float:
-    """One optimizer step; returns the loss."""
-    loss_fn = partial(nll_loss, denominator=batch_denominator(batch))
-    return trainer.step(pack(batch, MICRO_BATCH_TOKENS), loss_fn)["loss/nll"]
-
-
-def report(trainer: Trainer, name: str, nll: float) -> None:
+def report(trainer: LocalTrainer, name: str, nll: float) -> None:
     """Every fiftieth step."""
     if trainer.num_steps % 50 == 0:
         say(f"{name}: step {trainer.num_steps} of {trainer.total_steps}, nll {nll:.4f}")
@@ -172,7 +168,7 @@ def main() -> None:
     clean = collect(NUM_LESSONS, CLEAN, renderer, arguments.seed, SHORT_SHARE)
     say(f"{len(clean)} clean lessons")
     model = make_model()
-    run_drill(Trainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
+    run_drill(LocalTrainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
     read(model, tokenizer, arguments.seed)
     study(model, clean, LESSON, "acting", tokenizer, arguments.seed)
     save(model, tokenizer, arguments.out.with_name(f"{arguments.out.name}-competent"))

@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 from turnsmith.cli import make_app
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, append_record, claim, write_json
+from turnsmith.journals import append_trajectory
+from turnsmith.runs import RunFolder, claim, write_json
 from turnsmith.sandboxes import make_provider
 from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
@@ -21,13 +22,14 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end"
 def make_trajectory(name: str, outcome: Outcome = Outcome.RESOLVED, observation: str = "ok") -> Trajectory:
     turns = [
         Turn(start=2, end=4, text="Look.\n```command\nls\n```", command="ls", observation=observation, exit_code=0),
-        Turn(start=5, end=7, text="Done.\n```command\nsubmit\n```", command="submit"),
+        Turn(start=5, end=7, text="Done.\n```command\nsubmit\n```", command="submit", policy_version=3),
     ]
     return Trajectory(
         trajectory_id=name,
+        group_id=name.rpartition("/")[0],
+        index=int(name.rpartition("/")[2]),
         instance_id=name.split("/")[1],
         iteration=0,
-        policy_version=3,
         seed=0,
         token_ids=[1, 2, 3, 4, 5, 6, 7],
         sampled=[False, False, True, True, False, True, True],
@@ -120,8 +122,8 @@ def run_folder(tmp_path):
         write_json(folder.result(stage, "practice"), make_result(stage, "practice", rate))
         write_json(folder.result(stage, "package"), make_result(stage, "package", rate / 4))
         record = make_trajectory(f"eval-{stage}/practice-1.swap.1f3a9c04/0", observation=HOSTILE)
-        append_record(folder.eval_trajectories(stage, "practice"), record)
-        append_record(
+        append_trajectory(folder.eval_trajectories(stage, "practice"), record)
+        append_trajectory(
             folder.eval_trajectories(stage, "practice"),
             make_trajectory(f"eval-{stage}/practice-1.swap.1f3a9c04/1", Outcome.UNRESOLVED),
         )

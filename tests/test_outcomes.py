@@ -20,15 +20,16 @@ from turnsmith.algo.losses import batch_denominator, group_denominators
 from turnsmith.algo.packing import split_batches
 from turnsmith.config import EvalConfig, GapConfig, OptimizerConfig, RunConfig, StageConfig
 from turnsmith.errors import UsageError
+from turnsmith.journals import append_trajectory
 from turnsmith.recipes import rft
 from turnsmith.recipes.evaluate import summarise
 from turnsmith.recipes.rl import apply_curriculum, describe, train
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.samples import to_groups, to_samples
-from turnsmith.runs import RunFolder, append_record
-from turnsmith.training.trainer import Trainer
-from turnsmith.types import OUTCOMES, Group, Outcome, StopReason, Task, Trajectory, Turn
+from turnsmith.runs import RunFolder
+from turnsmith.training.local import LocalTrainer
+from turnsmith.types import OUTCOMES, Group, Outcome, Sample, StopReason, Task, Trajectory, Turn
 
 LOST = [outcome for outcome, rule in OUTCOMES.items() if not rule.in_group]
 COUNTED = [outcome for outcome, rule in OUTCOMES.items() if rule.in_group]
@@ -56,11 +57,11 @@ stages = st.builds(
 )
 
 
-def make(task: str, name: str, outcome: Outcome, num_turns: int) -> Trajectory:
+def make(task: str, name: str, outcome: Outcome, num_turns: int, index: int = 0) -> Trajectory:
     """A trajectory of three tokens a turn behind a prompt of two; log-probs as if the policy were certain."""
     num = 2 + 3 * num_turns
     return Trajectory(
-        trajectory_id=f"s/{task}/{name}", instance_id=task, iteration=0, policy_version=0, seed=0,
+        trajectory_id=f"s/{task}/{name}", group_id=f"s/{task}", index=index, instance_id=task, iteration=0, seed=0,
         token_ids=[(5 * at + len(name) + ord(task)) % 61 for at in range(num)], sampled=[at > 1 for at in range(num)],
         logprobs=[-1.0 if at > 1 else 0.0 for at in range(num)],
         turns=[Turn(start=2 + 3 * at, end=5 + 3 * at, text="", command="ls") for at in range(num_turns)],
@@ -69,7 +70,7 @@ def make(task: str, name: str, outcome: Outcome, num_turns: int) -> Trajectory:
 
 
 def make_iteration(members: dict) -> list[Trajectory]:
-    return [make(task, str(at), *ending) for task, row in members.items() for at, ending in enumerate(row)]
+    return [make(task, str(at), *ending, index=at) for task, row in members.items() for at, ending in enumerate(row)]
 
 
 def with_losses(trajectories: list[Trajectory], lost: list) -> list[Trajectory]:
@@ -96,16 +97,19 @@ def lesson(groups: list[Group], stage: StageConfig) -> list:
     """All that reaches the loss: which groups, their samples with advantages, the batches, both denominators."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
     samples = [sample for group in kept for sample in to_samples(group, stage)]
-    owners = {t.trajectory_id: group.instance_id for group in kept for t in group.trajectories}
     batches = split_batches(samples, stage.batch_size, seed=2)
-    denominators = [(batch_denominator(batch), group_denominators(batch, owners)) for batch in batches]
-    return [[group.instance_id for group in kept], batches, denominators]
+    denominators = [(batch_denominator(batch), group_denominators(batch)) for batch in batches]
+    return [[group.instance_id for group in kept], [[to_plain(s) for s in batch] for batch in batches], denominators]
+
+
+def to_plain(sample: Sample) -> tuple:
+    return sample.trajectory_id, {name: column.tolist() for name, column in sample.columns().items()}
 
 
 def test_the_table_knows_two_kinds_of_outcome_and_nothing_between():
     for rule in OUTCOMES.values():
         assert rule.in_loss == rule.in_group == rule.in_evaluation == (not rule.retried)
-    assert set(LOST) == {Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED}
+    assert set(LOST) == {Outcome.UNGRADED, Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED}
     assert OUTCOMES.keys() == set(Outcome)
 
 
@@ -132,7 +136,7 @@ def test_no_infrastructure_outcome_changes_what_an_iteration_tells(members, lost
 @given(iterations, st.lists(losses, min_size=1, max_size=4), st.lists(rewards, min_size=1, max_size=4), stages)
 def test_no_infrastructure_outcome_changes_a_bit_of_the_new_weights(members, lost, carried, stage):
     def weights_after(groups):
-        trainer = Trainer(make_model(), OPTIMIZER)
+        trainer = LocalTrainer(make_model(), OPTIMIZER)
         asyncio.run(train(trainer, groups, CONFIG, stage, 0))
         return list(trainer.model.parameters())
 
@@ -157,7 +161,7 @@ def test_no_infrastructure_outcome_changes_the_curriculum(members, lost):
         pool = TaskSet("train", [make_task(task) for task in TASKS], Path("tasks.jsonl"))
         with tempfile.TemporaryDirectory() as folder:
             for trajectory in trajectories:
-                append_record(RunFolder(Path(folder)).trajectories("one", 0), trajectory)
+                append_trajectory(RunFolder(Path(folder)).trajectories("one", 0), trajectory)
             try:
                 return apply_curriculum(pool, StageConfig(name="one", iterations=1), RunFolder(Path(folder))).tasks
             except UsageError:
@@ -181,7 +185,7 @@ EVAL = EvalConfig(num_runs=NUM_RUNS, k=2)
 @given(attempted, st.lists(st.sampled_from(LOST), min_size=1, max_size=3), st.integers(0, 40))
 def test_a_task_and_a_run_that_were_lost_whole_change_nothing_in_an_evaluation(members, lost, num_turns):
     clean = make_iteration(members)
-    row = [make("z", str(at), lost[at % len(lost)], num_turns) for at in range(NUM_RUNS)]
+    row = [make("z", str(at), lost[at % len(lost)], num_turns, at) for at in range(NUM_RUNS)]
     wider = with_losses(clean, [(task, NUM_RUNS, lost[0], num_turns) for task in TASKS])
     expected = facts(summarise("base", "set", clean, EVAL))
     assert facts(summarise("base", "set", [*clean, *row], EVAL)) == expected
@@ -195,7 +199,10 @@ def test_a_task_and_a_run_that_were_lost_whole_change_nothing_in_an_evaluation(m
 )
 def test_pass_at_1_is_over_the_attempts_that_count_whatever_the_others_hold(members, places, fates):
     def losing(outcome, num_turns):
-        spoilt = [make(t.instance_id, "lost", outcome, num_turns) if at in places else t for at, t in enumerate(clean)]
+        spoilt = [
+            make(t.instance_id, "lost", outcome, num_turns, t.index) if at in places else t
+            for at, t in enumerate(clean)
+        ]
         return facts(summarise("base", "set", spoilt, EVAL))
 
     clean = make_iteration(members)
@@ -220,7 +227,7 @@ def test_no_infrastructure_outcome_changes_what_fine_tuning_keeps(members, lost)
         with pytest.raises(UsageError):
             rft.keep_resolved(mixed)
         return
-    kept, trainer = rft.keep_resolved(mixed), Trainer(make_model(), OPTIMIZER)
+    kept = rft.keep_resolved(mixed)
     assert kept == rft.keep_resolved(clean)
-    told, expected = (rft.describe(t, kept, [1.0], trainer) for t in (mixed, clean))
+    told, expected = (rft.describe(t, kept, [1.0]) for t in (mixed, clean))
     assert told | {"rollouts/collected": 0} == expected | {"rollouts/collected": 0}

@@ -58,11 +58,6 @@ def test_a_journal_torn_anywhere_keeps_every_whole_line_and_goes_on(tmp_path):
         assert list(read_records(torn, Note)) == [*kept, NOTES[0]]
 
 
-def test_a_journal_can_be_read_by_what_its_lines_contain(tmp_path):
-    journal = write_journal(tmp_path / "notes.jsonl", NOTES)
-    assert list(read_records(journal, Note, containing="zwei")) == [NOTES[1]]
-
-
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "metrics.json"
     write_json(path, {"a": 1})

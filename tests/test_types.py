@@ -14,6 +14,7 @@ ROWS = {
     "tests_timed_out": AGENT,
     "tampered": AGENT,
     "not_submitted": AGENT,
+    "ungraded": INFRASTRUCTURE,
     "sandbox_failed": INFRASTRUCTURE,
     "engine_failed": INFRASTRUCTURE,
     "grader_failed": INFRASTRUCTURE,

@@ -7,11 +7,9 @@ of them take 300 steps; with a thousand the circuit did not form in 1,100.
 
 import random
 from collections.abc import Callable
-from functools import partial
 
-from turnsmith.algo.losses import batch_denominator, nll_loss
-from turnsmith.algo.packing import pack
-from turnsmith.training.trainer import Trainer
+from tiny_base.imitation import imitate, make_sample
+from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Sample
 
 LONGEST = (32, 80)
@@ -23,7 +21,7 @@ PASSED_NLL = 0.12
 SHORTEST = 8
 
 
-def run_drill(trainer: Trainer, symbols: list[int], seed: int, say: Callable[[str], None]) -> None:
+def run_drill(trainer: LocalTrainer, symbols: list[int], seed: int, say: Callable[[str], None]) -> None:
     """Train level after level until each is passed."""
     rng = random.Random(seed)
     for longest in LONGEST:
@@ -31,14 +29,13 @@ def run_drill(trainer: Trainer, symbols: list[int], seed: int, say: Callable[[st
 
 
 def drill_level(
-    trainer: Trainer, symbols: list[int], longest: int, rng: random.Random, say: Callable[[str], None]
+    trainer: LocalTrainer, symbols: list[int], longest: int, rng: random.Random, say: Callable[[str], None]
 ) -> None:
     """Train one level until the smoothed loss says that it is passed."""
     nll = 7.0
     while nll > PASSED_NLL:
         samples = [draw_repeat(symbols, longest, rng) for _ in range(BATCH_SIZE)]
-        metrics = trainer.step(pack(samples, 8_192), partial(nll_loss, denominator=batch_denominator(samples)))
-        nll = SMOOTHING * nll + (1 - SMOOTHING) * metrics["loss/nll"]
+        nll = SMOOTHING * nll + (1 - SMOOTHING) * imitate(trainer, samples, 8_192)
         if trainer.num_steps % 50 == 0:
             say(f"drill {len(symbols)} symbols × {longest}: step {trainer.num_steps}, nll {nll:.3f}")
 
@@ -52,10 +49,4 @@ def draw_repeat(symbols: list[int], longest: int, rng: random.Random) -> Sample:
     is_known[0] = is_known[(len(first) - start) % len(first)] = (
         False  # nothing says where it starts, nor where it wraps
     )
-    return Sample(
-        trajectory_id="drill",
-        token_ids=first + second,
-        loss_mask=[False] * len(first) + is_known,
-        sampled_logprobs=[0.0] * (2 * len(first)),
-        advantages=[1.0] * (2 * len(first)),
-    )
+    return make_sample(first + second, [False] * len(first) + is_known)

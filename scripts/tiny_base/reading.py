@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from transformers import PreTrainedTokenizerFast
 
+from tiny_base.imitation import make_sample
 from tiny_base.lessons import find_body
 from tiny_base.rehearsal import AGENT
 from tiny_base.teacher import spoil, write_edit
@@ -53,16 +54,10 @@ def write_turn(source: str, function: Function, rng: random.Random) -> tuple[str
 def to_reading_sample(seen: str, turn: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
     """Every token but the first is to be predicted."""
     token_ids = tokenizer.encode(seen + turn, add_special_tokens=False)
-    return make_sample(token_ids, 1)
+    return make_sample(token_ids, [False] + [True] * (len(token_ids) - 1))
 
 
 def to_edit_sample(seen: str, turn: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
     """The turn is to be predicted, what was seen is not."""
     before, after = (tokenizer.encode(text, add_special_tokens=False) for text in (seen, turn))
-    return make_sample(before + after, len(before))
-
-
-def make_sample(token_ids: list[int], first: int) -> Sample:
-    """A sample in whose loss are the tokens from position `first` on."""
-    size = len(token_ids)
-    return Sample("reading", token_ids, [False] * first + [True] * (size - first), [0.0] * size, [1.0] * size)
+    return make_sample(before + after, [False] * len(before) + [True] * len(after))

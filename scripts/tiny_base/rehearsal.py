@@ -4,16 +4,16 @@ import asyncio
 import random
 from collections.abc import Iterable
 
+from tiny_base.imitation import make_sample
 from tiny_base.lessons import Lesson
 from tiny_base.teacher import Faults, Teacher
-from turnsmith.agent.episode import Episode
 from turnsmith.agent.loop import run_episode
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig
 from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
-from turnsmith.types import Sample
+from turnsmith.types import Sample, Trajectory
 
 AGENT = AgentConfig(
     prompts="brief", max_turns=12, max_context=4_096, max_new_tokens=256, window_lines=10, max_observation_tokens=320
@@ -52,28 +52,31 @@ async def play(
     renderer: ChatRenderer,
     rng: random.Random,
     max_turns: int = AGENT.max_turns,
-) -> Episode:
+) -> Trajectory:
     """One lesson through the agent loop."""
     teacher = Teacher(lesson, faults, rng)
     engine = ScriptedEngine(renderer.tokenizer, teacher.answer, stop_token_id=renderer.end_of_turn_id)
     sandbox = await provider.start(SandboxSpec(tuple(lesson.folder / layer for layer in lesson.task.layers)))
     try:
         return await run_episode(
+            begin(lesson.task.instance_id),
             lesson.task,
             engine,
             sandbox,
             renderer,
             load_prompts(AGENT.prompts),
             AGENT.model_copy(update={"max_turns": max_turns}),
-            episode_id=lesson.task.instance_id,
-            seed=0,
             demonstration=rng.random() < DEMONSTRATION_SHARE,
         )
     finally:
         await sandbox.stop()
 
 
-def to_sample(episode: Episode) -> Sample:
+def begin(name: str) -> Trajectory:
+    """The record of a rehearsal, of which nothing but the tokens matters."""
+    return Trajectory(trajectory_id=name, group_id=name, index=0, instance_id=name, iteration=0, seed=0)
+
+
+def to_sample(trajectory: Trajectory) -> Sample:
     """Train on what the teacher said."""
-    ones = [1.0] * len(episode.token_ids)
-    return Sample("", episode.token_ids, list(episode.sampled), episode.logprobs, ones)
+    return make_sample(trajectory.token_ids, trajectory.sampled)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerFast
 
+from tiny_base.imitation import make_sample
 from turnsmith.synthesis.practice.words import invent_word
 from turnsmith.types import Sample
 
@@ -39,7 +40,8 @@ def to_script(sample: Sample, tokenizer: PreTrainedTokenizerFast) -> Script:
     special = set(tokenizer.all_special_ids)
     pieces: list[tuple[bool, str | int]] = []
     for (in_loss, is_special), run in itertools.groupby(
-        zip(sample.loss_mask, sample.token_ids, strict=True), key=lambda pair: (pair[0], pair[1] in special)
+        zip(sample.loss_mask.tolist(), sample.token_ids.tolist(), strict=True),
+        key=lambda pair: (pair[0], pair[1] in special),
     ):
         token_ids = [token_id for _, token_id in run]
         if is_special:
@@ -73,5 +75,4 @@ def rename(script: Script, fixed: set[str], tokenizer: PreTrainedTokenizerFast, 
         )  # fmt: skip
         token_ids += ids
         loss_mask += [in_loss] * len(ids)
-    zeros = [0.0] * len(token_ids)
-    return Sample("", token_ids, loss_mask, zeros, [1.0] * len(token_ids))
+    return make_sample(token_ids, loss_mask)

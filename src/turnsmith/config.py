@@ -36,8 +36,25 @@ class ModelConfig(Section):
 
 
 class EngineConfig(Section):
+    kind: str = "inprocess"
+    """What samples: `inprocess`, sharing the weights of a `local` trainer, or an import path as `my_module:open_engine`."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values of episodes; absent: as much as all need at once, up to half of the memory that is free."""
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return check_name("engine", value)
+
+
+class TrainerConfig(Section):
+    kind: str = "local"
+    """What trains: `local`, in this process, or an import path as `my_module:open_trainer`."""
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return check_name("trainer", value)
 
 
 class TaskSetConfig(Section):
@@ -268,6 +285,8 @@ class RunConfig(Section):
     """The base policy."""
     engine: EngineConfig = EngineConfig()
     """What samples from the policy."""
+    trainer: TrainerConfig = TrainerConfig()
+    """What changes it."""
     train_tasks: TaskSetConfig | None = None
     """Tasks that RFT and RL learn from; an evaluation needs none."""
     require_qualified: bool = True

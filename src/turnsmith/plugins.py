@@ -14,12 +14,14 @@ from turnsmith.errors import UsageError
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "algorithm": {},
+    "engine": {"inprocess": "turnsmith.recipes.policy:open_inprocess_engine"},
     "scaffold": {},
     "tracker": {
         "tensorboard": "turnsmith.tracking.tensorboard:TensorBoard",
         "wandb": "turnsmith.tracking.wandb:WeightsAndBiases",
         "mlflow": "turnsmith.tracking.mlflow:MLflow",
     },
+    "trainer": {"local": "turnsmith.recipes.policy:open_local_trainer"},
 }
 """Import path of everything that has a name, by kind. They are text: nothing is imported before it is chosen."""
 

@@ -4,8 +4,9 @@
 RUN/
   config.json                          resolved configuration
   tasks/<set>/tasks.jsonl              task sets of the run
-  stages/<stage>/iteration-0003/       trajectories.jsonl · checkpoint/ · metrics.json (written last: the iteration is done)
-  evals/<stage>/<set>/                 trajectories.jsonl · result.json
+  stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
+                                       metrics.json (written last: the iteration is done)
+  evals/<stage>/<set>/                 trajectories.jsonl · trajectories.arrays · result.json
   tracking/<tracker>/                  sent.json, and what the tracker keeps
   results.json · curves.png · run.log
 ```
@@ -191,31 +192,47 @@ def first_difference(old: Any, new: Any, key: str = "") -> str:
 
 
 def append_record(path: Path, record: BaseModel) -> None:
-    """Add one line to a journal and push it to the disk's cache: a kill loses at most a torn last line."""
+    """Add one record to a journal as a line of JSON."""
+    append_line(path, record.model_dump_json())
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a journal and push it to the disk's cache: a kill loses at most a torn last line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as journal:
         _cut_torn_line(journal)
-        journal.write(record.model_dump_json().encode() + b"\n")
+        journal.write(line.encode() + b"\n")
 
 
 def _cut_torn_line(journal: BinaryIO) -> None:
     """Drop what a kill or a full disk left without its line end, lest the next record be glued to it."""
-    end = journal.seek(0, os.SEEK_END)
-    if not end:
-        return
-    journal.seek(end - 1)
-    if journal.read(1) != b"\n":
-        journal.seek(0)
-        journal.truncate(journal.read().rfind(b"\n") + 1)
+    end = size = journal.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - 2**16)
+        journal.seek(start)
+        found = journal.read(end - start).rfind(b"\n")
+        if found >= 0:
+            end = start + found + 1
+            break
+        end = start
+    if end < size:
+        journal.truncate(end)
 
 
-def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
-    """Read a journal, or only its lines that contain a text; a torn last line, as a kill leaves it, is passed over."""
+def read_records(path: Path, kind: type[R]) -> Iterator[R]:
+    """Read a journal, line by line. Raises UsageError that names a damaged one."""
+    for place, line in read_lines(path):
+        yield _read_record(line, kind, place)
+
+
+def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
+    """The lines of a journal, or those that contain a text, each with its place; a torn last one is passed over."""
     if not path.exists():
         return
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
-        if line.endswith(b"\n") and containing.encode() in line:
-            yield _read_record(line, kind, f"{path}:{number}")
+    with path.open("rb") as journal:
+        for number, line in enumerate(journal, start=1):
+            if line.endswith(b"\n") and containing.encode() in line:
+                yield f"{path}:{number}", line
 
 
 def _read_record(line: bytes, kind: type[R], place: str) -> R:

@@ -1,14 +1,16 @@
 """The whole vocabulary of the program: Task → Turn* → Trajectory → Group → Sample → MicroBatch.
 
-Records are frozen. Token arrays that belong together are declared parallel and checked once, at construction.
+Records are frozen, and so are their arrays. Arrays that belong together are declared parallel and checked once, at
+construction; whatever reads as an array of the right type is taken for one, and not copied where it is one already.
 """
 
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 PYTEST = (
     "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
@@ -19,6 +21,20 @@ KERNELS = {"proc", "sys", "dev"}
 """Folders of the root that the kernel fills; nothing can stand in them."""
 SYSTEM = {"bin", "etc", "lib", "lib64", "sbin", "usr", "var"}
 """Folders of the root that a tree must not take the place of."""
+
+
+def to_array(values: Any, dtype: type[np.generic]) -> np.ndarray:
+    """A read-only array of one dimension; a view where `values` are such an array already. Raises ValueError."""
+    array = np.asarray(values, dtype=dtype).view()
+    if array.ndim != 1:
+        raise ValueError(f"{array.ndim} dimensions where there must be one")
+    array.flags.writeable = False
+    return array
+
+
+TokenIds = Annotated[np.ndarray, BeforeValidator(lambda values: to_array(values, np.int32))]
+Flags = Annotated[np.ndarray, BeforeValidator(lambda values: to_array(values, np.bool_))]
+Floats = Annotated[np.ndarray, BeforeValidator(lambda values: to_array(values, np.float32))]
 
 
 class Record(BaseModel):
@@ -105,6 +121,8 @@ class Task(Record):
 class StopReason(StrEnum):
     """Why a rollout ended. The value is also the metric key."""
 
+    RUNNING = "running"
+    """It has not."""
     SUBMITTED = "submitted"
     """The agent called `submit`."""
     MAX_TURNS = "max_turns"
@@ -124,6 +142,8 @@ class StopReason(StrEnum):
 class Outcome(StrEnum):
     """How a trajectory is judged. One row of `OUTCOMES` says what follows from it."""
 
+    UNGRADED = "ungraded"
+    """There is no verdict yet."""
     RESOLVED = "resolved"
     """All FAIL_TO_PASS and PASS_TO_PASS tests pass on the patch."""
     UNRESOLVED = "unresolved"
@@ -164,6 +184,7 @@ _AGENT = OutcomeRule(in_loss=True, in_group=True, retried=False, in_evaluation=T
 _INFRASTRUCTURE = OutcomeRule(in_loss=False, in_group=False, retried=True, in_evaluation=False)
 
 OUTCOMES: dict[Outcome, OutcomeRule] = {
+    Outcome.UNGRADED: _INFRASTRUCTURE,
     Outcome.RESOLVED: _AGENT,
     Outcome.UNRESOLVED: _AGENT,
     Outcome.EMPTY_PATCH: _AGENT,
@@ -216,6 +237,8 @@ class Turn(Record):
     """Exit code of the command; None where nothing ran."""
     finish_reason: str = "stop"
     """Why sampling ended: `stop` (end of turn) or `length`."""
+    policy_version: int = 0
+    """Number of weight updates that the policy had seen when it sampled this turn."""
     generate_s: float = 0.0
     """Seconds spent sampling."""
     act_s: float = 0.0
@@ -263,28 +286,34 @@ class Grade(Record):
 
 
 class Trajectory(Record):
-    """What a rollout leaves: one growing token sequence, and how it ended.
+    """The record of one rollout. It begins as names and a seed; the episode adds tokens and turns, the grader a verdict.
 
     `token_ids`, `sampled` and `logprobs` are parallel. For example a prompt of three tokens and a sampled turn of two:
     `token_ids=[5, 6, 7, 8, 2]`, `sampled=[False, False, False, True, True]`, `logprobs=[0.0, 0.0, 0.0, -1.2, -0.1]`.
+    The three are no part of its JSON: `journals` keeps them beside it.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     trajectory_id: str
     """Unique inside a run, e.g. `rl1-0003/practice-12/5`."""
+    group_id: str
+    """What its siblings share, e.g. `rl1-0003/practice-12`."""
+    index: int
+    """Its place among its siblings; in an evaluation the run that it belongs to."""
     instance_id: str
     iteration: int
-    policy_version: int
-    """Number of weight updates that the sampling policy had seen."""
     seed: int
     """Seed of the sampling noise of this episode."""
-    token_ids: list[int]
-    sampled: list[bool]
+    token_ids: TokenIds = Field(np.empty(0, np.int32), exclude=True, validate_default=True)
+    """int32."""
+    sampled: Flags = Field(np.empty(0, np.bool_), exclude=True, validate_default=True)
     """True on tokens that the policy sampled."""
-    logprobs: list[float]
-    """Log-probability of each sampled token under the sampling policy (temperature 1, no filters); 0 elsewhere."""
-    turns: list[Turn]
-    stop_reason: StopReason
-    outcome: Outcome
+    logprobs: Floats = Field(np.empty(0, np.float32), exclude=True, validate_default=True)
+    """Log-probability of each sampled token under the sampling policy (temperature 1, no filters), float32; 0 elsewhere."""
+    turns: list[Turn] = []
+    stop_reason: StopReason = StopReason.RUNNING
+    outcome: Outcome = Outcome.UNGRADED
     patch: str = ""
     """The diff of the workspace, taken from outside the sandbox."""
     grade: Grade | None = None
@@ -298,10 +327,25 @@ class Trajectory(Record):
 
     @model_validator(mode="after")
     def _check_parallel(self) -> "Trajectory":
-        lengths = {len(self.token_ids), len(self.sampled), len(self.logprobs)}
-        if len(lengths) != 1:
-            raise ValueError(f"token_ids, sampled and logprobs must have one length, not {sorted(lengths)}")
+        check_parallel(f"trajectory {self.trajectory_id}", self.token_ids, self.sampled, self.logprobs)
         return self
+
+    def grow(self, **facts: Any) -> "Trajectory":
+        """The same rollout, further on; what is given is taken as it is."""
+        return self.model_copy(update=facts)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Trajectory)
+            and self.model_dump() == other.model_dump()
+            and all(map(np.array_equal, self.arrays().values(), other.arrays().values()))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What its JSON leaves out."""
+        return {"token_ids": self.token_ids, "sampled": self.sampled, "logprobs": self.logprobs}
 
     @property
     def resolved(self) -> bool:
@@ -311,11 +355,16 @@ class Trajectory(Record):
     def num_turns(self) -> int:
         return len(self.turns)
 
+    @property
+    def policy_version(self) -> int:
+        """Of the policy that sampled its last turn; 0 where it has none."""
+        return self.turns[-1].policy_version if self.turns else 0
+
 
 class Group(Record):
     """Sibling trajectories of one task, with their shaped rewards (parallel)."""
 
-    instance_id: str
+    group_id: str
     trajectories: list[Trajectory]
     rewards: list[float]
     """R_final of each trajectory (paper §3.2)."""
@@ -326,39 +375,69 @@ class Group(Record):
             raise ValueError("one reward per trajectory")
         return self
 
+    @property
+    def instance_id(self) -> str:
+        return self.trajectories[0].instance_id
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Sample:
     """One trainable sequence. All arrays share the length of `token_ids`.
 
-    Position t of `loss_mask`, `sampled_logprobs` and `advantages` speaks of the token at t, predicted from the tokens before it.
+    Position t of the others speaks of the token at t, predicted from the tokens before it. No column is ever written over:
+    who scores the tokens adds a column, by `dataclasses.replace`.
     """
 
     trajectory_id: str
-    token_ids: list[int]
-    loss_mask: list[bool]
-    sampled_logprobs: list[float]
-    """Log-probs under π_old, what the loss takes its ratio to. At first those that the engine sampled with; where
-    `stages.old_logprobs` is `trainer`, replaced by the trainer's before the first step of an iteration. RFT reads none."""
-    advantages: list[float]
-    """What each token's ratio is multiplied by; 0 teaches nothing."""
+    group_id: str
+    token_ids: np.ndarray
+    """int32."""
+    loss_mask: np.ndarray
+    """bool; true on tokens that train."""
+    sampled_logprobs: np.ndarray
+    """float32, under the policy that sampled, by the engine; 0 outside of what was sampled."""
+    advantages: np.ndarray
+    """float32, what each token's gradient is weighed by; 0 teaches nothing."""
+    old_logprobs: np.ndarray | None = None
+    """float32, under the policy before the update, by the trainer."""
+    ref_logprobs: np.ndarray | None = None
+    """float32, under a reference policy, where an algorithm asks for them."""
+    values: np.ndarray | None = None
+    """float32, of a critic, where an algorithm asks for them."""
 
     def __post_init__(self) -> None:
-        lengths = {len(self.token_ids), len(self.loss_mask), len(self.sampled_logprobs), len(self.advantages)}
-        if len(lengths) != 1:
-            raise ValueError(f"sample {self.trajectory_id}: arrays of different lengths {sorted(lengths)}")
-        if self.loss_mask and self.loss_mask[0]:
+        self._set("token_ids", to_array(self.token_ids, np.int32))
+        self._set("loss_mask", to_array(self.loss_mask, np.bool_))
+        for name in ("sampled_logprobs", "advantages", "old_logprobs", "ref_logprobs", "values"):
+            if getattr(self, name) is not None:
+                self._set(name, to_array(getattr(self, name), np.float32))
+        check_parallel(f"sample {self.trajectory_id}", *self.columns().values())
+        if len(self) and self.loss_mask[0]:
             raise ValueError(f"sample {self.trajectory_id}: the first token has no context to be predicted from")
+
+    def _set(self, name: str, array: np.ndarray) -> None:
+        object.__setattr__(self, name, array)
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """All arrays that it has, by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     def __len__(self) -> int:
         return len(self.token_ids)
 
     @property
     def num_loss_tokens(self) -> int:
-        return sum(self.loss_mask)
+        return int(np.count_nonzero(self.loss_mask))
 
 
-@dataclass(frozen=True)
+def check_parallel(name: str, *arrays: np.ndarray) -> None:
+    """Raise ValueError where arrays differ in length."""
+    lengths = {len(array) for array in arrays}
+    if len(lengths) != 1:
+        raise ValueError(f"{name}: arrays of different lengths {sorted(lengths)}")
+
+
+@dataclass(frozen=True, eq=False)
 class MicroBatch:
     """Samples packed end to end, no padding; what one forward pass sees."""
 
@@ -389,15 +468,22 @@ class SamplingParams:
         return self == SamplingParams()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Completion:
-    """What the engine sampled for one turn; `token_ids` and `logprobs` are parallel, the stop token included."""
+    """What the engine sampled for one turn, the stop token included; the arrays are parallel."""
 
-    token_ids: list[int]
-    logprobs: list[float]
+    token_ids: np.ndarray
+    """int32."""
+    logprobs: np.ndarray
+    """float32."""
     finish_reason: str
     """`stop` after a stop token, `length` at the token limit."""
     policy_version: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
+        object.__setattr__(self, "logprobs", to_array(self.logprobs, np.float32))
+        check_parallel("completion", self.token_ids, self.logprobs)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from turnsmith.algo.advantages import group_advantages, has_signal
 from turnsmith.types import Group, Outcome, StopReason, Trajectory
 
-INFRASTRUCTURE = [Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED]
+INFRASTRUCTURE = [Outcome.UNGRADED, Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED]
 AGENT = [outcome for outcome in Outcome if outcome not in INFRASTRUCTURE]
 
 members = st.tuples(st.sampled_from(AGENT), st.floats(-1, 1))
@@ -18,9 +18,10 @@ def make_group(members):
     trajectories = [
         Trajectory(
             trajectory_id=f"t{index}",
+            group_id="g",
+            index=index,
             instance_id="task",
             iteration=0,
-            policy_version=0,
             seed=0,
             token_ids=[1, 2],
             sampled=[False, True],
@@ -31,7 +32,7 @@ def make_group(members):
         )
         for index, (outcome, _) in enumerate(members)
     ]
-    return Group(instance_id="task", trajectories=trajectories, rewards=[reward for _, reward in members])
+    return Group(group_id="g", trajectories=trajectories, rewards=[reward for _, reward in members])
 
 
 @pytest.mark.parametrize(("std", "ddof"), [("population", 0), ("sample", 1)])
@@ -54,7 +55,7 @@ def test_infrastructure_never_changes_a_sibling_and_never_trains(members, failur
     for index, (position, outcome, reward) in enumerate(failures):
         failed = clean.trajectories[0].model_copy(update={"trajectory_id": f"lost{index}", "outcome": outcome})
         mixed.insert(position, ((outcome, reward), failed))
-    group = Group(instance_id="task", trajectories=[t for _, t in mixed], rewards=[reward for (_, reward), _ in mixed])
+    group = Group(group_id="g", trajectories=[t for _, t in mixed], rewards=[reward for (_, reward), _ in mixed])
     assert group_advantages(group, std) == group_advantages(clean, std)
     assert has_signal(group, rule) == has_signal(clean, rule)
 

@@ -17,7 +17,7 @@ LOW, HIGH = 0.2, 0.3
 def make_sample(index, num_tokens, advantage, rng):
     mask = [False] + [rng.random() < 0.5 for _ in range(num_tokens - 2)] + [True]
     logprobs = [-3 * rng.random() if is_in_loss else 0.0 for is_in_loss in mask]
-    return Sample(f"t{index}", list(range(num_tokens)), mask, logprobs, [advantage] * num_tokens)
+    return Sample(f"t{index}", "ab"[index % 2], list(range(num_tokens)), mask, logprobs, [advantage] * num_tokens)
 
 
 def make_samples(seed=0, count=6):
@@ -61,14 +61,13 @@ def test_dapo_equals_equation_8_in_value_and_gradient(seed):
 
 def test_groups_weigh_the_same_under_the_group_denominator():
     samples = make_samples(3)
-    groups = {s.trajectory_id: "ab"[index % 2] for index, s in enumerate(samples)}
-    denominators = group_denominators(samples, groups)
+    denominators = group_denominators(samples)
     tokens = LossTokens.of(MicroBatch(samples))
     logprobs = near_old(samples, 3)
     loss, _ = dapo_loss(logprobs, tokens, denominators, clip_eps_low=LOW, clip_eps_high=HIGH)
     per_group = []
     for name in "ab":
-        members = [s for s in samples if groups[s.trajectory_id] == name]
+        members = [s for s in samples if s.group_id == name]
         one = {s.trajectory_id: math.inf for s in samples} | dict.fromkeys(
             (s.trajectory_id for s in members), float(sum(s.num_loss_tokens for s in members))
         )
@@ -92,7 +91,7 @@ def test_micro_batches_add_up_to_their_batch():
 
 
 def test_clip_fractions_count_only_tokens_whose_gradient_the_clip_stops():
-    sample = Sample("t", [0] * 5, [False] + [True] * 4, [-1.0] * 5, [0.0, 1.0, 1.0, -1.0, -1.0])
+    sample = Sample("t", "g", [0] * 5, [False] + [True] * 4, [-1.0] * 5, [0.0, 1.0, 1.0, -1.0, -1.0])
     logprobs = torch.tensor([-1 + math.log(r) for r in (1.4, 0.5, 1.4, 0.5)], requires_grad=True)
     loss, metrics = dapo_loss(logprobs, LossTokens.of(MicroBatch([sample])), 4.0, clip_eps_low=LOW, clip_eps_high=HIGH)
     loss.backward()
@@ -111,7 +110,7 @@ def test_an_unmoved_policy_has_ratio_one_no_clip_and_no_divergence():
 
 
 def test_a_wild_log_ratio_stays_finite():
-    sample = Sample("t", [0, 1], [False, True], [0.0, -500.0], [-1.0, -1.0])
+    sample = Sample("t", "g", [0, 1], [False, True], [0.0, -500.0], [-1.0, -1.0])
     logprobs = torch.tensor([-0.1], requires_grad=True)
     loss, metrics = dapo_loss(logprobs, LossTokens.of(MicroBatch([sample])), 1.0, clip_eps_low=LOW, clip_eps_high=HIGH)
     loss.backward()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from turnsmith.runs import RunFolder, read_records
-from turnsmith.types import Trajectory
+from turnsmith.journals import read_trajectories
+from turnsmith.runs import RunFolder
 
 pytestmark = pytest.mark.slow
 
@@ -102,7 +102,7 @@ def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, c
         time.sleep(0.05)
     assert running and not any(map(is_alive, running))
     assert not [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(os.fspath(tmp_path)) in line]
-    kept = list(read_records(journal, Trajectory))
+    kept = list(read_trajectories(journal))
     assert turnsmith("resume", folder.path).exit_code == 0
-    assert list(read_records(journal, Trajectory))[: len(kept)] == kept
+    assert list(read_trajectories(journal))[: len(kept)] == kept
     assert folder.next_iteration("stage1") == 3

@@ -1,19 +1,22 @@
 """A workshop whose model knows nothing and is small enough to train in a moment; its rollouts lie in journals already, or are
 played for real."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from small_models import make_model
 from small_tokenizers import make_tokenizer
 from turnsmith.agent.prompts import load_prompts
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig, GapConfig, OptimizerConfig, RFTConfig, RolloutConfig, RunConfig, StageConfig
+from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine
-from turnsmith.recipes.policy import Policy
+from turnsmith.recipes.policy import Policy, Start
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.grading import Grader
@@ -22,6 +25,7 @@ from turnsmith.rollouts.rollout import Bench
 from turnsmith.runs import RunFolder
 from turnsmith.synthesis.repositories import to_tree, write_shared_layer
 from turnsmith.tracking import Silence
+from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, StopReason, Task, Trajectory, Turn
 
 torch.set_num_threads(1)
@@ -59,7 +63,8 @@ def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1
     """A trajectory called `stage/task/index` of a prompt and turns of three tokens, the log-probs of which are all -1."""
     starts = range(prompt, prompt + 3 * turns, 3)
     return Trajectory(
-        trajectory_id=name, instance_id=name.split("/")[1], iteration=0, policy_version=0, seed=0,
+        trajectory_id=name, group_id=name.rpartition("/")[0], index=int(name.rpartition("/")[2]),
+        instance_id=name.split("/")[1], iteration=0, seed=0,
         token_ids=[(7 * at + len(name)) % 61 for at in range(prompt + 3 * turns)],
         sampled=[False] * prompt + [True] * 3 * turns, logprobs=[0.0] * prompt + [-1.0] * 3 * turns,
         turns=[
@@ -68,6 +73,10 @@ def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1
         ],
         stop_reason=StopReason.SUBMITTED, outcome=outcome, prompt_tokens=prompt,
     )  # fmt: skip
+
+
+def open_trainer(model: PreTrainedModel, start: Start) -> LocalTrainer:
+    return LocalTrainer(model, start.optimizer, start.total_steps, start.weights.policy_version)
 
 
 @pytest.fixture
@@ -88,6 +97,7 @@ def make_workshop(folder, tmp_path, provider):
         generator = LocalGenerator(bench, config.rollouts, Silence())
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
-        return Workshop(config, folder, Policy(model, renderer, engine), prompts, generator, tasks, [], Silence())
+        policy = Policy(renderer, engine, SharedWeights(0, model), partial(open_trainer, model))
+        return Workshop(config, folder, policy, prompts, generator, tasks, [], Silence())
 
     return make

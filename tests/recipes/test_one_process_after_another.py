@@ -14,19 +14,23 @@ from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import EvalConfig, RFTConfig
 from turnsmith.errors import UsageError
+from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.recipes import rft
 from turnsmith.recipes.evaluate import evaluate
 from turnsmith.recipes.rft import keep_resolved, render_samples, run_rft, train_epoch
-from turnsmith.recipes.rl import collect, draw_tasks, resume_trainer, run_stage
+from turnsmith.recipes.rl import collect, draw_tasks, resume, run_stage
 from turnsmith.recipes.whole import learn
-from turnsmith.runs import append_record, read_records
 from turnsmith.tracking import Silence
-from turnsmith.training.trainer import Trainer
-from turnsmith.types import Outcome, Trajectory
+from turnsmith.training.local import LocalTrainer
+from turnsmith.types import Outcome
 
 from .conftest import CONFIG, OPTIMIZER, RFT, STAGE, make_attempt
 
 YES, NO = Outcome.RESOLVED, Outcome.UNRESOLVED
+
+
+def model_of(workshop):
+    return workshop.policy.engine._model
 
 
 def weights(model):
@@ -50,7 +54,9 @@ def fill(folder):
         for task in tasks:
             for index, outcome in enumerate((YES, NO)):
                 name = f"{stage.name}-{iteration:04d}/{task.instance_id}/{index}"
-                append_record(folder.trajectories(stage.name, iteration), make_attempt(name, outcome, turns=1 + index))
+                append_trajectory(
+                    folder.trajectories(stage.name, iteration), make_attempt(name, outcome, turns=1 + index)
+                )
 
     return fill
 
@@ -63,7 +69,7 @@ def fill_rft(folder):
         for task in "abc":
             for index in range(2):
                 outcome = YES if task != "c" and index == 0 else NO
-                append_record(folder.trajectories("rft", 0), make_attempt(f"rft/{task}/{index}", outcome))
+                append_trajectory(folder.trajectories("rft", 0), make_attempt(f"rft/{task}/{index}", outcome))
 
     return fill_rft
 
@@ -74,11 +80,12 @@ async def test_a_stage_that_goes_on_has_the_weights_and_counters_of_its_last_che
     await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
     num_steps = json.loads(folder.metrics("one", 0).read_text())["optimizer/steps"]
     second = make_workshop()
-    base = weights(second.policy.model)
-    trainer = resume_trainer(STAGE, second)
+    base = weights(model_of(second))
+    trainer = second.policy.start_training(STAGE.optimizer)
+    await resume(trainer, STAGE, second)
     assert num_steps == 2 == trainer.num_steps == trainer.policy_version == second.policy.engine.policy_version
-    assert are_equal(saved(folder, "one", 0), weights(second.policy.model))
-    assert not are_equal(base, weights(second.policy.model))
+    assert are_equal(saved(folder, "one", 0), weights(model_of(second)))
+    assert not are_equal(base, weights(model_of(second)))
     assert trainer.optimizer.state_dict()["state"]
 
 
@@ -88,12 +95,12 @@ async def test_a_stage_in_two_processes_ends_as_in_one(make_workshop, fill, fold
         fill(first, STAGE, iteration)
     await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
     await run_stage(STAGE, first.train_tasks, second := make_workshop())
-    in_two = weights(second.policy.model)
+    in_two = weights(model_of(second))
     assert second.policy.engine.policy_version == 4
     for iteration in range(2):
         folder.metrics("one", iteration).unlink()
     await run_stage(STAGE, first.train_tasks, straight := make_workshop())
-    assert are_equal(in_two, weights(straight.policy.model))
+    assert are_equal(in_two, weights(model_of(straight)))
 
 
 async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing_again(make_workshop, fill_rft, folder):
@@ -104,11 +111,11 @@ async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing
     assert metrics["rollouts/kept"] == 2 and metrics["optimizer/steps"] == metrics["policy/version"] == 1
     assert first.policy.engine.policy_version == 1
     second = make_workshop()
-    base = weights(second.policy.model)
+    base = weights(model_of(second))
     await run_rft(RFT, second.train_tasks, second)
     assert second.policy.engine.policy_version == 1
-    assert are_equal(saved(folder, "rft", 0), weights(second.policy.model))
-    assert not are_equal(base, weights(second.policy.model))
+    assert are_equal(saved(folder, "rft", 0), weights(model_of(second)))
+    assert not are_equal(base, weights(model_of(second)))
 
 
 def test_only_resolved_trajectories_are_imitated():
@@ -128,7 +135,7 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_wor
     for mask in (True, False):
         config = RFT.model_copy(update={"mask_format_errors": mask})
         [sample] = render_samples([attempt], workshop.train_tasks, workshop.policy, prompts, config)
-        assert sample.token_ids == plain + attempt.token_ids[len(shown) :]
+        assert sample.token_ids.tolist() == plain + attempt.token_ids[len(shown) :].tolist()
         assert sample.num_loss_tokens == (0 if mask else 6)
 
 
@@ -137,12 +144,12 @@ async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its
     attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
     samples = render_samples(attempts, workshop.train_tasks, workshop.policy, workshop.prompts, RFT)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
-    trainer = Trainer(workshop.policy.model, still, total_steps=2)
+    trainer = LocalTrainer(model_of(workshop), still, total_steps=2)
     await train_epoch(trainer, samples, RFT, 0, Silence())
     assert trainer.num_steps == 2
     last = split_batches(samples, RFT.batch_size, 0)[-1]
     gradients = [parameter.grad.clone() for parameter in trainer.model.parameters()]
-    trainer.step(pack(last, 10_000), lambda *parts: nll_loss(*parts, batch_denominator(last)))
+    await trainer.step(pack(last, 10_000), lambda *parts: nll_loss(*parts, batch_denominator(last)))
     for gradient, parameter in zip(gradients, trainer.model.parameters(), strict=True):
         torch.testing.assert_close(gradient, parameter.grad)
 
@@ -160,8 +167,8 @@ async def test_collections_play_under_their_own_limits_and_only_fine_tuning_show
     played = [await collect(iteration, one, pool, workshop) for iteration in range(2)]
     [played_rft] = [await rft.collect(RFT, pool, workshop)]
     assert {t.num_turns for each in played for t in each} == {1} and {t.num_turns for t in played_rft} == {2}
-    assert all(t.token_ids[: t.prompt_tokens] in prompts[False] for each in played for t in each)
-    assert all(t.token_ids[: t.prompt_tokens] in prompts[True] for t in played_rft)
+    assert all(t.token_ids[: t.prompt_tokens].tolist() in prompts[False] for each in played for t in each)
+    assert all(t.token_ids[: t.prompt_tokens].tolist() in prompts[True] for t in played_rft)
     assert len({t.seed for each in [*played, played_rft] for t in each}) == 2 * len(played) + len(played_rft)
 
 
@@ -184,9 +191,9 @@ async def test_the_curriculum_of_a_stage_reads_the_whole_stage_before(make_works
             for index in range(2):
                 name = f"one-{iteration:04d}/{task}/{index}"
                 outcome = YES if task == "c" or (iteration, index) == (0, 0) else NO
-                append_record(folder.trajectories("one", iteration), make_attempt(name, outcome))
+                append_trajectory(folder.trajectories("one", iteration), make_attempt(name, outcome))
     await learn(workshop)
-    played = list(read_records(folder.trajectories("two", 0), Trajectory))
+    played = list(read_trajectories(folder.trajectories("two", 0)))
     assert sorted({t.instance_id for t in played}) == ["a", "b"] and len(played) == 4
     assert {t.policy_version for t in played} == {workshop.policy.engine.policy_version}
     assert workshop.policy.engine.policy_version > 0
@@ -203,7 +210,7 @@ async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_worksh
         for task, verdicts in {"a": (YES, YES), "b": (NO, NO), "c": (NO, NO)}.items():
             for index, outcome in enumerate(verdicts):
                 name = f"{stage.name}-0000/{task}/{index}"
-                append_record(folder.trajectories(stage.name, 0), make_attempt(name, outcome))
+                append_trajectory(folder.trajectories(stage.name, 0), make_attempt(name, outcome))
         await run_stage(stage, workshop.train_tasks, workshop)
         results.append(json.loads(folder.metrics(stage.name, 0).read_text()))
     assert [result["rollouts/resolved_rate"] for result in results] == [2 / 6, 2 / 6]
@@ -212,7 +219,7 @@ async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_worksh
 
 async def test_checkpoints_meet_the_same_noise_in_evaluation_and_runs_of_other_seeds_another(make_workshop, folder):
     def tokens(stage):
-        return [t.token_ids for t in read_records(folder.eval_trajectories(stage, "train"), Trajectory)]
+        return [t.token_ids.tolist() for t in read_trajectories(folder.eval_trajectories(stage, "train"))]
 
     for stage, seed in (("base", 0), ("rft", 0), ("other", 1)):
         workshop = make_workshop(CONFIG.model_copy(update={"seed": seed, "eval": EvalConfig(num_runs=1, k=1)}))

@@ -8,10 +8,11 @@ from pytest import approx, fixture, raises
 from attempts import attempt
 from turnsmith.config import GapConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
+from turnsmith.journals import append_trajectory
 from turnsmith.recipes.rl import apply_curriculum, check_gap, describe, draw_tasks
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.samples import to_groups
-from turnsmith.runs import RunFolder, append_record
+from turnsmith.runs import RunFolder
 from turnsmith.types import Outcome
 
 from .conftest import make_task
@@ -59,16 +60,16 @@ def test_the_curriculum_drops_never_solved_and_solved_at_two_thirds(pool, tmp_pa
     for name, num in solved.items():
         for index in range(3):
             outcome = Outcome.RESOLVED if index < num else Outcome.UNRESOLVED
-            append_record(folder.trajectories("one", 0), attempt(name, index, outcome))
-    append_record(folder.trajectories("one", 0), attempt("e", 0, Outcome.SANDBOX_FAILED))
+            append_trajectory(folder.trajectories("one", 0), attempt(name, index, outcome))
+    append_trajectory(folder.trajectories("one", 0), attempt("e", 0, Outcome.SANDBOX_FAILED))
     assert [task.instance_id for task in apply_curriculum(pool, before, folder).tasks] == ["b"]
 
 
 def test_the_curriculum_counts_over_all_iterations_of_the_stage(pool, tmp_path):
     folder, before = RunFolder(tmp_path), StageConfig(name="one", iterations=3)
     for iteration, outcome in enumerate([Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.UNRESOLVED]):
-        append_record(folder.trajectories("one", iteration), attempt("a", 0, outcome))
-        append_record(folder.trajectories("one", iteration), attempt("b", 0, Outcome.RESOLVED))
+        append_trajectory(folder.trajectories("one", iteration), attempt("a", 0, outcome))
+        append_trajectory(folder.trajectories("one", iteration), attempt("b", 0, Outcome.RESOLVED))
     assert [task.instance_id for task in apply_curriculum(pool, before, folder).tasks] == ["a"]
 
 

@@ -3,15 +3,16 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 from pytest import approx, fixture, mark, raises
 
 from small_models import make_model
 from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig
 from turnsmith.errors import TrainingError
-from turnsmith.recipes.rl import STEP_METRICS, merge_steps, train, train_batch, with_old_logprobs
+from turnsmith.recipes.rl import STEP_METRICS, measure_gap, merge_steps, score, train, train_batch
 from turnsmith.rollouts.samples import to_groups, to_sample
-from turnsmith.training.trainer import Trainer
+from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome
 
 from .conftest import CONFIG, OPTIMIZER, STAGE, make_attempt
@@ -21,23 +22,23 @@ YES, NO = Outcome.RESOLVED, Outcome.UNRESOLVED
 
 @fixture
 def trainer():
-    return Trainer(make_model(), OPTIMIZER)
+    return LocalTrainer(make_model(), OPTIMIZER)
 
 
 @fixture
 def sampled(trainer):
     """Trajectories with the log-probs that the trainer gives them, moved by some amounts in turn."""
 
-    def move(attempts, *amounts):
-        told = trainer.logprobs(pack([to_sample(attempt, 1.0) for attempt in attempts], 256))
+    async def move(attempts, *amounts):
+        told = await trainer.logprobs(pack([to_sample(attempt, 1.0) for attempt in attempts], 256))
         return [attempt.model_copy(update={"logprobs": shift(attempt, told, amounts)}) for attempt in attempts]
 
     return move
 
 
 def shift(attempt, told, amounts):
-    row = enumerate(zip(told[attempt.trajectory_id], attempt.sampled, strict=True))
-    return [value + amounts[at % len(amounts)] if sampled else 0.0 for at, (value, sampled) in row]
+    moved = told[attempt.trajectory_id] + np.resize(np.float32(amounts), len(attempt.sampled))
+    return np.where(attempt.sampled, moved, np.float32(0))
 
 
 def attempts(*turns, task="a", stage="one"):
@@ -45,23 +46,22 @@ def attempts(*turns, task="a", stage="one"):
     return [make_attempt(f"{stage}/{task}/{index}", NO if index else YES, turns=num) for index, num in enumerate(turns)]
 
 
-def test_the_gap_is_the_mean_of_absolute_differences_over_sampled_tokens(trainer, sampled):
-    samples = [to_sample(attempt, 1.0) for attempt in sampled(attempts(2, 2), 0.01, -0.01)]
-    _, gap = with_old_logprobs(trainer, samples, STAGE)
-    assert gap == approx(0.01, rel=1e-3)
+async def test_the_gap_is_the_mean_of_absolute_differences_over_sampled_tokens(trainer, sampled):
+    samples = [to_sample(attempt, 1.0) for attempt in await sampled(attempts(2, 2), 0.01, -0.01)]
+    assert measure_gap(await score(trainer, samples, STAGE)) == approx(0.01, rel=1e-3)
 
 
-def test_the_stage_says_whose_logprobs_are_old(trainer, sampled):
-    samples = [to_sample(attempt, 1.0) for attempt in sampled(attempts(2, 2), 0.01)]
-    told = trainer.logprobs(pack(samples, 256))
-    ours, _ = with_old_logprobs(trainer, samples, STAGE.model_copy(update={"old_logprobs": "trainer"}))
-    theirs, _ = with_old_logprobs(trainer, samples, STAGE.model_copy(update={"old_logprobs": "engine"}))
-    assert [sample.sampled_logprobs for sample in ours] == [told[sample.trajectory_id] for sample in samples]
-    assert theirs == samples
+@mark.parametrize(("whose", "ratio"), [("trainer", 1.0), ("engine", math.exp(-0.1))])
+async def test_the_stage_says_whose_logprobs_are_old(trainer, sampled, whose, ratio):
+    samples = [to_sample(attempt, 1.0) for attempt in await sampled(attempts(2, 2), 0.1)]
+    scored = await score(trainer, samples, STAGE)
+    metrics = await train_batch(trainer, scored, STAGE.model_copy(update={"old_logprobs": whose}))
+    assert metrics["loss/ratio_mean"] == approx(ratio, rel=1e-4)
+    assert all((a.sampled_logprobs == b.sampled_logprobs).all() for a, b in zip(samples, scored, strict=True))
 
 
 async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled):
-    groups = to_groups(sampled(attempts(2, 2), 0.5), STAGE)
+    groups = to_groups(await sampled(attempts(2, 2), 0.5), STAGE)
     bounded = CONFIG.model_copy(update={"logprob_gap": GapConfig(stop=0.4)})
     before = [parameter.clone() for parameter in trainer.model.parameters()]
     with raises(TrainingError, match=r"differ by 0.5 per token"):
@@ -70,28 +70,27 @@ async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled)
     assert (await train(trainer, groups, CONFIG, STAGE, 0))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
 
 
-def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
+async def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
     """Ratios of 1.25 and 0.75 with clips of 0.2 below and 0.3 above: only what sinks is clipped."""
     rising, sinking = attempts(1), attempts(1, task="b")
     batch = [
-        to_sample(sampled(rising, -math.log(1.25))[0], 1.0),
-        to_sample(sampled(sinking, -math.log(0.75))[0], -1.0),
+        to_sample((await sampled(rising, -math.log(1.25)))[0], 1.0),
+        to_sample((await sampled(sinking, -math.log(0.75)))[0], -1.0),
     ]
-    metrics = train_batch(trainer, batch, {}, STAGE)
+    metrics = await train_batch(trainer, batch, STAGE)
     assert (metrics["loss/clip_frac_low"], metrics["loss/clip_frac_high"]) == (0.5, 0.0)
 
 
 @mark.parametrize(("denominator", "expected"), [("batch", -5 / 9), ("group", -(2 / 3 + 1 / 2) / 2)])
-def test_tokens_or_groups_weigh_the_same(trainer, sampled, denominator, expected):
+async def test_tokens_or_groups_weigh_the_same(trainer, sampled, denominator, expected):
     """Group a: 3 tokens with advantage 2/3. Group b: 6 tokens, 3 with advantage 1 and 3 with 0. All ratios are 1."""
     batch = [
         to_sample(attempt, advantage)
         for attempt, advantage in zip(
-            sampled(attempts(1) + attempts(1, 1, task="b"), 0.0), (2 / 3, 1.0, 0.0), strict=True
+            await sampled(attempts(1) + attempts(1, 1, task="b"), 0.0), (2 / 3, 1.0, 0.0), strict=True
         )
     ]
-    owners = {sample.trajectory_id: sample.trajectory_id.split("/")[1] for sample in batch}
-    metrics = train_batch(trainer, batch, owners, STAGE.model_copy(update={"denominator": denominator}))
+    metrics = await train_batch(trainer, batch, STAGE.model_copy(update={"denominator": denominator}))
     assert metrics["loss/total"] == approx(expected, rel=1e-4)
 
 
@@ -100,7 +99,7 @@ async def test_only_groups_with_signal_train(trainer, sampled, rule, num_kept):
     """One group differs in its verdicts, one in its lengths alone, one in nothing."""
     lengths = [make_attempt("one/b/0", NO, turns=1), make_attempt("one/b/1", NO, turns=2)]
     nothing = [make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)]
-    groups = to_groups(sampled(attempts(1, 1) + lengths + nothing, 0.0), STAGE)
+    groups = to_groups(await sampled(attempts(1, 1) + lengths + nothing, 0.0), STAGE)
     metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"zero_advantage": rule}), 0)
     assert (metrics["groups/all"], metrics["groups/with_signal"]) == (3, num_kept)
     assert metrics["samples/trained"] == 2 * num_kept and metrics["optimizer/steps"] == num_kept
@@ -121,12 +120,12 @@ async def test_the_order_of_samples_differs_between_neighbouring_seeds_iteration
     """With `seed + iteration`, the second iteration of seed 0 and the first of seed 1 were shuffled alike."""
 
     async def learn(seed, iteration, name):
-        trainer = Trainer(make_model(), OPTIMIZER)
+        trainer = LocalTrainer(make_model(), OPTIMIZER)
         stage = STAGE.model_copy(update={"batch_size": 1, "name": name})
         await train(trainer, to_groups(told, STAGE), CONFIG.model_copy(update={"seed": seed}), stage, iteration)
         return sum(parameter.double().sum().item() for parameter in trainer.model.parameters())
 
-    told = sampled([attempt for task in "abcd" for attempt in attempts(1, 2, task=task)], 0.0)
+    told = await sampled([attempt for task in "abcd" for attempt in attempts(1, 2, task=task)], 0.0)
     places = [(0, 1, "one"), (1, 0, "one"), (0, 1, "two"), (1, 0, "two")]
     assert len({await learn(*place) for place in places}) == 4
     assert await learn(*places[0]) == await learn(*places[0])
@@ -140,9 +139,9 @@ async def test_an_iteration_without_signal_makes_no_step(trainer):
 async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_trains_nothing(trainer, sampled):
     """Two groups, so that a batch, and a micro-batch, could hold such trajectories alone."""
     silent = [make_attempt(f"one/{task}/1", NO, turns=0) for task in "ab"]
-    spoken = sampled([make_attempt(f"one/{task}/0", YES) for task in "ab"], 0.0)
+    spoken = await sampled([make_attempt(f"one/{task}/0", YES) for task in "ab"], 0.0)
     groups = to_groups([spoken[0], silent[0], spoken[1], silent[1]], STAGE)
     metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"batch_size": 1}), 0)
     assert metrics["samples/trained"] == metrics["optimizer/steps"] == 2
     muted = [replace(to_sample(t, 1.0), loss_mask=[False] * len(t.sampled)) for t in spoken]
-    assert set(trainer.logprobs(pack(muted, 8))) == {"one/a/0", "one/b/0"}
+    assert set(await trainer.logprobs(pack(muted, 8))) == {"one/a/0", "one/b/0"}

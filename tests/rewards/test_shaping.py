@@ -26,14 +26,11 @@ def test_the_penalty_never_rises_with_length_and_stays_within_bounds(threshold, 
 def trajectory(outcome):
     return Trajectory(
         trajectory_id="t",
+        group_id="g",
+        index=0,
         instance_id="i",
         iteration=0,
-        policy_version=0,
         seed=0,
-        token_ids=[],
-        sampled=[],
-        logprobs=[],
-        turns=[],
         stop_reason=StopReason.SUBMITTED,
         outcome=outcome,
     )
@@ -47,7 +44,7 @@ def test_permuting_keeps_the_multiset_the_sizes_and_what_was_broken(groups, seed
     outcome = {True: Outcome.UNRESOLVED, False: Outcome.SANDBOX_FAILED}
     before = [
         Group(
-            instance_id="i",
+            group_id="g",
             trajectories=[trajectory(outcome[counts]) for _, counts in group],
             rewards=[reward for reward, _ in group],
         )

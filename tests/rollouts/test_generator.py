@@ -2,11 +2,11 @@ from pytest import raises
 
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
+from turnsmith.journals import read_trajectories
 from turnsmith.rollouts.generator import LocalGenerator, persist
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.runs import read_records
 from turnsmith.tracking import Silence
-from turnsmith.types import Outcome, StopReason, Trajectory
+from turnsmith.types import Outcome, StopReason
 
 from .conftest import FIX, GIVE_UP
 
@@ -46,7 +46,7 @@ async def test_what_the_journal_holds_is_not_made_again(make_bench, task, journa
     again = await LocalGenerator(make_bench(GIVE_UP), ROLLOUTS, Silence()).collect(rollouts, AGENT, journal, label="x")
     assert again[:2] == first
     assert again[2].outcome is Outcome.EMPTY_PATCH
-    assert len(list(read_records(journal, Trajectory))) == 3
+    assert len(list(read_trajectories(journal))) == 3
 
 
 async def test_a_sandbox_that_does_not_start_is_tried_again(make_bench, task, journal):
@@ -93,10 +93,10 @@ async def test_a_task_is_set_up_before_the_agent_comes_and_a_set_up_that_fails_i
 def test_every_task_and_every_sibling_has_noise_of_its_own(task):
     record, layers = task
     other = record.model_copy(update={"instance_id": "another"}), layers
-    seeds = [rollout.seed for noise in "ab" for rollout in plan_rollouts(
+    seeds = [rollout.trajectory.seed for noise in "ab" for rollout in plan_rollouts(
         [task, other], prefix="t", iteration=0, num_each=50, noise=noise)]  # fmt: skip
     assert len(set(seeds)) == 200
-    assert [r.seed for r in plan(task, 3)] == [r.seed for r in plan(task, 3)]
+    assert [r.trajectory.seed for r in plan(task, 3)] == [r.trajectory.seed for r in plan(task, 3)]
 
 
 async def test_the_budget_is_for_the_part_that_was_lost_and_no_larger():

@@ -1,3 +1,4 @@
+import numpy as np
 from pytest import approx
 
 from turnsmith.config import StageConfig
@@ -13,7 +14,7 @@ def trajectory(index, outcome, *, task="a", format_error=None, cut=False, extra_
         *[Turn(start=8, end=8, text="")] * extra_turns,
     ]
     return Trajectory(
-        trajectory_id=f"t/{task}/{index}", instance_id=task, iteration=0, policy_version=0, seed=index,
+        trajectory_id=f"t/{task}/{index}", group_id=f"t/{task}", index=index, instance_id=task, iteration=0, seed=index,
         token_ids=[1, 2, 3, 10, 11, 4, 12, 13], sampled=[False, False, False, True, True, False, True, True],
         logprobs=[0.0, 0.0, 0.0, -0.1, -0.2, 0.0, -0.3, -0.4], turns=turns, stop_reason=StopReason.SUBMITTED,
         outcome=outcome, prompt_tokens=3,
@@ -50,15 +51,15 @@ def test_format_error_turns_train_in_rl():
     attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED, format_error="no_command")]
     [group] = to_groups(attempts, STAGE)
     _, broken = to_samples(group, STAGE)
-    assert broken.loss_mask == attempts[1].sampled
+    assert broken.loss_mask.tolist() == attempts[1].sampled.tolist()
 
 
 def test_every_sampled_token_carries_the_advantage_of_its_trajectory():
     [group] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED)], STAGE)
     good, bad = to_samples(group, STAGE)
-    assert good.loss_mask == group.trajectories[0].sampled
+    assert (good.loss_mask == group.trajectories[0].sampled).all()
     assert good.advantages[0] == approx(1.0, abs=1e-5) and bad.advantages[0] == approx(-1.0, abs=1e-5)
-    assert good.token_ids == group.trajectories[0].token_ids
+    assert np.shares_memory(good.token_ids, group.trajectories[0].token_ids)
 
 
 def test_a_group_without_difference_and_a_lost_member_leave_no_samples():
@@ -70,19 +71,19 @@ def test_a_group_without_difference_and_a_lost_member_leave_no_samples():
 
 def test_rft_trains_behind_the_prompt_without_demonstration():
     sample = to_rft_sample(trajectory(0, Outcome.RESOLVED), [7], mask_format_errors=True)
-    assert sample.token_ids == [7, 10, 11, 4, 12, 13]
-    assert sample.loss_mask == [False, True, True, False, True, True]
+    assert sample.token_ids.tolist() == [7, 10, 11, 4, 12, 13]
+    assert sample.loss_mask.tolist() == [False, True, True, False, True, True]
 
 
 def test_rft_leaves_format_error_turns_out_of_the_loss_but_not_of_the_text():
     broken = trajectory(0, Outcome.RESOLVED, format_error="no_command")
     sample = to_rft_sample(broken, [1, 2, 3], mask_format_errors=True)
-    assert sample.token_ids == broken.token_ids
-    assert sample.loss_mask == [False, False, False, False, False, False, True, True]
-    assert to_rft_sample(broken, [1, 2, 3], mask_format_errors=False).loss_mask == broken.sampled
+    assert sample.token_ids.tolist() == broken.token_ids.tolist()
+    assert sample.loss_mask.tolist() == [False, False, False, False, False, False, True, True]
+    assert to_rft_sample(broken, [1, 2, 3], mask_format_errors=False).loss_mask.tolist() == broken.sampled.tolist()
 
 
 def test_rft_never_trains_a_turn_that_was_cut_at_the_context_limit():
     cut = trajectory(0, Outcome.RESOLVED, format_error="no_command", cut=True)
-    masks = [to_rft_sample(cut, [1, 2, 3], mask_format_errors=mask).loss_mask for mask in (False, True)]
+    masks = [to_rft_sample(cut, [1, 2, 3], mask_format_errors=mask).loss_mask.tolist() for mask in (False, True)]
     assert masks == [[False, False, False, True, True, False, False, False], [False] * 8]

@@ -21,6 +21,7 @@ def _sample(seed: int, length: int | None = None, vocabulary: int = VOCABULARY) 
     mask = [False] + [rng.random() < 0.25 for _ in range(length - 2)] + [True]
     return Sample(
         trajectory_id=f"t{seed}",
+        group_id="g",
         token_ids=[rng.randrange(vocabulary) for _ in range(length)],
         loss_mask=mask,
         sampled_logprobs=[-rng.random() * 4 if is_in_loss else 0.0 for is_in_loss in mask],

@@ -10,8 +10,8 @@ from transformers import AutoModelForCausalLM
 from turnsmith.config import ModelConfig, OptimizerConfig
 from turnsmith.errors import UsageError
 from turnsmith.training.checkpoint import load_weights, replacing_directory
+from turnsmith.training.local import LocalTrainer
 from turnsmith.training.model import load_model
-from turnsmith.training.trainer import Trainer
 
 
 @contextmanager
@@ -36,11 +36,11 @@ def directory(make_model, tmp_path):
 
 @pytest.fixture
 def trainer(directory):
-    return Trainer(load_model(ModelConfig(path=str(directory))), OptimizerConfig(), total_steps=1)
+    return LocalTrainer(load_model(ModelConfig(path=str(directory))), OptimizerConfig(), total_steps=1)
 
 
-def test_a_checkpoint_is_a_hugging_face_directory_with_its_tokenizer(trainer, directory, tmp_path):
-    trainer.save(tmp_path / "checkpoint")
+async def test_a_checkpoint_is_a_hugging_face_directory_with_its_tokenizer(trainer, directory, tmp_path):
+    await trainer.save(tmp_path / "checkpoint")
     again = AutoModelForCausalLM.from_pretrained(tmp_path / "checkpoint")
     pairs = zip(trainer.model.parameters(), again.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
@@ -48,27 +48,27 @@ def test_a_checkpoint_is_a_hugging_face_directory_with_its_tokenizer(trainer, di
         assert (tmp_path / "checkpoint" / name).read_bytes() == (directory / name).read_bytes()
 
 
-def test_a_checkpoint_of_a_checkpoint_still_has_the_tokenizer(trainer, tmp_path):
-    trainer.save(tmp_path / "first")
-    second = Trainer(load_model(ModelConfig(path=str(tmp_path / "first"))), OptimizerConfig(), total_steps=1)
-    second.save(tmp_path / "second")
+async def test_a_checkpoint_of_a_checkpoint_still_has_the_tokenizer(trainer, tmp_path):
+    await trainer.save(tmp_path / "first")
+    second = LocalTrainer(load_model(ModelConfig(path=str(tmp_path / "first"))), OptimizerConfig(), total_steps=1)
+    await second.save(tmp_path / "second")
     assert (tmp_path / "second" / "tokenizer.json").is_file()
 
 
-def test_saving_again_replaces_the_whole_directory(trainer, tmp_path):
-    trainer.save(tmp_path / "checkpoint")
+async def test_saving_again_replaces_the_whole_directory(trainer, tmp_path):
+    await trainer.save(tmp_path / "checkpoint")
     (tmp_path / "checkpoint" / "stale").write_text("x")
-    trainer.save(tmp_path / "checkpoint")
+    await trainer.save(tmp_path / "checkpoint")
     assert not (tmp_path / "checkpoint" / "stale").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "checkpoint"]
 
 
 @pytest.mark.parametrize("room", [100, 3_000, 60_000])
-def test_a_full_disk_is_one_sentence_and_leaves_the_old_checkpoint_whole(trainer, tmp_path, room):
-    trainer.save(tmp_path / "checkpoint")
+async def test_a_full_disk_is_one_sentence_and_leaves_the_old_checkpoint_whole(trainer, tmp_path, room):
+    await trainer.save(tmp_path / "checkpoint")
     before = {path.name: path.read_bytes() for path in (tmp_path / "checkpoint").iterdir()}
     with files_of_at_most(room), pytest.raises(UsageError, match=f"cannot write {tmp_path}/checkpoint"):
-        trainer.save(tmp_path / "checkpoint")
+        await trainer.save(tmp_path / "checkpoint")
     assert {path.name: path.read_bytes() for path in (tmp_path / "checkpoint").iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "checkpoint"]
 

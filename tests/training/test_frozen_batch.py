@@ -26,10 +26,8 @@ def thaw() -> list[Sample]:
     ends = FROZEN["lengths"].cumsum()[:-1]
     columns = [np.split(FROZEN[name], ends) for name in ("token_ids", "loss_mask", "sampled_logprobs")]
     return [
-        Sample(str(name), ids.tolist(), mask.tolist(), logprobs.tolist(), [advantage] * len(ids))
-        for name, advantage, ids, mask, logprobs in zip(
-            FROZEN["names"], FROZEN["advantages"].tolist(), *columns, strict=True
-        )
+        Sample(str(name), "g", ids, mask, logprobs, np.full(len(ids), advantage))
+        for name, advantage, ids, mask, logprobs in zip(FROZEN["names"], FROZEN["advantages"], *columns, strict=True)
     ]
 
 

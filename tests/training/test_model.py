@@ -16,9 +16,9 @@ from turnsmith.types import MicroBatch
 
 def plain_logprobs(model, sample):
     """Straight from the definition, one sample at a time, every logit computed."""
-    logits = model(input_ids=torch.tensor([sample.token_ids])).logits[0].float().log_softmax(-1)
+    logits = model(input_ids=torch.tensor([sample.token_ids.tolist()])).logits[0].float().log_softmax(-1)
     positions = [t for t, is_in_loss in enumerate(sample.loss_mask) if is_in_loss]
-    return torch.stack([logits[t - 1, sample.token_ids[t]] for t in positions])
+    return torch.stack([logits[t - 1, int(sample.token_ids[t])] for t in positions])
 
 
 @pytest.fixture(params=["qwen2", "llama"])

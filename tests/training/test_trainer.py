@@ -11,125 +11,129 @@ from turnsmith.algo.losses import batch_denominator, dapo_loss, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
 from turnsmith.errors import TrainingError, UsageError
-from turnsmith.training.trainer import Trainer, merge_metrics, schedule
+from turnsmith.training.local import LocalTrainer, merge_metrics, schedule
 from turnsmith.types import MicroBatch
 
 FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, schedule="cosine", grad_clip=1.0)
+
+
+def to_lists(rows):
+    return {name: row.tolist() for name, row in rows.items()}
 
 
 def nll(samples):
     return partial(nll_loss, denominator=batch_denominator(samples))
 
 
-def test_accumulating_over_micro_batches_equals_one_big_batch(make_model, samples):
+async def test_accumulating_over_micro_batches_equals_one_big_batch(make_model, samples):
     loss_fn = partial(dapo_loss, denominator=batch_denominator(samples), clip_eps_low=0.2, clip_eps_high=0.3)
     gradients, metrics = [], []
     for max_tokens in (40, 10_000):
-        trainer = Trainer(make_model(), FAST, total_steps=4)
-        metrics.append(trainer.step(pack(samples, max_tokens), loss_fn))
+        trainer = LocalTrainer(make_model(), FAST, total_steps=4)
+        metrics.append(await trainer.step(pack(samples, max_tokens), loss_fn))
         gradients.append([parameter.grad for parameter in trainer.model.parameters()])
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients, strict=True))
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)
 
 
-def test_loss_goes_down_when_one_batch_is_learnt(model, samples):
-    trainer = Trainer(model, FAST, total_steps=30)
-    losses = [trainer.step(pack(samples, 200), nll(samples))["loss/nll"] for _ in range(30)]
+async def test_loss_goes_down_when_one_batch_is_learnt(model, samples):
+    trainer = LocalTrainer(model, FAST, total_steps=30)
+    losses = [(await trainer.step(pack(samples, 200), nll(samples)))["loss/nll"] for _ in range(30)]
     assert losses[-1] < 0.3 * losses[0]
 
 
-def test_resume_midway_gives_bit_identical_losses_and_weights(make_model, samples, tmp_path):
-    straight = Trainer(make_model(), FAST, total_steps=6)
-    losses = [straight.step(pack(samples, 100), nll(samples))["loss/total"] for _ in range(6)]
-    first = Trainer(make_model(), FAST, total_steps=6)
-    resumed_losses = [first.step(pack(samples, 100), nll(samples))["loss/total"] for _ in range(3)]
-    first.save(tmp_path / "checkpoint")
-    second = Trainer(make_model(seed=9), FAST, total_steps=6)
-    second.load(tmp_path / "checkpoint")
-    resumed_losses += [second.step(pack(samples, 100), nll(samples))["loss/total"] for _ in range(3)]
+async def test_resume_midway_gives_bit_identical_losses_and_weights(make_model, samples, tmp_path):
+    straight = LocalTrainer(make_model(), FAST, total_steps=6)
+    losses = [(await straight.step(pack(samples, 100), nll(samples)))["loss/total"] for _ in range(6)]
+    first = LocalTrainer(make_model(), FAST, total_steps=6)
+    resumed_losses = [(await first.step(pack(samples, 100), nll(samples)))["loss/total"] for _ in range(3)]
+    await first.save(tmp_path / "checkpoint")
+    second = LocalTrainer(make_model(seed=9), FAST, total_steps=6)
+    await second.load(tmp_path / "checkpoint")
+    resumed_losses += [(await second.step(pack(samples, 100), nll(samples)))["loss/total"] for _ in range(3)]
     assert resumed_losses == losses
     assert second.policy_version == straight.policy_version == 6
     pairs = zip(straight.model.parameters(), second.model.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_load_restores_the_random_state_and_keeps_the_storage_of_the_weights(make_model, samples, tmp_path):
-    trainer = Trainer(make_model(), FAST, total_steps=6)
-    trainer.save(tmp_path / "c")
+async def test_load_restores_the_random_state_and_keeps_the_storage_of_the_weights(make_model, samples, tmp_path):
+    trainer = LocalTrainer(make_model(), FAST, total_steps=6)
+    await trainer.save(tmp_path / "c")
     expected = torch.rand(3)
-    other = Trainer(make_model(seed=1), FAST, total_steps=6)
+    other = LocalTrainer(make_model(seed=1), FAST, total_steps=6)
     pointers = [parameter.data_ptr() for parameter in other.model.parameters()]
-    other.load(tmp_path / "c")
+    await other.load(tmp_path / "c")
     assert torch.equal(torch.rand(3), expected)
     assert [parameter.data_ptr() for parameter in other.model.parameters()] == pointers
 
 
-def test_logprobs_are_parallel_to_the_tokens_and_zero_outside_of_the_mask(model, samples):
-    rows = Trainer(model, FAST, total_steps=1).logprobs(pack(samples, 64))
+async def test_logprobs_are_parallel_to_the_tokens_and_zero_outside_of_the_mask(model, samples):
+    rows = await LocalTrainer(model, FAST, total_steps=1).logprobs(pack(samples, 64))
     assert set(rows) == {sample.trajectory_id for sample in samples}
     for sample in samples:
         row = rows[sample.trajectory_id]
         assert len(row) == len(sample)
-        assert [value < 0 for value in row] == sample.loss_mask
+        assert (row < 0).tolist() == sample.loss_mask.tolist()
 
 
-def test_logprobs_of_samples_without_loss_tokens_are_zeros_and_leave_the_others_alone(model, samples):
-    trainer = Trainer(model, FAST, total_steps=1)
+async def test_logprobs_of_samples_without_loss_tokens_are_zeros_and_leave_the_others_alone(model, samples):
+    trainer = LocalTrainer(model, FAST, total_steps=1)
     silent = dataclasses.replace(samples[0], trajectory_id="silent", loss_mask=[False] * len(samples[0]))
-    assert trainer.logprobs([MicroBatch([silent])]) == {"silent": [0.0] * len(silent)}
-    assert trainer.logprobs(pack([silent, *samples], 8)) == trainer.logprobs(pack(samples, 8)) | {
-        "silent": [0.0] * len(silent)
-    }
+    alone, without = await trainer.logprobs([MicroBatch([silent])]), await trainer.logprobs(pack(samples, 8))
+    beside = await trainer.logprobs(pack([silent, *samples], 8))
+    assert to_lists(alone) == {"silent": [0.0] * len(silent)}
+    assert to_lists(beside) == to_lists(without) | to_lists(alone)
 
 
-def test_the_gradient_is_clipped_to_the_bound_and_its_norm_before_is_told(model, samples):
+async def test_the_gradient_is_clipped_to_the_bound_and_its_norm_before_is_told(model, samples):
     config = FAST.model_copy(update={"grad_clip": 1e-3})
-    metrics = Trainer(model, config, total_steps=1).step(pack(samples, 10_000), nll(samples))
+    metrics = await LocalTrainer(model, config, total_steps=1).step(pack(samples, 10_000), nll(samples))
     norm = torch.stack([parameter.grad.norm() for parameter in model.parameters()]).norm().item()
     assert metrics["optimizer/grad_norm"] > 1e-2
     assert norm == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_weights_decay_on_matrices_alone(model, samples):
+async def test_weights_decay_on_matrices_alone(model, samples):
     def indifferent(logprobs, tokens):
         return logprobs.sum() * 0, {"loss/nll": 0.0}
 
     before = [parameter.clone() for parameter in model.parameters()]
     config = OptimizerConfig(learning_rate=0.1, weight_decay=0.5)
-    Trainer(model, config, total_steps=1).step(pack(samples, 10_000), indifferent)
+    await LocalTrainer(model, config, total_steps=1).step(pack(samples, 10_000), indifferent)
     for old, new in zip(before, model.parameters(), strict=True):
         torch.testing.assert_close(new.detach(), old.detach() * (0.95 if old.dim() >= 2 else 1.0))
 
 
-def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights_alone(model, samples):
-    trainer = Trainer(model, FAST, total_steps=1)
+async def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights_alone(model, samples):
+    trainer = LocalTrainer(model, FAST, total_steps=1)
     before = [parameter.clone() for parameter in model.parameters()]
     poisoned = [dataclasses.replace(samples[0], advantages=[math.nan] * len(samples[0])), *samples[1:]]
     loss_fn = partial(dapo_loss, denominator=1.0, clip_eps_low=0.2, clip_eps_high=0.3)
     with pytest.raises(TrainingError, match="the loss is nan at step 0"):
-        trainer.step(pack(poisoned, 10_000), loss_fn)
+        await trainer.step(pack(poisoned, 10_000), loss_fn)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
-def test_a_gradient_that_is_not_finite_is_named(model, samples):
+async def test_a_gradient_that_is_not_finite_is_named(model, samples):
     def exploding(logprobs, tokens):
         return (logprobs * 0).abs().sqrt().sum(), {"loss/nll": 0.0}
 
     with pytest.raises(TrainingError, match="gradient norm is nan"):
-        Trainer(model, FAST, total_steps=1).step(pack(samples, 10_000), exploding)
+        await LocalTrainer(model, FAST, total_steps=1).step(pack(samples, 10_000), exploding)
 
 
-def test_a_batch_without_loss_tokens_is_refused(model, samples):
+async def test_a_batch_without_loss_tokens_is_refused(model, samples):
     silent = dataclasses.replace(samples[0], loss_mask=[False] * len(samples[0]))
     with pytest.raises(ValueError, match="no loss tokens"):
-        Trainer(model, FAST, total_steps=1).step([MicroBatch([silent])], nll(samples))
+        await LocalTrainer(model, FAST, total_steps=1).step([MicroBatch([silent])], nll(samples))
 
 
-def test_a_micro_batch_without_loss_tokens_changes_nothing(make_model, samples):
+async def test_a_micro_batch_without_loss_tokens_changes_nothing(make_model, samples):
     silent = dataclasses.replace(samples[0], trajectory_id="silent", loss_mask=[False] * len(samples[0]))
-    plain, mixed = (Trainer(make_model(), FAST, total_steps=1) for _ in range(2))
-    expected = plain.step([MicroBatch(samples)], nll(samples))
-    assert mixed.step([MicroBatch([silent]), MicroBatch(samples)], nll(samples)) == expected
+    plain, mixed = (LocalTrainer(make_model(), FAST, total_steps=1) for _ in range(2))
+    expected = await plain.step([MicroBatch(samples)], nll(samples))
+    assert await mixed.step([MicroBatch([silent]), MicroBatch(samples)], nll(samples)) == expected
 
 
 def test_warm_up_then_cosine_to_zero():
@@ -149,13 +153,13 @@ def test_metrics_merge_by_token_weighted_mean_and_maximum():
     assert merge_metrics(parts, [2, 1]) == {"a": 2.0, "b_max": 5.0}
 
 
-def test_loading_from_a_folder_that_is_no_checkpoint_says_so(model, tmp_path):
+async def test_loading_from_a_folder_that_is_no_checkpoint_says_so(model, tmp_path):
     with pytest.raises(UsageError, match="no checkpoint"):
-        Trainer(model, FAST, total_steps=1).load(tmp_path)
+        await LocalTrainer(model, FAST, total_steps=1).load(tmp_path)
 
 
 def test_the_optimizer_is_the_one_that_the_configuration_describes(make_model):
     config = OptimizerConfig(learning_rate=0.3, beta1=0.5, beta2=0.6, eps=0.1, weight_decay=0.2)
-    [matrices, vectors] = Trainer(make_model(), config, total_steps=1).optimizer.param_groups
+    [matrices, vectors] = LocalTrainer(make_model(), config, total_steps=1).optimizer.param_groups
     assert all((group["lr"], group["betas"], group["eps"]) == (0.3, (0.5, 0.6), 0.1) for group in (matrices, vectors))
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.2, 0.0)

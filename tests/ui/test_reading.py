@@ -1,7 +1,8 @@
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, append_record, claim, read_json, write_json
+from turnsmith.journals import append_trajectory
+from turnsmith.runs import RunFolder, claim, read_json, write_json
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Outcome, Task
 from turnsmith.ui.reading import (
@@ -60,7 +61,7 @@ def test_of_a_rollout_that_was_lost_and_made_again_only_the_last_is_read(run_fol
     first, second = read_trajectories(run_folder, "eval-base")
     made_again = first.model_copy(update={"outcome": Outcome.RESOLVED, "detail": "made again"})
     [journal] = [path for path in run_folder.journals() if first.trajectory_id in path.read_text()]
-    append_record(journal, made_again)
+    append_trajectory(journal, made_again)
     assert list(read_trajectories(run_folder, "eval-base")) == [made_again, second]
     assert list(read_trajectories(run_folder, first.trajectory_id)) == [made_again]
 

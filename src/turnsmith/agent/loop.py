@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from turnsmith.agent.episode import Episode, History
+from turnsmith.agent.history import History
 from turnsmith.agent.prompts import Prompts
 from turnsmith.agent.tools.base import Kit, Reply, Workspace
 from turnsmith.agent.tools.toolbox import act
@@ -20,7 +20,7 @@ from turnsmith.config import AgentConfig
 from turnsmith.engines.base import Engine, GenerateRequest
 from turnsmith.errors import EngineError, SandboxError, UsageError
 from turnsmith.sandboxes.base import Sandbox
-from turnsmith.types import StopReason, Task, Turn
+from turnsmith.types import StopReason, Task, Trajectory, Turn
 
 NOTHING_RUN = {
     FormatErrorKind.NO_COMMAND: "Error: no command could be extracted, so nothing was run.",
@@ -30,6 +30,7 @@ RIGHT_FORMAT = "Write your reasoning, then exactly one block:\n```command\nCOMMA
 
 
 async def run_episode(
+    trajectory: Trajectory,
     task: Task,
     engine: Engine,
     sandbox: Sandbox,
@@ -37,26 +38,25 @@ async def run_episode(
     prompts: Prompts,
     config: AgentConfig,
     *,
-    episode_id: str,
-    seed: int,
     demonstration: bool = False,
-) -> Episode:
-    """Play one episode in a sandbox that is ready. Raises UsageError where the context cannot hold the first prompt."""
+) -> Trajectory:
+    """Play a trajectory that has only just begun, in a sandbox that is ready; its verdict is still to come.
+
+    Raises UsageError where the context cannot hold the first prompt.
+    """
     started = time.monotonic()
     prompt = first_prompt(task, renderer, prompts, demonstration)
     check_limits(task, len(prompt), config, renderer)
-    play = Play(engine, sandbox, renderer, config, episode_id, seed, Workspace(task.workdir))
+    play = Play(engine, sandbox, renderer, config, trajectory.trajectory_id, trajectory.seed, Workspace(task.workdir))
     play.history.add_given(prompt)
     stop_reason, patch, detail = await play_and_diff(play)
-    return Episode(
-        token_ids=play.history.token_ids,
-        sampled=play.history.sampled,
-        logprobs=play.history.logprobs,
+    return trajectory.grow(
+        **play.history.arrays(),
         turns=play.turns,
         stop_reason=stop_reason,
         prompt_tokens=len(prompt),
         patch=patch,
-        policy_version=engine.policy_version,
+        isolation=sandbox.isolation,
         duration_s=time.monotonic() - started,
         detail=detail,
     )
@@ -157,8 +157,9 @@ class Play:
         turn = Turn(
             start=start,
             end=len(self.history),
-            text=self.renderer.turn_text(completion.token_ids),
+            text=self.renderer.turn_text(completion.token_ids.tolist()),
             finish_reason=completion.finish_reason,
+            policy_version=completion.policy_version,
             generate_s=time.monotonic() - started,
         )
         self.turns.append(turn)
@@ -168,7 +169,7 @@ class Play:
         """The next turn, sampled from the policy itself: temperature 1, no filters."""
         request = GenerateRequest(
             episode_id=self.episode_id,
-            token_ids=list(self.history.token_ids),
+            token_ids=self.history.token_ids,
             max_new_tokens=min(self.config.max_new_tokens, self.room),
             stop_token_ids=self.renderer.stop_token_ids,
             seed=turn_seed(self.seed, len(self.turns)),
@@ -208,7 +209,7 @@ class Play:
 
     def observe(self) -> bool:
         """Add the last observation to the history; False, and nothing added, where no turn would fit after it."""
-        token_ids = self.renderer.observation_ids(self.turns[-1].observation, after=self.history.token_ids[-1])
+        token_ids = self.renderer.observation_ids(self.turns[-1].observation, after=int(self.history.token_ids[-1]))
         if len(token_ids) >= self.room:
             return False
         self.history.add_given(token_ids)

@@ -7,6 +7,7 @@ Metrics are means over loss tokens, except those whose name ends in `_max`.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,7 +27,7 @@ class LossTokens:
     """The loss tokens of a micro-batch, in its order; all tensors are 1-D, fp32 and parallel."""
 
     old_logprobs: Tensor
-    """Log-probs under the policy that the ratio is taken to."""
+    """Log-probs under the policy that the ratio is taken to: by the trainer where it scored the samples, else by the engine."""
     advantages: Tensor
     trajectory_ids: list[str]
     """Trajectory of each sample."""
@@ -37,8 +38,9 @@ class LossTokens:
     def of(cls, micro_batch: MicroBatch) -> "LossTokens":
         """Gather what the loss needs of a micro-batch; positions outside of the loss mask are gone."""
         samples = micro_batch.samples
+        old = [s.sampled_logprobs if s.old_logprobs is None else s.old_logprobs for s in samples]
         return cls(
-            old_logprobs=_gather([sample.sampled_logprobs for sample in samples], samples),
+            old_logprobs=_gather(old, samples),
             advantages=_gather([sample.advantages for sample in samples], samples),
             trajectory_ids=[sample.trajectory_id for sample in samples],
             num_tokens=[sample.num_loss_tokens for sample in samples],
@@ -58,14 +60,9 @@ class LossTokens:
         return per_sample.repeat_interleave(torch.tensor(self.num_tokens, device=self.advantages.device))
 
 
-def _gather(values: list[list[float]], samples: list[Sample]) -> Tensor:
-    kept = [
-        value
-        for row, sample in zip(values, samples, strict=True)
-        for value, is_in_loss in zip(row, sample.loss_mask, strict=True)
-        if is_in_loss
-    ]
-    return torch.tensor(kept, dtype=torch.float32)
+def _gather(columns: list[np.ndarray], samples: list[Sample]) -> Tensor:
+    kept = [column[sample.loss_mask] for column, sample in zip(columns, samples, strict=True)]
+    return torch.from_numpy(np.concatenate(kept))
 
 
 def batch_denominator(samples: list[Sample]) -> float:
@@ -73,16 +70,15 @@ def batch_denominator(samples: list[Sample]) -> float:
     return float(sum(sample.num_loss_tokens for sample in samples))
 
 
-def group_denominators(samples: list[Sample], groups: Mapping[str, str]) -> dict[str, float]:
+def group_denominators(samples: list[Sample]) -> dict[str, float]:
     """Per trajectory: action tokens of its group times the number of groups, so groups weigh the same (after Eq. 8).
 
-    `groups` names the group of each trajectory id; both counts are taken over `samples`, one optimizer batch.
+    Both counts are taken over `samples`, one optimizer batch.
     """
     tokens: dict[str, float] = {}
     for sample in samples:
-        group = groups[sample.trajectory_id]
-        tokens[group] = tokens.get(group, 0.0) + sample.num_loss_tokens
-    return {s.trajectory_id: tokens[groups[s.trajectory_id]] * len(tokens) for s in samples}
+        tokens[sample.group_id] = tokens.get(sample.group_id, 0.0) + sample.num_loss_tokens
+    return {sample.trajectory_id: tokens[sample.group_id] * len(tokens) for sample in samples}
 
 
 def nll_loss(logprobs: Tensor, tokens: LossTokens, denominator: Denominator) -> tuple[Tensor, Metrics]:

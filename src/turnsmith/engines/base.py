@@ -1,24 +1,54 @@
 """What every engine offers: token ids in; token ids, log-probs and policy version out. Text never crosses it."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-from turnsmith.types import Completion, SamplingParams
+import numpy as np
+
+from turnsmith.types import Completion, SamplingParams, to_array
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GenerateRequest:
     """One turn to sample."""
 
     episode_id: str
     """Requests of one episode extend each other's token ids, so the engine may keep what it computed."""
-    token_ids: list[int]
-    """The whole history so far."""
+    token_ids: np.ndarray
+    """The whole history so far, int32."""
     max_new_tokens: int
     stop_token_ids: frozenset[int]
     seed: int
     """Seed of this turn's sampling noise: same weights, same history, same seed, same tokens."""
     params: SamplingParams = field(default_factory=SamplingParams)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
+
+
+@dataclass(frozen=True)
+class SavedWeights:
+    """Weights in a Hugging Face model directory."""
+
+    policy_version: int
+    """Number of weight updates that they have seen."""
+    directory: Path
+
+
+@dataclass(frozen=True)
+class SharedWeights:
+    """Weights in the memory of this process."""
+
+    policy_version: int
+    model: "PreTrainedModel"
+
+
+WeightSource = SavedWeights | SharedWeights
+"""Where an engine finds weights. Every engine takes both; who shares the model has nothing to copy."""
 
 
 class Engine(Protocol):
@@ -31,3 +61,9 @@ class Engine(Protocol):
 
     def release(self, episode_id: str) -> None:
         """The episode is over: forget what was kept for it."""
+
+    async def load_weights(self, source: WeightSource) -> None:
+        """Sample from these weights from now on. Raises EngineError during a turn, UsageError where they do not fit."""
+
+    def close(self) -> None:
+        """Fail the turns that still run, and take no more. Safe to call twice."""

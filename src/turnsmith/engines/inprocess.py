@@ -19,7 +19,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from turnsmith.engines import attention
 from turnsmith.engines.attention import EngineLayout
-from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource
 from turnsmith.engines.blocks import BLOCK_TOKENS, blocks_for
 from turnsmith.engines.cache import BlockStore, Span
 from turnsmith.engines.decoder import make_decoder
@@ -28,6 +28,7 @@ from turnsmith.engines.precision import computing_in
 from turnsmith.engines.rows import Row, share_step
 from turnsmith.engines.sampling import draw_uniforms, sample
 from turnsmith.engines.sequences import SequenceTable, common_prefix
+from turnsmith.engines.weights import load_weights
 from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
 
@@ -100,14 +101,18 @@ class InProcessEngine:
         """The episode is over: its blocks go first when others need room."""
         self._sequences.release(episode_id)
 
-    def on_new_weights(self, policy_version: int) -> None:
-        """The shared weights have changed: what was computed with the old ones is void. Raises EngineError during a turn."""
+    async def load_weights(self, source: WeightSource) -> None:
+        """Take new weights, in place; of the model that a trainer shares nothing is copied. What was computed before is void."""
         if self._rows or self._waiting:
             raise EngineError(
                 "the weights changed while turns were being sampled: wait for them before a training step"
             )
+        if isinstance(source, SavedWeights):
+            load_weights(source.directory, self._model)
+        elif source.model is not self._model:
+            self._model.load_state_dict(source.model.state_dict())
         self._sequences.forget()
-        self.policy_version = policy_version
+        self.policy_version = source.policy_version
 
     def close(self) -> None:
         """Fail the turns that still run, and take no more."""
@@ -133,18 +138,18 @@ class InProcessEngine:
         for request, answer in waiting:
             if answer.cancelled():
                 continue
-            history = np.array(request.token_ids)
             row = None
-            if has_room and not self._is_being_computed(history[:-1]):
-                row = self._admit(request, answer, history)
+            if has_room and not self._is_being_computed(request.token_ids[:-1]):
+                row = self._admit(request, answer)
                 has_room = row is not None
             if row:
                 self._rows.append(row)
             else:
                 self._waiting.append((request, answer))
 
-    def _admit(self, request: GenerateRequest, answer: "asyncio.Future[Completion]", history: np.ndarray) -> Row | None:
+    def _admit(self, request: GenerateRequest, answer: "asyncio.Future[Completion]") -> Row | None:
         """A row with the longest prefix that is known, or None where there is no room for the turn."""
+        history = request.token_ids
         limit = min(request.max_new_tokens, self._max_context - len(history))
         # The last token is computed in any case: it gives the logits.
         admission = self._sequences.admit(request.episode_id, history[:-1], len(history) + limit)
@@ -155,11 +160,13 @@ class InProcessEngine:
             self._store.copy(*copied)
         self.stats.reused_tokens += sequence.length
         uniforms = draw_uniforms(request.seed, limit)
-        return Row(request, answer, history, sequence, sequence.length, request.token_ids[sequence.length :], uniforms)
+        pending = history[sequence.length :].tolist()
+        return Row(request, answer, sequence, sequence.length, pending, uniforms)
 
     def _is_being_computed(self, history: np.ndarray) -> bool:
         """Does the next step compute a longer prefix than any that is kept? Then to wait for it is cheaper."""
-        fresh = max((common_prefix(row.history, history) for row in self._rows if not row.token_ids), default=0)
+        begun = (row.request.token_ids for row in self._rows if not row.token_ids)
+        fresh = max((common_prefix(other, history) for other in begun), default=0)
         return bool(fresh) and fresh > self._sequences.longest_prefix(history)
 
     @torch.inference_mode()
@@ -214,7 +221,9 @@ class InProcessEngine:
         """Answer the turns that are over and let their sequences rest; turns that no one waits for any more end too."""
         for row in self._rows:
             if row.finish_reason and not row.answer.cancelled():
-                completion = Completion(row.token_ids, row.logprobs, row.finish_reason, self.policy_version)
+                completion = Completion(
+                    np.array(row.token_ids), np.array(row.logprobs), row.finish_reason, self.policy_version
+                )
                 row.answer.set_result(completion)
         over = [row for row in self._rows if row.answer.done()]
         for row in over:

@@ -16,8 +16,6 @@ class Row:
 
     request: GenerateRequest
     answer: "asyncio.Future[Completion]"
-    history: np.ndarray
-    """The request's token ids."""
     sequence: Sequence
     start: int
     """Number of tokens whose keys are kept."""

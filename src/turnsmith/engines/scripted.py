@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from turnsmith.engines.base import GenerateRequest
+import numpy as np
+
+from turnsmith.engines.base import GenerateRequest, WeightSource
 from turnsmith.errors import EngineError
 from turnsmith.types import Completion
 
@@ -43,17 +45,23 @@ class ScriptedEngine:
         )
         token_ids = [*token_ids, self._stop_token_id][: request.max_new_tokens]
         finish_reason = "stop" if token_ids[-1] in request.stop_token_ids else "length"
-        return Completion(token_ids, [0.0] * len(token_ids), finish_reason, self.policy_version)
+        return Completion(np.array(token_ids), np.zeros(len(token_ids)), finish_reason, self.policy_version)
 
     def release(self, episode_id: str) -> None:
         """Forget how far the episode has come."""
         del self._num_answered[episode_id]
 
+    async def load_weights(self, source: WeightSource) -> None:
+        """A script has no weights; it notes their version."""
+        self.policy_version = source.policy_version
+
+    def close(self) -> None: ...
+
     def _next_text(self, request: GenerateRequest) -> str:
         turn = self._num_answered[request.episode_id]
         self._num_answered[request.episode_id] += 1
         if callable(self._answers):
-            return self._answers(request.episode_id, turn, str(self._tokenizer.decode(request.token_ids)))
+            return self._answers(request.episode_id, turn, str(self._tokenizer.decode(request.token_ids.tolist())))
         if turn >= len(self._answers):
             raise EngineError(f"the script of {len(self._answers)} turns has no turn {turn + 1}")
         return self._answers[turn]

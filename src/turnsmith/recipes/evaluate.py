@@ -2,9 +2,8 @@
 
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import groupby
 
 from pydantic import BaseModel
 
@@ -66,10 +65,12 @@ async def evaluate(stage: str, task_set: TaskSet, workshop: Workshop) -> EvalRes
 
 
 def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], config: EvalConfig) -> EvalResult:
-    """Statistics over all attempts that count; siblings stand side by side, the i-th of each task is run i."""
+    """Statistics over all attempts that count; the run of a trajectory is its index."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
-    attempts = {name: [t.resolved for t in group] for name, group in groupby(counted, key=lambda t: t.instance_id)}
-    mean, sem = mean_and_sem(rates_of_runs(trajectories, config.num_runs))
+    attempts = defaultdict[str, list[bool]](list)
+    for trajectory in counted:
+        attempts[trajectory.instance_id].append(trajectory.resolved)
+    mean, sem = mean_and_sem(rates_of_runs(counted))
     return EvalResult(
         stage=stage,
         task_set=task_set,
@@ -95,7 +96,9 @@ def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def rates_of_runs(trajectories: Sequence[Trajectory], num_runs: int) -> list[float]:
-    """Share of tasks resolved in each run."""
-    runs = [[t for t in trajectories[run::num_runs] if OUTCOMES[t.outcome].in_evaluation] for run in range(num_runs)]
-    return [statistics.fmean(t.resolved for t in run) for run in runs if run]
+def rates_of_runs(counted: Sequence[Trajectory]) -> list[float]:
+    """Share of tasks resolved in each run that has an attempt."""
+    runs = defaultdict[int, list[bool]](list)
+    for trajectory in counted:
+        runs[trajectory.index].append(trajectory.resolved)
+    return [statistics.fmean(runs[index]) for index in sorted(runs)]

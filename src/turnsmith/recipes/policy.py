@@ -1,55 +1,93 @@
-"""The policy at hand: one set of weights that the trainer changes and the engine samples from, and what belongs to it."""
+"""The policy at hand: an engine that samples from it, trainers that change it, and the weights that both stand at.
 
+Engine and trainer are chosen by `[engine]` and `[trainer]`. What makes one takes the configuration and the base model of this
+process, which is loaded when someone first asks for it: engine and trainer that both ask share it.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache, partial
 
 import torch
 from transformers import PreTrainedModel
 
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_tokenizer
-from turnsmith.config import RunConfig
+from turnsmith.config import OptimizerConfig, RunConfig
+from turnsmith.engines.base import Engine, SavedWeights, WeightSource
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.engines.kv_memory import AUTOMATIC_SHARE, GIB, free_bytes, size_cache
-from turnsmith.training.checkpoint import load_weights
+from turnsmith.engines.weights import load_weights
+from turnsmith.plugins import load_by_name
+from turnsmith.training.base import Trainer
 from turnsmith.training.directories import find_model
+from turnsmith.training.local import LocalTrainer
 from turnsmith.training.model import load_model
+
+Model = Callable[[], PreTrainedModel]
+"""The base model of this process, loaded at the first call."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a stage of training begins."""
+
+    optimizer: OptimizerConfig
+    total_steps: int
+    """Of the stage; 0 where that is not known."""
+    weights: WeightSource
 
 
 @dataclass
 class Policy:
-    """Weights, tokenizer and the engine that samples from them."""
+    """The weights that the recipe has come to, and who works with them."""
 
-    model: PreTrainedModel
     renderer: ChatRenderer
-    engine: InProcessEngine
+    engine: Engine
+    weights: WeightSource
+    open_trainer: Callable[[Start], Trainer]
 
-    def load(self, checkpoint: Path, policy_version: int) -> None:
-        """Take the weights of a checkpoint. Raises UsageError where it is none."""
-        load_weights(checkpoint, self.model)
-        self.engine.on_new_weights(policy_version)
+    def start_training(self, optimizer: OptimizerConfig, total_steps: int = 0) -> Trainer:
+        """A trainer for one stage, with a new optimizer over the weights at hand."""
+        return self.open_trainer(Start(optimizer, total_steps, self.weights))
+
+    async def take(self, weights: WeightSource) -> None:
+        """Sample from these weights, and train them, from now on. Raises UsageError where they do not fit."""
+        await self.engine.load_weights(weights)
+        self.weights = weights
 
 
 def load_policy(config: RunConfig) -> Policy:
-    """Load the base. Raises UsageError for a model that cannot serve."""
+    """The base policy. Raises UsageError for a model that cannot serve, and for an engine or trainer that nobody knows."""
     directory = find_model(config.model.path)
     renderer = ChatRenderer(load_tokenizer(directory))
-    model = load_model(config.model)
-    return Policy(model, renderer, make_engine(model, config))
+    model: Model = cache(partial(load_model, config.model))
+    open_engine = load_by_name("engine", config.engine.kind)
+    open_trainer = load_by_name("trainer", config.trainer.kind)
+    return Policy(
+        renderer, open_engine(config, model), SavedWeights(0, directory), partial(open_trainer, config, model)
+    )
 
 
-def make_engine(model: PreTrainedModel, config: RunConfig) -> InProcessEngine:
-    """The engine, with what memory the configuration gives it, or half of what is free."""
+def open_inprocess_engine(config: RunConfig, model: Model) -> Engine:
+    """Samples from the model of this process, with what memory the configuration gives it, or half of what is free."""
     dtype, max_context = getattr(torch, config.model.dtype), longest_context(config)
     budget_gb = config.engine.kv_memory_gb
     num_blocks = size_cache(
-        model.config,
+        model().config,
         dtype,
         max_context=max_context,
         num_episodes=config.rollouts.concurrency,
-        num_bytes=AUTOMATIC_SHARE * free_bytes(model.device) if budget_gb is None else budget_gb * GIB,
+        num_bytes=AUTOMATIC_SHARE * free_bytes(model().device) if budget_gb is None else budget_gb * GIB,
     )
-    return InProcessEngine(model, max_context=max_context, num_blocks=num_blocks, dtype=dtype)
+    return InProcessEngine(model(), max_context=max_context, num_blocks=num_blocks, dtype=dtype)
+
+
+def open_local_trainer(config: RunConfig, model: Model, start: Start) -> Trainer:
+    """Trains the model of this process, in place."""
+    if isinstance(start.weights, SavedWeights):
+        load_weights(start.weights.directory, model())
+    return LocalTrainer(model(), start.optimizer, start.total_steps, start.weights.policy_version)
 
 
 def longest_context(config: RunConfig) -> int:

@@ -1,6 +1,5 @@
 """Rejection fine-tuning (paper §4.2): collect from the base, keep what the tests resolved, imitate it for one epoch."""
 
-import asyncio
 from functools import partial
 from itertools import chain
 
@@ -9,6 +8,7 @@ from turnsmith.agent.prompts import Prompts
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import RFTConfig
+from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
@@ -17,7 +17,7 @@ from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs import read_json, write_json
 from turnsmith.tracking import Progress
-from turnsmith.training.trainer import Trainer
+from turnsmith.training.base import Trainer
 from turnsmith.types import OUTCOMES, Sample, Trajectory
 
 STAGE = "rft"
@@ -28,18 +28,19 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> None:
     config, policy, folder = workshop.config, workshop.policy, workshop.folder
     checkpoint, metrics = folder.checkpoint(STAGE, 0), folder.metrics(STAGE, 0)
     if metrics.exists():
-        policy.load(checkpoint, policy_version=read_json(metrics)["policy/version"])
+        await policy.take(SavedWeights(read_json(metrics)["policy/version"], checkpoint))
         return
     trajectories = await collect(rft, tasks, workshop)
     kept = keep_resolved(trajectories)
     samples = render_samples(kept, tasks, policy, workshop.prompts, rft)
-    trainer = Trainer(policy.model, rft.optimizer, total_steps=count_steps(len(samples), rft))
+    trainer = policy.start_training(rft.optimizer, total_steps=count_steps(len(samples), rft))
     seeds = [draw_seed(f"{config.seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
-    epochs = [await train_epoch(trainer, samples, rft, seed, workshop.progress) for seed in seeds]
-    policy.engine.on_new_weights(trainer.policy_version)
-    trainer.save(checkpoint)
-    write_json(metrics, describe(trajectories, kept, list(chain(*epochs)), trainer))
-    workshop.progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {trainer.num_steps} steps")
+    losses = list(chain(*[await train_epoch(trainer, samples, rft, seed, workshop.progress) for seed in seeds]))
+    await policy.take(await trainer.publish())
+    await trainer.save(checkpoint)
+    trainer.close()
+    write_json(metrics, describe(trajectories, kept, losses) | {"policy/version": policy.weights.policy_version})
+    workshop.progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {len(losses)} steps")
 
 
 async def collect(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> list[Trajectory]:
@@ -70,9 +71,7 @@ def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
     return kept
 
 
-def describe(
-    trajectories: list[Trajectory], kept: list[Trajectory], losses: list[float], trainer: Trainer
-) -> dict[str, float]:
+def describe(trajectories: list[Trajectory], kept: list[Trajectory], losses: list[float]) -> dict[str, float]:
     """What the stage did."""
     return {
         "rollouts/collected": len(trajectories),
@@ -80,8 +79,7 @@ def describe(
         "rollouts/resolved_rate": len(kept) / sum(OUTCOMES[t.outcome].in_group for t in trajectories),
         "loss/nll_first": losses[0],
         "loss/nll_last": losses[-1],
-        "optimizer/steps": trainer.num_steps,
-        "policy/version": trainer.policy_version,
+        "optimizer/steps": len(losses),
     }
 
 
@@ -108,15 +106,14 @@ def count_steps(num_samples: int, rft: RFTConfig) -> int:
 async def train_epoch(
     trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: int, progress: Progress
 ) -> list[float]:
-    """One pass over the samples; returns the loss of each step. Between steps it can be cancelled."""
+    """One pass over the samples; returns the loss of each step."""
     batches = split_batches(samples, rft.batch_size, seed)
     progress.begin("RFT: training", len(batches))
     losses = []
     for batch in batches:
         micro_batches = pack(batch, rft.optimizer.max_tokens_per_micro_batch)
-        metrics = trainer.step(micro_batches, partial(nll_loss, denominator=batch_denominator(batch)))
+        metrics = await trainer.step(micro_batches, partial(nll_loss, denominator=batch_denominator(batch)))
         losses.append(metrics["loss/nll"])
         progress.advance("RFT: training", note=f"loss {losses[-1]:.3f}")
-        await asyncio.sleep(0)
     progress.end("RFT: training")
     return losses

@@ -3,7 +3,6 @@
 Collect groups, keep those that carry signal, take optimizer steps, hand the new weights over. Repeat.
 """
 
-import asyncio
 import random
 import statistics
 import time
@@ -12,20 +11,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from turnsmith.algo.advantages import has_signal
 from turnsmith.algo.losses import Metrics, batch_denominator, dapo_loss, group_denominators
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
+from turnsmith.journals import read_trajectories
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.contact import describe_contact, rises_with_reward
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
-from turnsmith.runs import RunFolder, drop_old_checkpoints, read_json, read_records, write_json
+from turnsmith.runs import RunFolder, drop_old_checkpoints, read_json, write_json
 from turnsmith.tasks import filters
-from turnsmith.training.trainer import Trainer, merge_metrics
+from turnsmith.training.base import Trainer
+from turnsmith.training.local import merge_metrics
 from turnsmith.types import OUTCOMES, Group, Sample, StopReason, Trajectory
 
 STEP_METRICS = ("loss/total", "optimizer/grad_norm", "optimizer/learning_rate")
@@ -34,9 +37,11 @@ STEP_METRICS = ("loss/total", "optimizer/grad_norm", "optimizer/learning_rate")
 
 async def run_stage(stage: StageConfig, pool: TaskSet, workshop: Workshop) -> None:
     """All iterations of a stage that are not done yet. Raises TrainingError, InfrastructureStorm."""
-    trainer = resume_trainer(stage, workshop)
+    trainer = workshop.policy.start_training(stage.optimizer)
+    await resume(trainer, stage, workshop)
     for iteration in range(workshop.folder.next_iteration(stage.name), stage.iterations):
         await run_iteration(iteration, stage, pool, trainer, workshop)
+    trainer.close()
 
 
 async def run_iteration(
@@ -50,23 +55,20 @@ async def run_iteration(
     collected_s = time.monotonic() - started
     metrics = describe(groups) | await train(trainer, groups, config, stage, iteration)
     metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
-    workshop.policy.engine.on_new_weights(trainer.policy_version)
-    finish_iteration(trainer, metrics, stage, workshop.folder, iteration)
+    await workshop.policy.take(await trainer.publish())
+    await finish_iteration(trainer, metrics, stage, workshop.folder, iteration)
     workshop.progress.say(summary(stage, iteration, metrics))
     warn_of_contact(stage, iteration, metrics, workshop)
     if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
         workshop.progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
 
 
-def resume_trainer(stage: StageConfig, workshop: Workshop) -> Trainer:
-    """A trainer at the start of the stage's next iteration: new, or from the last checkpoint."""
-    policy, folder = workshop.policy, workshop.folder
-    trainer = Trainer(policy.model, stage.optimizer, policy_version=policy.engine.policy_version)
-    done = folder.next_iteration(stage.name)
+async def resume(trainer: Trainer, stage: StageConfig, workshop: Workshop) -> None:
+    """Go on from the last checkpoint of the stage, where there is one."""
+    done = workshop.folder.next_iteration(stage.name)
     if done:
-        trainer.load(folder.checkpoint(stage.name, done - 1))
-        policy.engine.on_new_weights(trainer.policy_version)
-    return trainer
+        await trainer.load(workshop.folder.checkpoint(stage.name, done - 1))
+        await workshop.policy.take(await trainer.publish())
 
 
 async def collect(iteration: int, stage: StageConfig, pool: TaskSet, workshop: Workshop) -> list[Trajectory]:
@@ -116,22 +118,19 @@ def _shuffle(num: int, seed: str) -> list[int]:
 async def train(
     trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: StageConfig, iteration: int
 ) -> Metrics:
-    """One pass of optimizer steps over the samples that carry signal. Between steps it can be cancelled."""
+    """One pass of optimizer steps over the samples that carry signal."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
     samples = [sample for group in kept for sample in to_samples(group, stage) if sample.num_loss_tokens]
     counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
     if not samples:
         return counts | {"optimizer/steps": 0.0}
-    samples, gap = with_old_logprobs(trainer, samples, stage)
+    samples = await score(trainer, samples, stage)
+    gap = measure_gap(samples)
     check_gap(gap, config.logprob_gap)
-    owners = {t.trajectory_id: group.instance_id for group in kept for t in group.trajectories}
     batches = split_batches(
         samples, stage.batch_size, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/batches")
     )
-    steps = []
-    for batch in batches:
-        steps.append(train_batch(trainer, batch, owners, stage))
-        await asyncio.sleep(0)
+    steps = [await train_batch(trainer, batch, stage) for batch in batches]
     means = merge_steps(steps, [sum(sample.num_loss_tokens for sample in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
 
@@ -142,33 +141,30 @@ def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
     return merge_metrics(steps, num_loss_tokens) | of_steps
 
 
-def train_batch(trainer: Trainer, batch: list[Sample], owners: dict[str, str], stage: StageConfig) -> Metrics:
-    """One optimizer step."""
+async def train_batch(trainer: Trainer, batch: list[Sample], stage: StageConfig) -> Metrics:
+    """One optimizer step. The ratio is taken to the trainer's log-probs, or to the engine's, as the stage says."""
+    if stage.old_logprobs == "engine":
+        batch = [replace(sample, old_logprobs=None) for sample in batch]
     per_group = stage.denominator == "group"
     loss_fn = partial(
         dapo_loss,
-        denominator=group_denominators(batch, owners) if per_group else batch_denominator(batch),
+        denominator=group_denominators(batch) if per_group else batch_denominator(batch),
         clip_eps_low=stage.clip_eps_low,
         clip_eps_high=stage.clip_eps_high,
     )
-    return trainer.step(pack(batch, stage.optimizer.max_tokens_per_micro_batch), loss_fn)
+    return await trainer.step(pack(batch, stage.optimizer.max_tokens_per_micro_batch), loss_fn)
 
 
-def with_old_logprobs(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> tuple[list[Sample], float]:
-    """Samples with π_old of the trainer where the stage says so, and the mean gap to what the engine said."""
-    old = trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
-    gaps = [
-        abs(ours - theirs)
-        for sample in samples
-        for ours, theirs, counts in zip(
-            old[sample.trajectory_id], sample.sampled_logprobs, sample.loss_mask, strict=True
-        )
-        if counts
-    ]
-    gap = statistics.fmean(gaps)
-    if stage.old_logprobs == "engine":
-        return samples, gap
-    return [replace(sample, sampled_logprobs=old[sample.trajectory_id]) for sample in samples], gap
+async def score(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> list[Sample]:
+    """The samples with the trainer's log-probs beside the engine's."""
+    old = await trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
+    return [replace(sample, old_logprobs=old[sample.trajectory_id]) for sample in samples]
+
+
+def measure_gap(samples: Sequence[Sample]) -> float:
+    """Mean absolute difference between the log-probs of engine and trainer, over loss tokens."""
+    gaps = [abs(s.old_logprobs - s.sampled_logprobs)[s.loss_mask] for s in samples if s.old_logprobs is not None]
+    return float(np.concatenate(gaps).mean(dtype=np.float64))
 
 
 def check_gap(gap: float, bounds: GapConfig) -> None:
@@ -217,9 +213,11 @@ def warn_of_contact(stage: StageConfig, iteration: int, metrics: Metrics, worksh
         )
 
 
-def finish_iteration(trainer: Trainer, metrics: Metrics, stage: StageConfig, folder: RunFolder, iteration: int) -> None:
+async def finish_iteration(
+    trainer: Trainer, metrics: Metrics, stage: StageConfig, folder: RunFolder, iteration: int
+) -> None:
     """Checkpoint, then metrics, which say that the iteration is done; checkpoints before the last two go."""
-    trainer.save(folder.checkpoint(stage.name, iteration))
+    await trainer.save(folder.checkpoint(stage.name, iteration))
     write_json(folder.metrics(stage.name, iteration), metrics)
     drop_old_checkpoints(folder, stage.name)
 
@@ -240,7 +238,7 @@ def apply_curriculum(pool: TaskSet, before: StageConfig, folder: RunFolder) -> T
     """Drop what the stage before never solved and what it solved at 2/3 or more (paper §4.3). Raises UsageError if all goes."""
     solved, tried = Counter[str](), Counter[str]()
     for iteration in range(before.iterations):
-        for trajectory in read_records(folder.trajectories(before.name, iteration), Trajectory):
+        for trajectory in read_trajectories(folder.trajectories(before.name, iteration)):
             if OUTCOMES[trajectory.outcome].in_evaluation:
                 tried[trajectory.instance_id] += 1
                 solved[trajectory.instance_id] += trajectory.resolved

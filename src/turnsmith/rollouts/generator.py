@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from turnsmith.agent.episode import Episode
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
-from turnsmith.rollouts.rollout import LOST, Bench, Rollout, grade_episode, play, to_trajectory
-from turnsmith.runs import append_record, read_records
+from turnsmith.journals import append_trajectory, read_trajectories
+from turnsmith.rollouts.rollout import LOST, Bench, Rollout, grade, play
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
 
@@ -37,16 +36,16 @@ class LocalGenerator:
 
         Raises InfrastructureStorm where too many are lost to the infrastructure, and UsageError from the agent.
         """
-        done = {t.trajectory_id: t for t in read_records(journal, Trajectory) if not OUTCOMES[t.outcome].retried}
-        missing = [rollout for rollout in rollouts if rollout.trajectory_id not in done]
+        done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
+        missing = [rollout for rollout in rollouts if rollout.trajectory.trajectory_id not in done]
         self._progress.begin(label, len(rollouts))
         self._progress.advance(label, len(rollouts) - len(missing))
         outcomes = Counter(trajectory.outcome for trajectory in done.values())
 
         async def make(rollout: Rollout) -> None:
             trajectory = await self._make(rollout, agent, demonstration)
-            append_record(journal, trajectory)
-            done[rollout.trajectory_id] = trajectory
+            append_trajectory(journal, trajectory)
+            done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1
             self._progress.advance(label, note=f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}")
 
@@ -55,25 +54,24 @@ class LocalGenerator:
                 group.create_task(make(rollout))
         self._bench.grader.forget()
         self._progress.end(label)
-        trajectories = [done[rollout.trajectory_id] for rollout in rollouts]
+        trajectories = [done[rollout.trajectory.trajectory_id] for rollout in rollouts]
         self._check_infrastructure(trajectories)
         return trajectories
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         """One rollout; what the infrastructure broke, the episode or its grading, is tried again within the budget."""
-        episode = await persist(
+        played = await persist(
             lambda: self._play(rollout, agent, demonstration),
-            is_lost=lambda episode: episode.stop_reason in LOST,
+            is_lost=lambda trajectory: trajectory.stop_reason in LOST,
             retries=self._config.retries,
         )
-        grade = await persist(
-            lambda: grade_episode(episode, rollout, self._bench, agent),
-            is_lost=lambda grade: episode.stop_reason not in LOST and OUTCOMES[grade.outcome].retried,
+        return await persist(
+            lambda: grade(played, rollout, self._bench, agent),
+            is_lost=lambda trajectory: trajectory.stop_reason not in LOST and OUTCOMES[trajectory.outcome].retried,
             retries=self._config.retries,
         )
-        return to_trajectory(rollout, episode, grade, self._bench.provider.isolation)
 
-    async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Episode:
+    async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         async with self._free_slots:
             return await play(rollout, self._bench, agent, demonstration)
 

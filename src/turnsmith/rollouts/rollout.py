@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnsmith.agent.episode import Episode
 from turnsmith.agent.loop import run_episode
 from turnsmith.agent.prompts import Prompts
 from turnsmith.chat.renderer import ChatRenderer
@@ -28,11 +27,10 @@ LOST = {
 class Rollout:
     """One rollout to be made."""
 
-    trajectory_id: str
     task: Task
     layers: tuple[Path, ...]
-    iteration: int
-    seed: int
+    trajectory: Trajectory
+    """Its record, which has only just begun."""
 
 
 @dataclass(frozen=True)
@@ -46,79 +44,50 @@ class Bench:
     prompts: Prompts
 
 
-async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration: bool) -> Episode:
-    """The episode in a sandbox of its own. A sandbox that does not start or cannot be set up leaves an episode without turns."""
+async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration: bool) -> Trajectory:
+    """The episode in a sandbox of its own; one that does not start or cannot be set up leaves a trajectory without turns."""
     try:
         sandbox = await bench.provider.start(
             SandboxSpec(rollout.layers, rollout.task.workdir, image=rollout.task.image)
         )
     except SandboxError as error:
-        return lost_episode(error, bench.engine.policy_version)
+        return lose(rollout.trajectory, error)
     try:
         await set_up(sandbox, rollout.task, rollout.layers)
         return await run_episode(
+            rollout.trajectory,
             rollout.task,
             bench.engine,
             sandbox,
             bench.renderer,
             bench.prompts,
             agent,
-            episode_id=rollout.trajectory_id,
-            seed=rollout.seed,
             demonstration=demonstration,
         )
     except SandboxError as error:
-        return lost_episode(error, bench.engine.policy_version)
+        return lose(rollout.trajectory, error)
     finally:
         await sandbox.stop()
 
 
-def lost_episode(error: SandboxError, policy_version: int) -> Episode:
+def lose(trajectory: Trajectory, error: SandboxError) -> Trajectory:
     """What is left where nothing could start."""
-    return Episode(
-        token_ids=[],
-        sampled=[],
-        logprobs=[],
-        turns=[],
-        stop_reason=StopReason.SANDBOX_FAILED,
-        prompt_tokens=0,
-        patch="",
-        policy_version=policy_version,
-        duration_s=0.0,
-        detail=str(error),
-    )
+    return trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
 
-async def grade_episode(episode: Episode, rollout: Rollout, bench: Bench, agent: AgentConfig) -> Grade:
-    """The verdict on what the episode left."""
-    if episode.stop_reason in LOST:
-        return Grade(outcome=LOST[episode.stop_reason], detail=episode.detail)
-    if episode.stop_reason is not StopReason.SUBMITTED and not agent.grade_unsubmitted:
-        return Grade(outcome=Outcome.NOT_SUBMITTED, detail=f"ended by {episode.stop_reason}")
-    return await bench.grader.grade(rollout.task, rollout.layers, episode.patch)
+async def grade(trajectory: Trajectory, rollout: Rollout, bench: Bench, agent: AgentConfig) -> Trajectory:
+    """The trajectory with the verdict on what its episode left."""
+    verdict = await find_verdict(trajectory, rollout, bench, agent)
+    return trajectory.grow(grade=verdict, outcome=verdict.outcome, detail=trajectory.detail or verdict.detail)
 
 
-def to_trajectory(rollout: Rollout, episode: Episode, grade: Grade, isolation: str) -> Trajectory:
-    """The record that stays."""
-    return Trajectory(
-        trajectory_id=rollout.trajectory_id,
-        instance_id=rollout.task.instance_id,
-        iteration=rollout.iteration,
-        policy_version=episode.policy_version,
-        seed=rollout.seed,
-        token_ids=episode.token_ids,
-        sampled=episode.sampled,
-        logprobs=episode.logprobs,
-        turns=episode.turns,
-        stop_reason=episode.stop_reason,
-        outcome=grade.outcome,
-        patch=episode.patch,
-        grade=grade,
-        isolation=isolation,
-        prompt_tokens=episode.prompt_tokens,
-        duration_s=episode.duration_s,
-        detail=episode.detail or grade.detail,
-    )
+async def find_verdict(trajectory: Trajectory, rollout: Rollout, bench: Bench, agent: AgentConfig) -> Grade:
+    """The verdict of the tests, where there is something that they can judge."""
+    if trajectory.stop_reason in LOST:
+        return Grade(outcome=LOST[trajectory.stop_reason], detail=trajectory.detail)
+    if trajectory.stop_reason is not StopReason.SUBMITTED and not agent.grade_unsubmitted:
+        return Grade(outcome=Outcome.NOT_SUBMITTED, detail=f"ended by {trajectory.stop_reason}")
+    return await bench.grader.grade(rollout.task, rollout.layers, trajectory.patch)
 
 
 def plan_rollouts(
@@ -130,11 +99,16 @@ def plan_rollouts(
     """
     return [
         Rollout(
-            trajectory_id=f"{prefix}/{task.instance_id}/{index}",
-            task=task,
-            layers=layers,
-            iteration=iteration,
-            seed=draw_seed(f"{noise}/{task.instance_id}/{index}"),
+            task,
+            layers,
+            Trajectory(
+                trajectory_id=f"{prefix}/{task.instance_id}/{index}",
+                group_id=f"{prefix}/{task.instance_id}",
+                index=index,
+                instance_id=task.instance_id,
+                iteration=iteration,
+                seed=draw_seed(f"{noise}/{task.instance_id}/{index}"),
+            ),
         )
         for task, layers in tasks
         for index in range(num_each)

@@ -1,7 +1,9 @@
 """From trajectories to what trains: groups with shaped rewards, samples with advantages, samples for RFT."""
 
+from collections import defaultdict
 from collections.abc import Sequence
-from itertools import groupby
+
+import numpy as np
 
 from turnsmith.algo.advantages import group_advantages
 from turnsmith.config import StageConfig
@@ -10,8 +12,11 @@ from turnsmith.types import Group, Sample, Trajectory
 
 
 def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Group]:
-    """Siblings side by side become a group with R_final."""
-    return [to_group(list(siblings), stage) for _, siblings in groupby(trajectories, key=lambda t: t.instance_id)]
+    """Siblings, wherever they stand, become a group with R_final; groups in the order of their first members."""
+    siblings = defaultdict[str, list[Trajectory]](list)
+    for trajectory in trajectories:
+        siblings[trajectory.group_id].append(trajectory)
+    return [to_group(members, stage) for members in siblings.values()]
 
 
 def to_group(siblings: list[Trajectory], stage: StageConfig) -> Group:
@@ -20,7 +25,7 @@ def to_group(siblings: list[Trajectory], stage: StageConfig) -> Group:
         shape_reward(t.resolved, t.num_turns, length_threshold=stage.length_threshold, max_turns=stage.max_turns)
         for t in siblings
     ]
-    return Group(instance_id=siblings[0].instance_id, trajectories=siblings, rewards=rewards)
+    return Group(group_id=siblings[0].group_id, trajectories=siblings, rewards=rewards)
 
 
 def to_samples(group: Group, stage: StageConfig) -> list[Sample]:
@@ -34,10 +39,11 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
     """All sampled tokens of a trajectory, exactly as they were sampled."""
     return Sample(
         trajectory_id=trajectory.trajectory_id,
+        group_id=trajectory.group_id,
         token_ids=trajectory.token_ids,
         loss_mask=trajectory.sampled,
         sampled_logprobs=trajectory.logprobs,
-        advantages=[advantage] * len(trajectory.token_ids),
+        advantages=np.broadcast_to(advantage, trajectory.token_ids.shape),
     )
 
 
@@ -50,15 +56,16 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_
     """
     idle = [turn for turn in trajectory.turns if turn.command is None]
     masked = [turn for turn in idle if mask_format_errors or not turn.format_error]
-    sampled = list(trajectory.sampled)
+    trains = trajectory.sampled.copy()
     for turn in masked:
-        sampled[turn.start : turn.end] = [False] * (turn.end - turn.start)
-    start, zeros = trajectory.prompt_tokens, [0] * len(prompt_ids)
-    token_ids = prompt_ids + trajectory.token_ids[start:]
+        trains[turn.start : turn.end] = False
+    start, zeros = trajectory.prompt_tokens, np.zeros(len(prompt_ids), np.float32)
+    token_ids = np.concatenate([np.array(prompt_ids, np.int32), trajectory.token_ids[start:]])
     return Sample(
         trajectory_id=trajectory.trajectory_id,
+        group_id=trajectory.group_id,
         token_ids=token_ids,
-        loss_mask=[False] * len(zeros) + sampled[start:],
-        sampled_logprobs=[0.0] * len(zeros) + trajectory.logprobs[start:],
-        advantages=[1.0] * len(token_ids),
+        loss_mask=np.concatenate([zeros > 0, trains[start:]]),
+        sampled_logprobs=np.concatenate([zeros, trajectory.logprobs[start:]]),
+        advantages=np.ones(len(token_ids)),
     )

@@ -12,8 +12,8 @@ import torch
 from safetensors import SafetensorError
 from transformers import PreTrainedModel
 
+from turnsmith.engines.weights import load_weights
 from turnsmith.errors import UsageError
-from turnsmith.training.model import load_complete
 
 STATE = "trainer.pt"
 
@@ -59,14 +59,6 @@ def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
         raise UsageError(f"no checkpoint at {directory}: {STATE} is missing, so training cannot resume from it")
     load_weights(directory, model)
     return torch.load(directory / STATE, weights_only=True)
-
-
-def load_weights(directory: Path, model: PreTrainedModel) -> None:
-    """Copy the weights of a model directory into `model`: storage stays, so an engine that shares it sees them."""
-    try:
-        model.load_state_dict(load_complete(type(model), directory, dtype=model.dtype).state_dict())
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise UsageError(f"the checkpoint at {directory} does not fit the model: {error}") from error
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
 
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
@@ -15,6 +15,7 @@ from transformers.utils import logging
 from turnsmith.config import ModelConfig
 from turnsmith.engines import attention
 from turnsmith.engines.precision import computing_in
+from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
 from turnsmith.training.directories import find_model
@@ -42,15 +43,6 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
         _check_packing(model.eval(), directory)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise UsageError(f"the model at {directory} cannot be used: {_first_line(error)}: give another") from error
-    return model
-
-
-def load_complete(kind: Any, directory: Path, **options: Any) -> PreTrainedModel:
-    """Load by a class of transformers, which gives random values to weights that no file holds: then ValueError names one."""
-    model, report = kind.from_pretrained(directory, output_loading_info=True, **options)
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise ValueError(f"{len(missing)} of its weights are in no file, e.g. {missing[0]}")
     return model
 
 
@@ -92,8 +84,8 @@ def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: 
     The layers compute in `dtype`, the head in float32: of all rounding, that of the logits moves log-probs most.
     """
     samples, device = micro_batch.samples, model.device
-    token_ids = torch.tensor(list(chain.from_iterable(sample.token_ids for sample in samples)), device=device)
-    is_target = torch.tensor(list(chain.from_iterable(sample.loss_mask for sample in samples)), device=device)
+    token_ids = torch.from_numpy(np.concatenate([sample.token_ids for sample in samples])).to(device, torch.long)
+    is_target = torch.from_numpy(np.concatenate([sample.loss_mask for sample in samples])).to(device)
     targets = is_target.nonzero().squeeze(1)
     with computing_in(dtype, device):
         hidden = hidden_states(model, token_ids, PackedLayout([len(sample) for sample in samples], device))

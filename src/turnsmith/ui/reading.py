@@ -10,10 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from turnsmith import journals
 from turnsmith.config import TRAIN
 from turnsmith.config_files import explain
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, read_json, read_records
+from turnsmith.runs import RunFolder, read_json
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Task, Trajectory
 
@@ -121,7 +122,7 @@ def read_iterations(folder: RunFolder) -> list[Iteration]:
 def read_trajectories(folder: RunFolder, beginning: str) -> Iterator[Trajectory]:
     """The trajectories whose id begins with the given text; of one that was lost and made again, the last."""
     for journal in folder.journals():
-        records = read_records(journal, Trajectory, containing=beginning)
+        records = journals.read_trajectories(journal, containing=beginning)
         yield from {t.trajectory_id: t for t in records if t.trajectory_id.startswith(beginning)}.values()
 
 

@@ -33,7 +33,7 @@ def head(trajectory: Trajectory) -> Text:
     facts = [
         f"ended by {trajectory.stop_reason}",
         f"{trajectory.num_turns} turns",
-        f"{len(trajectory.token_ids)} tokens, {sum(trajectory.sampled)} of them sampled",
+        f"{len(trajectory.token_ids)} tokens, {trajectory.sampled.sum()} of them sampled",
         f"policy version {trajectory.policy_version}",
         f"isolation {to_line(trajectory.isolation) or 'unknown'}",
         f"{trajectory.duration_s:.1f} s",
@@ -50,7 +50,7 @@ def head(trajectory: Trajectory) -> Text:
 def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[RenderableType]:
     """What the policy said, and what answered."""
     logprobs = trajectory.logprobs[turn.start : turn.end]
-    mean = f" · mean log-prob {sum(logprobs) / len(logprobs):.2f}" if logprobs else ""
+    mean = f" · mean log-prob {logprobs.mean():.2f}" if len(logprobs) else ""
     cut = " · cut by its length" if turn.finish_reason == "length" else ""
     yield _rule(
         f"turn {number} · {turn.end - turn.start} tokens{mean}{cut} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s"

@@ -1,26 +1,26 @@
-"""The trainer: micro-batches and a loss function in, new weights out. It knows no algorithm."""
+"""A trainer inside of this process: micro-batches and a loss function in, new weights out."""
 
+import asyncio
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
 from turnsmith.algo.losses import LossTokens, Metrics
 from turnsmith.config import OptimizerConfig
+from turnsmith.engines.base import SharedWeights
 from turnsmith.errors import TrainingError
+from turnsmith.training.base import LossFn
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
 from turnsmith.training.model import logprobs_of_sampled
-from turnsmith.types import MicroBatch
-
-LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
-"""Log-probs of the loss tokens and what the samples say of them, in; loss and metrics out."""
+from turnsmith.types import MicroBatch, Sample
 
 
-class Trainer:
+class LocalTrainer:
     """Owns the weights and the optimizer. An engine may read the same weights between steps."""
 
     def __init__(
@@ -35,8 +35,9 @@ class Trainer:
         """Weight updates that the policy has seen, other trainers' included."""
         self.optimizer = make_optimizer(model, config)
 
-    def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> dict[str, float]:
-        """One optimizer step over all micro-batches. Raises TrainingError, weights untouched, where a number is not finite."""
+    async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
+        """One optimizer step; before it, others may run, and it can be cancelled."""
+        await asyncio.sleep(0)
         micro_batches = with_loss_tokens(micro_batches)
         self.optimizer.zero_grad(set_to_none=True)
         parts = [self._accumulate(micro_batch, loss_fn) for micro_batch in micro_batches]
@@ -74,20 +75,31 @@ class Trainer:
         self.policy_version += 1
         return learning_rate
 
+    async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
+        """Log-probs now, by trajectory id; between micro-batches others may run."""
+        rows: dict[str, np.ndarray] = {}
+        for micro_batch in micro_batches:
+            rows |= spread(self._values(micro_batch), micro_batch)
+            await asyncio.sleep(0)
+        return rows
+
     @torch.no_grad()
-    def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, list[float]]:
-        """Log-probs now, by trajectory id, parallel to the sample's `token_ids`; 0 outside of the loss mask."""
-        return {
-            trajectory_id: row
-            for micro_batch in micro_batches
-            for trajectory_id, row in spread(self._values(micro_batch), micro_batch).items()
-        }
-
-    def _values(self, micro_batch: MicroBatch) -> list[float]:
+    def _values(self, micro_batch: MicroBatch) -> np.ndarray:
         """Log-probs of the loss tokens, in order; a micro-batch without any needs no forward pass."""
-        return logprobs_of_sampled(self.model, micro_batch).tolist() if micro_batch.num_loss_tokens else []
+        if not micro_batch.num_loss_tokens:
+            return np.empty(0, np.float32)
+        return logprobs_of_sampled(self.model, micro_batch).cpu().numpy()
 
-    def save(self, directory: Path) -> None:
+    async def publish(self) -> SharedWeights:
+        """The model itself: an engine that samples from it has nothing to copy."""
+        return SharedWeights(self.policy_version, self.model)
+
+    def close(self) -> None:
+        """Let go of the optimizer's state and the gradients; the model may be someone else's too."""
+        self.optimizer.state.clear()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    async def save(self, directory: Path) -> None:
         """Write a checkpoint that `load` resumes exactly and that is also a Hugging Face model directory."""
         state = {
             "optimizer": self.optimizer.state_dict(),
@@ -98,7 +110,7 @@ class Trainer:
         }
         save_checkpoint(directory, self.model, state)
 
-    def load(self, directory: Path) -> None:
+    async def load(self, directory: Path) -> None:
         """Resume from a checkpoint of `save`: weights (in place), optimizer, schedule, counters, random state."""
         state: dict[str, Any] = load_checkpoint(directory, self.model)
         self.optimizer.load_state_dict(state["optimizer"])
@@ -147,10 +159,14 @@ def merge_metrics(parts: list[Metrics], weights: list[int]) -> Metrics:
     }
 
 
-def spread(values: list[float], micro_batch: MicroBatch) -> dict[str, list[float]]:
+def spread(values: np.ndarray, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
     """Values of the loss tokens back to their positions, by trajectory id; 0 elsewhere."""
-    remaining = iter(values)
-    return {
-        sample.trajectory_id: [next(remaining) if is_in_loss else 0.0 for is_in_loss in sample.loss_mask]
-        for sample in micro_batch.samples
-    }
+    counts = [sample.num_loss_tokens for sample in micro_batch.samples]
+    parts = np.split(values, np.cumsum(counts)[:-1])
+    return {sample.trajectory_id: _place(sample, part) for sample, part in zip(micro_batch.samples, parts, strict=True)}
+
+
+def _place(sample: Sample, values: np.ndarray) -> np.ndarray:
+    row = np.zeros(len(sample), np.float32)
+    row[sample.loss_mask] = values
+    return row

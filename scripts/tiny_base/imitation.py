@@ -1,0 +1,24 @@
+"""Learning by imitation: what a lesson says is to be predicted, and nothing else."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from turnsmith.algo.losses import batch_denominator, nll_loss
+from turnsmith.algo.packing import pack
+from turnsmith.training.local import LocalTrainer
+from turnsmith.types import Sample
+
+
+def make_sample(token_ids: Sequence[int] | np.ndarray, loss_mask: Sequence[bool] | np.ndarray) -> Sample:
+    """A sample of nobody's group, which no policy has sampled."""
+    size = len(token_ids)
+    return Sample("lesson", "lessons", np.asarray(token_ids), np.asarray(loss_mask), np.zeros(size), np.ones(size))
+
+
+def imitate(trainer: LocalTrainer, samples: list[Sample], max_tokens: int) -> float:
+    """One optimizer step; returns the loss."""
+    loss_fn = partial(nll_loss, denominator=batch_denominator(samples))
+    return asyncio.run(trainer.step(pack(samples, max_tokens), loss_fn))["loss/nll"]

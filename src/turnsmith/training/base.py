@@ -1,0 +1,38 @@
+"""What every trainer offers. It owns the weights and their optimizer, and knows no algorithm."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+from turnsmith.algo.losses import LossTokens, Metrics
+from turnsmith.engines.base import WeightSource
+from turnsmith.types import MicroBatch
+
+LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
+"""Log-probs of the loss tokens (1-D, float32) and what the samples say of them, in; loss and metrics out. It can be pickled."""
+
+
+class Trainer(Protocol):
+    """Trains one stage: a new optimizer over the weights that the stage begins with."""
+
+    async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
+        """One optimizer step over all micro-batches: the mean metrics of the loss, `loss/total`, `optimizer/grad_norm` (before
+        the clip), `optimizer/learning_rate`. Raises TrainingError, weights untouched, where a number is not finite."""
+
+    async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
+        """Log-probs now, by trajectory id: float32, parallel to the sample's `token_ids`; 0 outside of the loss mask."""
+
+    async def publish(self) -> WeightSource:
+        """The weights as they are now, for an engine to load."""
+
+    async def save(self, directory: Path) -> None:
+        """Write a checkpoint that `load` resumes exactly and that is also a Hugging Face model directory. Raises UsageError."""
+
+    async def load(self, directory: Path) -> None:
+        """Resume from a checkpoint of `save`: weights, optimizer, schedule, counters. Raises UsageError."""
+
+    def close(self) -> None:
+        """Let go of memory and processes. Safe to call twice."""
