@@ -66,7 +66,7 @@ def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
 
 
 FAULTS = {
-    "model.path": ("nowhere", "no model at {here}/nowhere: it has not config.json"),
+    "model.path": ("nowhere", "no model at {here}/nowhere: it has no config.json"),
     "agent.prompts": ("long", "no prompts '{here}/long'"),
     "eval_tasks.practice.path": ("nowhere.jsonl", "no task file at {here}/nowhere.jsonl"),
     "train_tasks.path": ("nowhere.jsonl", "no task file at {here}/nowhere.jsonl"),
@@ -102,7 +102,7 @@ def test_a_model_directory_without_weights(turnsmith, config_file, model_directo
     empty = tmp_path / "empty"
     shutil.copytree(model_directory, empty)
     (empty / "model.safetensors").unlink()
-    assert_refused(turnsmith("eval", config_file, f"--model.path={empty}"), empty, "it has not weights")
+    assert_refused(turnsmith("eval", config_file, f"--model.path={empty}"), empty, "it has no weights")
 
 
 def test_a_malformed_line_of_a_task_file_is_named_by_its_number(turnsmith, config_file, task_folder, tmp_path):

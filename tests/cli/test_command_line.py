@@ -73,7 +73,7 @@ def test_every_shipped_configuration_passes_a_dry_run(turnsmith, path):
 def test_a_dry_run_says_what_this_machine_lacks(turnsmith, tmp_path):
     result = turnsmith("run", CONFIGS[0], "--dry-run", "--model.path", tmp_path / "none")
     assert result.exit_code == 0
-    assert f"but a run could not begin here; no model at {tmp_path}/none: it has not config.json" in result.stderr
+    assert f"but a run could not begin here; no model at {tmp_path}/none: it has no config.json" in result.stderr
 
 
 @pytest.mark.parametrize(

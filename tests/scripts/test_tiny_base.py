@@ -64,7 +64,7 @@ def test_a_spoiled_fix_differs_most_of_the_time():
 def test_a_drill_asks_only_for_what_its_first_half_tells():
     for seed in range(50):
         sample = draw_repeat(list(range(100)), 20, random.Random(seed))
-        seen = sample.token_ids
+        seen = sample.token_ids.tolist()
         for position in itertools.compress(range(len(seen)), sample.loss_mask):
             before = seen.index(seen[position - 1])
             assert seen[before + 1] == seen[position]
@@ -140,4 +140,4 @@ async def test_rehearsals_are_the_same_for_the_same_seed(tmp_path, tokenizer):
         ]
     finally:
         await provider.close()
-    assert [sample.token_ids for sample in first] == [sample.token_ids for sample in second]
+    assert [sample.token_ids.tolist() for sample in first] == [sample.token_ids.tolist() for sample in second]

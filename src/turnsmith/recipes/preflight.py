@@ -10,7 +10,7 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.task_sets import read_task_set
 from turnsmith.synthesis.sources import check_source
 from turnsmith.tracking.feed import check_tracker
-from turnsmith.training.directories import find_model
+from turnsmith.training.directories import check_model
 
 
 def find_faults(config: RunConfig) -> Iterator[UsageError]:
@@ -24,7 +24,7 @@ def find_faults(config: RunConfig) -> Iterator[UsageError]:
 
 def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     """One for each path that the run will use; each raises UsageError."""
-    yield partial(find_model, config.model.path)
+    yield partial(check_model, config.model.path)
     yield partial(load_prompts, config.agent.prompts)
     needed = config.task_sets if config.rft or config.stages else config.eval_tasks
     for name, task_set in needed.items():

@@ -6,8 +6,7 @@ from pathlib import Path
 from turnsmith.errors import UsageError
 
 NEEDED = {
-    "config.json": ("config.json",),
-    "a tokenizer": ("tokenizer.json", "tokenizer_config.json"),
+    "tokenizer": ("tokenizer.json", "tokenizer_config.json"),
     "weights": ("*.safetensors", "*.bin"),
 }
 """What a model directory holds, and the names of files of which one is there."""
@@ -16,9 +15,18 @@ NEEDED = {
 def find_model(path: str) -> Path:
     """The directory of a model, `tiny` being the one that ships with the package. Raises UsageError."""
     directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
+    if not (directory / "config.json").is_file():
+        raise _missing(directory, "config.json")
+    return directory
+
+
+def check_model(path: str) -> None:
+    """Raise UsageError where a policy could not be loaded from there, for want of a file."""
+    directory = find_model(path)
     for what, names in NEEDED.items():
         if not any(file.is_file() for name in names for file in directory.glob(name)):
-            raise UsageError(
-                f"no model at {directory}: it has not {what}: give a Hugging Face model directory, or 'tiny'"
-            )
-    return directory
+            raise _missing(directory, what)
+
+
+def _missing(directory: Path, what: str) -> UsageError:
+    return UsageError(f"no model at {directory}: it has no {what}: give a Hugging Face model directory, or 'tiny'")
