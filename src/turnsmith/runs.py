@@ -219,9 +219,9 @@ def _cut_torn_line(journal: BinaryIO) -> None:
         journal.truncate(end)
 
 
-def read_records(path: Path, kind: type[R]) -> Iterator[R]:
-    """Read a journal, line by line. Raises UsageError that names a damaged one."""
-    for place, line in read_lines(path):
+def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
+    """Read a journal, or its lines that contain a text. Raises UsageError that names a damaged one."""
+    for place, line in read_lines(path, containing):
         yield _read_record(line, kind, place)
 
 
