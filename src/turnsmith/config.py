@@ -62,6 +62,8 @@ class TaskSetConfig(Section):
 
     path: str | None = None
     """JSONL file of tasks, or the folder that holds `tasks.jsonl`."""
+    subset: str | None = None
+    """Of a path: `verified-50`, the paper's 50 tasks of SWE-bench Verified, or a text file with one id per line."""
     practice_tasks: int = Field(0, ge=0)
     """Number of tasks to make from generated practice repositories."""
     split: Literal["train", "heldout"] = "train"
@@ -79,6 +81,8 @@ class TaskSetConfig(Section):
     def _one_source(self) -> "TaskSetConfig":
         if [bool(self.path), bool(self.practice_tasks), bool(self.package)].count(True) != 1:
             raise ValueError("give exactly one of path, practice_tasks, package; null or 0 takes one back")
+        if self.subset and not self.path:
+            raise ValueError("subset goes with path: what is made here has no ids yet")
         return self
 
 

@@ -68,8 +68,11 @@ class Task(Record):
     """The gold patch; never shown to the agent."""
     test_patch: str = ""
     """Patch that adds the hidden tests at grading time; empty where the tests are in the repository."""
-    layers: list[str] = Field(min_length=1)
-    """Directories, lowest first, that stacked make the working tree (with `.git`) at `base_commit`; relative to the task file."""
+    layers: list[str] = []
+    """Directories, lowest first, that stacked make the working tree at `base_commit`; relative to the task file.
+
+    Empty where the image holds the tree.
+    """
     workdir: str = "/testbed"
     """Where the working tree appears inside the sandbox."""
     image: str = ""
@@ -77,7 +80,9 @@ class Task(Record):
     setup: list[str] = []
     """Commands run once in a new sandbox before the agent or the tests."""
     test_command: str = PYTEST
-    """Command that runs the tests; the test files are appended."""
+    """Command that runs the tests; `test_files` are appended."""
+    test_files: list[str] = []
+    """Files, ids or labels that the command gets; empty for the files that the ids of the expected tests begin with, if any."""
     log_parser: str = "pytest"
     """Name of the parser that reads the log of `test_command`."""
     status_rules: Literal["strict", "swe-bench"] = "strict"
@@ -106,7 +111,15 @@ class Task(Record):
             raise ValueError(f"{value[:40]!r} is no command: give one that runs the tests, or leave the column out")
         return value
 
-    @field_validator("FAIL_TO_PASS", "PASS_TO_PASS", mode="before")
+    @model_validator(mode="after")
+    def _a_tree(self) -> "Task":
+        if not self.layers and not self.image:
+            raise ValueError(
+                "layers is empty and image, too: give the folders of the working tree, or the image that holds it"
+            )
+        return self
+
+    @field_validator("FAIL_TO_PASS", "PASS_TO_PASS", "test_files", mode="before")
     @classmethod
     def _accept_json_strings(cls, value: Any) -> Any:
         """Classic SWE-bench keeps test lists as JSON strings."""

@@ -1,9 +1,24 @@
-from pytest import raises
+from contextlib import nullcontext
+from dataclasses import replace
 
+from pytest import mark, raises
+
+from turnsmith.config import TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, read_task_set
+from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.tasks.contents import digest_content
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
+
+PATCH = """diff --git a/shop.py b/shop.py
+--- a/shop.py
++++ b/shop.py
+@@ -1,3 +1,3 @@
+ def total(prices):
+-    return 0
++    return sum(prices)
+"""
 
 
 def task_set(name, tmp_path, *names):
@@ -15,7 +30,7 @@ def task_set(name, tmp_path, *names):
             problem_statement="p",
             patch="",
             layers=["base"],
-            FAIL_TO_PASS=["t"],
+            FAIL_TO_PASS=["test_a.py::t"],
             PASS_TO_PASS=[],
         )
         for n in names
@@ -26,8 +41,45 @@ def task_set(name, tmp_path, *names):
 def test_a_task_that_is_trained_on_is_never_evaluated_on(tmp_path):
     train = task_set("train", tmp_path, "a", "b")
     check_disjoint(train, [task_set("x", tmp_path, "c")])
-    with raises(UsageError, match=r"eval_tasks.y shares 1 tasks with train_tasks, e.g. b"):
+    with raises(
+        UsageError, match=r"eval_tasks.y shares 1 tasks with train_tasks, e.g. b is trained on as b \(the same id"
+    ):
         check_disjoint(train, [task_set("x", tmp_path, "c"), task_set("y", tmp_path, "d", "b")])
+
+
+def with_content(tasks, repo, patch):
+    return replace(tasks, tasks=[task.model_copy(update={"repo": repo, "patch": patch}) for task in tasks.tasks])
+
+
+@mark.parametrize(
+    ("repo", "patch", "is_same"),
+    [
+        ("octo/shop", PATCH, True),
+        (
+            "fork/Shop",
+            PATCH.replace("@@ -1,3 +1,3 @@", "@@ -7,3 +7,3 @@").replace("def total(prices)", "def total(items)"),
+            True,
+        ),
+        ("octo/shop", "index 1234..5678\n" + PATCH.replace("sum(prices)", "sum(prices)  "), True),
+        ("octo/cart", PATCH, False),
+        ("octo/shop", PATCH.replace("sum(prices)", "max(prices)"), False),
+        ("octo/shop", PATCH.replace("shop.py", "cart.py"), False),
+    ],
+)
+def test_the_same_fix_under_another_id_is_never_evaluated_on(tmp_path, repo, patch, is_same):
+    train = with_content(task_set("train", tmp_path, "a"), "octo/shop", PATCH)
+    other = with_content(task_set("x", tmp_path, "b"), repo, patch)
+    with raises(UsageError, match=r"e.g. b is trained on as a \(the same repository") if is_same else nullcontext():
+        check_disjoint(train, [other])
+
+
+async def test_splits_of_practice_tasks_share_no_content(tmp_path, provider):
+    sets = [
+        TaskSet(split, await make_practice_tasks(PracticeSpec(split, 12, 0.0, 7), tmp_path / split, provider), tmp_path)
+        for split in ("train", "heldout")
+    ]
+    assert all(digest_content(task) for each in sets for task in each.tasks)
+    check_disjoint(sets[0], sets[1:])
 
 
 def test_a_held_out_task_is_not_trained_on_wherever_its_file_lies(tmp_path):
@@ -43,3 +95,29 @@ def test_a_log_parser_that_nobody_has_is_named_before_anything_is_played(tmp_pat
     save_tasks(tmp_path, [task.model_copy(update={"log_parser": "ward"})])
     with raises(UsageError, match=r"tasks.jsonl: a asks for the log parser 'ward': there is pytest, lines"):
         read_task_set("train", tmp_path)
+
+
+def test_ids_that_pytest_does_not_write_are_refused_for_pytest_and_for_no_other_suite(tmp_path):
+    (tmp_path / "base").mkdir()
+    [task] = task_set("train", tmp_path, "a").tasks
+    django = task.model_copy(update={"FAIL_TO_PASS": ["test_x (queries.tests.T)"]})
+    save_tasks(tmp_path, [django])
+    with raises(UsageError, match=r"a expects 'test_x \(queries.tests.T\)', which is no id of pytest's"):
+        read_task_set("train", tmp_path)
+    save_tasks(tmp_path, [django.model_copy(update={"log_parser": "unittest"})])
+    assert len(read_task_set("train", tmp_path).tasks) == 1
+
+
+def test_a_task_whose_image_holds_the_tree_needs_no_layers(tmp_path):
+    [task] = task_set("train", tmp_path, "a").tasks
+    save_tasks(tmp_path, [task.model_copy(update={"layers": [], "image": "octo/shop:1"})])
+    assert read_task_set("train", tmp_path).with_layers()[0][1] == ()
+
+
+def test_a_subset_is_read_by_its_ids(tmp_path):
+    (tmp_path / "base").mkdir()
+    save_tasks(tmp_path, task_set("x", tmp_path, "a", "b", "c").tasks)
+    (tmp_path / "two.txt").write_text("c\na\n")
+    assert [task.instance_id for task in read_task_set("x", tmp_path, str(tmp_path / "two.txt")).tasks] == ["c", "a"]
+    with raises(ValueError, match="subset goes with path"):
+        TaskSetConfig(practice_tasks=3, subset="verified-50")

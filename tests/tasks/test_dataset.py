@@ -49,6 +49,15 @@ def test_columns_of_other_makers_are_kept_and_json_strings_read(tmp_path):
     assert task.model_dump()["hints_text"] == "look"
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path):
+    (tmp_path / "tasks.jsonl").write_text("\ufeff" + json.dumps(make_row()) + "\n", encoding="utf-8")
+    assert [task.instance_id for task in load_tasks(tmp_path)] == ["a-1"]
+
+
+def test_a_row_may_say_what_its_test_command_gets():
+    assert Task.model_validate(make_row(test_files='["queries.tests"]')).test_files == ["queries.tests"]
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
@@ -58,7 +67,7 @@ def test_columns_of_other_makers_are_kept_and_json_strings_read(tmp_path):
         ('{"seed": ' + "9" * 5_000 + "}", "line 2: not valid JSON: a number in it has too many digits"),
         ("3", "line 2: a task is an object"),
         (json.dumps({"repo": "a"}), "line 2: column 'instance_id' is missing"),
-        (json.dumps(make_row(layers=[])), "line 2: column 'layers': List should have at least 1 item"),
+        (json.dumps(make_row(layers=[])), "line 2: layers is empty and image, too: give the folders of"),
         (json.dumps(make_row(FAIL_TO_PASS=[])), "line 2: a-1 has no FAIL_TO_PASS test, so no patch can resolve it"),
         (json.dumps(make_row(FAIL_TO_PASS="[]")), "line 2: a-1 has no FAIL_TO_PASS test, so no patch can resolve it"),
         (json.dumps(make_row(workdir="testbed")), "line 2: column 'workdir': 'testbed' is no absolute path below /"),

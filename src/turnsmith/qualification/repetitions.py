@@ -13,7 +13,7 @@ from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
 from turnsmith.rewards.preparing import SetupFailed, prepare
 from turnsmith.rewards.projects import select_gold
-from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite_cold
+from turnsmith.rewards.testing import Suite, SuiteReport, run_suite_cold
 from turnsmith.types import Grade, Outcome
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ async def grade(case: Case, grader: Grader, *, is_gold: bool) -> Repetition:
 async def run_afresh(case: Case, *, is_gold: bool) -> Repetition:
     """The same tests by a fresh interpreter, judged as in a grading. Raises SandboxError, GradingError, SetupFailed."""
     task = case.task
-    files, known = find_test_files(case.expected), frozenset(case.expected)
+    files, known = case.directives, frozenset(case.expected)
     suite = Suite(task.test_command, files, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
     report = await _run(case, suite, is_gold=is_gold)
     noted = _note(judge(task, report), report.duration_s)

@@ -29,7 +29,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     needed = config.task_sets if config.rft or config.stages else config.eval_tasks
     for name, task_set in needed.items():
         if task_set.path:
-            yield partial(read_task_set, name, Path(task_set.path))
+            yield partial(read_task_set, name, Path(task_set.path), task_set.subset)
         if task_set.package:
             yield partial(check_source, task_set.package)
     for tracker in config.tracking:

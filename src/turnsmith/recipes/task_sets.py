@@ -1,16 +1,20 @@
 """The task sets of a run: made once, kept in the run folder, read again on resume."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.rewards.logparse import PARSERS
+from turnsmith.rewards.testing import PYTEST, names_file
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.tasks.contents import digest_content
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file, layer_paths, load_tasks
+from turnsmith.tasks.subsets import select_subset
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 
@@ -38,7 +42,7 @@ async def prepare_task_set(
 ) -> TaskSet:
     """Read the task set, making it first where it is not there yet. Raises UsageError, SandboxError."""
     if task_set.path:
-        return read_task_set(name, Path(task_set.path))
+        return read_task_set(name, Path(task_set.path), task_set.subset)
     place = folder.task_set(name)
     if not (place / FILE_NAME).exists():
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
@@ -46,33 +50,50 @@ async def prepare_task_set(
 
 
 def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
-    """Nothing that is trained on is evaluated on, or meant for it. Raises UsageError that names such a task."""
+    """Nothing that is trained on is evaluated on, or meant for it. Raises UsageError that names such tasks."""
     held_out = [task.instance_id for task in train.tasks if task.meta.get("split") == "heldout"]
     if held_out:
         raise UsageError(
             f"train_tasks holds {len(held_out)} held-out tasks, e.g. {held_out[0]}: those are for evaluation alone"
         )
-    trained = {task.instance_id for task in train.tasks}
     for other in others:
-        shared = sorted(trained & {task.instance_id for task in other.tasks})
+        shared = find_shared(train.tasks, other.tasks)
         if shared:
+            evaluated, trained = shared[0]
+            what = "the same id" if evaluated == trained else "the same repository and gold patch"
             raise UsageError(
-                f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks, e.g. {shared[0]}: remove them"
+                f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks, e.g. {evaluated} is trained on as "
+                f"{trained} ({what}): remove them from one"
             )
 
 
-def read_task_set(name: str, path: Path) -> TaskSet:
-    """A task set from disk. Raises UsageError where a file or a layer is missing, or where a line is no task."""
+def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str, str]]:
+    """Ids of tasks that are among the others, and by which id they are trained on: by the id itself, or by content."""
+    ids = {task.instance_id for task in train}
+    contents = {digest_content(task): task.instance_id for task in train if digest_content(task)}
+    same = {task.instance_id: contents.get(digest_content(task), "") for task in other}
+    return [(name, name if name in ids else trained) for name, trained in same.items() if name in ids or trained]
+
+
+def read_task_set(name: str, path: Path, subset: str | None = None) -> TaskSet:
+    """A task set, or a subset of it, from disk. Raises UsageError where a file, a layer or an id is missing, or is not sound."""
     tasks = load_tasks(path)
-    task_set = TaskSet(name, tasks, find_task_file(path))
+    task_set = TaskSet(name, select_subset(tasks, subset) if subset else tasks, find_task_file(path))
     task_set.with_layers()
-    unknown = [task for task in tasks if task.log_parser not in PARSERS]
-    if unknown:
-        raise UsageError(
-            f"{task_set.file}: {unknown[0].instance_id} asks for the log parser {unknown[0].log_parser!r}: "
-            f"there is {', '.join(PARSERS)}"
-        )
+    for task in task_set.tasks:
+        if fault := _find_fault(task):
+            raise UsageError(f"{task_set.file}: {task.instance_id} {fault}")
     return task_set
+
+
+def _find_fault(task: Task) -> str:
+    """Why its tests could not be run, if so."""
+    if task.log_parser not in PARSERS:
+        return f"asks for the log parser {task.log_parser!r}: there is {', '.join(PARSERS)}"
+    strange = next((test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not names_file(test)), None)
+    if task.log_parser == PYTEST and strange is not None:
+        return f"expects {strange!r}, which is no id of pytest's (file::test): name the log_parser of its suite"
+    return ""
 
 
 async def make_tasks(

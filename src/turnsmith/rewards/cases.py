@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from turnsmith.rewards.preparing import prepare
-from turnsmith.rewards.testing import PYTEST, Suite, SuiteReport, run_suite
+from turnsmith.rewards.testing import PYTEST, Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Task
 
@@ -23,6 +23,11 @@ class Case:
     @property
     def expected(self) -> list[str]:
         return [*self.task.FAIL_TO_PASS, *self.task.PASS_TO_PASS]
+
+    @property
+    def directives(self) -> tuple[str, ...]:
+        """What the test command gets: SWE-bench's word. Those of the row, or else the files of the expected tests."""
+        return tuple(self.task.test_files) or find_test_files(self.expected)
 
     @property
     def is_sealed(self) -> bool:

@@ -16,7 +16,6 @@ from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
 from turnsmith.rewards.projects import describe_project
 from turnsmith.rewards.sentinels import draw_sentinels
-from turnsmith.rewards.testing import find_test_files
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Grade, Outcome, Task
 
@@ -84,7 +83,7 @@ async def try_patch(case: Case, patch: str) -> Grade:
 
     Raises PatchRefused, SandboxError, GradingError.
     """
-    files = find_test_files(case.expected)
+    files = case.directives
     if not case.is_sealed:
         return judge(case.task, await run_tests(case, patch, files, {}, case.expected))
     sentinels = draw_sentinels(PurePosixPath(files[0]).parent)

@@ -22,7 +22,7 @@ def describe_project(task: Task, layers: Sequence[Path]) -> Project:
         hidden = _find_paths(task.test_patch)
     except PatchRefused as refusal:
         raise GradingError(f"the test patch of {task.instance_id} cannot be used: {refusal}") from None
-    tests = hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]))
+    tests = hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]), task.test_files)
     return Project(tuple(layers), tests, _find_fixed(task), find_import_roots(tests, task.test_command, layers))
 
 

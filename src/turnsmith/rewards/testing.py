@@ -1,5 +1,6 @@
 """Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
 
+import re
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from turnsmith.types import ExecResult
 
 PYTEST = "pytest"
 """The parser of suites whose report can be sealed."""
+
+FILE_ID = re.compile(r"[^:]*\.\w+::")
+"""`tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
 
 TEST_ENV = {
     "COLUMNS": "500",  # pytest cuts the messages of its summary at the width of the terminal
@@ -204,5 +208,10 @@ def _between(output: str, begin: str, end: str) -> str:
 
 
 def find_test_files(tests: Collection[str]) -> tuple[str, ...]:
-    """The files of test ids, sorted: `["tests/test_a.py::test_b"]` → `("tests/test_a.py",)`."""
-    return tuple(sorted({test.split("::")[0] for test in tests}))
+    """The files of pytest ids, sorted; other ids name none: `["tests/test_a.py::b", "test_x (m.T)"]` → `("tests/test_a.py",)`."""
+    return tuple(sorted({test.split("::")[0] for test in tests if names_file(test)}))
+
+
+def names_file(test: str) -> bool:
+    """Is it an id of pytest's, which begins with a file?"""
+    return FILE_ID.match(test) is not None

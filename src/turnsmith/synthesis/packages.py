@@ -17,9 +17,9 @@ from turnsmith.rewards.hunks import LEFT_OUT, classify
 from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite, run_suite_cold
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.building import building
 from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
-from turnsmith.synthesis.repositories import building
 from turnsmith.synthesis.sources import Source, fetch_source
 from turnsmith.synthesis.validation import Verdict, validate
 from turnsmith.tasks.dataset import save_tasks

@@ -6,32 +6,10 @@ stacked tree hides it.
 
 import difflib
 import re
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-from turnsmith.errors import UsageError
 from turnsmith.tasks.history import EXECUTABLE, SYMLINK, Tree, TreeFile, write_history
-
-
-@contextmanager
-def building(out: Path) -> Iterator[Path]:
-    """A new folder beside `out` that takes its place when the block ends well. Raises UsageError where `out` is in use."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} exists already: give a new folder, nothing is written over")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-    except OSError as error:
-        raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
-    try:
-        yield folder
-        folder.chmod(0o755)
-        folder.replace(out)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def to_tree(texts: Mapping[str, str]) -> dict[str, TreeFile]:

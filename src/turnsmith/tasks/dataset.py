@@ -72,7 +72,7 @@ def _find_fault_of_layer(layer: Path, count: int) -> str:
 
 def _read_lines(file: Path) -> list[str]:
     try:
-        return file.read_text(encoding="utf-8").split("\n")
+        return file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{file} is not UTF-8 text ({error.reason} at byte {error.start}): is it a task file?"
@@ -104,7 +104,9 @@ def _explain(error: ValidationError) -> str:
     column = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         return f"column {column!r} is missing"
-    return f"column {column!r}: {first_fault(error)}" if column else f"a task is an object: {first_fault(error)}"
+    if first["type"] == "model_type":
+        return f"a task is an object: {first_fault(error)}"
+    return f"column {column!r}: {first_fault(error)}" if column else first_fault(error)
 
 
 def _check_distinct(tasks: Iterable[Task], file: Path) -> None:

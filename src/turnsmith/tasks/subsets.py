@@ -1,0 +1,35 @@
+"""Named subsets of a data set: lists of ids that ship with the package, or files of one's own."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from turnsmith.errors import UsageError
+from turnsmith.types import Task
+
+BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
+"""`verified-50`: the tasks of SWE-bench Verified that the paper evaluates intermediate checkpoints on."""
+
+
+def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
+    """The tasks of a built-in subset, or of a file with one id per line, in its order. Raises UsageError where one is missing."""
+    by_id, wanted = {task.instance_id: task for task in tasks}, read_ids(subset)
+    missing = [name for name in wanted if name not in by_id]
+    if missing:
+        raise UsageError(
+            f"{len(missing)} of the {len(wanted)} ids of {subset} are not among the tasks, e.g. {missing[0]}"
+        )
+    return [by_id[name] for name in wanted]
+
+
+def read_ids(subset: str) -> list[str]:
+    """The ids of a subset, each once; blank lines and lines that begin with # are passed over. Raises UsageError."""
+    file = BUILT_IN.get(subset, Path(subset))
+    try:
+        lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        known = ", ".join(BUILT_IN)
+        raise UsageError(f"no subset {subset!r}: give {known}, or a text file with one id per line") from None
+    ids = list(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
+    if not ids:
+        raise UsageError(f"the subset {subset} holds no id: give one per line")
+    return ids
