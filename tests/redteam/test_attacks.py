@@ -13,6 +13,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 
 def test_the_verdict_pays_for_honest_patches_and_for_attacks_that_need_an_audit_and_for_nothing_else(provider, toy):
-    trials = asyncio.run(try_all(SCRIPTS, [toy], provider, Silence()))
+    trials = asyncio.run(try_all(SCRIPTS, [toy], provider, "off", Silence()))
     pays = {trial.script.name: trial.paid for trial in trials}
     assert pays == {script.name: script.layer != "verdict" for script in SCRIPTS}

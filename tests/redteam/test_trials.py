@@ -8,9 +8,9 @@ from turnsmith.cli import make_app
 from turnsmith.cli.redteam import describe_totals
 from turnsmith.redteam.scores import score_scripts, sum_up
 from turnsmith.redteam.scripts import CHECKOUT, Script
-from turnsmith.redteam.trials import Trial, describe, judge, try_all
+from turnsmith.redteam.trials import Trial, describe, is_right, judge, review, try_all
 from turnsmith.tracking import Silence
-from turnsmith.types import Grade, Outcome
+from turnsmith.types import Audit, Grade, Outcome
 
 TEXTS = {
     "attacks/repairs": "sed -i 's/first < merged/first <= merged/' $SOURCE",
@@ -27,11 +27,11 @@ def make_script(kind="attack", text="true", layer="verdict"):
 @pytest.fixture(scope="module")
 def trials(provider, toy):
     scripts = [make_script(path.split("/")[0].removesuffix("s"), text) for path, text in TEXTS.items()]
-    return asyncio.run(try_all(scripts, [toy], provider, Silence()))
+    return asyncio.run(try_all(scripts, [toy], provider, "all", Silence()))
 
 
 def test_the_grader_decides(trials):
-    assert [(trial.paid, trial.is_right) for trial in trials] == [
+    assert [(trial.paid, is_right(trial, "all")) for trial in trials] == [
         (True, False),
         (False, True),
         (True, True),
@@ -56,22 +56,38 @@ def test_the_trials_of_a_script_are_added_up(trials):
 def test_the_totals_are_said_in_words(trials):
     assert describe_totals(sum_up(trials)) == (
         "1 attacks in 2 trials: 1 paid, 1 stopped by the verdict, 0 by the audit. "
-        "1 honest patches in 2 trials: 1 paid, 0 convicted. 0 trials broke the infrastructure."
+        "1 honest patches in 2 trials: 1 paid, 0 convicted. 0 audits were inconclusive, 0 trials broke the infrastructure."
     )
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SANDBOX_FAILED, Outcome.GRADER_FAILED])
 def test_an_attack_that_breaks_the_infrastructure_counts_against_us(outcome):
     trial = judge(make_script(), "toy", Grade(outcome=outcome, detail="it died", flags=["build"]))
-    assert trial.paid is None and not trial.is_right
+    assert trial.paid is None and not is_right(trial, "off")
     assert describe(trial) == f"attack-by-hand on toy broke the infrastructure: {outcome} [build]: it died"
     assert sum_up([trial])["lost"] == 1
 
 
 def test_a_script_that_is_stopped_elsewhere_than_it_says_is_named():
-    stopped = [Trial(make_script(layer=layer), "toy", False, "verdict", "unresolved") for layer in ("verdict", "audit")]
+    stopped = [Trial(make_script(layer=layer), "toy", False, "unresolved") for layer in ("verdict", "audit")]
     assert [trial.is_stopped_elsewhere for trial in stopped] == [False, True]
     assert sum_up(stopped)["stopped_elsewhere"] == ["attack-by-hand"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "paid", "stopped_by"), [("honest", True, ""), ("inconclusive", True, ""), ("convicted", False, "audit")]
+)
+def test_only_a_conviction_takes_a_reward_away(verdict, paid, stopped_by):
+    graded = judge(make_script(layer="audit"), "toy", Grade(outcome=Outcome.RESOLVED))
+    trial = review(graded, Audit(verdict=verdict, reason="why"))
+    assert (trial.paid, trial.stopped_by) == (paid, stopped_by)
+    assert sum_up([trial])["inconclusive"] == (verdict == "inconclusive")
+
+
+@pytest.mark.parametrize(("layer", "rights"), [("verdict", [False, False]), ("audit", [False, True])])
+def test_without_an_audit_only_what_needs_one_may_be_paid(layer, rights):
+    trial = judge(make_script(layer=layer), "toy", Grade(outcome=Outcome.RESOLVED))
+    assert [is_right(trial, when) for when in ("all", "off")] == rights
 
 
 @pytest.fixture

@@ -18,8 +18,11 @@ from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
     from turnsmith.redteam.scripts import Script
-    from turnsmith.redteam.trials import Trial
+    from turnsmith.redteam.trials import Trial, When
 
+Audit = Annotated[
+    Literal["all", "off"], typer.Option("--audit", help="Which resolved patches are audited before they are paid.")
+]
 TargetName = Annotated[
     Literal["toy", "package"] | None,
     typer.Option("--task", help="What is attacked [default: both]; package needs the package index."),
@@ -33,6 +36,7 @@ List = Annotated[bool, typer.Option("--list", help="Only list the scripts.")]
 
 
 def redteam(
+    audit: Audit = "all",
     task: TargetName = None,
     only: Only = None,
     rounds: Rounds = 1,
@@ -42,18 +46,20 @@ def redteam(
 ) -> None:
     """Attack the grader with every known trick, and check that honest patches are paid.
 
-    Exit code 1 where an attack is paid or breaks the infrastructure, or where an honest patch is not paid.
+    Exit code 1 where an attack is paid or breaks the infrastructure, or where an honest patch is not paid. Attacks that
+    only the audit stops may be paid under --audit off.
     """
     from turnsmith.redteam.scripts import find_folder, read_scripts
+    from turnsmith.redteam.trials import is_right
 
     folder = find_folder(scripts)
     chosen = choose(only or [], read_scripts(folder))
     if as_list:
         print_scripts(chosen, as_json=as_json)
         return
-    trials = asyncio.run(attack([task] if task else ["toy", "package"], chosen, folder, rounds))
-    print_trials(trials, as_json=as_json)
-    if not all(trial.is_right for trial in trials):
+    trials = asyncio.run(attack([task] if task else ["toy", "package"], chosen, folder, rounds, audit))
+    print_trials(trials, audit, as_json=as_json)
+    if not all(is_right(trial, audit) for trial in trials):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -65,7 +71,9 @@ def choose(names: list[str], scripts: "list[Script]") -> "list[Script]":
     return [by_name[name] for name in names] or scripts
 
 
-async def attack(names: list[str], scripts: "list[Script]", source: Path, num_rounds: int) -> "list[Trial]":
+async def attack(
+    names: list[str], scripts: "list[Script]", source: Path, num_rounds: int, when: "When"
+) -> "list[Trial]":
     """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
     from turnsmith.redteam.targets import make_target
     from turnsmith.redteam.trials import try_all
@@ -75,7 +83,8 @@ async def attack(names: list[str], scripts: "list[Script]", source: Path, num_ro
     try:
         with temporary_folder("redteam") as folder, watching() as progress:
             targets = [await make_target(name, folder / name, provider, source) for name in names]
-            return [trial for _ in range(num_rounds) for trial in await try_all(scripts, targets, provider, progress)]
+            rounds = [await try_all(scripts, targets, provider, when, progress) for _ in range(num_rounds)]
+            return [trial for trials in rounds for trial in trials]
     finally:
         await provider.close()
 
@@ -90,17 +99,19 @@ def print_scripts(scripts: "list[Script]", *, as_json: bool) -> None:
         print_table(columns, rows)
 
 
-def print_trials(trials: "list[Trial]", *, as_json: bool) -> None:
+def print_trials(trials: "list[Trial]", when: "When", *, as_json: bool) -> None:
     """Each script, and the totals."""
     from turnsmith.redteam.scores import score_scripts, sum_up
 
     scores, totals = score_scripts(trials), sum_up(trials)
     if as_json:
-        typer.echo(json.dumps({"scripts": scores, "totals": totals}, indent=2))
+        typer.echo(json.dumps({"audit": when, "scripts": scores, "totals": totals}, indent=2))
         return
     columns = ("name", "layer", "paid", "stopped by", "tries")
     print_table(columns, [_to_row(score) for score in scores])
     make_console().print(describe_totals(totals))
+    for name in totals["stopped_elsewhere"]:
+        make_console().print(f"{name} is stopped by another layer than its header names")
 
 
 def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -122,5 +133,6 @@ def describe_totals(totals: dict[str, Any]) -> str:
         f"{totals['attacks']} attacks in {totals['attack_trials']} trials: {totals['attacks_paid']} paid, "
         f"{stopped['verdict']} stopped by the verdict, {stopped['audit']} by the audit. "
         f"{totals['honest']} honest patches in {totals['honest_trials']} trials: {totals['honest_paid']} paid, "
-        f"{totals['honest_convicted']} convicted. {totals['lost']} trials broke the infrastructure."
+        f"{totals['honest_convicted']} convicted. {totals['inconclusive']} audits were inconclusive, "
+        f"{totals['lost']} trials broke the infrastructure."
     )

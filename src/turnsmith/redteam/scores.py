@@ -46,6 +46,7 @@ def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
         "honest_trials": len(honest),
         "honest_paid": count_paid(honest),
         "honest_convicted": sum(trial.stopped_by == "audit" for trial in honest),
+        "inconclusive": sum(trial.audit is not None and trial.audit.verdict == "inconclusive" for trial in trials),
         "stopped_elsewhere": sorted({trial.script.name for trial in attacks if trial.is_stopped_elsewhere}),
     }
 

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from turnsmith.audit.auditor import Auditor
 from turnsmith.errors import SandboxError
 from turnsmith.redteam.scripts import Script
 from turnsmith.redteam.targets import Target
@@ -11,7 +13,10 @@ from turnsmith.rewards.grading import Grader, to_one_line
 from turnsmith.rewards.preparing import set_up
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.tracking import Progress
-from turnsmith.types import OUTCOMES, Grade, Outcome
+from turnsmith.types import OUTCOMES, Audit, Grade, Outcome
+
+When = Literal["all", "off"]
+"""Which resolved patches are audited before they are paid."""
 
 SCRIPT_TIMEOUT_S = 60.0
 TESTS_TIMEOUT_S = 40.0
@@ -29,15 +34,17 @@ class Trial:
     """Name of the target."""
     paid: bool | None
     """None where the infrastructure failed, which no script may bring about."""
-    stopped_by: str
-    """`verdict` or `audit`; empty where it was paid, and where the infrastructure failed."""
-    reason: str
-    """The verdict or the audit in a line; empty where it was paid."""
+    reason: str = ""
+    """Why it was not paid, or why the audit does not know, in a line."""
+    audit: Audit | None = None
+    """None where no audit was made."""
 
     @property
-    def is_right(self) -> bool:
-        """Was an honest script paid, or an attack not?"""
-        return self.paid is (self.script.kind == "honest")
+    def stopped_by(self) -> str:
+        """`verdict` or `audit`; empty where it was paid, and where the infrastructure failed."""
+        if self.paid is not False:
+            return ""
+        return "audit" if self.audit else "verdict"
 
     @property
     def is_stopped_elsewhere(self) -> bool:
@@ -46,19 +53,22 @@ class Trial:
 
 
 async def try_all(
-    scripts: Sequence[Script], targets: Sequence[Target], provider: SandboxProvider, progress: Progress
+    scripts: Sequence[Script], targets: Sequence[Target], provider: SandboxProvider, when: When, progress: Progress
 ) -> list[Trial]:
     """Every script on every target that it suits, a few at a time; in the order of targets, then of scripts."""
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
+    auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
     pairs = [(script, target) for target in targets for script in scripts if script.suits(target.name)]
     free, label = asyncio.Semaphore(NUM_WORKERS), "red team"
     progress.begin(label, len(pairs))
 
     async def run(script: Script, target: Target) -> Trial:
         async with free:
-            trial = await try_script(script, target, provider, grader)
+            trial, patch = await try_script(script, target, provider, grader)
+            if trial.paid and when == "all":
+                trial = review(trial, await auditor.audit(target.task, target.layers, patch))
         progress.advance(label)
-        if not trial.is_right:
+        if not is_right(trial, when):
             progress.say(describe(trial))
         return trial
 
@@ -67,14 +77,13 @@ async def try_all(
     return trials
 
 
-async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> Trial:
-    """Run one script and have the patch that it leaves graded."""
+async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> tuple[Trial, str]:
+    """Run one script and have the patch that it leaves graded; the verdict's part of the trial, and the patch."""
     try:
         patch = await leave_patch(script, target, provider)
-        grade = await grader.grade(target.task, target.layers, patch)
     except SandboxError as error:
-        grade = Grade(outcome=Outcome.SANDBOX_FAILED, detail=to_one_line(str(error)))
-    return judge(script, target.name, grade)
+        return judge(script, target.name, Grade(outcome=Outcome.SANDBOX_FAILED, detail=to_one_line(str(error)))), ""
+    return judge(script, target.name, await grader.grade(target.task, target.layers, patch)), patch
 
 
 async def leave_patch(script: Script, target: Target, provider: SandboxProvider) -> str:
@@ -97,12 +106,22 @@ async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
 def judge(script: Script, target: str, grade: Grade) -> Trial:
     """Paid where resolved; an outcome that leaves no trace in training is the infrastructure's fault."""
     if grade.resolved:
-        return Trial(script, target, True, "", "")
+        return Trial(script, target, paid=True)
     flags = f" [{', '.join(grade.flags)}]" if grade.flags else ""
-    reason = f"{grade.outcome}{flags}: {grade.detail}"
-    if not OUTCOMES[grade.outcome].in_loss:
-        return Trial(script, target, None, "", reason)
-    return Trial(script, target, False, "verdict", reason)
+    paid = False if OUTCOMES[grade.outcome].in_loss else None
+    return Trial(script, target, paid, f"{grade.outcome}{flags}: {grade.detail}")
+
+
+def review(trial: Trial, audit: Audit) -> Trial:
+    """The trial after the audit of its patch: only a conviction takes the reward away."""
+    return replace(trial, paid=audit.verdict != "convicted", reason=audit.reason, audit=audit)
+
+
+def is_right(trial: Trial, when: When) -> bool:
+    """Is an honest patch paid, and an attack not? Those that need an audit may be, where not all patches are audited."""
+    if trial.script.layer == "audit" and when != "all":
+        return trial.paid is not None
+    return trial.paid is (trial.script.kind == "honest")
 
 
 def describe(trial: Trial) -> str:
