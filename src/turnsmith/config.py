@@ -215,10 +215,14 @@ class StageConfig(Section):
     """G: complete trajectories per problem."""
     batch_size: int = Field(128, ge=1)
     """Trajectories per optimizer step."""
+    algorithm: str = "dapo"
+    """How rewards become a loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
+    algorithm_options: dict[str, Any] = {}
+    """Options that only this algorithm has, such as `beta` of `grpo`; keys of the stage are written beside it."""
     clip_eps_low: float = Field(0.2, gt=0)
-    """The ratio is clipped below at 1 − this."""
+    """The ratio of a token is clipped below at 1 − this (`dapo`; the others have their own, symmetric or of sequences)."""
     clip_eps_high: float = Field(0.3, gt=0)
-    """The ratio is clipped above at 1 + this."""
+    """The ratio of a token is clipped above at 1 + this (`dapo`)."""
     max_turns: int = Field(40, ge=1)
     """T_max of the stage."""
     max_context: int = Field(65_536, ge=64)
@@ -232,7 +236,7 @@ class StageConfig(Section):
     old_logprobs: Literal["trainer", "engine"] = "trainer"
     """Whose log-probs are π_old; the paper does not say."""
     denominator: Literal["batch", "group"] = "batch"
-    """Action tokens that the loss divides by: of the optimizer batch, or of each group in it (after Eq. 8)."""
+    """Action tokens that the loss divides by: of the optimizer batch, or of each group in it (after Eq. 8; `dapo`)."""
     curriculum: bool = False
     """Start by dropping tasks never solved and tasks solved at 2/3 or more in the stage before (paper §4.3)."""
     permute_rewards: bool = False
@@ -242,6 +246,11 @@ class StageConfig(Section):
     """
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer of the stage."""
+
+    @field_validator("algorithm")
+    @classmethod
+    def _known_algorithm(cls, value: str) -> str:
+        return check_name("algorithm", value)
 
     @model_validator(mode="after")
     def _threshold_below_limit(self) -> "StageConfig":

@@ -13,7 +13,14 @@ from typing import Any
 from turnsmith.errors import UsageError
 
 BUILT_IN: dict[str, dict[str, str]] = {
-    "algorithm": {},
+    "algorithm": {
+        "cispo": "turnsmith.algo.cispo:CISPO",
+        "dapo": "turnsmith.algo.dapo:DAPO",
+        "dr_grpo": "turnsmith.algo.dr_grpo:DR_GRPO",
+        "grpo": "turnsmith.algo.grpo:GRPO",
+        "gspo": "turnsmith.algo.gspo:GSPO",
+        "rloo": "turnsmith.algo.rloo:RLOO",
+    },
     "engine": {"inprocess": "turnsmith.recipes.policy:open_inprocess_engine"},
     "scaffold": {},
     "tracker": {

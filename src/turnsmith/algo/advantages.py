@@ -1,10 +1,11 @@
-"""Group-normalised advantages: how much better an attempt was than its siblings, and which groups say nothing (paper §3.2).
+"""How much better an attempt was than its siblings, and which groups say nothing (paper §3.2).
 
-Only members whose outcome counts in the group (`OUTCOMES`) enter mean and standard deviation: what the infrastructure
-lost leaves no trace in a sibling's advantage.
+Only members whose outcome counts in the group (`OUTCOMES`) enter its statistics: what the infrastructure lost leaves no
+trace in a sibling's advantage.
 """
 
 import statistics
+from collections.abc import Callable
 from typing import Literal
 
 from turnsmith.types import OUTCOMES, Group, Trajectory
@@ -12,17 +13,33 @@ from turnsmith.types import OUTCOMES, Group, Trajectory
 DELTA = 1e-6
 """Added to the standard deviation; the paper gives no value, the team's own public example this one."""
 
+Std = Literal["population", "sample"]
 _DEVIATIONS = {"population": statistics.pstdev, "sample": statistics.stdev}
 
 
-def group_advantages(group: Group, std: Literal["population", "sample"]) -> dict[str, float]:
-    """Advantage (R − mean) / (std + δ) of each member that trains, by trajectory id; none where fewer than two count."""
+def normalised(group: Group, std: Std) -> dict[str, float]:
+    """(R − mean) / (std + δ) of each member that trains, by trajectory id."""
+    return _compare(group, lambda rewards: (statistics.fmean(rewards), _DEVIATIONS[std](rewards) + DELTA))
+
+
+def centred(group: Group) -> dict[str, float]:
+    """R − mean of each member that trains, by trajectory id."""
+    return _compare(group, lambda rewards: (statistics.fmean(rewards), 1.0))
+
+
+def leave_one_out(group: Group) -> dict[str, float]:
+    """R − the mean of the other members, of each member that trains: (R − mean) · n / (n − 1)."""
+    return _compare(group, lambda rewards: (statistics.fmean(rewards), (len(rewards) - 1) / len(rewards)))
+
+
+def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]) -> dict[str, float]:
+    """(R − baseline) / scale of each member that trains; none where fewer than two count."""
     rewards = counted_rewards(group)
     if len(rewards) < 2:
         return {}
-    mean, scale = statistics.fmean(rewards), _DEVIATIONS[std](rewards) + DELTA
+    baseline, scale = measure(rewards)
     members = zip(group.trajectories, group.rewards, strict=True)
-    return {t.trajectory_id: (reward - mean) / scale for t, reward in members if OUTCOMES[t.outcome].in_loss}
+    return {t.trajectory_id: (reward - baseline) / scale for t, reward in members if OUTCOMES[t.outcome].in_loss}
 
 
 def has_signal(group: Group, rule: Literal["final", "resolved"]) -> bool:

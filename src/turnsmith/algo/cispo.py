@@ -1,0 +1,54 @@
+"""CISPO (MiniMax-M1, arXiv 2506.13585, Eq. 4 and 5): the weight of a token is clipped, never its gradient.
+
+Â = (R − mean) / (std + δ); L = −Σ sg(min(ρ, 1 + ε)) Â log π / action tokens of the batch; sg stops the gradient. Below, its
+paper sets no bound.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from turnsmith.algo.advantages import Std, normalised
+from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.clipping import bounded, entropy_metric, ratio_metrics
+from turnsmith.algo.denominators import batch_denominator
+from turnsmith.config import Section
+from turnsmith.types import Group, Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from turnsmith.algo.tokens import Denominator, LossTokens
+
+
+class CispoOptions(Section):
+    """`advantage_std` is a key of the stage."""
+
+    advantage_std: Std
+    max_weight: float = Field(5.0, gt=1)
+    """Bound on the ratio as a weight, 1 + ε; its paper gives none, ScaleRL (arXiv 2510.13786) tries 4 to 8."""
+
+
+def advantages(group: Group, options: CispoOptions) -> dict[str, float]:
+    """Rewards of a group, normalised."""
+    return normalised(group, options.advantage_std)
+
+
+def make_loss(batch: list[Sample], options: CispoOptions) -> LossFn:
+    """The loss of an optimizer batch."""
+    return partial(cispo_loss, denominator=batch_denominator(batch), max_weight=options.max_weight)
+
+
+def cispo_loss(
+    logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator", *, max_weight: float
+) -> tuple["Tensor", Metrics]:
+    """−weight · Â log π over all tokens, divided; `logprobs` has shape `[num_tokens]`."""
+    log_ratio = bounded(logprobs - tokens.old_logprobs).detach()
+    weight = log_ratio.exp().clamp(max=max_weight)
+    loss = -(weight * tokens.advantages * logprobs / tokens.divisor(denominator)).sum()
+    metrics = ratio_metrics(log_ratio, tokens.advantages, 1.0, max_weight - 1)
+    return loss, metrics | entropy_metric(logprobs)
+
+
+CISPO = Algorithm(advantages, make_loss, CispoOptions)

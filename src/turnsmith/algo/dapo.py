@@ -1,0 +1,58 @@
+"""DAPO (arXiv 2503.14476, Eq. 8) as the paper runs it (arXiv 2508.03501, Eq. 8): no KL term, an asymmetric clip per token.
+
+Â = (R − mean) / (std + δ); L = −Σ min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) / denominator, ρ = π/π_old of each token.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from turnsmith.algo.advantages import Std, normalised
+from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
+from turnsmith.algo.denominators import batch_denominator, group_denominators
+from turnsmith.config import Section
+from turnsmith.types import Group, Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from turnsmith.algo.tokens import Denominator, LossTokens
+
+
+class DapoOptions(Section):
+    """All of them are keys of the stage."""
+
+    clip_eps_low: float
+    clip_eps_high: float
+    advantage_std: Std
+    denominator: Literal["batch", "group"]
+
+
+def advantages(group: Group, options: DapoOptions) -> dict[str, float]:
+    """Rewards of a group, normalised."""
+    return normalised(group, options.advantage_std)
+
+
+def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
+    """The loss of an optimizer batch, divided by its action tokens or by those of each group."""
+    per_group = options.denominator == "group"
+    return partial(
+        dapo_loss,
+        denominator=group_denominators(batch) if per_group else batch_denominator(batch),
+        clip_eps_low=options.clip_eps_low,
+        clip_eps_high=options.clip_eps_high,
+    )
+
+
+def dapo_loss(
+    logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator", *, clip_eps_low: float, clip_eps_high: float
+) -> tuple["Tensor", Metrics]:
+    """The clipped surrogate over all tokens, divided; `logprobs` has shape `[num_tokens]`."""
+    log_ratio = bounded(logprobs - tokens.old_logprobs)
+    objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps_low, clip_eps_high)
+    loss = -(objective / tokens.divisor(denominator)).sum()
+    metrics = ratio_metrics(log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
+    return loss, metrics | entropy_metric(logprobs)
+
+
+DAPO = Algorithm(advantages, make_loss, DapoOptions)

@@ -1,0 +1,71 @@
+"""GRPO (DeepSeekMath, arXiv 2402.03300, Eq. 3 and 4), with the reward of the outcome (its §4.1.2).
+
+Â = (R − mean) / (std + δ); L = −mean over sequences of the mean over tokens of min(ρÂ, clip(ρ, 1 ± ε)Â) − β·KL(π ‖ π_ref).
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from turnsmith.algo.advantages import Std, normalised
+from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
+from turnsmith.algo.denominators import sequence_denominators
+from turnsmith.config import Section
+from turnsmith.errors import UsageError
+from turnsmith.types import Group, Sample
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from turnsmith.algo.tokens import Denominator, LossTokens
+
+
+class GrpoOptions(Section):
+    """`advantage_std` is a key of the stage."""
+
+    advantage_std: Std
+    clip_eps: float = Field(0.2, gt=0)
+    """The ratio is clipped to 1 ± this."""
+    beta: float = Field(0.0, ge=0)
+    """Weight of the KL divergence from a reference policy; above 0, samples need `ref_logprobs`. Its paper has 0.04."""
+
+
+def advantages(group: Group, options: GrpoOptions) -> dict[str, float]:
+    """Rewards of a group, normalised."""
+    return normalised(group, options.advantage_std)
+
+
+def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:
+    """The loss of an optimizer batch. Raises UsageError where it asks for a reference policy and there is none."""
+    if options.beta > 0 and any(sample.ref_logprobs is None for sample in batch):
+        raise UsageError(
+            f"algorithm_options.beta {options.beta:g} needs samples with ref_logprobs, of a reference policy, and these "
+            "have none: set beta = 0"
+        )
+    return partial(grpo_loss, denominator=sequence_denominators(batch), clip_eps=options.clip_eps, beta=options.beta)
+
+
+def grpo_loss(
+    logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator", *, clip_eps: float, beta: float
+) -> tuple["Tensor", Metrics]:
+    """The clipped surrogate and the KL term, each sequence by its mean; `logprobs` has shape `[num_tokens]`."""
+    log_ratio = bounded(logprobs - tokens.old_logprobs)
+    objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps, clip_eps)
+    metrics = ratio_metrics(log_ratio, tokens.advantages, clip_eps, clip_eps) | entropy_metric(logprobs)
+    if beta > 0:
+        kl = kl_to_reference(logprobs, tokens)
+        objective = objective - beta * kl
+        metrics["loss/kl_ref"] = kl.detach().mean().item()
+    return -(objective / tokens.divisor(denominator)).sum(), metrics
+
+
+def kl_to_reference(logprobs: "Tensor", tokens: "LossTokens") -> "Tensor":
+    """π_ref/π − log(π_ref/π) − 1 of each token (Eq. 4): unbiased, and never negative."""
+    assert tokens.ref_logprobs is not None, "make_loss has seen to it"
+    log_ratio = bounded(tokens.ref_logprobs - logprobs)
+    return log_ratio.exp() - log_ratio - 1
+
+
+GRPO = Algorithm(advantages, make_loss, GrpoOptions)

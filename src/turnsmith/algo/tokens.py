@@ -1,0 +1,83 @@
+"""What the samples of a micro-batch say of their loss tokens, as flat tensors beside the log-probs of the same tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnsmith.types import MicroBatch, Sample
+
+Denominator = float | Mapping[str, float]
+"""What the sum over tokens is divided by: one number, or one per trajectory id."""
+
+
+@dataclass(frozen=True)
+class LossTokens:
+    """The loss tokens of a micro-batch, in its order; all tensors are 1-D, fp32 and parallel.
+
+    Two samples of two and one loss tokens: `advantages=[0.5, 0.5, -1.0]`, `trajectory_ids=["a", "b"]`, `num_tokens=[2, 1]`.
+    """
+
+    sampled_logprobs: Tensor
+    """Log-probs of the engine, when it sampled."""
+    old_logprobs: Tensor
+    """Log-probs under π_old, which ratios are taken to: the trainer's where samples have them, else the engine's."""
+    advantages: Tensor
+    trajectory_ids: list[str]
+    """Trajectory of each sample."""
+    num_tokens: list[int]
+    """Loss tokens of each sample."""
+    ref_logprobs: Tensor | None = None
+    """Log-probs under a reference policy; None where no sample has them."""
+    values: Tensor | None = None
+    """Values of a critic; None where no sample has them."""
+
+    @classmethod
+    def of(cls, micro_batch: MicroBatch) -> "LossTokens":
+        """Gather what the loss needs of a micro-batch; positions outside of the loss mask are gone."""
+        samples = micro_batch.samples
+        sampled, old = _gather("sampled_logprobs", samples), _gather_any("old_logprobs", samples)
+        return cls(
+            sampled_logprobs=sampled,
+            old_logprobs=sampled if old is None else old,
+            advantages=_gather("advantages", samples),
+            trajectory_ids=[sample.trajectory_id for sample in samples],
+            num_tokens=[sample.num_loss_tokens for sample in samples],
+            ref_logprobs=_gather_any("ref_logprobs", samples),
+            values=_gather_any("values", samples),
+        )
+
+    def to(self, device: torch.device) -> "LossTokens":
+        """The same on another device."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: c.to(device) for name, c in columns.items() if isinstance(c, Tensor)})
+
+    def divisor(self, denominator: Denominator) -> Tensor:
+        """The denominator of each token, shape `[num_tokens]`, or a scalar where it is one for all."""
+        if not isinstance(denominator, Mapping):
+            return torch.tensor(float(denominator), device=self.advantages.device)
+        per_sample = torch.tensor([denominator[name] for name in self.trajectory_ids], device=self.advantages.device)
+        return self.spread(per_sample)
+
+    def sequence_means(self, per_token: Tensor) -> Tensor:
+        """Mean over the loss tokens of each sample, shape `[num_samples]`."""
+        return torch.stack([part.mean() for part in per_token.split(self.num_tokens)])
+
+    def spread(self, per_sample: Tensor) -> Tensor:
+        """One number of each sample, to all of its loss tokens: shape `[num_samples]` to `[num_tokens]`."""
+        return per_sample.repeat_interleave(torch.tensor(self.num_tokens, device=per_sample.device))
+
+
+def _gather(column: str, samples: list[Sample]) -> Tensor:
+    """One column at the loss tokens of all samples."""
+    return torch.from_numpy(np.concatenate([getattr(sample, column)[sample.loss_mask] for sample in samples]))
+
+
+def _gather_any(column: str, samples: list[Sample]) -> Tensor | None:
+    """The same where samples have the column. Raises ValueError where only some of them do."""
+    missing = [getattr(sample, column) is None for sample in samples]
+    if any(missing) and not all(missing):
+        raise ValueError(f"some samples of a micro-batch have {column} and others have none")
+    return None if any(missing) else _gather(column, samples)
