@@ -87,8 +87,12 @@ class TaskSetConfig(Section):
 
 
 class AgentConfig(Section):
-    prompts: str = "paper"
-    """Folder of prompt templates: `paper`, `brief` (for tiny models), or a path."""
+    scaffold: str = "paper"
+    """Tools and prompts: `paper` (nine tools), `bash` (the shell alone), or an import path (docs/extending.md)."""
+    tools: list[str] = []
+    """More tools than the scaffold has: names, such as `search_file`, or import paths."""
+    prompts: str | None = None
+    """Folder of prompt templates in place of the scaffold's own: `paper`, `brief` (for tiny models), `bash`, or a path."""
     max_turns: int = Field(40, ge=1)
     """T_max: turns after which the episode ends."""
     max_context: int = Field(65_536, ge=64)
@@ -107,6 +111,16 @@ class AgentConfig(Section):
     """Malformed turns in a row that end the episode."""
     grade_unsubmitted: bool = True
     """Grade what lies in the workspace where the episode ended without `submit`; the paper is silent."""
+
+    @field_validator("scaffold")
+    @classmethod
+    def _known_scaffold(cls, value: str) -> str:
+        return check_name("scaffold", value)
+
+    @field_validator("tools")
+    @classmethod
+    def _known_tools(cls, value: list[str]) -> list[str]:
+        return [check_name("tool", name) for name in value]
 
 
 class SandboxConfig(Section):

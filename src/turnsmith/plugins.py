@@ -22,7 +22,21 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "rloo": "turnsmith.algo.rloo:RLOO",
     },
     "engine": {"inprocess": "turnsmith.recipes.policy:open_inprocess_engine"},
-    "scaffold": {},
+    "scaffold": {
+        "bash": "turnsmith.agent.scaffolds.bash:BASH",
+        "paper": "turnsmith.agent.scaffolds.paper:PAPER",
+    },
+    "tool": {
+        "create": "turnsmith.agent.tools.editing:CREATE",
+        "edit": "turnsmith.agent.tools.editing:EDIT",
+        "goto": "turnsmith.agent.tools.viewing:GOTO",
+        "open": "turnsmith.agent.tools.viewing:OPEN",
+        "replace": "turnsmith.agent.tools.editing:REPLACE",
+        "scroll_down": "turnsmith.agent.tools.viewing:SCROLL_DOWN",
+        "scroll_up": "turnsmith.agent.tools.viewing:SCROLL_UP",
+        "search_file": "turnsmith.agent.tools.searching:SEARCH_FILE",
+        "submit": "turnsmith.agent.tools.submission:SUBMIT",
+    },
     "tracker": {
         "tensorboard": "turnsmith.tracking.tensorboard:TensorBoard",
         "wandb": "turnsmith.tracking.wandb:WeightsAndBiases",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from small_tokenizers import make_tokenizer
-from turnsmith.agent.tools.base import Kit, Workspace
-from turnsmith.agent.tools.toolbox import act
+from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.agent.tools.base import Session, ToolContext
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.types import ExecResult, Task
 
@@ -81,17 +81,18 @@ class DirectorySandbox:
 
 
 class Player:
-    """Plays commands one after another, as the loop does, and remembers the workspace."""
+    """Plays commands one after another, as the loop does, and remembers the session."""
 
-    def __init__(self, sandbox, window_lines=10, timeout_s=10.0):
-        self.kit = Kit(sandbox, window_lines, timeout_s)
-        self.workspace = Workspace(str(sandbox.root))
-        self.reply = None
+    def __init__(self, sandbox, scaffold, window_lines=10, timeout_s=10.0):
+        self.scaffold = scaffold
+        self.context = ToolContext(sandbox, window_lines, timeout_s)
+        self.session = Session(str(sandbox.root))
+        self.result = None
 
     async def __call__(self, command):
-        self.reply = await act(command, self.workspace, self.kit)
-        self.workspace = self.reply.workspace
-        return self.reply.text
+        self.result = await self.scaffold.act(command, self.session, self.context)
+        self.session = self.result.session
+        return self.result.text
 
 
 @pytest.fixture
@@ -107,8 +108,14 @@ def sandbox(project):
 
 
 @pytest.fixture
-def play(sandbox):
-    return Player(sandbox)
+def play_with(sandbox):
+    """A player of any scaffold."""
+    return lambda scaffold, **limits: Player(sandbox, scaffold, **limits)
+
+
+@pytest.fixture
+def play(play_with):
+    return play_with(load_scaffold("paper"))
 
 
 @pytest.fixture

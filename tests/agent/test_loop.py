@@ -1,7 +1,7 @@
 import pytest
 
 from turnsmith.agent.loop import check_fits, first_prompt, run_episode, turn_seed
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.scripted import ScriptedEngine
@@ -25,7 +25,7 @@ def run(project, sandbox, renderer, make_task):
         engine = engine or ScriptedEngine(renderer.tokenizer, answers)
         begun = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=seed)
         return await run_episode(
-            begun, task or make_task(), engine, box, renderer, load_prompts("brief"), config(**changes),
+            begun, task or make_task(), engine, box, renderer, load_scaffold(prompts="brief"), config(**changes),
             demonstration=demonstration,
         )  # fmt: skip
 
@@ -63,8 +63,8 @@ async def test_exactly_the_sampled_tokens_are_marked_and_kept(run, renderer):
 async def test_the_history_is_the_whole_conversation_under_the_template(run, renderer):
     episode = await run([say("ls"), say("submit")])
     messages = [
-        {"role": "system", "content": load_prompts("brief").system()},
-        {"role": "user", "content": load_prompts("brief").issue("`total` is wrong.", episode_cwd(episode))},
+        {"role": "system", "content": load_scaffold(prompts="brief").system()},
+        {"role": "user", "content": load_scaffold(prompts="brief").issue("`total` is wrong.", episode_cwd(episode))},
         {"role": "assistant", "content": say("ls")},
         {"role": "user", "content": episode.turns[0].observation},
         {"role": "assistant", "content": say("submit")},
@@ -153,7 +153,7 @@ async def test_a_context_without_room_for_a_turn_names_the_task_and_both_numbers
 
 
 def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_task):
-    prompts, tasks = load_prompts("brief"), [make_task(), make_task("`total` is wrong. " * 200)]
+    prompts, tasks = load_scaffold(prompts="brief"), [make_task(), make_task("`total` is wrong. " * 200)]
     prompt_tokens = [len(first_prompt(task, renderer, prompts)) for task in tasks]
     check_fits(tasks, renderer, prompts, config(max_context=max(prompt_tokens) + 1))
     with pytest.raises(
@@ -163,7 +163,7 @@ def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_tas
 
 
 def test_the_demonstration_counts_where_it_is_shown(renderer, make_task):
-    prompts, tasks = load_prompts("brief"), [make_task()]
+    prompts, tasks = load_scaffold(prompts="brief"), [make_task()]
     limits = config(max_context=len(first_prompt(tasks[0], renderer, prompts)) + 1)
     check_fits(tasks, renderer, prompts, limits)
     with pytest.raises(UsageError, match="demo-1"):

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from turnsmith.agent.prompts import load_prompts
-from turnsmith.agent.tools.toolbox import TOOLS
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.parsing import Action, parse_turn
 from turnsmith.errors import UsageError
 
@@ -21,7 +20,14 @@ def spread(values):
 PROJECTS = {
     "paper": {"stats.py": STATS, "test_stats.py": "from stats import mean\n\nassert mean([1, 3]) == 2\n"},
     "brief": {"shop.py": "def total(prices):\n    return len(prices)\n"},
+    "bash": {"shop.py": "def total(prices):\n    return len(prices)\n"},
 }
+SCAFFOLDS = {
+    "paper": load_scaffold("paper"),
+    "brief": load_scaffold("paper", prompts="brief"),
+    "bash": load_scaffold("bash"),
+}
+every = pytest.mark.parametrize("name", SCAFFOLDS)
 
 
 def turns_of(demonstration):
@@ -30,48 +36,51 @@ def turns_of(demonstration):
     return list(zip(parts[::2], [*parts[1::2], ""], strict=False))
 
 
-@pytest.mark.parametrize("name", ["paper", "brief"])
-async def test_the_demonstration_is_what_the_tools_really_answer(name, play, project):
+@every
+async def test_the_demonstration_is_what_the_tools_really_answer(name, play_with, project):
     for file, text in PROJECTS[name].items():
         (project / file).write_text(text)
-    prompts = load_prompts(name)
-    demonstration = prompts.system(demonstration=True).removeprefix(prompts.system())
-    turns = turns_of(demonstration)
-    play.kit = type(play.kit)(play.kit.sandbox, 100, 10.0)
-    for text, observation in turns:
+    scaffold = SCAFFOLDS[name]
+    demonstration = scaffold.system(demonstration=True).removeprefix(scaffold.system())
+    play = play_with(scaffold, window_lines=100)
+    for text, observation in turns_of(demonstration):
         action = parse_turn(text)
         assert isinstance(action, Action), text
-        answer = f"{await play(action.command)}\n{play.workspace.prompt_line}\n".replace(str(project), "/project")
-        assert play.reply.submitted or answer == observation
-    assert play.reply.submitted
+        answer = f"{await play(action.command)}\n{scaffold.prompt_line(play.session)}\n".replace(
+            str(project), "/project"
+        )
+        assert play.result.submitted or answer == observation
+    assert play.result.submitted
     assert sorted(path.name for path in project.iterdir()) == sorted(PROJECTS[name])
 
 
-@pytest.mark.parametrize("name", ["paper", "brief"])
+@every
 def test_the_system_message_names_every_tool(name):
-    system = load_prompts(name).system()
-    assert all(re.search(rf"\b{tool}\b", system) for tool in TOOLS)
+    system = SCAFFOLDS[name].system()
+    assert all(re.search(rf"\b{tool.name}\b", system) for tool in SCAFFOLDS[name].tools)
     assert "```command\n" in system
 
 
 def test_the_papers_system_message_has_its_sections():
-    system = load_prompts("paper").system()
+    system = SCAFFOLDS["paper"].system()
     headings = re.findall(r"^# (.+)$", system, re.MULTILINE)
     assert headings == ["SPECIAL TOOLS", "ENVIRONMENT RESPONSE", "YOUR RESPONSE", "HANDLING TESTS", "USEFUL ADVICE"]
     assert system.count("<response_example>") == 2
-    assert all(tool.usage in system for tool in TOOLS.values())
+    assert all(tool.usage in system for tool in SCAFFOLDS["paper"].tools)
 
 
-@pytest.mark.parametrize("name", ["paper", "brief"])
+@every
 def test_the_first_message_has_the_issue_as_it_is_and_ends_with_the_prompt(name):
-    message = load_prompts(name).issue("It {{ breaks }} <b>&\n", "/testbed")
-    assert message.startswith("# ISSUE DESCRIPTION\n")
+    message = SCAFFOLDS[name].issue("It {{ breaks }} <b>&\n", "/testbed")
+    assert message.startswith("# ISSUE")
     assert "It {{ breaks }} <b>&\n" in message
-    assert message.endswith("(Current directory: /testbed, current file: none) bash-$")
+    assert message.endswith(
+        "/testbed $" if name == "bash" else "(Current directory: /testbed, current file: none) bash-$"
+    )
 
 
 def test_the_brief_prompts_are_brief():
-    prompts = load_prompts("brief")
+    prompts = SCAFFOLDS["brief"]
     assert len(prompts.system().split()) <= 60
     assert len(prompts.system(demonstration=True).split()) - len(prompts.system().split()) <= 120
 
@@ -79,29 +88,29 @@ def test_the_brief_prompts_are_brief():
 def test_prompts_can_come_from_a_folder(tmp_path):
     for part in ("system", "issue", "demonstration"):
         (tmp_path / f"{part}.jinja").write_text(f"my {part}")
-    prompts = load_prompts(str(tmp_path))
+    prompts = load_scaffold(prompts=str(tmp_path))
     assert prompts.system(demonstration=True) == "my system\n\nmy demonstration"
     assert prompts.issue("x", "/") == "my issue"
 
 
 def test_unknown_prompts_name_the_choices(tmp_path):
-    with pytest.raises(UsageError, match=r"no prompts 'papre': agent.prompts is one of brief, paper"):
-        load_prompts("papre")
+    with pytest.raises(UsageError, match=r"no prompts 'papre': agent.prompts is one of bash, brief, paper"):
+        load_scaffold(prompts="papre")
     with pytest.raises(UsageError, match=r"needs system, issue and demonstration.jinja"):
-        load_prompts(str(tmp_path))
+        load_scaffold(prompts=str(tmp_path))
 
 
 def test_a_broken_template_is_a_usage_error(tmp_path):
     Path(tmp_path / "system.jinja").write_text("{% if %}")
     with pytest.raises(UsageError, match="cannot use"):
-        load_prompts(str(tmp_path))
+        load_scaffold(prompts=str(tmp_path))
 
 
 @pytest.mark.parametrize("text", [b"{{ nobody_knows }}", b"\xff"])
 def test_a_template_that_cannot_be_filled_in_is_found_when_it_is_loaded(tmp_path, text):
     for part in ("system", "issue", "demonstration"):
         (tmp_path / f"{part}.jinja").write_bytes(b"{{ cwd }}" if part == "issue" else b"x")
-    load_prompts(str(tmp_path))
+    load_scaffold(prompts=str(tmp_path))
     (tmp_path / "demonstration.jinja").write_bytes(text)
     with pytest.raises(UsageError, match="cannot use"):
-        load_prompts(str(tmp_path))
+        load_scaffold(prompts=str(tmp_path))

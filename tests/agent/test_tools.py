@@ -7,12 +7,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from turnsmith.agent.scaffolds.paper import PAPER
 from turnsmith.agent.tools.base import ToolError
 from turnsmith.agent.tools.command_line import read_call, split_heredoc
 from turnsmith.agent.tools.editing import EDIT, MAX_LISTED_LINES, REPLACE, first_lines
 from turnsmith.agent.tools.files import TextFile
 from turnsmith.agent.tools.shell import refuse_interactive
-from turnsmith.agent.tools.toolbox import TOOLS
 from turnsmith.agent.tools.window import OVERLAP, line_into_view, render_window, scrolled
 
 plain_lines = st.lists(
@@ -61,9 +61,9 @@ def test_scrolling_down_shows_every_line_and_stops_at_the_end(num_lines, window_
 async def test_scrolling_keeps_two_lines_and_comes_back(play, numbered):
     await play(f"open {numbered('a.txt', 100)}")
     await play("scroll_down")
-    assert play.workspace.first_line == 1 + 10 - OVERLAP
+    assert play.session.first_line == 1 + 10 - OVERLAP
     await play("scroll_up")
-    assert play.workspace.first_line == 1
+    assert play.session.first_line == 1
 
 
 async def test_goto_shows_the_line_and_refuses_what_is_outside(play, numbered):
@@ -89,7 +89,7 @@ async def test_open_past_the_end_shows_the_end_and_says_so(play, numbered):
 async def test_tools_need_an_open_file(play):
     for command in ("open", "goto 1", "scroll_up", "scroll_down", "edit 1:1 x", "replace a b", "search_file a"):
         assert await play(command) == "Error: no file is open: use `open FILE` first"
-        assert play.reply.exit_code == 1
+        assert play.result.exit_code == 1
 
 
 async def test_what_cannot_be_opened_is_said(play, project):
@@ -101,18 +101,18 @@ async def test_what_cannot_be_opened_is_said(play, project):
     assert "is a binary file" in await play("open image.png")
     assert "cannot read" in await play("open a.txt/b")
     assert "NUL" in await play("open 'a\0b'")
-    assert play.workspace.file is None
+    assert play.session.file is None
 
 
 async def test_paths_are_seen_from_the_current_directory(play, project):
     (project / "src").mkdir()
     (project / "src" / "a.py").write_text("x\n")
     await play("cd src")
-    assert play.workspace.cwd == f"{project}/src"
+    assert play.session.cwd == f"{project}/src"
     await play("open a.py")
-    assert play.workspace.file == f"{project}/src/a.py"
+    assert play.session.file == f"{project}/src/a.py"
     await play("open ../src/./a.py")
-    assert play.workspace.file == f"{project}/src/a.py"
+    assert play.session.file == f"{project}/src/a.py"
 
 
 async def test_a_path_with_spaces_is_quoted(play, project):
@@ -123,7 +123,7 @@ async def test_a_path_with_spaces_is_quoted(play, project):
 
 async def test_names_that_are_no_text_do_no_harm(play, project):
     await play("mkdir $'a\\xff' && cd $'a\\xff' && echo x > b")
-    assert play.workspace.prompt_line == f"(Current directory: {project}/a\ufffd, current file: none) bash-$"
+    assert PAPER.prompt_line(play.session) == f"(Current directory: {project}/a\ufffd, current file: none) bash-$"
     assert "1:x" in await play("open b")
     assert f"there is no file {project}/a\ufffd/c" in await play("open c")
 
@@ -134,7 +134,9 @@ async def test_names_that_are_no_text_do_no_harm(play, project):
 async def test_create_makes_one_empty_line_and_opens_it(play, project):
     assert await play("create new/deep.py") == f"[File: {project}/new/deep.py (1 lines total)]\n1:"
     assert (project / "new" / "deep.py").read_text() == "\n"
-    assert play.workspace.prompt_line == (f"(Current directory: {project}, current file: {project}/new/deep.py) bash-$")
+    assert PAPER.prompt_line(play.session) == (
+        f"(Current directory: {project}, current file: {project}/new/deep.py) bash-$"
+    )
 
 
 async def test_create_never_writes_over_a_file(play, project):
@@ -178,7 +180,7 @@ async def test_edit_of_another_file_opens_it(play, numbered, project):
     await play(f"open {numbered('a.txt', 3)}")
     await play(f"edit 1:1 new --file {numbered('b.txt', 3)}")
     assert (project / "b.txt").read_text() == "new\nline 2\nline 3\n"
-    assert play.workspace.file == f"{project}/b.txt"
+    assert play.session.file == f"{project}/b.txt"
 
 
 @pytest.mark.parametrize(
@@ -206,12 +208,12 @@ async def test_edit_of_another_file_opens_it(play, numbered, project):
 )
 async def test_wrong_use_changes_nothing_and_is_explained(play, numbered, project, command, reason):
     await play(f"open {numbered('a.txt', 5)}")
-    before, workspace = (project / "a.txt").read_text(), play.workspace
+    before, workspace = (project / "a.txt").read_text(), play.session
     text = await play(command)
     assert text.startswith("Error: ") and reason in text
     assert (project / "a.txt").read_text() == before
-    assert play.workspace == workspace
-    assert not play.reply.submitted
+    assert play.session == workspace
+    assert not play.result.submitted
 
 
 async def test_replace_needs_exactly_one_occurrence(play, project):
@@ -314,7 +316,7 @@ def test_quoted_arguments_arrive_as_they_are(search, new):
 
 @given(st.text())
 def test_any_text_after_a_tool_is_a_call_or_a_tool_error(text):
-    for tool in TOOLS.values():
+    for tool in PAPER.tools:
         try:
             read_call(tool, f"{tool.name} {text}")
         except ToolError as error:
@@ -335,28 +337,28 @@ async def test_search_shows_numbers_and_lines_of_the_open_or_the_given_file(play
         [f"[Lines with 'line 1' in {project}/a.txt: 4]", "1:line 1", "10:line 10", "11:line 11", "12:line 12"]
     )
     assert "[Lines with 'line 2' in" in await play(f"search_file 'line 2' {numbered('b.txt', 3)}")
-    assert play.workspace.file == f"{project}/a.txt"
+    assert play.session.file == f"{project}/a.txt"
 
 
 async def test_no_hit_is_said(play, numbered):
     assert "No line of" in await play(f"search_file zzz {numbered('a.txt', 3)}")
-    assert play.reply.exit_code == 1
+    assert play.result.exit_code == 1
 
 
 async def test_every_tool_explains_itself(play):
-    for tool in TOOLS.values():
+    for tool in PAPER.tools:
         text = await play(f"{tool.name} --help")
         assert text.startswith(f"Usage: {tool.name}")
-        assert not play.reply.submitted
+        assert not play.result.submitted
 
 
 async def test_submit_is_only_the_whole_command(play):
     for command in ("submit", " submit ", "submit\n"):
         await play(command)
-        assert play.reply.submitted
+        assert play.result.submitted
     for command in ("echo submit", "true && submit", "submit; ls", "submit --help", "'submit'"):
         await play(command)
-        assert not play.reply.submitted
+        assert not play.result.submitted
 
 
 # Shell
@@ -364,7 +366,7 @@ async def test_submit_is_only_the_whole_command(play):
 
 async def test_output_and_errors_come_in_order_with_the_exit_code(play):
     assert await play("echo a; echo b >&2; exit 3") == "a\nb\n(exit code 3)"
-    assert play.reply.exit_code == 3
+    assert play.result.exit_code == 3
     assert await play("true") == "(no output)"
     assert await play("false") == "(exit code 1)"
 
@@ -376,9 +378,9 @@ async def test_the_directory_is_carried_and_variables_are_not(play, project):
 
 
 async def test_a_command_that_takes_too_long_is_stopped(play):
-    play.kit = type(play.kit)(play.kit.sandbox, 10, 0.2)
+    play.context = type(play.context)(play.context.sandbox, 10, 0.2)
     assert "(the command was stopped after 0.2 s)" in await play("sleep 9")
-    assert play.reply.command_s >= 0.2
+    assert play.result.command_s >= 0.2
 
 
 @pytest.mark.parametrize(

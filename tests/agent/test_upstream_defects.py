@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 from turnsmith.agent.loop import run_episode
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.types import StopReason
@@ -14,7 +14,7 @@ async def test_1_a_newly_opened_file_starts_at_its_top(play, numbered):
     await play(f"open {numbered('long.txt', 900)} 548")
     text = await play(f"open {numbered('other.txt', 900)}")
     assert "\n1:line 1\n" in text
-    assert play.workspace.first_line == 1
+    assert play.session.first_line == 1
 
 
 async def test_2_a_search_with_too_many_hits_is_refused(play, numbered):
@@ -33,10 +33,10 @@ async def test_3_an_edit_past_the_end_is_refused(play, numbered, project):
 
 async def test_4_goto_zero_and_below_is_refused(play, numbered):
     await play(f"open {numbered('long.txt', 50)} 30")
-    here = play.workspace
+    here = play.session
     for line in ("0", "-1", "-30"):
         assert "whole number from 1" in await play(f"goto {line}")
-    assert play.workspace == here
+    assert play.session == here
 
 
 async def test_5_no_search_term_is_taken_for_an_invalid_pattern(play, project):
@@ -67,7 +67,7 @@ async def test_8_printing_any_text_never_ends_an_episode(sandbox, renderer, make
     commands = ["cat token.txt", "open token.txt", "search_file submit", "echo submit", "bash -c submit"]
     answers = [f"```command\n{command}\n```" for command in commands]
     episode = await run_episode(
-        make_task(), ScriptedEngine(renderer.tokenizer, answers), sandbox, renderer, load_prompts("brief"),
+        make_task(), ScriptedEngine(renderer.tokenizer, answers), sandbox, renderer, load_scaffold(prompts="brief"),
         AgentConfig(max_turns=len(answers)), episode_id="e", seed=0,
     )  # fmt: skip
     assert episode.stop_reason is StopReason.MAX_TURNS
@@ -78,7 +78,7 @@ async def test_9_an_episode_never_touches_a_remote(sandbox, renderer, make_task,
     subprocess.run(["git", "-C", project, "remote", "add", "origin", "https://unreachable.invalid/x"], check=True)
     engine = ScriptedEngine(renderer.tokenizer, ["```command\nls\n```", "```command\nsubmit\n```"])
     episode = await run_episode(
-        make_task(), engine, sandbox, renderer, load_prompts("brief"), AgentConfig(), episode_id="e", seed=0
+        make_task(), engine, sandbox, renderer, load_scaffold(prompts="brief"), AgentConfig(), episode_id="e", seed=0
     )
     assert episode.stop_reason is StopReason.SUBMITTED
     assert sandbox.commands == ["ls"]

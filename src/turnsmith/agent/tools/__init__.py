@@ -1,1 +1,1 @@
-"""The nine tools of the paper and the shell (paper §3.3); one file for each family, one table in `toolbox`."""
+"""What an agent can call: the paper's nine tools (§3.3) and the shell, one file for each family."""

@@ -1,4 +1,4 @@
-"""What all tools share: the workspace that is remembered, the call, the reply, and the error that the agent can mend."""
+"""What all tools share: the session that is remembered, the call, the result, and the error that the agent can mend."""
 
 import posixpath
 from collections.abc import Awaitable, Callable
@@ -13,19 +13,14 @@ def legible(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Workspace:
-    """What the host remembers between turns."""
+class Session:
+    """What the host remembers of an agent's work between turns."""
 
     cwd: str
     file: str | None = None
     """Absolute path of the open file."""
     first_line: int = 1
     """First line of the window on the open file."""
-
-    @property
-    def prompt_line(self) -> str:
-        """The shell prompt that ends every observation (paper §3.4)."""
-        return legible(f"(Current directory: {self.cwd}, current file: {self.file or 'none'}) bash-$")
 
     def absolute(self, path: str) -> str:
         """The path as seen from the current directory."""
@@ -35,7 +30,7 @@ class Workspace:
 
 
 @dataclass(frozen=True)
-class Kit:
+class ToolContext:
     """What tools work with."""
 
     sandbox: Sandbox
@@ -57,11 +52,11 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Reply:
+class ToolResult:
     """What a command answers."""
 
     text: str
-    workspace: Workspace
+    session: Session
     exit_code: int | None = 0
     """Exit code of the command, 1 where a tool was used wrongly; None where nothing ran."""
     submitted: bool = False
@@ -82,7 +77,7 @@ class Tool:
     """For example `open [FILE] [LINE_NUMBER]`; the first word is its name."""
     purpose: str
     """What it does, as the agent is told."""
-    run: Callable[[Call, Workspace, Kit], Awaitable[Reply]]
+    run: Callable[[Call, Session, ToolContext], Awaitable[ToolResult]]
     num_arguments: tuple[int, int] = (0, 0)
     """Least and most positional arguments."""
     switches: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ depends on a program of the image. What an edit broke shows in the window that f
 import re
 from itertools import accumulate
 
-from turnsmith.agent.tools.base import Call, Kit, Reply, Tool, ToolError, Workspace
+from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.files import TextFile, exists, open_path, read_file, write_file
 from turnsmith.agent.tools.viewing import check_inside, parse_line_number, show
 from turnsmith.agent.tools.window import line_into_view
@@ -17,29 +17,29 @@ UPDATED = "File updated. Review the changes (indentation, duplicate lines) and e
 MAX_LISTED_LINES = 10
 
 
-async def create(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def create(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Create a file with one empty line and open it; never over an existing one."""
-    path = workspace.absolute(call.arguments[0])
-    if await exists(path, kit.sandbox):
+    path = session.absolute(call.arguments[0])
+    if await exists(path, context.sandbox):
         raise ToolError(f"{path} exists already: use `open` to see it")
     file = TextFile(path, "\n")
-    await write_file(file, kit.sandbox)
-    return show(file, 1, workspace, kit)
+    await write_file(file, context.sandbox)
+    return show(file, 1, session, context)
 
 
-async def edit(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def edit(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Replace a range of lines; the edited file becomes the open one."""
-    path = workspace.absolute(call.options["--file"]) if "--file" in call.options else open_path(workspace)
-    file = await read_file(path, kit.sandbox)
+    path = session.absolute(call.options["--file"]) if "--file" in call.options else open_path(session)
+    file = await read_file(path, context.sandbox)
     first, last = parse_range(call.arguments, file)
     edited = file.with_lines(first, last, replacement_lines(call))
-    await write_file(edited, kit.sandbox)
-    return _show_change(edited, first, UPDATED, workspace, kit)
+    await write_file(edited, context.sandbox)
+    return _show_change(edited, first, UPDATED, session, context)
 
 
-async def replace_text(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def replace_text(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Replace the one occurrence of a text in the open file, or all of them with `--replace-all`."""
-    file = await read_file(open_path(workspace), kit.sandbox)
+    file = await read_file(open_path(session), context.sandbox)
     search, new = call.arguments
     count = _count(search, file)
     lines = first_lines(search, file)
@@ -50,8 +50,8 @@ async def replace_text(call: Call, workspace: Workspace, kit: Kit) -> Reply:
         )
     _check_growth(count * (len(new) - len(search)), file)
     edited = TextFile(file.path, file.text.replace(search, new))
-    await write_file(edited, kit.sandbox)
-    return _show_change(edited, lines[0], f"{count} replaced. {UPDATED}", workspace, kit)
+    await write_file(edited, context.sandbox)
+    return _show_change(edited, lines[0], f"{count} replaced. {UPDATED}", session, context)
 
 
 def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
@@ -72,11 +72,11 @@ def replacement_lines(call: Call) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _show_change(file: TextFile, line: int, message: str, workspace: Workspace, kit: Kit) -> Reply:
+def _show_change(file: TextFile, line: int, message: str, session: Session, context: ToolContext) -> ToolResult:
     """The message and the window at the change."""
-    first_line = line_into_view(min(line, len(file.lines)), len(file.lines), kit.window_lines)
-    shown = show(file, first_line, workspace, kit)
-    return Reply(f"{message}\n{shown.text}", shown.workspace)
+    first_line = line_into_view(min(line, len(file.lines)), len(file.lines), context.window_lines)
+    shown = show(file, first_line, session, context)
+    return ToolResult(f"{message}\n{shown.text}", shown.session)
 
 
 def _count(search: str, file: TextFile) -> int:

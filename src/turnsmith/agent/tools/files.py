@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from turnsmith.agent.tools.base import ToolError, Workspace
+from turnsmith.agent.tools.base import Session, ToolError
 from turnsmith.sandboxes.base import Sandbox
 
 ENCODING = {"encoding": "utf-8", "errors": "surrogateescape"}
@@ -31,11 +31,11 @@ class TextFile:
         return TextFile(self.path, "\n".join(lines) + ending)
 
 
-def open_path(workspace: Workspace) -> str:
+def open_path(session: Session) -> str:
     """Path of the open file. Raises ToolError where none is open."""
-    if workspace.file is None:
+    if session.file is None:
         raise ToolError("no file is open: use `open FILE` first")
-    return workspace.file
+    return session.file
 
 
 async def read_file(path: str, sandbox: Sandbox) -> TextFile:

@@ -4,18 +4,18 @@ The term is plain text, not a pattern. So `total(` needs no escape, no term is i
 the host busy; for patterns there is `grep -nE` in the shell.
 """
 
-from turnsmith.agent.tools.base import Call, Kit, Reply, Tool, ToolError, Workspace
+from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.files import open_path, read_file
 from turnsmith.agent.tools.window import number_line
 
 MAX_HITS = 100
 
 
-async def search_file(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def search_file(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Number and content of each line with the term; more than `MAX_HITS` lines are counted, not shown."""
     term = call.arguments[0]
-    path = workspace.absolute(call.arguments[1]) if len(call.arguments) > 1 else open_path(workspace)
-    file = await read_file(path, kit.sandbox)
+    path = session.absolute(call.arguments[1]) if len(call.arguments) > 1 else open_path(session)
+    file = await read_file(path, context.sandbox)
     if not term:
         raise ToolError("the search term is empty")
     numbers = [number for number, line in enumerate(file.lines, 1) if term in line]
@@ -24,9 +24,9 @@ async def search_file(call: Call, workspace: Workspace, kit: Kit) -> Reply:
             f"{len(numbers)} lines of {path} contain {term!r}, more than {MAX_HITS}: search for a longer text"
         )
     if not numbers:
-        return Reply(f"No line of {path} contains {term!r} (plain text; for patterns use `grep -nE`).", workspace, 1)
+        return ToolResult(f"No line of {path} contains {term!r} (plain text; for patterns use `grep -nE`).", session, 1)
     hits = [number_line(number, file.lines[number - 1]) for number in numbers]
-    return Reply("\n".join([f"[Lines with {term!r} in {path}: {len(hits)}]", *hits]), workspace)
+    return ToolResult("\n".join([f"[Lines with {term!r} in {path}: {len(hits)}]", *hits]), session)
 
 
 SEARCH_FILE = Tool(

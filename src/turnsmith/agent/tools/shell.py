@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from turnsmith.agent.tools.base import Kit, Reply, ToolError, Workspace
+from turnsmith.agent.tools.base import Session, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.command_line import first_word
 from turnsmith.types import ExecResult
 
@@ -22,13 +22,13 @@ _FOLLOWING = re.compile(r"tail([ \t]+[^\s|;&]+)*[ \t]+(-\w*[fF]\w*|--follow(=\S*
 """`tail` with an argument of its own that makes it follow: not a file's name, nor an option behind a pipe."""
 
 
-async def run_shell(command: str, workspace: Workspace, kit: Kit, tool_names: Iterable[str]) -> Reply:
+async def run_shell(command: str, session: Session, context: ToolContext, tool_names: Iterable[str]) -> ToolResult:
     """Run a shell command where the last one ended. Raises ToolError where it would wait for a person."""
     refuse_interactive(command)
-    result = await kit.sandbox.exec(command, timeout_s=kit.timeout_s, cwd=workspace.cwd)
-    text = "\n".join([*describe(result, kit.timeout_s), *hint_at_tools(result, tool_names)])
-    return Reply(
-        text, replace(workspace, cwd=result.cwd or workspace.cwd), result.exit_code, command_s=result.duration_s
+    result = await context.sandbox.exec(command, timeout_s=context.timeout_s, cwd=session.cwd)
+    text = "\n".join([*describe(result, context.timeout_s), *hint_at_tools(result, tool_names)])
+    return ToolResult(
+        text, replace(session, cwd=result.cwd or session.cwd), result.exit_code, command_s=result.duration_s
     )
 
 
@@ -38,7 +38,7 @@ def refuse_interactive(command: str) -> None:
         raise ToolError("a command cannot hold a NUL character")
     program = first_word(command)
     if program in INTERACTIVE:
-        raise ToolError(f"{program} waits for a person and cannot be used here: use the tools to see and change files")
+        raise ToolError(f"{program} waits for a person and cannot be used here: use commands that end by themselves")
     if program in INTERPRETERS and command.strip() == program:
         raise ToolError(f"{program} without arguments waits for a person: give it a script or code to run")
     if _FOLLOWING.match(command.strip()):

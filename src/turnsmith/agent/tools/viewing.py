@@ -3,58 +3,58 @@
 import re
 from dataclasses import replace
 
-from turnsmith.agent.tools.base import Call, Kit, Reply, Tool, ToolError, Workspace
+from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.files import TextFile, open_path, read_file
 from turnsmith.agent.tools.window import line_into_view, render_window, scrolled
 
 
-async def open_file(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def open_file(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Open a file at its top or at a line; without a file, show the open one again."""
     if not call.arguments:
-        return show(await read_file(open_path(workspace), kit.sandbox), workspace.first_line, workspace, kit)
-    file = await read_file(workspace.absolute(call.arguments[0]), kit.sandbox)
+        return show(await read_file(open_path(session), context.sandbox), session.first_line, session, context)
+    file = await read_file(session.absolute(call.arguments[0]), context.sandbox)
     if len(call.arguments) == 1:
-        return show(file, 1, workspace, kit)
-    return _open_at(file, parse_line_number(call.arguments[1]), workspace, kit)
+        return show(file, 1, session, context)
+    return _open_at(file, parse_line_number(call.arguments[1]), session, context)
 
 
-def _open_at(file: TextFile, line: int, workspace: Workspace, kit: Kit) -> Reply:
+def _open_at(file: TextFile, line: int, session: Session, context: ToolContext) -> ToolResult:
     """A line past the end opens the end and says so."""
     num_lines = len(file.lines)
-    reply = show(file, line_into_view(line, num_lines, kit.window_lines), workspace, kit)
+    result = show(file, line_into_view(line, num_lines, context.window_lines), session, context)
     if line <= num_lines:
-        return reply
-    return replace(reply, text=f"The file has {num_lines} lines, so line {line} is past its end.\n{reply.text}")
+        return result
+    return replace(result, text=f"The file has {num_lines} lines, so line {line} is past its end.\n{result.text}")
 
 
-async def goto_line(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def goto_line(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Move the window to a line of the open file."""
-    file = await read_file(open_path(workspace), kit.sandbox)
+    file = await read_file(open_path(session), context.sandbox)
     line = parse_line_number(call.arguments[0])
     check_inside(line, file)
-    return show(file, line_into_view(line, len(file.lines), kit.window_lines), workspace, kit)
+    return show(file, line_into_view(line, len(file.lines), context.window_lines), session, context)
 
 
-async def scroll_down(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def scroll_down(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Move the window down."""
-    return await _scroll(1, workspace, kit)
+    return await _scroll(1, session, context)
 
 
-async def scroll_up(call: Call, workspace: Workspace, kit: Kit) -> Reply:
+async def scroll_up(call: Call, session: Session, context: ToolContext) -> ToolResult:
     """Move the window up."""
-    return await _scroll(-1, workspace, kit)
+    return await _scroll(-1, session, context)
 
 
-async def _scroll(direction: int, workspace: Workspace, kit: Kit) -> Reply:
-    file = await read_file(open_path(workspace), kit.sandbox)
-    first_line = scrolled(workspace.first_line, direction, len(file.lines), kit.window_lines)
-    return show(file, first_line, workspace, kit)
+async def _scroll(direction: int, session: Session, context: ToolContext) -> ToolResult:
+    file = await read_file(open_path(session), context.sandbox)
+    first_line = scrolled(session.first_line, direction, len(file.lines), context.window_lines)
+    return show(file, first_line, session, context)
 
 
-def show(file: TextFile, first_line: int, workspace: Workspace, kit: Kit) -> Reply:
+def show(file: TextFile, first_line: int, session: Session, context: ToolContext) -> ToolResult:
     """The window at a line; the file becomes the open one."""
-    text = render_window(file, first_line, kit.window_lines)
-    return Reply(text, replace(workspace, file=file.path, first_line=first_line))
+    text = render_window(file, first_line, context.window_lines)
+    return ToolResult(text, replace(session, file=file.path, first_line=first_line))
 
 
 def parse_line_number(text: str) -> int:

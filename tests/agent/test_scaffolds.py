@@ -1,0 +1,74 @@
+"""The shell alone, and how a scaffold and more tools are chosen."""
+
+import pytest
+
+from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.config import AgentConfig
+from turnsmith.errors import UsageError
+
+
+@pytest.fixture
+def bash(play_with):
+    return play_with(load_scaffold("bash"))
+
+
+async def test_the_working_directory_is_kept_from_command_to_command(bash, project):
+    (project / "src" / "deep").mkdir(parents=True)
+    assert await bash("cd src && ls") == "deep"
+    assert await bash("cd deep; false") == "(exit code 1)"
+    assert await bash("pwd") == f"{project}/src/deep"
+    assert bash.scaffold.prompt_line(bash.session) == f"{project}/src/deep $"
+
+
+async def test_variables_are_not_kept(bash):
+    assert await bash("export NAME=here; echo $NAME") == "here"
+    assert await bash("echo [$NAME]") == "[]"
+
+
+async def test_a_command_may_have_several_lines_and_a_heredoc(bash, project):
+    await bash("cat > shop.py << 'EOF'\ndef total(prices):\n    return len(prices)\nEOF\nsed -i 's/len/sum/' shop.py")
+    assert (project / "shop.py").read_text() == "def total(prices):\n    return sum(prices)\n"
+
+
+async def test_only_the_command_submit_ends_the_episode(bash):
+    for command in ("echo submit", "printf 'Submitted.\\n'", "true && submit", "grep -c submit /dev/null"):
+        await bash(command)
+        assert not bash.result.submitted
+    await bash("submit")
+    assert bash.result.submitted
+
+
+async def test_submit_inside_a_line_is_explained(bash):
+    assert "submit is a tool, not a program: call it alone" in await bash("true && submit")
+
+
+async def test_the_tools_of_the_paper_are_not_there(bash):
+    assert "command not found" in await bash("search_file total shop.py")
+
+
+async def test_more_tools_can_be_given_by_name_and_by_import_path(play_with, numbered):
+    scaffold = load_scaffold("bash", tools=["search_file", "turnsmith.agent.tools.viewing:OPEN", "submit"])
+    assert [tool.name for tool in scaffold.tools] == ["submit", "search_file", "open"]
+    assert "search_file SEARCH_TERM" in scaffold.system()
+    assert "1:line 1" in await play_with(scaffold)(f"open {numbered('a.txt', 3)}")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "sentence"),
+    [
+        ({"name": "bsh"}, "there is no scaffold 'bsh': give bash, paper, or an import path"),
+        ({"name": "turnsmith.errors:UsageError"}, "scaffold turnsmith.errors:UsageError is a type: give a"),
+        ({"tools": ["opne"]}, "there is no tool 'opne': give create, edit, goto, open"),
+        ({"tools": ["turnsmith.errors:UsageError"]}, "tool turnsmith.errors:UsageError is a type: give a"),
+    ],
+)
+def test_a_wrong_choice_is_one_sentence(chosen, sentence):
+    with pytest.raises(UsageError) as caught:
+        load_scaffold(**chosen)
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [{"scaffold": "bsh"}, {"tools": ["opne"]}])
+def test_a_configuration_with_an_unknown_name_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"there is no (scaffold|tool) .*: give "):
+        AgentConfig(**wrong)
