@@ -29,7 +29,7 @@ from tiny_base.rehearsal import rehearse
 from tiny_base.renaming import find_common_words, rename, to_script
 from tiny_base.teacher import CLEAN, HABITS, Faults
 from tiny_base.tokenizer import PHRASES, SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.agent.tools.window import number_line
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import OptimizerConfig, SandboxConfig
@@ -72,7 +72,7 @@ def make_model() -> PreTrainedModel:
 
 def texts(seed: int) -> Iterator[str]:
     """What the tokenizer learns from: sources, as they are and as a file window shows them, and the prompts."""
-    prompts = load_prompts("brief")
+    prompts = load_scaffold(prompts="brief")
     for repository in itertools.islice(draw_repositories(PracticeSpec("base", 0, 0.2, seed)), NUM_REPOSITORIES):
         for text in repository.files.values():
             yield text

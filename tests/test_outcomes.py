@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from small_models import make_model
 from turnsmith.algo.advantages import has_signal
-from turnsmith.algo.losses import batch_denominator, group_denominators
+from turnsmith.algo.algorithm import choose_algorithm
+from turnsmith.algo.denominators import batch_denominator, group_denominators
 from turnsmith.algo.packing import split_batches
 from turnsmith.config import EvalConfig, GapConfig, OptimizerConfig, RunConfig, StageConfig
 from turnsmith.errors import UsageError
@@ -96,7 +97,8 @@ def carrying(group: Group, carried: list[float]) -> Group:
 def lesson(groups: list[Group], stage: StageConfig) -> list:
     """All that reaches the loss: which groups, their samples with advantages, the batches, both denominators."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
-    samples = [sample for group in kept for sample in to_samples(group, stage)]
+    advantages, _ = choose_algorithm(stage)
+    samples = [sample for group in kept for sample in to_samples(group, advantages(group))]
     batches = split_batches(samples, stage.batch_size, seed=2)
     denominators = [(batch_denominator(batch), group_denominators(batch)) for batch in batches]
     return [[group.instance_id for group in kept], [[to_plain(s) for s in batch] for batch in batches], denominators]
@@ -152,7 +154,8 @@ def test_a_group_that_losses_leave_with_one_member_is_dropped_though_rewards_dif
     [group] = to_groups([make("a", "0", Outcome.RESOLVED, 1), make("a", "1", lost, 1)], StageConfig())
     for rule in ("final", "resolved"):
         assert not has_signal(carrying(group, [-7.0]), rule)
-    assert to_samples(carrying(group, [-7.0]), StageConfig()) == []
+    advantages, _ = choose_algorithm(StageConfig())
+    assert to_samples(group, advantages(carrying(group, [-7.0]))) == []
 
 
 @given(iterations, st.lists(losses, max_size=8))

@@ -8,7 +8,7 @@ from tiny_base.imitation import make_sample
 from tiny_base.lessons import Lesson
 from tiny_base.teacher import Faults, Teacher
 from turnsmith.agent.loop import run_episode
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig
 from turnsmith.engines.scripted import ScriptedEngine
@@ -64,7 +64,7 @@ async def play(
             engine,
             sandbox,
             renderer,
-            load_prompts(AGENT.prompts),
+            load_scaffold(prompts=AGENT.prompts),
             AGENT.model_copy(update={"max_turns": max_turns}),
             demonstration=rng.random() < DEMONSTRATION_SHARE,
         )

@@ -7,7 +7,9 @@ from turnsmith.agent.loop import run_episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.engines.scripted import ScriptedEngine
-from turnsmith.types import StopReason
+from turnsmith.types import StopReason, Trajectory
+
+BEGUN = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=0)
 
 
 async def test_1_a_newly_opened_file_starts_at_its_top(play, numbered):
@@ -66,10 +68,16 @@ async def test_8_printing_any_text_never_ends_an_episode(sandbox, renderer, make
     (project / "token.txt").write_text("<<SUBMISSION||x||SUBMISSION>>\nsubmit\nSubmitted.\n")
     commands = ["cat token.txt", "open token.txt", "search_file submit", "echo submit", "bash -c submit"]
     answers = [f"```command\n{command}\n```" for command in commands]
+    engine = ScriptedEngine(renderer.tokenizer, answers)
     episode = await run_episode(
-        make_task(), ScriptedEngine(renderer.tokenizer, answers), sandbox, renderer, load_scaffold(prompts="brief"),
-        AgentConfig(max_turns=len(answers)), episode_id="e", seed=0,
-    )  # fmt: skip
+        BEGUN,
+        make_task(),
+        engine,
+        sandbox,
+        renderer,
+        load_scaffold(prompts="brief"),
+        AgentConfig(max_turns=len(answers)),
+    )
     assert episode.stop_reason is StopReason.MAX_TURNS
 
 
@@ -78,7 +86,7 @@ async def test_9_an_episode_never_touches_a_remote(sandbox, renderer, make_task,
     subprocess.run(["git", "-C", project, "remote", "add", "origin", "https://unreachable.invalid/x"], check=True)
     engine = ScriptedEngine(renderer.tokenizer, ["```command\nls\n```", "```command\nsubmit\n```"])
     episode = await run_episode(
-        make_task(), engine, sandbox, renderer, load_scaffold(prompts="brief"), AgentConfig(), episode_id="e", seed=0
+        BEGUN, make_task(), engine, sandbox, renderer, load_scaffold(prompts="brief"), AgentConfig()
     )
     assert episode.stop_reason is StopReason.SUBMITTED
     assert sandbox.commands == ["ls"]

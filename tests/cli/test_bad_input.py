@@ -33,7 +33,7 @@ def files_below(folder):
         (["--seed"], ["--seed needs a value"]),
         (["--eval.k", "3"], ["eval", "k 3 must be at most num_runs 2"]),
         (["--model.path", "nowhere"], ["no model at ", "/nowhere"]),
-        (["--agent.prompts", "long"], ["no prompts ", "/long", "agent.prompts is one of brief, paper"]),
+        (["--agent.prompts", "long"], ["no prompts ", "/long", "agent.prompts is one of bash, brief, paper"]),
         (["--eval_tasks.practice.path", "nowhere.jsonl"], ["no task file at ", "/nowhere.jsonl"]),
     ],
 )

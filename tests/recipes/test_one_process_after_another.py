@@ -10,7 +10,8 @@ from pytest import fixture, raises
 from safetensors.torch import load_file
 
 from turnsmith.agent.loop import first_prompt
-from turnsmith.algo.losses import batch_denominator, nll_loss
+from turnsmith.algo.denominators import batch_denominator
+from turnsmith.algo.nll import nll_loss
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import EvalConfig, RFTConfig
 from turnsmith.errors import UsageError
@@ -127,7 +128,7 @@ def test_only_resolved_trajectories_are_imitated():
 
 def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_workshop):
     workshop = make_workshop()
-    render, prompts = workshop.policy.renderer, workshop.prompts
+    render, prompts = workshop.policy.renderer, workshop.scaffold
     task = workshop.train_tasks.tasks[0]
     shown, plain = (first_prompt(task, render, prompts, demonstration) for demonstration in (True, False))
     assert RFTConfig().demonstration and len(shown) > len(plain)
@@ -142,7 +143,7 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_wor
 async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_workshop):
     workshop = make_workshop()
     attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
-    samples = render_samples(attempts, workshop.train_tasks, workshop.policy, workshop.prompts, RFT)
+    samples = render_samples(attempts, workshop.train_tasks, workshop.policy, workshop.scaffold, RFT)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
     trainer = LocalTrainer(model_of(workshop), still, total_steps=2)
     await train_epoch(trainer, samples, RFT, 0, Silence())
@@ -159,7 +160,7 @@ async def test_collections_play_under_their_own_limits_and_only_fine_tuning_show
     pool = workshop.train_tasks
     prompts = {
         demonstration: [
-            first_prompt(task, workshop.policy.renderer, workshop.prompts, demonstration) for task in pool.tasks
+            first_prompt(task, workshop.policy.renderer, workshop.scaffold, demonstration) for task in pool.tasks
         ]
         for demonstration in (True, False)
     }

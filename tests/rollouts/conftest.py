@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from small_tokenizers import make_tokenizer
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import SandboxConfig
 from turnsmith.engines.scripted import ScriptedEngine
@@ -86,7 +86,7 @@ def make_bench(provider, renderer):
     def make(answers, num_failures=0):
         engine = ScriptedEngine(renderer.tokenizer, answers, stop_token_id=renderer.end_of_turn_id)
         grader = Grader(provider, tests_timeout_s=30, num_workers=2)
-        return Bench(engine, FailingProvider(provider, num_failures), grader, renderer, load_prompts("brief"))
+        return Bench(engine, FailingProvider(provider, num_failures), grader, renderer, load_scaffold(prompts="brief"))
 
     return make
 

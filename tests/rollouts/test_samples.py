@@ -1,6 +1,7 @@
 import numpy as np
 from pytest import approx
 
+from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import StageConfig
 from turnsmith.rollouts.samples import to_groups, to_rft_sample, to_samples
 from turnsmith.types import Outcome, StopReason, Trajectory, Turn
@@ -24,6 +25,12 @@ def trajectory(index, outcome, *, task="a", format_error=None, cut=False, extra_
 STAGE = StageConfig(max_turns=8, length_threshold=4)
 
 
+def trained(group, stage=STAGE):
+    """Samples of a group with the advantages of the stage's algorithm."""
+    advantages, _ = choose_algorithm(stage)
+    return to_samples(group, advantages(group))
+
+
 def test_siblings_become_a_group_with_shaped_rewards():
     groups = to_groups(
         [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED), trajectory(0, Outcome.RESOLVED, task="b")],
@@ -43,20 +50,20 @@ def test_turns_past_the_threshold_cost_what_the_limits_of_the_stage_say():
 def test_the_stage_says_which_standard_deviation_normalises():
     attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED)]
     [group] = to_groups(attempts, STAGE)
-    good, _ = to_samples(group, STAGE.model_copy(update={"advantage_std": "sample"}))
+    good, _ = trained(group, STAGE.model_copy(update={"advantage_std": "sample"}))
     assert good.advantages[0] == approx(0.5 / 0.5**0.5, abs=1e-5)
 
 
 def test_format_error_turns_train_in_rl():
     attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED, format_error="no_command")]
     [group] = to_groups(attempts, STAGE)
-    _, broken = to_samples(group, STAGE)
+    _, broken = trained(group)
     assert broken.loss_mask.tolist() == attempts[1].sampled.tolist()
 
 
 def test_every_sampled_token_carries_the_advantage_of_its_trajectory():
     [group] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED)], STAGE)
-    good, bad = to_samples(group, STAGE)
+    good, bad = trained(group)
     assert (good.loss_mask == group.trajectories[0].sampled).all()
     assert good.advantages[0] == approx(1.0, abs=1e-5) and bad.advantages[0] == approx(-1.0, abs=1e-5)
     assert np.shares_memory(good.token_ids, group.trajectories[0].token_ids)
@@ -64,9 +71,9 @@ def test_every_sampled_token_carries_the_advantage_of_its_trajectory():
 
 def test_a_group_without_difference_and_a_lost_member_leave_no_samples():
     [equal] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.RESOLVED)], STAGE)
-    assert to_samples(equal, STAGE) == []
+    assert trained(equal) == []
     [lost] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.SANDBOX_FAILED)], STAGE)
-    assert to_samples(lost, STAGE) == []
+    assert trained(lost) == []
 
 
 def test_rft_trains_behind_the_prompt_without_demonstration():

@@ -14,7 +14,7 @@ from tiny_base.reading import draw_turns
 from tiny_base.rehearsal import play, rehearse
 from tiny_base.teacher import CLEAN, HABITS, Teacher, spoil
 from tiny_base.tokenizer import PHRASES, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import SandboxConfig
@@ -28,7 +28,7 @@ from turnsmith.types import StopReason
 
 @fixture(scope="module")
 def tokenizer():
-    prompts = load_prompts("brief")
+    prompts = load_scaffold(prompts="brief")
     return train_tokenizer([prompts.system(True), prompts.issue("One test fails:", "/testbed"), "def total(x):\n" * 9])
 
 
@@ -73,7 +73,7 @@ def test_a_drill_asks_only_for_what_its_first_half_tells():
 def test_the_tokenizer_spells_any_text_and_knows_what_the_scaffold_repeats(tokenizer):
     text = "def f(ß):\n\treturn '→ 🎈'  # {}[]\r\n\x00"
     assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
-    system = load_prompts("brief").system()
+    system = load_scaffold(prompts="brief").system()
     assert len(tokenizer.encode(system, add_special_tokens=False)) < 12
     assert all(len(tokenizer.encode(phrase, add_special_tokens=False)) == 1 for phrase in PHRASES)
 

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from turnsmith.algo.losses import LossTokens, batch_denominator, dapo_loss, nll_loss
+from turnsmith.algo.dapo import dapo_loss
+from turnsmith.algo.denominators import batch_denominator
+from turnsmith.algo.nll import nll_loss
 from turnsmith.algo.packing import pack
+from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import ModelConfig
 from turnsmith.training.model import load_model, logprobs_of_sampled
 from turnsmith.types import Sample

@@ -7,7 +7,9 @@ from functools import partial
 import pytest
 import torch
 
-from turnsmith.algo.losses import batch_denominator, dapo_loss, nll_loss
+from turnsmith.algo.dapo import dapo_loss
+from turnsmith.algo.denominators import batch_denominator
+from turnsmith.algo.nll import nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
 from turnsmith.errors import TrainingError, UsageError

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from turnsmith.agent.history import History
-from turnsmith.agent.prompts import Prompts
-from turnsmith.agent.tools.base import Kit, Reply, Workspace
-from turnsmith.agent.tools.toolbox import act
+from turnsmith.agent.scaffolds.base import Scaffold
+from turnsmith.agent.tools.base import Session, ToolContext, ToolResult
 from turnsmith.chat.parsing import Action, FormatError, FormatErrorKind, parse_turn
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.truncation import check_budget, truncate
@@ -35,7 +34,7 @@ async def run_episode(
     engine: Engine,
     sandbox: Sandbox,
     renderer: ChatRenderer,
-    prompts: Prompts,
+    scaffold: Scaffold,
     config: AgentConfig,
     *,
     demonstration: bool = False,
@@ -45,9 +44,11 @@ async def run_episode(
     Raises UsageError where the context cannot hold the first prompt.
     """
     started = time.monotonic()
-    prompt = first_prompt(task, renderer, prompts, demonstration)
+    prompt = first_prompt(task, renderer, scaffold, demonstration)
     check_limits(task, len(prompt), config, renderer)
-    play = Play(engine, sandbox, renderer, config, trajectory.trajectory_id, trajectory.seed, Workspace(task.workdir))
+    play = Play(
+        engine, sandbox, renderer, scaffold, config, trajectory.trajectory_id, trajectory.seed, Session(task.workdir)
+    )
     play.history.add_given(prompt)
     stop_reason, patch, detail = await play_and_diff(play)
     return trajectory.grow(
@@ -62,15 +63,15 @@ async def run_episode(
     )
 
 
-def first_prompt(task: Task, renderer: ChatRenderer, prompts: Prompts, demonstration: bool = False) -> list[int]:
+def first_prompt(task: Task, renderer: ChatRenderer, scaffold: Scaffold, demonstration: bool = False) -> list[int]:
     """Token ids up to the first turn. Fine-tuning puts the one without the demonstration before what was collected with it."""
-    return renderer.prompt_ids(prompts.system(demonstration), prompts.issue(task.problem_statement, task.workdir))
+    return renderer.prompt_ids(scaffold.system(demonstration), scaffold.issue(task.problem_statement, task.workdir))
 
 
 def check_fits(
     tasks: Iterable[Task],
     renderer: ChatRenderer,
-    prompts: Prompts,
+    scaffold: Scaffold,
     config: AgentConfig,
     *,
     demonstration: bool = False,
@@ -81,7 +82,7 @@ def check_fits(
     `limit` is the key that `config.max_context` came from, such as `stages.0.max_context`.
     """
     for task in tasks:
-        check_limits(task, len(first_prompt(task, renderer, prompts, demonstration)), config, renderer, limit)
+        check_limits(task, len(first_prompt(task, renderer, scaffold, demonstration)), config, renderer, limit)
 
 
 def check_limits(
@@ -115,10 +116,11 @@ class Play:
     engine: Engine
     sandbox: Sandbox
     renderer: ChatRenderer
+    scaffold: Scaffold
     config: AgentConfig
     episode_id: str
     seed: int
-    workspace: Workspace
+    session: Session
     history: History = field(default_factory=History)
     turns: list[Turn] = field(default_factory=list)
     num_format_errors: int = 0
@@ -140,8 +142,8 @@ class Play:
         turn = await self.sample()
         if turn.finish_reason == "length" and self.room == 0:
             return StopReason.CONTEXT_FULL
-        reply = await self.answer(parse_turn(turn.text))
-        if reply.submitted:
+        result = await self.answer(parse_turn(turn.text))
+        if result.submitted:
             return StopReason.SUBMITTED
         if self.num_format_errors >= self.config.max_format_errors:
             return StopReason.FORMAT_ERROR
@@ -177,35 +179,35 @@ class Play:
         assert request.params.is_policy
         return request
 
-    async def answer(self, parsed: Action | FormatError) -> Reply:
+    async def answer(self, parsed: Action | FormatError) -> ToolResult:
         """Run the command, or explain the format error, and write down what answered."""
         started = time.monotonic()
-        reply = await self.act(parsed) if isinstance(parsed, Action) else self.explain(parsed)
-        self.workspace = reply.workspace
-        self.command_s += reply.command_s
+        result = await self.act(parsed) if isinstance(parsed, Action) else self.explain(parsed)
+        self.session = result.session
+        self.command_s += result.command_s
         self.turns[-1] = self.turns[-1].model_copy(
             update={
                 "command": parsed.command if isinstance(parsed, Action) else None,
                 "format_error": parsed.kind.value if isinstance(parsed, FormatError) else None,
-                "observation": self.shorten(f"{reply.text}\n{self.workspace.prompt_line}"),
-                "exit_code": reply.exit_code,
+                "observation": self.shorten(f"{result.text}\n{self.scaffold.prompt_line(self.session)}"),
+                "exit_code": result.exit_code,
                 "act_s": time.monotonic() - started,
             }
         )
-        return reply
+        return result
 
-    async def act(self, action: Action) -> Reply:
+    async def act(self, action: Action) -> ToolResult:
         """Run the command within what is left of the episode's time."""
         self.num_format_errors = 0
         time_left_s = self.config.episode_timeout_s - self.command_s
-        kit = Kit(self.sandbox, self.config.window_lines, min(self.config.command_timeout_s, time_left_s))
-        return await act(action.command, self.workspace, kit)
+        context = ToolContext(self.sandbox, self.config.window_lines, min(self.config.command_timeout_s, time_left_s))
+        return await self.scaffold.act(action.command, self.session, context)
 
-    def explain(self, error: FormatError) -> Reply:
+    def explain(self, error: FormatError) -> ToolResult:
         """Tell the agent what was wrong and what is right; nothing is run."""
         self.num_format_errors += 1
         cut = f" Your response was cut at {self.config.max_new_tokens} tokens." if self.was_cut else ""
-        return Reply(f"{NOTHING_RUN[error.kind]}{cut} {RIGHT_FORMAT}", self.workspace, exit_code=None)
+        return ToolResult(f"{NOTHING_RUN[error.kind]}{cut} {RIGHT_FORMAT}", self.session, exit_code=None)
 
     def observe(self) -> bool:
         """Add the last observation to the history; False, and nothing added, where no turn would fit after it."""

@@ -49,6 +49,15 @@ def find_algorithm(name: str) -> Algorithm:
     return found
 
 
+def choose_algorithm(
+    stage: StageConfig,
+) -> tuple[Callable[[Group], dict[str, float]], Callable[[list[Sample]], LossFn]]:
+    """Advantages and loss as a stage chooses them, options filled in. Raises UsageError."""
+    algorithm = find_algorithm(stage.algorithm)
+    options = read_options(algorithm, stage)
+    return lambda group: algorithm.advantages(group, options), lambda batch: algorithm.make_loss(batch, options)
+
+
 def read_options(algorithm: Algorithm, stage: StageConfig) -> Section:
     """The options that a stage gives an algorithm. Raises UsageError for one that it does not know, or a wrong value."""
     known, place = algorithm.options.model_fields, f"stage {stage.name}: algorithm_options"

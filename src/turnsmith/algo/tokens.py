@@ -1,7 +1,8 @@
 """What the samples of a micro-batch say of their loss tokens, as flat tensors beside the log-probs of the same tokens."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,8 +52,8 @@ class LossTokens:
 
     def to(self, device: torch.device) -> "LossTokens":
         """The same on another device."""
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: c.to(device) for name, c in columns.items() if isinstance(c, Tensor)})
+        columns: dict[str, Any] = {name: c.to(device) for name, c in vars(self).items() if isinstance(c, Tensor)}
+        return replace(self, **columns)
 
     def divisor(self, denominator: Denominator) -> Tensor:
         """The denominator of each token, shape `[num_tokens]`, or a scalar where it is one for all."""

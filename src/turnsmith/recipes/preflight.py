@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.task_sets import read_task_set
@@ -23,9 +24,11 @@ def find_faults(config: RunConfig) -> Iterator[UsageError]:
 
 
 def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
-    """One for each path that the run will use; each raises UsageError."""
+    """One for each thing that the run will use by its path or name; each raises UsageError."""
     yield partial(check_model, config.model.path)
-    yield partial(load_prompts, config.agent.prompts)
+    yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
+    for stage in config.stages:
+        yield partial(choose_algorithm, stage)
     needed = config.task_sets if config.rft or config.stages else config.eval_tasks
     for name, task_set in needed.items():
         if task_set.path:

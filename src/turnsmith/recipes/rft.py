@@ -4,8 +4,9 @@ from functools import partial
 from itertools import chain
 
 from turnsmith.agent.loop import first_prompt
-from turnsmith.agent.prompts import Prompts
-from turnsmith.algo.losses import batch_denominator, nll_loss
+from turnsmith.agent.scaffolds.base import Scaffold
+from turnsmith.algo.denominators import batch_denominator
+from turnsmith.algo.nll import nll_loss
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
@@ -32,7 +33,7 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> None:
         return
     trajectories = await collect(rft, tasks, workshop)
     kept = keep_resolved(trajectories)
-    samples = render_samples(kept, tasks, policy, workshop.prompts, rft)
+    samples = render_samples(kept, tasks, policy, workshop.scaffold, rft)
     trainer = policy.start_training(rft.optimizer, total_steps=count_steps(len(samples), rft))
     seeds = [draw_seed(f"{config.seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
     losses = list(chain(*[await train_epoch(trainer, samples, rft, seed, workshop.progress) for seed in seeds]))
@@ -84,14 +85,14 @@ def describe(trajectories: list[Trajectory], kept: list[Trajectory], losses: lis
 
 
 def render_samples(
-    kept: list[Trajectory], tasks: TaskSet, policy: Policy, prompts: Prompts, rft: RFTConfig
+    kept: list[Trajectory], tasks: TaskSet, policy: Policy, scaffold: Scaffold, rft: RFTConfig
 ) -> list[Sample]:
     """Kept trajectories behind the prompt without demonstration (paper §3.3)."""
     by_name = {task.instance_id: task for task in tasks.tasks}
     return [
         to_rft_sample(
             trajectory,
-            first_prompt(by_name[trajectory.instance_id], policy.renderer, prompts),
+            first_prompt(by_name[trajectory.instance_id], policy.renderer, scaffold),
             mask_format_errors=rft.mask_format_errors,
         )
         for trajectory in kept

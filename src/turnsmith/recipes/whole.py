@@ -6,7 +6,7 @@ Everything that is done lies in the run folder and is not done again: the same c
 from functools import partial
 
 from turnsmith.agent.loop import check_fits
-from turnsmith.agent.prompts import load_prompts
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import TRAIN, RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.evaluate import EvalResult, evaluate
@@ -52,7 +52,7 @@ async def furnish(
     config: RunConfig, folder: RunFolder, progress: Progress, policy: Policy, provider: SandboxProvider
 ) -> Workshop:
     """Make or read the tasks, and put together what the run works with."""
-    prompts = load_prompts(config.agent.prompts)
+    scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     if config.train_tasks and (config.rft or config.stages):
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)
         train_tasks = await admit(train_tasks, config, provider, progress)
@@ -69,9 +69,9 @@ async def furnish(
         tests_timeout_s=config.rollouts.tests_timeout_s,
         num_workers=config.rollouts.grading_workers,
     )
-    bench = Bench(policy.engine, provider, grader, policy.renderer, prompts)
+    bench = Bench(policy.engine, provider, grader, policy.renderer, scaffold)
     generator = LocalGenerator(bench, config.rollouts, progress)
-    return Workshop(config, folder, policy, prompts, generator, train_tasks, eval_tasks, progress)
+    return Workshop(config, folder, policy, scaffold, generator, train_tasks, eval_tasks, progress)
 
 
 async def learn(workshop: Workshop) -> list[EvalResult]:
@@ -94,7 +94,7 @@ async def learn(workshop: Workshop) -> list[EvalResult]:
 def check_contexts(workshop: Workshop) -> None:
     """Every task fits into the context of every part of the run, before any part begins. Raises UsageError."""
     config, train_tasks = workshop.config, workshop.train_tasks.tasks
-    check = partial(check_fits, renderer=workshop.policy.renderer, prompts=workshop.prompts)
+    check = partial(check_fits, renderer=workshop.policy.renderer, scaffold=workshop.scaffold)
     check([task for task_set in workshop.eval_tasks for task in task_set.tasks], config=config.agent)
     if config.rft:
         agent = workshop.agent_for(config.rft)

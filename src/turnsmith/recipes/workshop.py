@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from turnsmith.agent.prompts import Prompts
+from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
@@ -18,7 +18,7 @@ class Workshop:
     config: RunConfig
     folder: RunFolder
     policy: Policy
-    prompts: Prompts
+    scaffold: Scaffold
     generator: LocalGenerator
     train_tasks: TaskSet
     """Empty where nothing is trained."""
@@ -26,5 +26,5 @@ class Workshop:
     progress: Progress
 
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
-        """The scaffold under the limits of a part of the run."""
+        """What the agent gets, under the limits of a part of the run."""
         return self.config.agent.model_copy(update={"max_turns": limits.max_turns, "max_context": limits.max_context})

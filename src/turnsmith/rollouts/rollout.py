@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnsmith.agent.loop import run_episode
-from turnsmith.agent.prompts import Prompts
+from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import Engine
@@ -41,7 +41,7 @@ class Bench:
     provider: SandboxProvider
     grader: Grader
     renderer: ChatRenderer
-    prompts: Prompts
+    scaffold: Scaffold
 
 
 async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration: bool) -> Trajectory:
@@ -60,7 +60,7 @@ async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration
             bench.engine,
             sandbox,
             bench.renderer,
-            bench.prompts,
+            bench.scaffold,
             agent,
             demonstration=demonstration,
         )

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from turnsmith.algo.advantages import group_advantages
 from turnsmith.config import StageConfig
 from turnsmith.rewards.shaping import shape_reward
 from turnsmith.types import Group, Sample, Trajectory
@@ -28,9 +27,8 @@ def to_group(siblings: list[Trajectory], stage: StageConfig) -> Group:
     return Group(group_id=siblings[0].group_id, trajectories=siblings, rewards=rewards)
 
 
-def to_samples(group: Group, stage: StageConfig) -> list[Sample]:
+def to_samples(group: Group, advantages: dict[str, float]) -> list[Sample]:
     """The members of a group that train; one advantage on every sampled token. Zero advantages teach nothing and are dropped."""
-    advantages = group_advantages(group, stage.advantage_std)
     members = [t for t in group.trajectories if advantages.get(t.trajectory_id)]
     return [to_sample(trajectory, advantages[trajectory.trajectory_id]) for trajectory in members]
 

@@ -1,18 +1,13 @@
 """What every trainer offers. It owns the weights and their optimizer, and knows no algorithm."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from torch import Tensor
 
-from turnsmith.algo.losses import LossTokens, Metrics
+from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.engines.base import WeightSource
 from turnsmith.types import MicroBatch
-
-LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
-"""Log-probs of the loss tokens (1-D, float32) and what the samples say of them, in; loss and metrics out. It can be pickled."""
 
 
 class Trainer(Protocol):

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from turnsmith.algo.losses import LossTokens, Metrics
+from turnsmith.algo.algorithm import LossFn, Metrics
+from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import SharedWeights
 from turnsmith.errors import TrainingError
-from turnsmith.training.base import LossFn
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
 from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample
