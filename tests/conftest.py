@@ -1,5 +1,7 @@
 """A run folder as a run leaves it, written by the functions that a run uses, and a provider of real sandboxes."""
 
+import sys
+
 import pytest
 from hypothesis import settings
 from typer.testing import CliRunner
@@ -132,3 +134,14 @@ def run_folder(tmp_path):
         metrics = make_metrics(0.3 + 0.025 * position, position)
         write_json(folder.metrics(f"stage{1 + position // 5}", position % 5), metrics)
     return folder
+
+
+@pytest.fixture
+def working_directory(tmp_path, monkeypatch):
+    """An empty folder to work in; modules that are imported from it are forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]

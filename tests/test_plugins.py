@@ -1,7 +1,5 @@
 """Names and import paths in a configuration: what is found, and the one sentence where nothing is."""
 
-import sys
-
 import pytest
 
 from turnsmith.errors import UsageError
@@ -9,18 +7,13 @@ from turnsmith.plugins import BUILT_IN, check_name, load_by_name, load_by_path
 
 
 @pytest.fixture
-def write_module(tmp_path, monkeypatch):
-    """Writes a module into the working directory, which is forgotten after the test."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
+def write_module(working_directory):
+    """Writes a module into the working directory."""
 
     def write(name, text):
-        (tmp_path / f"{name}.py").write_text(text)
+        (working_directory / f"{name}.py").write_text(text)
 
-    yield write
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    return write
 
 
 def test_an_object_is_found_by_its_import_path():

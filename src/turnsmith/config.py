@@ -5,9 +5,10 @@ A knob that nothing reads is a bug. Defaults are the paper's where the paper sta
 
 import re
 from collections import Counter
-from typing import Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from turnsmith.plugins import check_name
 from turnsmith.types import Isolation
@@ -18,6 +19,10 @@ RESERVED_STAGES = ("base", "rft")
 """Names of what comes before the stages."""
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """What may name a stage or a task set: a folder that hides nothing and leads nowhere."""
+
+AlgorithmName = Annotated[str, AfterValidator(partial(check_name, "algorithm"))]
+ScaffoldName = Annotated[str, AfterValidator(partial(check_name, "scaffold"))]
+ToolName = Annotated[str, AfterValidator(partial(check_name, "tool"))]
 
 
 class Section(BaseModel):
@@ -87,9 +92,9 @@ class TaskSetConfig(Section):
 
 
 class AgentConfig(Section):
-    scaffold: str = "paper"
+    scaffold: ScaffoldName = "paper"
     """Tools and prompts: `paper` (nine tools), `bash` (the shell alone), or an import path (docs/extending.md)."""
-    tools: list[str] = []
+    tools: list[ToolName] = []
     """More tools than the scaffold has: names, such as `search_file`, or import paths."""
     prompts: str | None = None
     """Folder of prompt templates in place of the scaffold's own: `paper`, `brief` (for tiny models), `bash`, or a path."""
@@ -111,16 +116,6 @@ class AgentConfig(Section):
     """Malformed turns in a row that end the episode."""
     grade_unsubmitted: bool = True
     """Grade what lies in the workspace where the episode ended without `submit`; the paper is silent."""
-
-    @field_validator("scaffold")
-    @classmethod
-    def _known_scaffold(cls, value: str) -> str:
-        return check_name("scaffold", value)
-
-    @field_validator("tools")
-    @classmethod
-    def _known_tools(cls, value: list[str]) -> list[str]:
-        return [check_name("tool", name) for name in value]
 
 
 class SandboxConfig(Section):
@@ -229,7 +224,7 @@ class StageConfig(Section):
     """G: complete trajectories per problem."""
     batch_size: int = Field(128, ge=1)
     """Trajectories per optimizer step."""
-    algorithm: str = "dapo"
+    algorithm: AlgorithmName = "dapo"
     """How rewards become a loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
     algorithm_options: dict[str, Any] = {}
     """Options that only this algorithm has, such as `beta` of `grpo`; keys of the stage are written beside it."""
@@ -260,11 +255,6 @@ class StageConfig(Section):
     """
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer of the stage."""
-
-    @field_validator("algorithm")
-    @classmethod
-    def _known_algorithm(cls, value: str) -> str:
-        return check_name("algorithm", value)
 
     @model_validator(mode="after")
     def _threshold_below_limit(self) -> "StageConfig":

@@ -2,9 +2,13 @@
 
 import pytest
 
+from page_examples import write_examples
+from turnsmith.agent.loop import run_episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
+from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.errors import UsageError
+from turnsmith.types import StopReason, Trajectory
 
 
 @pytest.fixture
@@ -72,3 +76,20 @@ def test_a_wrong_choice_is_one_sentence(chosen, sentence):
 def test_a_configuration_with_an_unknown_name_is_refused(wrong):
     with pytest.raises(ValueError, match=r"there is no (scaffold|tool) .*: give "):
         AgentConfig(**wrong)
+
+
+async def test_a_scaffold_and_a_tool_of_ones_own_are_files_of_the_working_directory(
+    working_directory, play_with, numbered, sandbox, renderer, make_task
+):
+    write_examples(working_directory)
+    mine = load_scaffold("my_scaffold:MINE")
+    assert await play_with(mine)(f"count_lines {numbered('a.txt', 3)}") == "3 lines"
+    assert load_scaffold("bash", tools=["my_tool:COUNT_LINES"]).tools[-1].name == "count_lines"
+    engine = ScriptedEngine(
+        renderer.tokenizer, [f"```command\n{c}\n```" for c in ("count_lines a.txt", "ls", "submit")]
+    )
+    begun = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=0)
+    episode = await run_episode(begun, make_task(), engine, sandbox, renderer, mine, AgentConfig())
+    assert episode.stop_reason is StopReason.SUBMITTED
+    assert episode.turns[0].observation == f"3 lines\n{sandbox.root} $"
+    assert "Tools: count_lines, submit." in renderer.tokenizer.decode(episode.token_ids.tolist())

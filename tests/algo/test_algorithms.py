@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from page_examples import write_examples
 from small_batches import make_group, make_sample, near_old, random_samples, rewarded, tokens_of
-from turnsmith.algo.algorithm import find_algorithm, read_options
+from turnsmith.algo.algorithm import choose_algorithm, find_algorithm, read_options
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import StageConfig
@@ -229,6 +230,16 @@ def test_a_wrong_option_is_one_sentence(stage, sentence):
     with pytest.raises(UsageError) as caught:
         read_options(find_algorithm(stage.algorithm), stage)
     assert str(caught.value).startswith("stage first: ") and sentence in str(caught.value)
+
+
+def test_an_algorithm_of_ones_own_is_a_file_of_the_working_directory(working_directory):
+    write_examples(working_directory)
+    stage = StageConfig(algorithm="my_algorithm:MINE", algorithm_options={"max_advantage": 0.25})
+    advantages, make_loss = choose_algorithm(stage)
+    assert list(advantages(rewarded(1.0, 0.0, 0.5)).values()) == [0.25, -0.25, 0]
+    samples = random_samples(0)
+    loss, gradient = loss_and_gradient(make_loss(samples), near_old(samples, 0), samples)
+    assert torch.allclose(gradient, -tokens_of(samples).advantages / len(gradient)) and torch.isfinite(loss)
 
 
 def test_algorithms_and_their_options_are_checked_without_torch():

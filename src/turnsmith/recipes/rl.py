@@ -7,13 +7,13 @@ import random
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from turnsmith.algo.advantages import has_signal
-from turnsmith.algo.algorithm import LossFn, Metrics, choose_algorithm
+from turnsmith.algo.algorithm import Metrics, choose_algorithm
 from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
@@ -119,7 +119,7 @@ async def train(
 ) -> Metrics:
     """One pass of optimizer steps over the samples that carry signal."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
-    advantages, make_loss = choose_algorithm(stage)
+    advantages, _ = choose_algorithm(stage)
     samples = [sample for group in kept for sample in to_samples(group, advantages(group)) if sample.num_loss_tokens]
     counts: Metrics = {"groups/all": len(groups), "groups/with_signal": len(kept), "samples/trained": len(samples)}
     if not samples:
@@ -130,7 +130,7 @@ async def train(
     batches = split_batches(
         samples, stage.batch_size, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/batches")
     )
-    steps = [await train_batch(trainer, batch, make_loss, stage) for batch in batches]
+    steps = [await train_batch(trainer, batch, stage) for batch in batches]
     means = merge_steps(steps, [sum(sample.num_loss_tokens for sample in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
 
@@ -141,12 +141,11 @@ def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
     return merge_metrics(steps, num_loss_tokens) | of_steps
 
 
-async def train_batch(
-    trainer: Trainer, batch: list[Sample], make_loss: Callable[[list[Sample]], LossFn], stage: StageConfig
-) -> Metrics:
+async def train_batch(trainer: Trainer, batch: list[Sample], stage: StageConfig) -> Metrics:
     """One optimizer step. The ratio is taken to the trainer's log-probs, or to the engine's, as the stage says."""
     if stage.old_logprobs == "engine":
         batch = [replace(sample, old_logprobs=None) for sample in batch]
+    _, make_loss = choose_algorithm(stage)
     return await trainer.step(pack(batch, stage.optimizer.max_tokens_per_micro_batch), make_loss(batch))
 
 

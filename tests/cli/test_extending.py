@@ -1,0 +1,54 @@
+"""A run with an algorithm, a scaffold, a tool, an engine, a trainer and a tracker of one's own, as docs/extending.md has them."""
+
+import json
+
+import pytest
+
+from page_examples import write_examples
+
+OWN = {
+    "agent.scaffold": "my_scaffold:MINE",
+    "agent.tools": '["search_file"]',
+    "stages.0.algorithm": "my_algorithm:MINE",
+    "stages.0.algorithm_options.max_advantage": "0.5",
+    "engine.kind": "my_engine:open_engine",
+    "trainer.kind": "my_trainer:open_trainer",
+    "tracking": '["my_tracker:JsonLines"]',
+}
+
+
+def test_the_page_has_an_example_of_each_kind(tmp_path):
+    modules = {f"my_{kind}.py" for kind in ("algorithm", "tool", "scaffold", "engine", "trainer", "tracker")}
+    templates = {f"my_prompts/{part}.jinja" for part in ("system", "issue", "demonstration")}
+    assert write_examples(tmp_path) == modules | templates
+
+
+@pytest.mark.slow
+def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_directory):
+    write_examples(working_directory)
+    options = [part for key, value in OWN.items() for part in (f"--{key}", value)]
+    result = turnsmith("rl", config_file, "--out", working_directory / "run", "--agent.prompts", "null", *options)
+    assert result.exit_code == 0, result.output
+    [metrics] = (working_directory / "run" / "tracking").rglob("metrics.jsonl")
+    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("agent.scaffold", "bsh", "there is no scaffold 'bsh': give bash, paper, or an import path"),
+        ("agent.scaffold", "my_scaffold:YOURS", "the module my_scaffold has no 'YOURS'"),
+        ("agent.scaffold", "nobodys:MINE", "there is no module nobodys"),
+        ("agent.tools", '["opne"]', "there is no tool 'opne': give create, edit"),
+        ("stages.0.algorithm", "ppo", "there is no algorithm 'ppo': give cispo, dapo"),
+        ("stages.0.algorithm", "my_tool:COUNT_LINES", "algorithm my_tool:COUNT_LINES is a Tool: give a"),
+        ("stages.0.algorithm_options.beta", "0.1", "algorithm_options.beta is unknown to dapo: its options are none"),
+    ],
+)
+def test_a_wrong_choice_is_one_sentence_and_exit_code_2(
+    turnsmith, config_file, working_directory, option, value, sentence
+):
+    write_examples(working_directory)
+    result = turnsmith("rl", config_file, "--out", working_directory / "run", f"--{option}", value)
+    assert result.exit_code == 2 and sentence in result.stderr
+    assert not (working_directory / "run").exists()
