@@ -74,6 +74,7 @@ def test_an_unknown_name_names_the_known_ones(monkeypatch):
         load_by_name("algorithm", "frist")
 
 
-@pytest.mark.parametrize("path", [path for known in BUILT_IN.values() for path in known.values()])
-def test_every_built_in_name_leads_somewhere(path):
-    assert load_by_path(path) is not None
+@pytest.mark.parametrize("kind", sorted(BUILT_IN.keys() - {"tracker"}))
+def test_every_built_in_name_leads_somewhere(kind):
+    """Trackers need packages of their own: `test_services` has them."""
+    assert all(load_by_path(path) is not None for path in BUILT_IN[kind].values())
