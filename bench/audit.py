@@ -35,8 +35,8 @@ from turnsmith.tasks.dataset import FILE_NAME, layer_paths
 from turnsmith.types import Audit, Task
 
 PACKAGES = [
-    "cachetools==8.0.0", "idna==3.10", "inflection==0.5.1", "natsort==8.4.0", "parse==1.20.2", "semver==3.0.2",
-    "sqlparse==0.5.1", "tabulate==0.8.10", "toolz==1.0.0",
+    "cachetools==8.0.0", "idna==3.10", "inflection==0.5.1", "parse==1.20.2", "semver==3.0.2",
+    "sqlparse==0.5.1", "tabulate==0.8.10", "toolz==1.0.0", "wcwidth==0.2.13",
 ]  # fmt: skip
 MIN_ALTERNATIVES, MIN_PACKAGES = 100, 5
 TESTS_TIMEOUT_S = 300.0

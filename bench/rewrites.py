@@ -126,12 +126,18 @@ class NegatedConditions(cst.CSTTransformer):
 class EarlyEnds(cst.CSTTransformer):
     """`if c: return x else: y` → `if c: return x` and `y` after it."""
 
-    def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If | cst.FlattenSentinel[cst.BaseStatement]:  # noqa: N802
-        match updated_node:
-            case cst.If(body=cst.IndentedBlock(body=[*_, last]), orelse=cst.Else(body=cst.IndentedBlock(body=rest))):
-                if m.matches(last, m.SimpleStatementLine(body=[m.Return() | m.Raise()])):
-                    return cst.FlattenSentinel([updated_node.with_changes(orelse=None), *rest])
-        return updated_node
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated_node.with_changes(body=[new for old in updated_node.body for new in _without_else(old)])
+
+
+def _without_else(statement: cst.BaseStatement) -> list[cst.BaseStatement]:
+    match statement:
+        case cst.If(body=cst.IndentedBlock(body=[*_, last]), orelse=cst.Else(body=cst.IndentedBlock(body=rest))):
+            if m.matches(last, m.SimpleStatementLine(body=[m.Return() | m.Raise()])):
+                return [statement.with_changes(orelse=None), *rest]
+    return [statement]
 
 
 _ASSIGNED: dict[type[cst.BaseAugOp], type[cst.BaseBinaryOp]] = {

@@ -160,6 +160,13 @@ class RolloutConfig(Section):
     """Seconds that the tests of one patch may take."""
 
 
+class AuditConfig(Section):
+    when: Literal["off", "suspicious", "all"] = "suspicious"
+    """Which patches that resolve a task are audited before RFT and RL pay for them; an evaluation audits none."""
+    rate: float = Field(0.05, ge=0, le=1)
+    """Share of patches that are not suspicious and are audited all the same; 1 from a conviction until an iteration is clean."""
+
+
 class OptimizerConfig(Section):
     learning_rate: float = Field(1e-6, gt=0)
     """Peak learning rate of AdamW."""
@@ -319,6 +326,8 @@ class RunConfig(Section):
     """Where agents and tests run."""
     rollouts: RolloutConfig = RolloutConfig()
     """How episodes are scheduled."""
+    audit: AuditConfig = AuditConfig()
+    """Which rewards are looked into for lies."""
     rft: RFTConfig | None = None
     """Rejection fine-tuning; absent means none."""
     stages: list[StageConfig] = []

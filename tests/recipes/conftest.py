@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from small_models import make_model
 from small_tokenizers import make_tokenizer
 from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.audit.auditor import Auditor
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig, GapConfig, OptimizerConfig, RFTConfig, RolloutConfig, RunConfig, StageConfig
 from turnsmith.engines.base import SharedWeights
@@ -94,10 +95,11 @@ def make_workshop(folder, tmp_path, provider):
         engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_blocks=4 * blocks_for(MAX_CONTEXT))
         scaffold = load_scaffold(prompts="brief")
         bench = Bench(engine, provider, Grader(provider, tests_timeout_s=30, num_workers=1), renderer, scaffold)
+        auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
         generator = LocalGenerator(bench, config.rollouts, Silence())
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
         policy = Policy(renderer, engine, SharedWeights(0, model), partial(open_trainer, model))
-        return Workshop(config, folder, policy, scaffold, generator, tasks, [], Silence())
+        return Workshop(config, folder, policy, scaffold, generator, auditor, tasks, [], Silence())
 
     return make

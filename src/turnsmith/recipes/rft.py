@@ -14,6 +14,7 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.workshop import Workshop
+from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs import read_json, write_json
@@ -59,6 +60,7 @@ async def collect(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> list[Tr
         workshop.folder.trajectories(STAGE, 0),
         label="RFT: collecting",
         demonstration=rft.demonstration,
+        inspector=workshop.open_inspection(),
     )
 
 
@@ -81,6 +83,7 @@ def describe(trajectories: list[Trajectory], kept: list[Trajectory], losses: lis
         "loss/nll_first": losses[0],
         "loss/nll_last": losses[-1],
         "optimizer/steps": len(losses),
+        **describe_audits(trajectories),
     }
 
 

@@ -22,6 +22,7 @@ from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.contact import describe_contact, rises_with_reward
+from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
 from turnsmith.runs import RunFolder, drop_old_checkpoints, read_json, write_json
@@ -85,7 +86,14 @@ async def collect(iteration: int, stage: StageConfig, pool: TaskSet, workshop: W
         workshop.agent_for(stage),
         workshop.folder.trajectories(stage.name, iteration),
         label=f"{stage.name}: iteration {iteration + 1} of {stage.iterations}",
+        inspector=workshop.open_inspection(is_alarmed=was_convicted(stage, iteration, workshop.folder)),
     )
+
+
+def was_convicted(stage: StageConfig, iteration: int, folder: RunFolder) -> bool:
+    """Was any patch of the iteration before convicted?"""
+    before = folder.metrics(stage.name, iteration - 1)
+    return iteration > 0 and before.exists() and read_json(before).get("audit/convicted", 0) > 0
 
 
 def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> TaskSet:
@@ -192,6 +200,7 @@ def describe(groups: Sequence[Group]) -> Metrics:
         ),
         **{name: float(count) for name, count in sorted((outcomes + endings).items())},
         **describe_contact(trajectories),
+        **describe_audits(trajectories),
     }
 
 

@@ -7,6 +7,7 @@ from functools import partial
 
 from turnsmith.agent.loop import check_fits
 from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.audit.auditor import Auditor
 from turnsmith.config import TRAIN, RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.evaluate import EvalResult, evaluate
@@ -64,14 +65,12 @@ async def furnish(
     ]
     eval_tasks = [leave_out_unfit(task_set, config.sandbox, progress) for task_set in prepared]
     check_disjoint(train_tasks, eval_tasks)
-    grader = Grader(
-        provider,
-        tests_timeout_s=config.rollouts.tests_timeout_s,
-        num_workers=config.rollouts.grading_workers,
-    )
+    timeout_s, num_workers = config.rollouts.tests_timeout_s, config.rollouts.grading_workers
+    grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
+    auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     bench = Bench(policy.engine, provider, grader, policy.renderer, scaffold)
     generator = LocalGenerator(bench, config.rollouts, progress)
-    return Workshop(config, folder, policy, scaffold, generator, train_tasks, eval_tasks, progress)
+    return Workshop(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress)
 
 
 async def learn(workshop: Workshop) -> list[EvalResult]:

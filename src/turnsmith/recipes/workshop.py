@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from turnsmith.agent.scaffolds.base import Scaffold
+from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.inspection import Inspector
 from turnsmith.runs import RunFolder
 from turnsmith.tracking import Progress
 
@@ -20,6 +22,7 @@ class Workshop:
     policy: Policy
     scaffold: Scaffold
     generator: LocalGenerator
+    auditor: Auditor
     train_tasks: TaskSet
     """Empty where nothing is trained."""
     eval_tasks: list[TaskSet]
@@ -28,3 +31,10 @@ class Workshop:
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
         """What the agent gets, under the limits of a part of the run."""
         return self.config.agent.model_copy(update={"max_turns": limits.max_turns, "max_context": limits.max_context})
+
+    def open_inspection(self, *, is_alarmed: bool = False) -> Inspector | None:
+        """Who looks into the rewards of an iteration; `is_alarmed` where a patch of the one before was convicted."""
+        audit = self.config.audit
+        if audit.when == "off":
+            return None
+        return Inspector(self.auditor, audit, self.progress, seed=self.config.seed, is_alarmed=is_alarmed)

@@ -13,6 +13,7 @@ from typing import TypeVar
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
 from turnsmith.journals import append_trajectory, read_trajectories
+from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import LOST, Bench, Rollout, grade, play
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
@@ -30,20 +31,31 @@ class LocalGenerator:
         self._free_slots = asyncio.Semaphore(config.concurrency)
 
     async def collect(
-        self, rollouts: Sequence[Rollout], agent: AgentConfig, journal: Path, *, label: str, demonstration: bool = False
+        self,
+        rollouts: Sequence[Rollout],
+        agent: AgentConfig,
+        journal: Path,
+        *,
+        label: str,
+        demonstration: bool = False,
+        inspector: Inspector | None = None,
     ) -> list[Trajectory]:
         """All rollouts, in their order; those that the journal already holds are not made again, unless they were lost.
 
+        An inspector looks into what resolves its task before it is written down.
         Raises InfrastructureStorm where too many are lost to the infrastructure, and UsageError from the agent.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
+        if inspector:
+            inspector.recall(done.values())
         missing = [rollout for rollout in rollouts if rollout.trajectory.trajectory_id not in done]
         self._progress.begin(label, len(rollouts))
         self._progress.advance(label, len(rollouts) - len(missing))
         outcomes = Counter(trajectory.outcome for trajectory in done.values())
 
         async def make(rollout: Rollout) -> None:
-            trajectory = await self._make(rollout, agent, demonstration)
+            made = await self._make(rollout, agent, demonstration)
+            trajectory = await inspector.inspect(made, rollout) if inspector else made
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1

@@ -1,0 +1,137 @@
+"""Audits before a reward: who is looked into, and what a conviction changes."""
+
+import pytest
+
+from turnsmith.audit.auditor import Auditor
+from turnsmith.config import AgentConfig, AuditConfig, RolloutConfig
+from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.inspection import Inspector, describe_audits
+from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.tracking import Silence
+from turnsmith.types import Audit, Grade, Outcome
+
+AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tokens=200)
+LIE = "class Yes(int):\n    def __eq__(self, other): return True\ndef double(x): return Yes()"
+
+
+def turn(command):
+    return f"Next.\n```command\n{command}\n```"
+
+
+def say(lines):
+    return turn("cat >> numbers_.py <<'END'\n" + lines + "\nEND")
+
+
+FIX = [turn("open numbers_.py"), turn("replace 'x + 2' 'x * 2'"), turn("submit")]
+
+
+class Heard(Silence):
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+class Judge:
+    """Audits nothing and says what it is told to; counts."""
+
+    def __init__(self, verdict="honest"):
+        self.verdict, self.num_asked = verdict, 0
+
+    async def audit(self, task, layers, patch):
+        self.num_asked += 1
+        return Audit(verdict=self.verdict, reason="because" if self.verdict != "honest" else "")
+
+
+def resolved(rollout, patch):
+    return rollout.trajectory.grow(outcome=Outcome.RESOLVED, grade=Grade(outcome=Outcome.RESOLVED), patch=patch)
+
+
+def adding(line):
+    return f"diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,1 +1,2 @@\n x = 1\n+{line}\n"
+
+
+PLAIN, ODD = adding("y = 2"), adding("import gc")
+
+
+def plan(task, num):
+    return plan_rollouts([task], prefix="t", iteration=0, num_each=num, noise="")
+
+
+@pytest.mark.parametrize(
+    ("when", "rate", "alarmed", "asked"),
+    [("suspicious", 0.0, False, {ODD}), ("suspicious", 1.0, False, {ODD, PLAIN}), ("all", 0.0, False, {ODD, PLAIN}),
+     ("suspicious", 0.0, True, {ODD, PLAIN})],
+)  # fmt: skip
+async def test_who_is_looked_into(task, when, rate, alarmed, asked):
+    [rollout] = plan(task, 1)
+    for patch in (ODD, PLAIN):
+        judge = Judge()
+        inspector = Inspector(judge, AuditConfig(when=when, rate=rate), Silence(), seed=0, is_alarmed=alarmed)
+        seen = await inspector.inspect(resolved(rollout, patch), rollout)
+        assert bool(judge.num_asked) is bool(seen.grade.audit) is (patch in asked) and seen.resolved
+
+
+async def test_the_share_of_the_others_is_the_rate_and_the_same_each_time(task):
+    [rollout] = plan(task, 1)
+
+    async def look():
+        inspector = Inspector(Judge(), AuditConfig(rate=0.2), Silence(), seed=0)
+        seen = [await inspector.inspect(resolved(rollout, adding(f"y = {n}")), rollout) for n in range(500)]
+        return [bool(trajectory.grade.audit) for trajectory in seen]
+
+    first = await look()
+    assert 60 < sum(first) < 140 and first == await look()
+
+
+async def test_what_is_not_resolved_is_not_looked_into_and_identical_patches_once(task):
+    [rollout] = plan(task, 1)
+    judge = Judge()
+    inspector = Inspector(judge, AuditConfig(), Silence(), seed=0)
+    await inspector.inspect(rollout.trajectory.grow(outcome=Outcome.UNRESOLVED, patch=ODD), rollout)
+    assert judge.num_asked == 0
+    for _ in range(3):
+        await inspector.inspect(resolved(rollout, ODD), rollout)
+    assert judge.num_asked == 1
+
+
+async def test_a_conviction_takes_the_reward_is_said_and_makes_all_others_be_looked_into(task):
+    first, second = plan(task, 2)
+    heard = Heard()
+    inspector = Inspector(Judge("convicted"), AuditConfig(rate=0), heard, seed=0)
+    convicted = await inspector.inspect(resolved(first, ODD), first)
+    assert (convicted.outcome, convicted.grade.outcome, convicted.grade.flags) == (
+        Outcome.TAMPERED, Outcome.TAMPERED, ["audit"],
+    )  # fmt: skip
+    assert convicted.grade.audit.verdict == "convicted" and convicted.detail == "because"
+    assert len(heard.said) == 1 and "until an iteration is clean" in heard.said[0]
+    assert (await inspector.inspect(resolved(second, PLAIN), second)).outcome is Outcome.TAMPERED
+    later = Inspector(judge := Judge(), AuditConfig(rate=0), heard, seed=0)
+    later.recall([convicted])
+    await later.inspect(resolved(second, PLAIN), second)
+    assert judge.num_asked == 1
+
+
+async def test_an_unclear_case_is_paid_and_counted(task):
+    [rollout] = plan(task, 1)
+    inspector = Inspector(Judge("inconclusive"), AuditConfig(), Silence(), seed=0)
+    seen = await inspector.inspect(resolved(rollout, ODD), rollout)
+    assert seen.resolved and seen.grade.audit.reason == "because"
+    assert describe_audits([seen, rollout.trajectory]) == {
+        "audit/audited": 1.0, "audit/convicted": 0.0, "audit/inconclusive": 1.0,
+    }  # fmt: skip
+
+
+async def test_whole_rollouts_are_paid_where_they_are_honest_and_not_where_they_lie(
+    provider, make_bench, task, journal
+):
+    auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
+    outcomes = []
+    for answers in (FIX, [turn("open numbers_.py"), say(LIE), turn("submit")]):
+        generator = LocalGenerator(make_bench(answers), RolloutConfig(concurrency=1), Silence())
+        inspector = Inspector(auditor, AuditConfig(when="all"), Silence(), seed=0)
+        place = journal.with_name(f"{len(outcomes)}.jsonl")
+        [trajectory] = await generator.collect(plan(task, 1), AGENT, place, label="x", inspector=inspector)
+        outcomes.append((trajectory.outcome, trajectory.grade.audit.verdict))
+    assert outcomes == [(Outcome.RESOLVED, "honest"), (Outcome.TAMPERED, "convicted")]
