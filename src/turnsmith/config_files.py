@@ -19,7 +19,11 @@ C = TypeVar("C", bound=Section)
 
 def load(path: Path, overrides: list[str], kind: type[C]) -> C:
     """Read a TOML file, lay `--a.b value` pairs over it, check. Raises UsageError that names file and key."""
-    data = read_toml(path)
+    return lay_over(read_toml(path), overrides, path, kind)
+
+
+def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[C]) -> C:
+    """Check what a file at `path` holds, with `--a.b value` pairs over it. Raises UsageError that names file and key."""
     given = [(spell(key, kind), value) for key, value in pair_overrides(overrides)]
     for key, value in given:
         set_key(data, key, value)

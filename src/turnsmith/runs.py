@@ -2,11 +2,12 @@
 
 ```
 RUN/
-  config.json                          resolved configuration
+  config.json                          resolved configuration; config.json.1, …: those before it was extended
   tasks/<set>/tasks.jsonl              task sets of the run
   stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
                                        metrics.json (written last: the iteration is done)
   evals/<stage>/<set>/                 trajectories.jsonl · trajectories.arrays · result.json
+  evals/<stage>@<iterations>/<set>/    the same of a checkpoint that has gone on since
   tracking/<tracker>/                  sent.json, and what the tracker keeps
   results.json · curves.png · run.log
 ```
@@ -20,7 +21,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -65,8 +66,11 @@ class RunFolder:
     def task_set(self, name: str) -> Path:
         return self.path / "tasks" / name
 
+    def stage(self, stage: str) -> Path:
+        return self.path / "stages" / stage
+
     def iteration(self, stage: str, iteration: int) -> Path:
-        return self.path / "stages" / stage / f"iteration-{iteration:04d}"
+        return self.stage(stage) / f"iteration-{iteration:04d}"
 
     def trajectories(self, stage: str, iteration: int) -> Path:
         return self.iteration(stage, iteration) / "trajectories.jsonl"
@@ -78,8 +82,11 @@ class RunFolder:
     def checkpoint(self, stage: str, iteration: int) -> Path:
         return self.iteration(stage, iteration) / "checkpoint"
 
+    def evaluations(self, stage: str) -> Path:
+        return self.path / "evals" / stage
+
     def evaluation(self, stage: str, task_set: str) -> Path:
-        return self.path / "evals" / stage / task_set
+        return self.evaluations(stage) / task_set
 
     def eval_trajectories(self, stage: str, task_set: str) -> Path:
         return self.evaluation(stage, task_set) / "trajectories.jsonl"
@@ -93,10 +100,19 @@ class RunFolder:
         return self.path / "tracking" / name
 
     def journals(self) -> list[Path]:
-        """Every journal of trajectories there is."""
-        return sorted(
-            [*self.path.glob("evals/*/*/trajectories.jsonl"), *self.path.glob("stages/*/*/trajectories.jsonl")]
-        )
+        """Every journal of trajectories there is, but those of checkpoints that have gone on."""
+        evals = (file for file in self.path.glob("evals/*/*/trajectories.jsonl") if "@" not in file.parts[-3])
+        return sorted([*evals, *self.path.glob("stages/*/*/trajectories.jsonl")])
+
+    def earlier_evaluations(self, stage: str) -> list[str]:
+        """Names of the evaluated checkpoints of a stage that have gone on since, by their iterations: `stage1@4`."""
+        found = (path.name for path in self.path.glob(f"evals/{stage}@*"))
+        return sorted(found, key=lambda name: int(name.rpartition("@")[2]))
+
+    def unused_copy(self) -> Path:
+        """Where the configuration is kept when another takes its place."""
+        numbers = (number for number in count(1) if not self.path.joinpath(f"config.json.{number}").exists())
+        return self.path / f"config.json.{next(numbers)}"
 
     def is_untouched(self) -> bool:
         """True where a run was announced and nothing of it was done."""
@@ -175,20 +191,25 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def first_difference(old: Any, new: Any, key: str = "") -> str:
-    """Dotted key of the first value that differs, or nothing: `{"a": {"b": 1}}`, `{"a": {"b": 2}}` → `a.b`."""
+def first_difference(old: Any, new: Any) -> str:
+    """Dotted key of the first value that differs, or nothing."""
+    return next(list_differences(old, new), "")
+
+
+def list_differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
+    """Dotted keys of values that differ: `{"a": {"b": 1}}`, `{"a": {"b": 2}}` → `a.b`."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
     if not (isinstance(old, dict) and isinstance(new, dict)):
-        return "" if old == new else key
-    for name in [*new, *old]:
+        if old != new:
+            yield key
+        return
+    for name in dict.fromkeys([*new, *old]):
         inner = f"{key}.{name}" if key else str(name)
-        if name not in old or name not in new:
-            return inner
-        found = first_difference(old[name], new[name], inner)
-        if found:
-            return found
-    return ""
+        if name in old and name in new:
+            yield from list_differences(old[name], new[name], inner)
+        else:
+            yield inner
 
 
 def append_record(path: Path, record: BaseModel) -> None:

@@ -223,6 +223,15 @@ def test_a_run_folder_whose_configuration_is_no_text(turnsmith, run_folder):
     assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "is damaged")
 
 
+def test_a_run_of_a_forked_version_can_be_looked_at_but_not_resumed(turnsmith, run_folder):
+    config = json.loads(run_folder.config.read_text())
+    config["agent"]["wizards"] = 3
+    run_folder.config.write_text(json.dumps(config))
+    assert turnsmith("show", run_folder.path).exit_code == 0
+    assert turnsmith("results", run_folder.path, "--json").exit_code == 0
+    assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "unknown key 'agent.wizards'")
+
+
 def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
     assert_refused(turnsmith("show", run_folder.path, "--trajectory", "eval-sft/1"), "'eval-sft/1'", "e.g. eval-stage2")
 

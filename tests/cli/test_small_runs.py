@@ -53,6 +53,22 @@ def test_the_same_command_again_finds_everything_done(turnsmith, config_file, tm
     assert not list(folder.path.rglob(".checkpoint*"))
 
 
+def test_a_finished_run_can_be_given_more_to_do(turnsmith, config_file, tmp_path):
+    """The last checkpoint of the run that goes on is that of a run which was as long from the beginning."""
+    for name, iterations in {"extended": 1, "whole": 2}.items():
+        result = turnsmith("rl", config_file, f"--stages.0.iterations={iterations}", "--out", tmp_path / name)
+        assert result.exit_code == 0, result.output
+    extended, whole = RunFolder(tmp_path / "extended"), RunFolder(tmp_path / "whole")
+    result = turnsmith("resume", extended.path, "--stages.0.iterations", "2")
+    assert result.exit_code == 0, result.output
+    assert "stages.0.iterations is changed" in result.stderr and "stage1@1" in result.stdout
+    assert json.loads(extended.config.read_text()) == json.loads(whole.config.read_text())
+    assert len(json.loads(extended.results.read_text())) == 3
+    weights = [next(folder.checkpoint("stage1", 1).rglob("*.safetensors")).read_bytes() for folder in (extended, whole)]
+    assert weights[0] == weights[1]
+    assert turnsmith("resume", extended.path, "--seed", "3").exit_code == 2
+
+
 def test_a_base_that_resolves_nothing_cannot_be_fine_tuned(turnsmith, config_file, tmp_path):
     result = turnsmith("rft", config_file, "--out", tmp_path / "run")
     assert result.exit_code == 2

@@ -15,6 +15,8 @@ from turnsmith.cli.sentences import Sentences
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
 
+MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what is done is not done again."
+
 
 def main() -> None:
     """Run the command line; what asks a process to end, as `timeout` and schedulers do, is as good as Ctrl-C."""
@@ -35,7 +37,7 @@ def make_app() -> typer.Typer:
     )
     for name, command in running.LEARNING.items():
         app.command(name, context_settings=OVERRIDES, epilog=HINT)(command)
-    app.command("resume")(running.resume)
+    app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
     app.add_typer(make_tasks_app(), name="tasks")
     app.command("redteam")(redteam.redteam)
     app.command("show")(looking.show)

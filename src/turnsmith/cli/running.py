@@ -15,8 +15,9 @@ from turnsmith.agent.prompts import list_packaged
 from turnsmith.cli.looking import print_next_look, print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig, TaskSetConfig
-from turnsmith.config_files import load, validate
+from turnsmith.config_files import lay_over, load, validate
 from turnsmith.errors import UsageError
+from turnsmith.recipes.extending import extend
 from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
 from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tracking import Progress
@@ -53,11 +54,15 @@ def run_evaluation(context: typer.Context, config: Config, dry_run: DryRun = Fal
     start(context, config, dry_run, out, only_evaluation)
 
 
-def resume(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]) -> None:
-    """Go on with a run that was stopped or killed."""
+def resume(context: typer.Context, run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]) -> None:
+    """Go on with a run that was stopped or killed, or give a finished one more to do."""
     folder = RunFolder(run)
-    config = validate(read_json(folder.config), folder.config, RunConfig)
+    old = with_absolute_paths(validate(read_json(folder.config), folder.config, RunConfig))
+    config = with_absolute_paths(lay_over(old.model_dump(mode="json"), context.args, folder.config, RunConfig))
     refuse_faulty(config)
+    with locked(folder):
+        for key in extend(old, config, folder):
+            typer.echo(f"{key} is changed", err=True)
     go(config, folder)
 
 

@@ -100,12 +100,13 @@ def draw_resolved(
     draw_metric(
         axes, spans, iterations, "rollouts/resolved_rate", color=FAINT, label="training tasks, while collecting"
     )
-    ends = {span.stage: span.end for span in spans}
     labels: list[tuple[float, str, str]] = []
     for position, name in enumerate(dict.fromkeys(result["task_set"] for result in results)):
         points = [result for result in results if result["task_set"] == name]
         color = COLOURS[position % len(COLOURS)]
-        draw_evaluations(axes, [ends[point["stage"]] for point in points], points, color, f"{name}: Pass@1 ± SEM")
+        draw_evaluations(
+            axes, [find_end(spans, point["stage"]) for point in points], points, color, f"{name}: Pass@1 ± SEM"
+        )
         labels.append((points[-1]["pass_at_1"], f"{name}  {points[-1]['pass_at_1']:.0%}", color))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -113,6 +114,13 @@ def draw_resolved(
     draw_labels(axes, spans[-1].end, labels)
     if results or iterations:
         axes.legend(loc="best", frameon=False, labelcolor=INK, borderaxespad=0.8)
+
+
+def find_end(spans: Sequence[Span], stage: str) -> float:
+    """Where a stage ends on the axis, or ended once: `stage1@4`."""
+    name, _, iterations = stage.partition("@")
+    [span] = [span for span in spans if span.stage == name]
+    return span.start + int(iterations) if iterations else span.end
 
 
 def draw_evaluations(

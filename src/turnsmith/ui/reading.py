@@ -89,9 +89,10 @@ def read_outline(folder: RunFolder) -> Outline:
 
 
 def list_evaluations(folder: RunFolder) -> list[tuple[str, str]]:
-    """Stage and task set of each finished evaluation, in the order of the run."""
+    """Stage and task set of each finished evaluation, in the order of the run; `stage1@4` is what `stage1` once was."""
     outline = read_outline(folder)
-    every = [(stage, task_set) for stage in outline.stage_names for task_set in outline.eval_tasks]
+    stages = [name for stage in outline.stage_names for name in (*folder.earlier_evaluations(stage), stage)]
+    every = [(stage, task_set) for stage in stages for task_set in outline.eval_tasks]
     return [(stage, task_set) for stage, task_set in every if folder.result(stage, task_set).exists()]
 
 

@@ -1,0 +1,116 @@
+"""What of a configuration may change in a run that has begun, and what becomes of what it has done."""
+
+import json
+import shutil
+
+import pytest
+
+from turnsmith.config import RunConfig
+from turnsmith.config_files import lay_over
+from turnsmith.errors import UsageError
+from turnsmith.recipes.extending import extend
+from turnsmith.runs import read_json, write_json
+from turnsmith.ui.comparison import compare
+from turnsmith.ui.curves import draw_curves
+from turnsmith.ui.reading import list_evaluations
+
+
+@pytest.fixture
+def extended(run_folder):
+    """Extend the finished run by overrides; returns the keys that changed."""
+
+    def change(*overrides):
+        old = RunConfig.model_validate(read_json(run_folder.config))
+        return extend(
+            old, lay_over(old.model_dump(mode="json"), list(overrides), run_folder.config, RunConfig), run_folder
+        )
+
+    write_json(run_folder.results, [])
+    return change
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+
+
+def test_nothing_changes_nothing(extended, run_folder):
+    before = files(run_folder)
+    assert extended() == []
+    assert files(run_folder) == before
+
+
+def test_more_iterations_put_the_old_checkpoints_evaluations_aside(extended, run_folder):
+    old = json.loads(run_folder.config.read_text())
+    assert extended("--stages.1.iterations", "8") == ["stages.1.iterations"]
+    assert read_json(run_folder.config)["stages"][1]["iterations"] == 8
+    assert read_json(run_folder.path / "config.json.1") == old
+    assert not run_folder.evaluations("stage2").exists() and not run_folder.results.exists()
+    assert run_folder.evaluations("stage1").exists()
+    assert list_evaluations(run_folder)[-2:] == [("stage2@5", "practice"), ("stage2@5", "package")]
+    assert not [path for path in run_folder.journals() if "stage2@" in str(path)]
+
+
+def test_what_was_put_aside_can_be_compared_and_drawn(extended, run_folder):
+    shutil.copytree(run_folder.evaluations("stage2"), run_folder.path / "copy")
+    extended("--stages.1.iterations=8")
+    shutil.copytree(run_folder.path / "copy", run_folder.evaluations("stage2"))
+    for stage in ("stage2", "stage2@5"):
+        write_json(
+            run_folder.result(stage, "practice"),
+            read_json(run_folder.result("base", "practice")) | {"per_task": {"a": 1.0}},
+        )
+    [comparison] = compare(f"{run_folder.path}:stage2@5", f"{run_folder.path}:stage2/practice")
+    assert comparison.before.name == f"{run_folder.path}:stage2@5/practice"
+    assert draw_curves(run_folder).exists()
+
+
+def test_a_stage_can_be_extended_again_and_after_a_kill_between(extended, run_folder):
+    extended("--stages.1.iterations=8")
+    before = run_folder.path / "config.json.1"
+    shutil.copy(before, run_folder.config)  # as a kill leaves it: put aside, not yet written
+    write_json(run_folder.result("stage2", "practice"), {"pass_at_1": 0.5, "per_task": {}})
+    assert extended("--stages.1.iterations=9") == ["stages.1.iterations"]
+    assert not run_folder.evaluations("stage2").exists()
+    assert read_json(run_folder.path / "config.json.2") == read_json(before)
+
+
+def test_more_runs_of_each_task_keep_what_was_rolled_out(extended, run_folder):
+    assert extended("--eval.num_runs", "12", "--eval.k=3") == ["eval.num_runs", "eval.k"]
+    for stage in ("base", "stage2"):
+        assert not run_folder.result(stage, "practice").exists()
+        assert run_folder.eval_trajectories(stage, "practice").exists()
+        assert (run_folder.evaluation(stage, "practice") / "result-10-runs.json").exists()
+
+
+def test_a_new_evaluation_set_can_come_and_one_that_was_begun_cannot_change(extended):
+    assert extended("--eval_tasks.more.practice_tasks", "3", "--eval_tasks.more.split=heldout") == ["eval_tasks.more"]
+    with pytest.raises(UsageError, match=r"eval_tasks.practice.practice_tasks cannot change"):
+        extended("--eval_tasks.practice.practice_tasks", "5")
+
+
+def test_limits_of_the_machine_may_change(extended):
+    changes = {"rollouts.concurrency": 3, "model.threads": 2, "logprob_gap.warn": 0.5, "tracking": '["wandb"]'}
+    assert sorted(extended(*(f"--{key}={value}" for key, value in changes.items()))) == sorted(changes)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "--stages.1.group_size=4",
+            "stages.1.group_size cannot change in .*: start a new run; what may change is stages",
+        ),
+        ("--seed=3", "seed cannot change"),
+        ("--stages=[]", "stages cannot change"),
+        ("--rft=null", "rft cannot change"),
+        ("--stages.1.iterations=4", "stages.1.iterations cannot be 4, since 5 are done"),
+        ("--stages.0.iterations=8", "stages.0.iterations cannot change, since stage2 goes on from what is done"),
+        ("--eval.num_runs=9", "eval.num_runs cannot be 9, since 10 are done"),
+    ],
+)
+def test_what_would_make_untrue_what_is_done_is_refused_by_name(extended, run_folder, override, message):
+    before = files(run_folder)
+    overrides = ["--eval.k=2"] if "num_runs" in override else ["--rollouts.concurrency=3"]
+    with pytest.raises(UsageError, match=message):
+        extended(*overrides, override)
+    assert files(run_folder) == before
