@@ -36,6 +36,8 @@ class ModelConfig(Section):
     """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Number format that the layers compute in; weights, optimizer and the head stay in float32."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the model computes; `auto` takes CUDA where there is some."""
     threads: int = Field(0, ge=0)
     """Torch threads of this process; 0 leaves torch's own choice."""
 
@@ -44,7 +46,7 @@ class EngineConfig(Section):
     kind: str = "inprocess"
     """What samples: `inprocess`, sharing the weights of a `local` trainer, or an import path as `my_module:open_engine`."""
     kv_memory_gb: float | None = Field(None, gt=0)
-    """GiB for keys and values of episodes; absent: as much as all need at once, up to half of the memory that is free."""
+    """GiB for keys and values of episodes; absent: as much as all need at once, up to half of what is left."""
 
     @field_validator("kind")
     @classmethod
@@ -55,6 +57,8 @@ class EngineConfig(Section):
 class TrainerConfig(Section):
     kind: str = "local"
     """What trains: `local`, in this process, or an import path as `my_module:open_trainer`."""
+    activation_checkpointing: bool = False
+    """Keep only the input of each layer for the backward pass and compute the rest again: less memory, a third more work."""
 
     @field_validator("kind")
     @classmethod

@@ -1,7 +1,5 @@
 """How much memory keys and values may take, and how many blocks that is."""
 
-from pathlib import Path
-
 import torch
 from transformers import PretrainedConfig
 
@@ -9,8 +7,6 @@ from turnsmith.engines.blocks import BLOCK_TOKENS, blocks_for
 from turnsmith.errors import UsageError
 
 GIB = 2**30
-AUTOMATIC_SHARE = 0.5
-"""Share of the free memory that keys and values may take where no budget is given."""
 
 
 def size_cache(
@@ -28,29 +24,14 @@ def size_cache(
     return min(affordable, num_episodes * of_one)
 
 
+def bytes_for(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:
+    """Bytes of the blocks that hold one episode of so many tokens."""
+    return blocks_for(num_tokens) * BLOCK_TOKENS * kv_bytes_per_token(config, dtype)
+
+
 def kv_bytes_per_token(config: PretrainedConfig, dtype: torch.dtype) -> int:
     """Bytes of one token's keys and values in all layers."""
     heads = config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     key_heads = getattr(config, "num_key_value_heads", None) or heads
     return int(2 * config.num_hidden_layers * key_heads * head_dim * dtype.itemsize)
-
-
-def free_bytes(device: torch.device) -> float:
-    """Memory that is free on a device; on a CPU what the kernel calls available, within the bound of a container."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    return min(_available_bytes(), _unused_of_group())
-
-
-def _available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
-    [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
-    return 1024 * int(kilobytes)
-
-
-def _unused_of_group(group: Path = Path("/sys/fs/cgroup")) -> float:
-    """What a control group's bound leaves, where there is one."""
-    bound = group / "memory.max"
-    if not bound.is_file() or bound.read_text().strip() == "max":
-        return float("inf")
-    return int(bound.read_text()) - int((group / "memory.current").read_text())

@@ -16,13 +16,14 @@ from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import Engine, SavedWeights, WeightSource
 from turnsmith.engines.inprocess import InProcessEngine
-from turnsmith.engines.kv_memory import AUTOMATIC_SHARE, GIB, free_bytes, size_cache
 from turnsmith.engines.weights import load_weights
 from turnsmith.plugins import load_by_name
+from turnsmith.recipes.memory import longest_context, plan_memory
 from turnsmith.training.base import Trainer
 from turnsmith.training.directories import find_model
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.model import load_model
+from turnsmith.training.recomputation import recompute_layers
 
 Model = Callable[[], PreTrainedModel]
 """The base model of this process, loaded at the first call."""
@@ -61,7 +62,7 @@ def load_policy(config: RunConfig) -> Policy:
     """The base policy. Raises UsageError for a model that cannot serve, and for an engine or trainer that nobody knows."""
     directory = find_model(config.model.path)
     renderer = ChatRenderer(load_tokenizer(directory))
-    model: Model = cache(partial(load_model, config.model))
+    model: Model = cache(partial(load_base, config))
     open_engine = load_by_name("engine", config.engine.kind)
     open_trainer = load_by_name("trainer", config.trainer.kind)
     return Policy(
@@ -69,28 +70,28 @@ def load_policy(config: RunConfig) -> Policy:
     )
 
 
+def load_base(config: RunConfig) -> PreTrainedModel:
+    """The base model, on its device, with activation checkpointing where the configuration says so. Raises UsageError."""
+    model = load_model(config.model)
+    if config.trainer.activation_checkpointing:
+        recompute_layers(model)
+    return model
+
+
 def open_inprocess_engine(config: RunConfig, model: Model) -> Engine:
-    """Samples from the model of this process, with what memory the configuration gives it, or half of what is free."""
-    dtype, max_context = getattr(torch, config.model.dtype), longest_context(config)
-    budget_gb = config.engine.kv_memory_gb
-    num_blocks = size_cache(
-        model().config,
-        dtype,
-        max_context=max_context,
-        num_episodes=config.rollouts.concurrency,
-        num_bytes=AUTOMATIC_SHARE * free_bytes(model().device) if budget_gb is None else budget_gb * GIB,
-    )
-    return InProcessEngine(model(), max_context=max_context, num_blocks=num_blocks, dtype=dtype)
+    """Samples from the model of this process, with what memory the configuration or the machine gives it.
+
+    Raises UsageError, before anything is loaded, where the run would not fit.
+    """
+    num_blocks = plan_memory(config, find_model(config.model.path)).num_kv_blocks
+    dtype = getattr(torch, config.model.dtype)
+    return InProcessEngine(model(), max_context=longest_context(config), num_blocks=num_blocks, dtype=dtype)
 
 
 def open_local_trainer(config: RunConfig, model: Model, start: Start) -> Trainer:
     """Trains the model of this process, in place."""
     if isinstance(start.weights, SavedWeights):
         load_weights(start.weights.directory, model())
-    return LocalTrainer(model(), start.optimizer, start.total_steps, start.weights.policy_version)
-
-
-def longest_context(config: RunConfig) -> int:
-    """The longest context of any part of the run, in tokens."""
-    rft = [config.rft.max_context] if config.rft else []
-    return max([config.agent.max_context, *rft, *(stage.max_context for stage in config.stages)])
+    return LocalTrainer(
+        model(), start.optimizer, start.total_steps, start.weights.policy_version, getattr(torch, config.model.dtype)
+    )

@@ -24,9 +24,16 @@ class LocalTrainer:
     """Owns the weights and the optimizer. An engine may read the same weights between steps."""
 
     def __init__(
-        self, model: PreTrainedModel, config: OptimizerConfig, total_steps: int = 0, policy_version: int = 0
+        self,
+        model: PreTrainedModel,
+        config: OptimizerConfig,
+        total_steps: int = 0,
+        policy_version: int = 0,
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.model = model
+        self.dtype = dtype
+        """What the layers compute in; weights, gradients and moments are as the model's weights."""
         self.config = config
         self.total_steps = total_steps
         self.num_steps = 0
@@ -49,7 +56,7 @@ class LocalTrainer:
 
     def _accumulate(self, micro_batch: MicroBatch, loss_fn: LossFn) -> Metrics:
         """Forward and backward of one micro-batch; gradients add up in the parameters."""
-        logprobs = logprobs_of_sampled(self.model, micro_batch)
+        logprobs = logprobs_of_sampled(self.model, micro_batch, self.dtype)
         loss, metrics = loss_fn(logprobs, LossTokens.of(micro_batch).to(logprobs.device))
         value = loss.item()
         if not math.isfinite(value):
@@ -88,7 +95,7 @@ class LocalTrainer:
         """Log-probs of the loss tokens, in order; a micro-batch without any needs no forward pass."""
         if not micro_batch.num_loss_tokens:
             return np.empty(0, np.float32)
-        return logprobs_of_sampled(self.model, micro_batch).cpu().numpy()
+        return logprobs_of_sampled(self.model, micro_batch, self.dtype).cpu().numpy()
 
     async def publish(self) -> SharedWeights:
         """The model itself: an engine that samples from it has nothing to copy."""

@@ -1,7 +1,7 @@
 """Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from turnsmith.engines.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
+from turnsmith.training.devices import find_device
 from turnsmith.training.directories import find_model
 from turnsmith.types import MicroBatch
 
@@ -34,13 +35,14 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     """Load a policy, dropout off, with our attention. Raises UsageError where it is missing or computes what we do not follow."""
     if config.threads:
         torch.set_num_threads(config.threads)
-    directory = find_model(config.path)
+    directory, device = find_model(config.path), find_device(config.device)
     try:
         _check_supported(AutoConfig.from_pretrained(directory), directory)
         # Masters: an update of 1e-6 is lost on weights in bfloat16.
         model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=attention.NAME)
         # Dropout would make the trainer's policy another one than the engine's.
-        _check_packing(model.eval(), directory)
+        cast(nn.Module, model).to(device).eval()
+        _check_packing(model, directory)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise UsageError(f"the model at {directory} cannot be used: {_first_line(error)}: give another") from error
     return model
