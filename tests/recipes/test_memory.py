@@ -1,0 +1,66 @@
+"""A run that would not fit is refused in a sentence before a weight is loaded."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from turnsmith.config import AgentConfig, EngineConfig, ModelConfig, RunConfig
+from turnsmith.config_files import load
+from turnsmith.engines.blocks import BLOCK_TOKENS
+from turnsmith.errors import UsageError
+from turnsmith.recipes.memory import plan_memory
+from turnsmith.recipes.policy import load_policy
+
+ROOT = Path(__file__).parents[2]
+CONFIGS, TINY = ROOT / "configs", ROOT / "src" / "turnsmith" / "policies" / "tiny"
+QWEN_72B = {
+    "model_type": "qwen2", "hidden_size": 8192, "intermediate_size": 29568, "num_hidden_layers": 80,
+    "num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 152064, "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN_HALF_B = {
+    "model_type": "qwen2", "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+    "num_attention_heads": 14, "num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+def model_directory(path, config):
+    """A directory whose weights nobody could load."""
+    (path / "config.json").write_text(json.dumps(config))
+    (path / "model.safetensors").write_bytes(b"none")
+    (path / "tokenizer.json").write_text("{}")
+    return path
+
+
+@pytest.mark.parametrize("name", ["paper-72b-stage1", "paper-72b-stage2"])
+def test_the_papers_model_does_not_fit_here_and_its_config_is_enough_to_say_so(name, tmp_path):
+    config = load(CONFIGS / f"{name}.toml", [], RunConfig)
+    with pytest.raises(
+        UsageError, match=r"needs about [\d.e+]+ GiB on \w+, where .* keys and values .*: use trainer.act"
+    ):
+        plan_memory(config, model_directory(tmp_path, QWEN_72B))
+
+
+def test_weights_that_do_not_fit_are_never_opened(tmp_path):
+    directory = model_directory(tmp_path, QWEN_72B)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (directory / name).write_bytes((TINY / name).read_bytes())
+    with pytest.raises(UsageError, match="the run needs about"):
+        load_policy(RunConfig(model=ModelConfig(path=str(directory))))
+
+
+def test_many_episodes_of_a_long_context_take_no_more_than_the_share_of_what_is_free(tmp_path):
+    """512 episodes of 32k tokens would take 192 GiB in float32."""
+    directory = model_directory(tmp_path, QWEN_HALF_B)
+    config = RunConfig(agent=AgentConfig(max_context=32_768), model=ModelConfig(dtype="bfloat16", device="cpu"))
+    plan = plan_memory(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=1.0)}), directory)
+    assert plan.num_kv_blocks == 2**30 // (BLOCK_TOKENS * 2 * 24 * 2 * 64 * 2)
+    with pytest.raises(UsageError, match=r"hold \d+ tokens, less than one episode of max_context 32768"):
+        plan_memory(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=0.1)}), directory)
+
+
+def test_the_shipped_policy_fits_with_room_for_all_its_episodes():
+    config = load(CONFIGS / "laptop.toml", [], RunConfig)
+    plan = plan_memory(config, TINY)
+    assert plan.num_kv_blocks == config.rollouts.concurrency * 1_536 // BLOCK_TOKENS
+    assert plan.training > 3 * plan.weights > 0

@@ -1,0 +1,69 @@
+"""Devices, recomputed layers, and estimates against what is really kept."""
+
+import pytest
+import torch
+
+from turnsmith.config import ModelConfig
+from turnsmith.engines.precision import computing_in
+from turnsmith.errors import UsageError
+from turnsmith.training.attention import PackedLayout
+from turnsmith.training.devices import find_device
+from turnsmith.training.memory import activation_bytes, count_parameters
+from turnsmith.training.model import hidden_states, load_model, logprobs_of_sampled
+from turnsmith.training.recomputation import recompute_layers
+from turnsmith.types import MicroBatch
+
+
+def kept_bytes(model, dtype, num_tokens):
+    """Bytes of all storage that autograd keeps for the backward pass of a forward, weights apart."""
+    storages = {}
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+
+    def note(tensor):
+        storages[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), computing_in(dtype, model.device):
+        hidden_states(model, torch.zeros(num_tokens, dtype=torch.long), PackedLayout([num_tokens], model.device))
+    return sum(t.untyped_storage().nbytes() for place, t in storages.items() if place not in weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral"])
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_estimate_of_activations_covers_what_is_kept_and_not_much_more(make_model, kind, dtype, recompute):
+    model = make_model(kind, hidden_size=64, intermediate_size=160, num_hidden_layers=4)
+    if recompute:
+        recompute_layers(model)
+    kept, num_tokens = kept_bytes(model, dtype, 2_000), 2_000
+    head = 3 * 4 * num_tokens * model.config.vocab_size
+    estimate = activation_bytes(model.config, dtype, num_tokens, recompute=recompute) - head
+    # Of recomputed layers, two more exist while one goes back.
+    assert kept < estimate < (1.7 if not recompute else 10) * kept
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
+def test_weights_are_counted_without_making_them(make_model, kind):
+    model = make_model(kind)
+    assert count_parameters(model.config) == sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
+def test_recomputed_layers_give_the_same_log_probs_and_gradients(make_model, samples, kind):
+    plain, thrifty = make_model(kind), make_model(kind)
+    recompute_layers(thrifty)
+    results = []
+    for model in (plain, thrifty):
+        logprobs = logprobs_of_sampled(model, MicroBatch(samples))
+        logprobs.sum().backward()
+        results.append([logprobs.detach(), *(parameter.grad for parameter in model.parameters())])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_that_is_absent_is_one_sentence_and_auto_does_without():
+    assert find_device("auto") == find_device("cpu") == torch.device("cpu")
+    with pytest.raises(
+        UsageError, match=r"model.device is cuda, but torch .* sees no CUDA device here: use auto or cpu"
+    ):
+        load_model(ModelConfig(device="cuda"))
