@@ -77,6 +77,19 @@ async def test_logprobs_equal_the_trainers_on_episodes_that_join_and_leave(kind)
     assert (trained - sampled).abs().max() < 1e-3
 
 
+@pytest.mark.parametrize("kind", ["qwen2", "gpt2"])
+async def test_in_bfloat16_logprobs_are_nearer_to_the_trainers_than_to_those_of_float32(kind):
+    model = make_model(kind)
+    engine = InProcessEngine(model, max_context=200, num_blocks=40, dtype=torch.bfloat16)
+    samples = await play_all(engine, range(8))
+    sampled = torch.cat([torch.as_tensor(s.sampled_logprobs)[torch.as_tensor(s.loss_mask)] for s in samples])
+    with torch.no_grad():
+        trained, exact = (
+            logprobs_of_sampled(model, MicroBatch(samples), dtype) for dtype in (torch.bfloat16, torch.float32)
+        )
+    assert (trained - sampled).abs().mean() < (exact - sampled).abs().mean() < 0.05
+
+
 async def test_a_seed_gives_the_same_tokens_in_any_company():
     together = await play_all(make_engine(), range(6))
     alone = [await play(make_engine(), index) for index in range(6)]

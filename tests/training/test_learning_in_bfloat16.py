@@ -76,4 +76,4 @@ async def test_layers_in_bfloat16_learn_as_in_float32():
     assert exact[0] < 0.2 and half[0] < 0.2
     assert np.mean(exact[-5:]) > 0.9 and np.mean(half[-5:]) > 0.9
     assert np.abs(np.array(exact) - np.array(half)).mean() < 0.05
-    assert gap < 1e-5 < half_gap < 0.02
+    assert gap < 1e-5 and half_gap < 0.02
