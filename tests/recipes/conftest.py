@@ -1,4 +1,4 @@
-"""A workshop whose model knows nothing and is small enough to train in a moment; its rollouts lie in journals already, or are
+"""A run whose model knows nothing and is small enough to train in a moment; its rollouts lie in journals already, or are
 played for real."""
 
 from functools import partial
@@ -17,12 +17,12 @@ from turnsmith.config import AgentConfig, GapConfig, OptimizerConfig, RFTConfig,
 from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.policy import Policy, Start
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.generator import LocalGenerator
-from turnsmith.rollouts.rollout import Bench
+from turnsmith.rollouts.rollout import Harness
 from turnsmith.runs import RunFolder
 from turnsmith.synthesis.repositories import to_tree, write_shared_layer
 from turnsmith.tracking import Silence
@@ -86,20 +86,20 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def make_workshop(folder, tmp_path, provider):
+def make_run(folder, tmp_path, provider):
     """A process's own view of the run: new weights each time, one run folder; the tasks are `a`, `b`, `c`."""
 
-    def make(config: RunConfig = CONFIG, seed: int = 0) -> Workshop:
+    def make(config: RunConfig = CONFIG, seed: int = 0) -> RunContext:
         renderer = ChatRenderer(make_tokenizer())
         model = make_model(seed=seed, vocab_size=350, max_position_embeddings=MAX_CONTEXT)
         engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_blocks=4 * blocks_for(MAX_CONTEXT))
         scaffold = load_scaffold(prompts="brief")
-        bench = Bench(engine, provider, Grader(provider, tests_timeout_s=30, num_workers=1), renderer, scaffold)
+        harness = Harness(engine, provider, Grader(provider, tests_timeout_s=30, num_workers=1), renderer, scaffold)
         auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
-        generator = LocalGenerator(bench, config.rollouts, Silence())
+        generator = LocalGenerator(harness, config.rollouts, Silence())
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
         policy = Policy(renderer, engine, SharedWeights(0, model), partial(open_trainer, model))
-        return Workshop(config, folder, policy, scaffold, generator, auditor, tasks, [], Silence())
+        return RunContext(config, folder, policy, scaffold, generator, auditor, tasks, [], Silence())
 
     return make

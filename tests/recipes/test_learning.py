@@ -13,7 +13,7 @@ from turnsmith.config import (
     StageConfig,
     TaskSetConfig,
 )
-from turnsmith.recipes.whole import run
+from turnsmith.recipes.whole import run_recipe
 from turnsmith.runs import RunFolder
 from turnsmith.tracking import Silence
 
@@ -39,7 +39,7 @@ async def learn(path, *, permute_rewards):
     """Share resolved in the first iteration and in the last, both of the same tasks."""
     stage = STAGE.model_copy(update={"permute_rewards": permute_rewards})
     folder = RunFolder(path)
-    await run(CONFIG.model_copy(update={"stages": [stage]}), folder, Silence())
+    await run_recipe(CONFIG.model_copy(update={"stages": [stage]}), folder, Silence())
     metrics = [json.loads(folder.metrics("learn", index).read_text()) for index in range(NUM_ITERATIONS)]
     assert all(iteration["optimizer/steps"] > 0 and iteration["logprob_gap/mean"] < 1e-4 for iteration in metrics)
     return metrics[0]["rollouts/resolved_rate"], metrics[-1]["rollouts/resolved_rate"]

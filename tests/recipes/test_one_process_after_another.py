@@ -30,8 +30,8 @@ from .conftest import CONFIG, OPTIMIZER, RFT, STAGE, make_attempt
 YES, NO = Outcome.RESOLVED, Outcome.UNRESOLVED
 
 
-def model_of(workshop):
-    return workshop.policy.engine._model
+def model_of(run):
+    return run.policy.engine._model
 
 
 def weights(model):
@@ -50,8 +50,8 @@ def saved(folder, stage, iteration):
 def fill(folder):
     """Put both attempts at every task of an iteration into its journal; the first of each is resolved."""
 
-    def fill(workshop, stage, iteration):
-        tasks = draw_tasks(workshop.train_tasks, iteration, stage.tasks_per_iteration, CONFIG.seed).tasks
+    def fill(run, stage, iteration):
+        tasks = draw_tasks(run.train_tasks, iteration, stage.tasks_per_iteration, CONFIG.seed).tasks
         for task in tasks:
             for index, outcome in enumerate((YES, NO)):
                 name = f"{stage.name}-{iteration:04d}/{task.instance_id}/{index}"
@@ -75,12 +75,12 @@ def fill_rft(folder):
     return fill_rft
 
 
-async def test_a_stage_that_goes_on_has_the_weights_and_counters_of_its_last_checkpoint(make_workshop, fill, folder):
-    first = make_workshop()
+async def test_a_stage_that_goes_on_has_the_weights_and_counters_of_its_last_checkpoint(make_run, fill, folder):
+    first = make_run()
     fill(first, STAGE, 0)
     await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
     num_steps = json.loads(folder.metrics("one", 0).read_text())["optimizer/steps"]
-    second = make_workshop()
+    second = make_run()
     base = weights(model_of(second))
     trainer = second.policy.start_training(STAGE.optimizer)
     await resume(trainer, STAGE, second)
@@ -90,28 +90,28 @@ async def test_a_stage_that_goes_on_has_the_weights_and_counters_of_its_last_che
     assert trainer.optimizer.state_dict()["state"]
 
 
-async def test_a_stage_in_two_processes_ends_as_in_one(make_workshop, fill, folder):
-    first = make_workshop()
+async def test_a_stage_in_two_processes_ends_as_in_one(make_run, fill, folder):
+    first = make_run()
     for iteration in range(2):
         fill(first, STAGE, iteration)
     await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
-    await run_stage(STAGE, first.train_tasks, second := make_workshop())
+    await run_stage(STAGE, first.train_tasks, second := make_run())
     in_two = weights(model_of(second))
     assert second.policy.engine.policy_version == 4
     for iteration in range(2):
         folder.metrics("one", iteration).unlink()
-    await run_stage(STAGE, first.train_tasks, straight := make_workshop())
+    await run_stage(STAGE, first.train_tasks, straight := make_run())
     assert are_equal(in_two, weights(model_of(straight)))
 
 
-async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing_again(make_workshop, fill_rft, folder):
+async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing_again(make_run, fill_rft, folder):
     fill_rft()
-    first = make_workshop()
+    first = make_run()
     await run_rft(RFT, first.train_tasks, first)
     metrics = json.loads(folder.metrics("rft", 0).read_text())
     assert metrics["rollouts/kept"] == 2 and metrics["optimizer/steps"] == metrics["policy/version"] == 1
     assert first.policy.engine.policy_version == 1
-    second = make_workshop()
+    second = make_run()
     base = weights(model_of(second))
     await run_rft(RFT, second.train_tasks, second)
     assert second.policy.engine.policy_version == 1
@@ -126,26 +126,26 @@ def test_only_resolved_trajectories_are_imitated():
         keep_resolved(attempts[:1])
 
 
-def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_workshop):
-    workshop = make_workshop()
-    render, prompts = workshop.policy.renderer, workshop.scaffold
-    task = workshop.train_tasks.tasks[0]
+def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run):
+    run = make_run()
+    render, prompts = run.policy.renderer, run.scaffold
+    task = run.train_tasks.tasks[0]
     shown, plain = (first_prompt(task, render, prompts, demonstration) for demonstration in (True, False))
     assert RFTConfig().demonstration and len(shown) > len(plain)
     attempt = make_attempt("rft/a/0", YES, prompt=len(shown), turns=2, broken=True)
     for mask in (True, False):
         config = RFT.model_copy(update={"mask_format_errors": mask})
-        [sample] = render_samples([attempt], workshop.train_tasks, workshop.policy, prompts, config)
+        [sample] = render_samples([attempt], run.train_tasks, run.policy, prompts, config)
         assert sample.token_ids.tolist() == plain + attempt.token_ids[len(shown) :].tolist()
         assert sample.num_loss_tokens == (0 if mask else 6)
 
 
-async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_workshop):
-    workshop = make_workshop()
+async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_run):
+    run = make_run()
     attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
-    samples = render_samples(attempts, workshop.train_tasks, workshop.policy, workshop.scaffold, RFT)
+    samples = render_samples(attempts, run.train_tasks, run.policy, run.scaffold, RFT)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
-    trainer = LocalTrainer(model_of(workshop), still, total_steps=2)
+    trainer = LocalTrainer(model_of(run), still, total_steps=2)
     await train_epoch(trainer, samples, RFT, 0, Silence())
     assert trainer.num_steps == 2
     last = split_batches(samples, RFT.batch_size, 0)[-1]
@@ -155,75 +155,71 @@ async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its
         torch.testing.assert_close(gradient, parameter.grad)
 
 
-async def test_collections_play_under_their_own_limits_and_only_fine_tuning_shows_the_demonstration(make_workshop):
-    workshop = make_workshop()
-    pool = workshop.train_tasks
+async def test_collections_play_under_their_own_limits_and_only_fine_tuning_shows_the_demonstration(make_run):
+    run = make_run()
+    pool = run.train_tasks
     prompts = {
-        demonstration: [
-            first_prompt(task, workshop.policy.renderer, workshop.scaffold, demonstration) for task in pool.tasks
-        ]
+        demonstration: [first_prompt(task, run.policy.renderer, run.scaffold, demonstration) for task in pool.tasks]
         for demonstration in (True, False)
     }
     one = STAGE.model_copy(update={"max_turns": 1, "length_threshold": 1, "tasks_per_iteration": 1})
-    played = [await collect(iteration, one, pool, workshop) for iteration in range(2)]
-    [played_rft] = [await rft.collect(RFT, pool, workshop)]
+    played = [await collect(iteration, one, pool, run) for iteration in range(2)]
+    [played_rft] = [await rft.collect(RFT, pool, run)]
     assert {t.num_turns for each in played for t in each} == {1} and {t.num_turns for t in played_rft} == {2}
     assert all(t.token_ids[: t.prompt_tokens].tolist() in prompts[False] for each in played for t in each)
     assert all(t.token_ids[: t.prompt_tokens].tolist() in prompts[True] for t in played_rft)
     assert len({t.seed for each in [*played, played_rft] for t in each}) == 2 * len(played) + len(played_rft)
 
 
-async def test_iterations_on_the_same_tasks_have_noise_of_their_own(make_workshop):
-    workshop = make_workshop()
+async def test_iterations_on_the_same_tasks_have_noise_of_their_own(make_run):
+    run = make_run()
     stages = [STAGE.model_copy(update={"name": name, "tasks_per_iteration": 3}) for name in ("one", "two")]
-    played = [
-        t for stage in stages for it in range(2) for t in await collect(it, stage, workshop.train_tasks, workshop)
-    ]
+    played = [t for stage in stages for it in range(2) for t in await collect(it, stage, run.train_tasks, run)]
     assert len({t.seed for t in played}) == len(played) == 24
 
 
-async def test_the_curriculum_of_a_stage_reads_the_whole_stage_before(make_workshop, folder):
+async def test_the_curriculum_of_a_stage_reads_the_whole_stage_before(make_run, folder):
     """Over both iterations of stage one, `a` and `b` are solved once of four, `c` always."""
     every = STAGE.model_copy(update={"tasks_per_iteration": 3})
     then = every.model_copy(update={"name": "two", "iterations": 1, "curriculum": True})
-    workshop = make_workshop(CONFIG.model_copy(update={"rft": None, "stages": [every, then]}))
+    run = make_run(CONFIG.model_copy(update={"rft": None, "stages": [every, then]}))
     for iteration in range(2):
         for task in "abc":
             for index in range(2):
                 name = f"one-{iteration:04d}/{task}/{index}"
                 outcome = YES if task == "c" or (iteration, index) == (0, 0) else NO
                 append_trajectory(folder.trajectories("one", iteration), make_attempt(name, outcome))
-    await learn(workshop)
+    await learn(run)
     played = list(read_trajectories(folder.trajectories("two", 0)))
     assert sorted({t.instance_id for t in played}) == ["a", "b"] and len(played) == 4
-    assert {t.policy_version for t in played} == {workshop.policy.engine.policy_version}
-    assert workshop.policy.engine.policy_version > 0
+    assert {t.policy_version for t in played} == {run.policy.engine.policy_version}
+    assert run.policy.engine.policy_version > 0
 
 
-async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_workshop, folder):
+async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_run, folder):
     """One task always solved, two never: no group has signal, until the two verdicts come to lie in two groups."""
     results = []
     for permute in (False, True):
         stage = STAGE.model_copy(
             update={"name": f"{permute}", "iterations": 1, "tasks_per_iteration": 3, "permute_rewards": permute}
         )
-        workshop = make_workshop(CONFIG.model_copy(update={"seed": 2}))
+        run = make_run(CONFIG.model_copy(update={"seed": 2}))
         for task, verdicts in {"a": (YES, YES), "b": (NO, NO), "c": (NO, NO)}.items():
             for index, outcome in enumerate(verdicts):
                 name = f"{stage.name}-0000/{task}/{index}"
                 append_trajectory(folder.trajectories(stage.name, 0), make_attempt(name, outcome))
-        await run_stage(stage, workshop.train_tasks, workshop)
+        await run_stage(stage, run.train_tasks, run)
         results.append(json.loads(folder.metrics(stage.name, 0).read_text()))
     assert [result["rollouts/resolved_rate"] for result in results] == [2 / 6, 2 / 6]
     assert results[0]["groups/with_signal"] == 0 and results[1]["groups/with_signal"] == 2
 
 
-async def test_checkpoints_meet_the_same_noise_in_evaluation_and_runs_of_other_seeds_another(make_workshop, folder):
+async def test_checkpoints_meet_the_same_noise_in_evaluation_and_runs_of_other_seeds_another(make_run, folder):
     def tokens(stage):
         return [t.token_ids.tolist() for t in read_trajectories(folder.eval_trajectories(stage, "train"))]
 
     for stage, seed in (("base", 0), ("rft", 0), ("other", 1)):
-        workshop = make_workshop(CONFIG.model_copy(update={"seed": seed, "eval": EvalConfig(num_runs=1, k=1)}))
-        await evaluate(stage, workshop.train_tasks, workshop)
+        run = make_run(CONFIG.model_copy(update={"seed": seed, "eval": EvalConfig(num_runs=1, k=1)}))
+        await evaluate(stage, run.train_tasks, run)
     assert len(tokens("base")) == 3
     assert sorted(tokens("base")) == sorted(tokens("rft")) != sorted(tokens("other"))

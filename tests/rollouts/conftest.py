@@ -9,7 +9,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.errors import SandboxError
 from turnsmith.rewards.grading import Grader
-from turnsmith.rollouts.rollout import Bench
+from turnsmith.rollouts.rollout import Harness
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
 from turnsmith.types import Task
@@ -80,13 +80,15 @@ class FailingProvider:
 
 
 @pytest.fixture
-def make_bench(provider, renderer):
-    """A bench on which a script plays; `num_failures` sandboxes fail to start at first."""
+def make_harness(provider, renderer):
+    """A harness on which a script plays; `num_failures` sandboxes fail to start at first."""
 
     def make(answers, num_failures=0):
         engine = ScriptedEngine(renderer.tokenizer, answers, stop_token_id=renderer.end_of_turn_id)
         grader = Grader(provider, tests_timeout_s=30, num_workers=2)
-        return Bench(engine, FailingProvider(provider, num_failures), grader, renderer, load_scaffold(prompts="brief"))
+        return Harness(
+            engine, FailingProvider(provider, num_failures), grader, renderer, load_scaffold(prompts="brief")
+        )
 
     return make
 

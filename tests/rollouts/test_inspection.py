@@ -124,12 +124,12 @@ async def test_an_unclear_case_is_paid_and_counted(task):
 
 
 async def test_whole_rollouts_are_paid_where_they_are_honest_and_not_where_they_lie(
-    provider, make_bench, task, journal
+    provider, make_harness, task, journal
 ):
     auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
     outcomes = []
     for answers in (FIX, [turn("open numbers_.py"), say(LIE), turn("submit")]):
-        generator = LocalGenerator(make_bench(answers), RolloutConfig(concurrency=1), Silence())
+        generator = LocalGenerator(make_harness(answers), RolloutConfig(concurrency=1), Silence())
         inspector = Inspector(auditor, AuditConfig(when="all"), Silence(), seed=0)
         place = journal.with_name(f"{len(outcomes)}.jsonl")
         [trajectory] = await generator.collect(plan(task, 1), AGENT, place, label="x", inspector=inspector)

@@ -185,12 +185,12 @@ def go(config: RunConfig, folder: RunFolder) -> None:
 
 def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
     """Run the recipe to its end."""
-    from turnsmith.recipes.whole import run
+    from turnsmith.recipes.whole import run_recipe
 
     progress.say(f"run folder {folder.path}")
     if config.sandbox.kind == "subprocess":
         progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
-    asyncio.run(run(config, folder, progress))
+    asyncio.run(run_recipe(config, folder, progress))
 
 
 def finish(folder: RunFolder) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 
 from turnsmith.config import EvalConfig
+from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.recipes.workshop import Workshop
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs import read_json, write_json
 from turnsmith.stats import mean_and_sem, pass_at_k
@@ -43,9 +43,9 @@ class EvalResult(BaseModel):
     """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
 
-async def evaluate(stage: str, task_set: TaskSet, workshop: Workshop) -> EvalResult:
+async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult:
     """Evaluate the policy at hand on a task set under the limits of `agent`, or read what was found before."""
-    config, folder = workshop.config, workshop.folder
+    config, folder = run.config, run.folder
     file = folder.result(stage, task_set.name)
     if file.exists():
         return EvalResult.model_validate(read_json(file))
@@ -58,7 +58,7 @@ async def evaluate(stage: str, task_set: TaskSet, workshop: Workshop) -> EvalRes
     )
     journal = folder.eval_trajectories(stage, task_set.name)
     label = f"evaluating {stage} on {task_set.name}"
-    trajectories = await workshop.generator.collect(rollouts, config.agent, journal, label=label)
+    trajectories = await run.generator.collect(rollouts, config.agent, journal, label=label)
     result = summarise(stage, task_set.name, trajectories, config.eval)
     write_json(file, result.model_dump())
     return result

@@ -11,9 +11,9 @@ from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
+from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.recipes.workshop import Workshop
 from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
@@ -25,42 +25,42 @@ from turnsmith.types import OUTCOMES, Sample, Trajectory
 STAGE = "rft"
 
 
-async def run_rft(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> None:
+async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     """The whole stage; the policy at hand is the better for it. Raises UsageError where nothing was resolved."""
-    config, policy, folder = workshop.config, workshop.policy, workshop.folder
+    config, policy, folder = run.config, run.policy, run.folder
     checkpoint, metrics = folder.checkpoint(STAGE, 0), folder.metrics(STAGE, 0)
     if metrics.exists():
         await policy.take(SavedWeights(read_json(metrics)["policy/version"], checkpoint))
         return
-    trajectories = await collect(rft, tasks, workshop)
+    trajectories = await collect(rft, tasks, run)
     kept = keep_resolved(trajectories)
-    samples = render_samples(kept, tasks, policy, workshop.scaffold, rft)
+    samples = render_samples(kept, tasks, policy, run.scaffold, rft)
     trainer = policy.start_training(rft.optimizer, total_steps=count_steps(len(samples), rft))
     seeds = [draw_seed(f"{config.seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
-    losses = list(chain(*[await train_epoch(trainer, samples, rft, seed, workshop.progress) for seed in seeds]))
+    losses = list(chain(*[await train_epoch(trainer, samples, rft, seed, run.progress) for seed in seeds]))
     await policy.take(await trainer.publish())
     await trainer.save(checkpoint)
     trainer.close()
     write_json(metrics, describe(trajectories, kept, losses) | {"policy/version": policy.weights.policy_version})
-    workshop.progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {len(losses)} steps")
+    run.progress.say(f"RFT: kept {len(kept)} of {len(trajectories)} trajectories, {len(losses)} steps")
 
 
-async def collect(rft: RFTConfig, tasks: TaskSet, workshop: Workshop) -> list[Trajectory]:
+async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Trajectory]:
     """Rollouts of every task from the base, with the demonstration where the configuration says so."""
     rollouts = plan_rollouts(
         tasks.with_layers(),
         prefix=STAGE,
         iteration=0,
         num_each=rft.rollouts_per_task,
-        noise=f"{workshop.config.seed}/{STAGE}",
+        noise=f"{run.config.seed}/{STAGE}",
     )
-    return await workshop.generator.collect(
+    return await run.generator.collect(
         rollouts,
-        workshop.agent_for(rft),
-        workshop.folder.trajectories(STAGE, 0),
+        run.agent_for(rft),
+        run.folder.trajectories(STAGE, 0),
         label="RFT: collecting",
         demonstration=rft.demonstration,
-        inspector=workshop.open_inspection(),
+        inspector=run.open_inspection(),
     )
 
 

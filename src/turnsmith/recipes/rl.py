@@ -18,8 +18,8 @@ from turnsmith.algo.packing import pack, split_batches
 from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.journals import read_trajectories
+from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.contact import describe_contact, rises_with_reward
 from turnsmith.rollouts.inspection import describe_audits
@@ -35,45 +35,43 @@ STEP_METRICS = ("loss/total", "optimizer/grad_norm", "optimizer/learning_rate")
 """Metrics that an optimizer step has one of, however many tokens it saw."""
 
 
-async def run_stage(stage: StageConfig, pool: TaskSet, workshop: Workshop) -> None:
+async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
     """All iterations of a stage that are not done yet. Raises TrainingError, InfrastructureStorm."""
-    trainer = workshop.policy.start_training(stage.optimizer)
-    await resume(trainer, stage, workshop)
-    for iteration in range(workshop.folder.next_iteration(stage.name), stage.iterations):
-        await run_iteration(iteration, stage, pool, trainer, workshop)
+    trainer = run.policy.start_training(stage.optimizer)
+    await resume(trainer, stage, run)
+    for iteration in range(run.folder.next_iteration(stage.name), stage.iterations):
+        await run_iteration(iteration, stage, pool, trainer, run)
     trainer.close()
 
 
-async def run_iteration(
-    iteration: int, stage: StageConfig, pool: TaskSet, trainer: Trainer, workshop: Workshop
-) -> None:
+async def run_iteration(iteration: int, stage: StageConfig, pool: TaskSet, trainer: Trainer, run: RunContext) -> None:
     """Collect, learn, hand the new weights over, write down."""
-    config, started = workshop.config, time.monotonic()
-    groups = to_groups(await collect(iteration, stage, pool, workshop), stage)
+    config, started = run.config, time.monotonic()
+    groups = to_groups(await collect(iteration, stage, pool, run), stage)
     if stage.permute_rewards:
         groups = permute_rewards(groups, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/permute"))
     collected_s = time.monotonic() - started
     metrics = describe(groups) | await train(trainer, groups, config, stage, iteration)
     metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
-    await workshop.policy.take(await trainer.publish())
-    await finish_iteration(trainer, metrics, stage, workshop.folder, iteration)
-    workshop.progress.say(summary(stage, iteration, metrics))
-    warn_of_contact(stage, iteration, metrics, workshop)
+    await run.policy.take(await trainer.publish())
+    await finish_iteration(trainer, metrics, stage, run.folder, iteration)
+    run.progress.say(summary(stage, iteration, metrics))
+    warn_of_contact(stage, iteration, metrics, run)
     if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
-        workshop.progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
+        run.progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
 
 
-async def resume(trainer: Trainer, stage: StageConfig, workshop: Workshop) -> None:
+async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
     """Go on from the last checkpoint of the stage, where there is one."""
-    done = workshop.folder.next_iteration(stage.name)
+    done = run.folder.next_iteration(stage.name)
     if done:
-        await trainer.load(workshop.folder.checkpoint(stage.name, done - 1))
-        await workshop.policy.take(await trainer.publish())
+        await trainer.load(run.folder.checkpoint(stage.name, done - 1))
+        await run.policy.take(await trainer.publish())
 
 
-async def collect(iteration: int, stage: StageConfig, pool: TaskSet, workshop: Workshop) -> list[Trajectory]:
+async def collect(iteration: int, stage: StageConfig, pool: TaskSet, run: RunContext) -> list[Trajectory]:
     """G trajectories of each task of the iteration."""
-    seed = workshop.config.seed
+    seed = run.config.seed
     rollouts = plan_rollouts(
         draw_tasks(pool, iteration, stage.tasks_per_iteration, seed).with_layers(),
         prefix=f"{stage.name}-{iteration:04d}",
@@ -81,12 +79,12 @@ async def collect(iteration: int, stage: StageConfig, pool: TaskSet, workshop: W
         num_each=stage.group_size,
         noise=f"{seed}/{stage.name}/{iteration}",
     )
-    return await workshop.generator.collect(
+    return await run.generator.collect(
         rollouts,
-        workshop.agent_for(stage),
-        workshop.folder.trajectories(stage.name, iteration),
+        run.agent_for(stage),
+        run.folder.trajectories(stage.name, iteration),
         label=f"{stage.name}: iteration {iteration + 1} of {stage.iterations}",
-        inspector=workshop.open_inspection(is_alarmed=was_convicted(stage, iteration, workshop.folder)),
+        inspector=run.open_inspection(is_alarmed=was_convicted(stage, iteration, run.folder)),
     )
 
 
@@ -204,13 +202,13 @@ def describe(groups: Sequence[Group]) -> Metrics:
     }
 
 
-def warn_of_contact(stage: StageConfig, iteration: int, metrics: Metrics, workshop: Workshop) -> None:
+def warn_of_contact(stage: StageConfig, iteration: int, metrics: Metrics, run: RunContext) -> None:
     """Say it where the reward rises together with what looks like reaching for the grader."""
     if iteration == 0:
         return
-    before = read_json(workshop.folder.metrics(stage.name, iteration - 1))
+    before = read_json(run.folder.metrics(stage.name, iteration - 1))
     for name in rises_with_reward(before, metrics):
-        workshop.progress.say(
+        run.progress.say(
             f"warning: {name} rose from {before[name]:.0%} to {metrics[name]:.0%} while the reward rose from "
             f"{before['reward/mean']:.2f} to {metrics['reward/mean']:.2f}: look at such trajectories before you trust the reward"
         )

@@ -10,16 +10,16 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import TRAIN, RunConfig
 from turnsmith.errors import UsageError
+from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.evaluate import EvalResult, evaluate
 from turnsmith.recipes.policy import Policy, load_policy
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
 from turnsmith.recipes.rft import run_rft
 from turnsmith.recipes.rl import apply_curriculum, run_stage
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set
-from turnsmith.recipes.workshop import Workshop
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.generator import LocalGenerator
-from turnsmith.rollouts.rollout import Bench
+from turnsmith.rollouts.rollout import Harness
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
@@ -27,13 +27,13 @@ from turnsmith.tracking import Progress
 from turnsmith.types import Isolation
 
 
-async def run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
+async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
     """Start or resume a run; returns all results. Raises UsageError, InfrastructureStorm, TrainingError."""
     policy = load_policy(config)
     provider = make_provider(config.sandbox)
     try:
         check_isolation(config, provider)
-        return await learn(await furnish(config, folder, progress, policy, provider))
+        return await learn(await prepare_run(config, folder, progress, policy, provider))
     finally:
         policy.engine.close()
         await provider.close()
@@ -49,9 +49,9 @@ def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
         )
 
 
-async def furnish(
+async def prepare_run(
     config: RunConfig, folder: RunFolder, progress: Progress, policy: Policy, provider: SandboxProvider
-) -> Workshop:
+) -> RunContext:
     """Make or read the tasks, and put together what the run works with."""
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     if config.train_tasks and (config.rft or config.stages):
@@ -68,44 +68,44 @@ async def furnish(
     timeout_s, num_workers = config.rollouts.tests_timeout_s, config.rollouts.grading_workers
     grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
-    bench = Bench(policy.engine, provider, grader, policy.renderer, scaffold)
-    generator = LocalGenerator(bench, config.rollouts, progress)
-    return Workshop(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress)
+    harness = Harness(policy.engine, provider, grader, policy.renderer, scaffold)
+    generator = LocalGenerator(harness, config.rollouts, progress)
+    return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress)
 
 
-async def learn(workshop: Workshop) -> list[EvalResult]:
+async def learn(run: RunContext) -> list[EvalResult]:
     """Base, RFT, stages; after each, evaluation."""
-    check_contexts(workshop)
-    config, pool = workshop.config, workshop.train_tasks
-    results = await evaluate_all("base", workshop)
+    check_contexts(run)
+    config, pool = run.config, run.train_tasks
+    results = await evaluate_all("base", run)
     if config.rft:
-        await run_rft(config.rft, pool, workshop)
-        results += await evaluate_all("rft", workshop)
+        await run_rft(config.rft, pool, run)
+        results += await evaluate_all("rft", run)
     for before, stage in zip([None, *config.stages], config.stages, strict=False):
         if before and stage.curriculum:
-            pool = apply_curriculum(pool, before, workshop.folder)
-            workshop.progress.say(f"curriculum: {len(pool.tasks)} of {len(workshop.train_tasks.tasks)} tasks stay")
-        await run_stage(stage, pool, workshop)
-        results += await evaluate_all(stage.name, workshop)
+            pool = apply_curriculum(pool, before, run.folder)
+            run.progress.say(f"curriculum: {len(pool.tasks)} of {len(run.train_tasks.tasks)} tasks stay")
+        await run_stage(stage, pool, run)
+        results += await evaluate_all(stage.name, run)
     return results
 
 
-def check_contexts(workshop: Workshop) -> None:
+def check_contexts(run: RunContext) -> None:
     """Every task fits into the context of every part of the run, before any part begins. Raises UsageError."""
-    config, train_tasks = workshop.config, workshop.train_tasks.tasks
-    check = partial(check_fits, renderer=workshop.policy.renderer, scaffold=workshop.scaffold)
-    check([task for task_set in workshop.eval_tasks for task in task_set.tasks], config=config.agent)
+    config, train_tasks = run.config, run.train_tasks.tasks
+    check = partial(check_fits, renderer=run.policy.renderer, scaffold=run.scaffold)
+    check([task for task_set in run.eval_tasks for task in task_set.tasks], config=config.agent)
     if config.rft:
-        agent = workshop.agent_for(config.rft)
+        agent = run.agent_for(config.rft)
         check(train_tasks, config=agent, demonstration=config.rft.demonstration, limit="rft.max_context")
     for index, stage in enumerate(config.stages):
-        check(train_tasks, config=workshop.agent_for(stage), limit=f"stages.{index}.max_context")
+        check(train_tasks, config=run.agent_for(stage), limit=f"stages.{index}.max_context")
 
 
-async def evaluate_all(stage: str, workshop: Workshop) -> list[EvalResult]:
+async def evaluate_all(stage: str, run: RunContext) -> list[EvalResult]:
     """Evaluate the policy at hand on every evaluation set, under the limits of `agent`, and write the results down."""
-    results = [await evaluate(stage, task_set, workshop) for task_set in workshop.eval_tasks]
+    results = [await evaluate(stage, task_set, run) for task_set in run.eval_tasks]
     for result in results:
         note = f" ± {result.sem:.1%}" if result.sem is not None else ""
-        workshop.progress.say(f"{stage} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
+        run.progress.say(f"{stage} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
     return results

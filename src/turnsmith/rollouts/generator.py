@@ -14,7 +14,7 @@ from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
 from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.rollouts.inspection import Inspector
-from turnsmith.rollouts.rollout import LOST, Bench, Rollout, grade, play
+from turnsmith.rollouts.rollout import LOST, Harness, Rollout, grade, play
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 class LocalGenerator:
     """Makes rollouts in this process."""
 
-    def __init__(self, bench: Bench, config: RolloutConfig, progress: Progress) -> None:
-        self._bench = bench
+    def __init__(self, harness: Harness, config: RolloutConfig, progress: Progress) -> None:
+        self._harness = harness
         self._config = config
         self._progress = progress
         self._free_slots = asyncio.Semaphore(config.concurrency)
@@ -64,7 +64,7 @@ class LocalGenerator:
         async with asyncio.TaskGroup() as group:
             for rollout in missing:
                 group.create_task(make(rollout))
-        self._bench.grader.forget()
+        self._harness.grader.forget()
         self._progress.end(label)
         trajectories = [done[rollout.trajectory.trajectory_id] for rollout in rollouts]
         self._check_infrastructure(trajectories)
@@ -78,14 +78,14 @@ class LocalGenerator:
             retries=self._config.retries,
         )
         return await persist(
-            lambda: grade(played, rollout, self._bench, agent),
+            lambda: grade(played, rollout, self._harness, agent),
             is_lost=lambda trajectory: trajectory.stop_reason not in LOST and OUTCOMES[trajectory.outcome].retried,
             retries=self._config.retries,
         )
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         async with self._free_slots:
-            return await play(rollout, self._bench, agent, demonstration)
+            return await play(rollout, self._harness, agent, demonstration)
 
     def _check_infrastructure(self, trajectories: Sequence[Trajectory]) -> None:
         lost = [trajectory for trajectory in trajectories if OUTCOMES[trajectory.outcome].retried]

@@ -34,7 +34,7 @@ class Rollout:
 
 
 @dataclass(frozen=True)
-class Bench:
+class Harness:
     """What every rollout of a run works with."""
 
     engine: Engine
@@ -44,10 +44,10 @@ class Bench:
     scaffold: Scaffold
 
 
-async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration: bool) -> Trajectory:
+async def play(rollout: Rollout, harness: Harness, agent: AgentConfig, demonstration: bool) -> Trajectory:
     """The episode in a sandbox of its own; one that does not start or cannot be set up leaves a trajectory without turns."""
     try:
-        sandbox = await bench.provider.start(
+        sandbox = await harness.provider.start(
             SandboxSpec(rollout.layers, rollout.task.workdir, image=rollout.task.image)
         )
     except SandboxError as error:
@@ -57,10 +57,10 @@ async def play(rollout: Rollout, bench: Bench, agent: AgentConfig, demonstration
         return await run_episode(
             rollout.trajectory,
             rollout.task,
-            bench.engine,
+            harness.engine,
             sandbox,
-            bench.renderer,
-            bench.scaffold,
+            harness.renderer,
+            harness.scaffold,
             agent,
             demonstration=demonstration,
         )
@@ -75,19 +75,19 @@ def lose(trajectory: Trajectory, error: SandboxError) -> Trajectory:
     return trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
 
-async def grade(trajectory: Trajectory, rollout: Rollout, bench: Bench, agent: AgentConfig) -> Trajectory:
+async def grade(trajectory: Trajectory, rollout: Rollout, harness: Harness, agent: AgentConfig) -> Trajectory:
     """The trajectory with the verdict on what its episode left."""
-    verdict = await find_verdict(trajectory, rollout, bench, agent)
+    verdict = await find_verdict(trajectory, rollout, harness, agent)
     return trajectory.grow(grade=verdict, outcome=verdict.outcome, detail=trajectory.detail or verdict.detail)
 
 
-async def find_verdict(trajectory: Trajectory, rollout: Rollout, bench: Bench, agent: AgentConfig) -> Grade:
+async def find_verdict(trajectory: Trajectory, rollout: Rollout, harness: Harness, agent: AgentConfig) -> Grade:
     """The verdict of the tests, where there is something that they can judge."""
     if trajectory.stop_reason in LOST:
         return Grade(outcome=LOST[trajectory.stop_reason], detail=trajectory.detail)
     if trajectory.stop_reason is not StopReason.SUBMITTED and not agent.grade_unsubmitted:
         return Grade(outcome=Outcome.NOT_SUBMITTED, detail=f"ended by {trajectory.stop_reason}")
-    return await bench.grader.grade(rollout.task, rollout.layers, trajectory.patch)
+    return await harness.grader.grade(rollout.task, rollout.layers, trajectory.patch)
 
 
 def plan_rollouts(

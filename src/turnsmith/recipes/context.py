@@ -14,7 +14,7 @@ from turnsmith.tracking import Progress
 
 
 @dataclass(frozen=True)
-class Workshop:
+class RunContext:
     """The policy at hand, the tasks, and what makes and keeps rollouts."""
 
     config: RunConfig
