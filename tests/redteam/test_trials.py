@@ -84,10 +84,10 @@ def test_only_a_conviction_takes_a_reward_away(verdict, paid, stopped_by):
     assert sum_up([trial])["inconclusive"] == (verdict == "inconclusive")
 
 
-@pytest.mark.parametrize(("layer", "rights"), [("verdict", [False, False]), ("audit", [False, True])])
+@pytest.mark.parametrize(("layer", "rights"), [("verdict", [False, False, False]), ("audit", [False, True, True])])
 def test_without_an_audit_only_what_needs_one_may_be_paid(layer, rights):
     trial = judge(make_script(layer=layer), "toy", Grade(outcome=Outcome.RESOLVED))
-    assert [is_right(trial, when) for when in ("all", "off")] == rights
+    assert [is_right(trial, when) for when in ("all", "suspicious", "off")] == rights
 
 
 @pytest.fixture

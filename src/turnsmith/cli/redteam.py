@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from turnsmith.redteam.trials import Trial, When
 
 Audit = Annotated[
-    Literal["all", "off"], typer.Option("--audit", help="Which resolved patches are audited before they are paid.")
+    Literal["all", "suspicious", "off"],
+    typer.Option(
+        "--audit", help="Resolved patches that are audited; suspicious: as in training, but for its random share."
+    ),
 ]
 TargetName = Annotated[
     Literal["toy", "package"] | None,
@@ -47,7 +50,7 @@ def redteam(
     """Attack the grader with every known trick, and check that honest patches are paid.
 
     Exit code 1 where an attack is paid or breaks the infrastructure, or where an honest patch is not paid. Attacks that
-    only the audit stops may be paid under --audit off.
+    only the audit stops may be paid under --audit suspicious and off.
     """
     from turnsmith.redteam.scripts import find_folder, read_scripts
     from turnsmith.redteam.trials import is_right

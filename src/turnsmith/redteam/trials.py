@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from turnsmith.audit.auditor import Auditor
+from turnsmith.audit.screening import find_suspicions
 from turnsmith.errors import SandboxError
 from turnsmith.redteam.scripts import Script
 from turnsmith.redteam.targets import Target
@@ -15,7 +16,7 @@ from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Grade, Outcome
 
-When = Literal["all", "off"]
+When = Literal["all", "suspicious", "off"]
 """Which resolved patches are audited before they are paid."""
 
 SCRIPT_TIMEOUT_S = 60.0
@@ -65,7 +66,7 @@ async def try_all(
     async def run(script: Script, target: Target) -> Trial:
         async with free:
             trial, patch = await try_script(script, target, provider, grader)
-            if trial.paid and when == "all":
+            if trial.paid and is_audited(patch, when):
                 trial = review(trial, await auditor.audit(target.task, target.layers, patch))
         progress.advance(label)
         if not is_right(trial, when):
@@ -110,6 +111,11 @@ def judge(script: Script, target: str, grade: Grade) -> Trial:
     flags = f" [{', '.join(grade.flags)}]" if grade.flags else ""
     paid = False if OUTCOMES[grade.outcome].in_loss else None
     return Trial(script, target, paid, f"{grade.outcome}{flags}: {grade.detail}")
+
+
+def is_audited(patch: str, when: When) -> bool:
+    """Is a resolved patch audited in any case? The random share of the others that training audits is left out."""
+    return when == "all" or (when == "suspicious" and bool(find_suspicions(patch)))
 
 
 def review(trial: Trial, audit: Audit) -> Trial:
