@@ -7,7 +7,7 @@ from pathlib import Path
 import turnsmith
 
 ROOT = Path(__file__).parent.parent
-HEAVY = {"torch", "transformers", "scipy", "numpy", "matplotlib", "libcst"}
+HEAVY = {"torch", "transformers", "scipy", "matplotlib", "libcst"}
 
 
 def imported_by(*arguments: str) -> set[str]:

@@ -1,10 +1,11 @@
-"""A run with an algorithm, a scaffold, a tool, an engine, a trainer and a tracker of one's own, as docs/extending.md has them."""
+"""A run with an algorithm, a scaffold, a tool, an engine and a trainer of one's own, as docs/extending.md has them."""
 
 import json
 
 import pytest
 
 from page_examples import write_examples
+from turnsmith.plugins import load_by_name
 
 OWN = {
     "agent.scaffold": "my_scaffold:MINE",
@@ -13,8 +14,8 @@ OWN = {
     "stages.0.algorithm_options.max_advantage": "0.5",
     "engine.kind": "my_engine:open_engine",
     "trainer.kind": "my_trainer:open_trainer",
-    "tracking": '["my_tracker:JsonLines"]',
 }
+SMALL = ("--stages.0.iterations", "1", "--agent.max_turns", "1", "--eval.num_runs", "1", "--eval.k", "1")
 
 
 def test_the_page_has_an_example_of_each_kind(tmp_path):
@@ -27,10 +28,20 @@ def test_the_page_has_an_example_of_each_kind(tmp_path):
 def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_directory):
     write_examples(working_directory)
     options = [part for key, value in OWN.items() for part in (f"--{key}", value)]
-    result = turnsmith("rl", config_file, "--out", working_directory / "run", "--agent.prompts", "null", *options)
+    result = turnsmith(
+        "rl", config_file, "--out", working_directory / "run", "--agent.prompts", "null", *options, *SMALL
+    )
     assert result.exit_code == 0, result.output
-    [metrics] = (working_directory / "run" / "tracking").rglob("metrics.jsonl")
-    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [0, 1, 2, 2]
+
+
+def test_a_tracker_of_ones_own_is_found_by_its_import_path(working_directory):
+    write_examples(working_directory)
+    tracker = load_by_name("tracker", "my_tracker:JsonLines")(working_directory, "run", {"seed": "0"})
+    tracker.log(1, {"reward/mean": 0.5}, when_s=7.0)
+    tracker.flush()
+    line = json.loads((working_directory / "metrics.jsonl").read_text())
+    assert line == {"step": 1, "when_s": 7.0, "reward/mean": 0.5}
+    tracker.close()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.task_sets import read_task_set
 from turnsmith.synthesis.sources import check_source
 from turnsmith.tracking.feed import check_tracker
 from turnsmith.training.directories import check_model
@@ -32,6 +31,9 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     needed = config.task_sets if config.rft or config.stages else config.eval_tasks
     for name, task_set in needed.items():
         if task_set.path:
+            # What makes tasks imports libcst.
+            from turnsmith.recipes.task_sets import read_task_set
+
             yield partial(read_task_set, name, Path(task_set.path), task_set.subset)
         if task_set.package:
             yield partial(check_source, task_set.package)
