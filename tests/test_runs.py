@@ -114,7 +114,7 @@ def test_what_a_kill_left_is_swept_and_nothing_else(tmp_path):
         folder.task_set("train") / "bug" / ".git" / ".x.tmp", tmp_path / ".git" / "HEAD",
     ]  # fmt: skip
     left = [
-        tmp_path / ".curves.png.12.tmp", tmp_path / "tasks" / ".train.a1b2c3d4" / "tasks.jsonl",
+        tmp_path / ".curves.png.12.tmp", tmp_path / "tasks" / ".train.turnsmith-a1b2c3d4" / "tasks.jsonl",
         folder.iteration("one", 3) / ".checkpoint.12.tmp" / "model.safetensors",
         folder.iteration("one", 3) / ".checkpoint.12.old" / "model.safetensors",
         folder.iteration("one", 3) / ".metrics.json.12.tmp", folder.evaluation("base", "x") / ".result.json.12.tmp",

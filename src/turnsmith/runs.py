@@ -31,7 +31,7 @@ from turnsmith.errors import UsageError, first_fault
 
 LEFTOVERS = (
     ".*.tmp",
-    "tasks/.*.????????",
+    "tasks/.*.turnsmith-????????",
     "stages/*/*/.*.tmp",
     "stages/*/*/.*.old",
     "evals/*/*/.*.tmp",

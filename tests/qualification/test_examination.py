@@ -8,15 +8,15 @@ from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
 from turnsmith.qualification.copies import SystemFiles
-from turnsmith.qualification.digests import digest_layer
-from turnsmith.qualification.examination import Criteria, examine, is_settled, make_key
-from turnsmith.qualification.record import Leak, LeakKind, Machine, Verdict
+from turnsmith.qualification.examination import Criteria, examine, is_settled
+from turnsmith.qualification.keys import digest_tree, make_key
+from turnsmith.qualification.record import Leak, LeakKind, Verdict
 from turnsmith.rewards.cases import Case
 from turnsmith.synthesis.repositories import make_patch
 
 pytestmark = pytest.mark.slow
 CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
-SYSTEM = SystemFiles(Machine(isolation="namespaces-user", uid=1000, has_network=False, python="3.11.7"))
+SYSTEM = SystemFiles()
 KNOWS_ITS_PARENT = """
 
 def test_where_it_runs():
@@ -44,8 +44,8 @@ async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(cas
         "test_shop.py::test_small": (2, 2),
     }
     assert record.failures == {"test_shop.py::test_bounded_sum_of_many_prices": "AssertionError"}
-    assert record.cost and record.cost.gold_s > 0
-    assert record.machine == SYSTEM.machine
+    assert record.gold_s > 0 and record.base_s > 0 and record.num_mutated == 1
+    assert record.isolation == case.provider.isolation
 
 
 async def test_a_fresh_run_is_judged_by_the_rules_of_the_grader(case):
@@ -107,7 +107,10 @@ async def test_a_test_that_tells_warm_from_cold_goes_into_quarantine(case):
     ("change", "words"),
     [
         ({"setup": ["exit 3"]}, "set-up command 'exit 3' of shop-1 ended with 3"),
-        ({"patch": make_patch("shop.py", "no such line\n", "one\ntwo\n")}, "the gold patch does not apply"),
+        (
+            {"patch": make_patch("shop.py", "no such line\n", "one\ntwo\n")},
+            "the gold patch cannot be used: does not apply",
+        ),
         (
             {"test_patch": make_patch("test_shop.py", "no such line\n", "one\ntwo\n")},
             "the test patch of shop-1 does not apply",
@@ -116,7 +119,7 @@ async def test_a_test_that_tells_warm_from_cold_goes_into_quarantine(case):
             {"test_patch": "diff --git a/../x b/../x\n"},
             "the test patch of shop-1 cannot be used: path outside the tree",
         ),
-        ({"patch": "diff --git a/../x b/../x\n"}, "the gold patch is refused: path outside the tree"),
+        ({"patch": "diff --git a/../x b/../x\n"}, "the gold patch cannot be used: path outside the tree"),
     ],
 )
 async def test_a_task_that_cannot_be_set_up_says_why(case, change, words):
@@ -228,6 +231,6 @@ def test_the_key_is_of_the_row_of_what_the_layers_hold_and_of_what_runs_the_test
         lambda: (other / "b").mkdir(),
     ):
         change()
-        digest_layer.cache_clear()
+        digest_tree.cache_clear()
         keys.add(make_key(origin.task, [origin.folder, other], plain))
     assert len(keys) == 4

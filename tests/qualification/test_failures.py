@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnsmith.qualification.failures import find_message, find_missing_names, name_class
+from turnsmith.qualification.failures import find_messages, find_missing_names, name_class
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch
@@ -39,7 +39,7 @@ def test_the_class_stands_in_front_of_the_message(message, name):
 
 
 def class_of(test, report):
-    return name_class(find_message(test, report))
+    return name_class(find_messages([test], report)[test])
 
 
 def test_a_test_that_was_not_collected_has_the_class_of_its_file():

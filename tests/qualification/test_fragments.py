@@ -4,12 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.qualification.fragments import added_lines, changed_paths, make_fragments
+from turnsmith.qualification.record import LeakKind
 from turnsmith.synthesis.repositories import make_patch
 
 LINES = st.lists(
     st.sampled_from(["", "    return result", "+++ b/c.py", "@@ -1 +1 @@", "--- a/x", "def f(a, b):", "    pass", "x = {1: 2}"]),
     max_size=30,
 )  # fmt: skip
+
+
+def make_gold_fragments(patch):
+    return make_fragments(patch, LeakKind.GOLD_PATCH)
+
+
 FUNCTION = [
     "def scale(values, factor):",
     '    """Multiply each value."""',
@@ -21,20 +28,20 @@ FUNCTION = [
 @given(before=LINES, after=LINES)
 def test_every_fragment_is_in_the_file_that_the_patch_makes(before, after):
     old, new = ("".join(line + "\n" for line in lines) for lines in (before, after))
-    for fragment in make_fragments(make_patch("a.py", old, new)):
+    for fragment in make_gold_fragments(make_patch("a.py", old, new)):
         assert fragment.path == "a.py"
         assert fragment.is_in(new.encode())
 
 
 @given(patch=st.text(alphabet="+-@ 1,\nab/\\"))
 def test_no_patch_however_broken_raises(patch):
-    make_fragments(patch)
+    make_gold_fragments(patch)
     changed_paths(patch)
     added_lines(patch)
 
 
 def fragments_of(before, after):
-    return make_fragments(make_patch("a.py", "\n".join(before) + "\n", "\n".join(after) + "\n"))
+    return make_gold_fragments(make_patch("a.py", "\n".join(before) + "\n", "\n".join(after) + "\n"))
 
 
 def test_a_line_taken_away_is_found_by_what_then_stands_side_by_side():
@@ -99,15 +106,15 @@ index 0000000..1111111
 
 def test_files_have_all_their_names_as_the_grader_reads_them():
     assert changed_paths(ALL_NAMES) == ["gone.py", "new.py", "old.py", "ä.py"]
-    assert {fragment.path for fragment in make_fragments(ALL_NAMES)} == {"new.py", "old.py"}
+    assert {fragment.path for fragment in make_gold_fragments(ALL_NAMES)} == {"new.py", "old.py"}
     assert added_lines(ALL_NAMES) == ["the_second_line_of_the_renamed_file = 2", "y = 2"]
 
 
 def test_a_patch_that_the_grader_refuses_changes_nothing():
-    assert changed_paths("diff --git a/../x b/../x\n") == make_fragments("--- a/x\n+++ b/x\n") == []
+    assert changed_paths("diff --git a/../x b/../x\n") == make_gold_fragments("--- a/x\n+++ b/x\n") == []
 
 
 def test_a_patch_that_lies_about_is_found_by_what_it_adds():
     added = [f"    self.field_number_{number} = compute_the_field({number})" for number in range(6)]
     patch = make_patch("a.py", "\n".join(FUNCTION) + "\n", "\n".join([*FUNCTION, *added]) + "\n")
-    assert all(fragment.is_in(patch.encode()) for fragment in make_fragments(patch))
+    assert all(fragment.is_in(patch.encode()) for fragment in make_gold_fragments(patch))

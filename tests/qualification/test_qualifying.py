@@ -2,9 +2,11 @@
 
 import pytest
 
+from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.qualification.examination import Criteria, make_key
+from turnsmith.qualification.examination import Criteria
+from turnsmith.qualification.keys import make_key
 from turnsmith.qualification.record import VERSION, Qualification, Verdict
 from turnsmith.recipes.qualifying import (
     admit,
@@ -17,9 +19,10 @@ from turnsmith.recipes.qualifying import (
 from turnsmith.recipes.task_sets import read_task_set
 from turnsmith.runs import append_record, hold, read_records
 from turnsmith.sandboxes import make_provider
-from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tracking import Silence
+from turnsmith.types import Task
 
 PLAIN = SandboxConfig()
 CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
@@ -55,9 +58,21 @@ async def bare():
 
 
 @pytest.fixture
-async def tasks(tmp_path, provider):
-    await make_practice_tasks(PracticeSpec("train", 3, 0.0, seed=4), tmp_path / "tasks", provider)
-    return read_task_set("train", tmp_path / "tasks")
+def tasks(tmp_path):
+    """Three tasks of one shop, whose tests take a moment."""
+    folder, made = tmp_path / "tasks", []
+    for name in ("first", "second", "third"):
+        tree = to_tree({"shop.py": BASE, "test_shop.py": VISIBLE + HIDDEN})
+        commit = write_bug_layer(folder / name, tree, {path: file.content for path, file in tree.items()})
+        made.append(
+            Task(
+                instance_id=name, repo="shop", base_commit=commit, problem_statement="p", layers=[name],
+                FAIL_TO_PASS=["test_shop.py::test_bounded_sum_of_many_prices"], PASS_TO_PASS=["test_shop.py::test_small"],
+                patch=make_patch("shop.py", BASE, FIXED),
+            )
+        )  # fmt: skip
+    save_tasks(folder, made)
+    return read_task_set("train", folder)
 
 
 def write_down(task_set, verdicts, quarantined=()):
@@ -78,7 +93,7 @@ async def test_what_is_on_record_is_not_examined_again_and_a_kill_loses_one(task
     records = await qualify_task_set(tasks, bare, CRITERIA, 1, Silence())
     assert [record.instance_id for record in records] == [task.instance_id for task in tasks.tasks]
     assert {record.verdict for record in records} == {Verdict.QUALIFIED}
-    assert all(record.machine and record.machine.isolation == "none" for record in records)
+    assert {record.isolation for record in records} == {"none"}
     started = bare.num_started
     assert await qualify_task_set(tasks, bare, CRITERIA, 1, Silence()) == records
     assert bare.num_started == started

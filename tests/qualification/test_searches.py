@@ -5,7 +5,7 @@ import pytest
 from podman_engine import IMAGE, STATIC_IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.qualification.searches import SYSTEM, TREE, find_names, find_texts
+from turnsmith.qualification.searches import SYSTEM, TREE, find_paths, find_texts
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 
@@ -33,19 +33,19 @@ async def test_more_is_found_than_a_command_may_print(sandbox):
     assert made.exit_code == 0, made.output
     names = [f"/tmp/many/{number:0200d}.txt" for number in range(1, 3001)]
     assert sorted(await find_texts(sandbox, SYSTEM, [b"the_needle", b"no_such_needle"])) == names
-    assert sorted(await find_names(sandbox, SYSTEM, ["00000*.txt"])) == names
+    assert sorted(await find_paths(sandbox, SYSTEM, ["*/00000*.txt"])) == names
 
 
 async def test_what_nobody_can_read_stops_no_search(sandbox):
     await sandbox.exec("mkdir -m 0 /tmp/locked; echo the_needle > /tmp/open.txt", timeout_s=10)
     assert await find_texts(sandbox, SYSTEM, [b"the_needle"]) == ["/tmp/open.txt"]
-    assert await find_names(sandbox, SYSTEM, ["open.txt"]) == ["/tmp/open.txt"]
+    assert await find_paths(sandbox, SYSTEM, ["*/open.txt"]) == ["/tmp/open.txt"]
 
 
 async def test_a_search_of_the_tree_looks_nowhere_else(sandbox):
     await sandbox.exec("echo the_needle > /tmp/outside.txt; mkdir pkg; echo the_needle > pkg/a.txt", timeout_s=10)
     assert await find_texts(sandbox, TREE, [b"the_needle"]) == ["./pkg/a.txt"]
-    assert await find_names(sandbox, TREE, ["*.txt"]) == ["./pkg/a.txt"]
+    assert await find_paths(sandbox, TREE, ["*.txt"]) == ["./pkg/a.txt"]
 
 
 async def test_a_search_without_its_tools_proves_nothing(tmp_path):

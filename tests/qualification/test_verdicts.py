@@ -3,9 +3,8 @@
 import pytest
 
 from turnsmith.qualification.record import MEANINGS, Passes, Qualification, Verdict, qualified
-from turnsmith.qualification.repetitions import Repetition
 from turnsmith.qualification.verdicts import decide
-from turnsmith.types import Task
+from turnsmith.types import Grade, Outcome, Task
 
 TASK = Task(
     instance_id="t", repo="r", base_commit="c", problem_statement="p", patch="", layers=["l"],
@@ -16,14 +15,15 @@ ALL = "f1 f2 p1 p2"
 
 def gold(passing, is_resolved=None):
     statuses = {test: "passed" if test in passing.split() else "failed" for test in ALL.split()}
-    return Repetition(statuses, passing == ALL if is_resolved is None else is_resolved, 1.0)
+    resolved = passing == ALL if is_resolved is None else is_resolved
+    return Grade(outcome=Outcome.RESOLVED if resolved else Outcome.TAMPERED, statuses=statuses, detail="seen to lie")
 
 
 def base(passing="p1 p2"):
-    return Repetition(gold(passing).statuses, False, 1.0)
+    return Grade(outcome=Outcome.UNRESOLVED, statuses=gold(passing).statuses)
 
 
-LATE = Repetition({}, False, 9.0, timed_out=True)
+LATE = Grade(outcome=Outcome.TESTS_TIMED_OUT)
 GOOD, UNTOUCHED = [gold(ALL)] * 3, [base()] * 3
 
 

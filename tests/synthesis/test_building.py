@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.synthesis.building import building, remove_leftovers
+from turnsmith.synthesis.building import building
 
 KILLED = """
 import os, pathlib, signal, sys
@@ -35,12 +35,6 @@ def test_what_a_kill_leaves_the_next_start_removes(tmp_path):
     with building(tmp_path / "out"):
         assert len(names(tmp_path)) == 1
     assert names(tmp_path) == ["out"]
-
-
-def test_what_another_process_is_writing_stays(tmp_path):
-    with building(tmp_path / "out") as folder:
-        remove_leftovers(tmp_path / "out")
-        assert folder.is_dir()
 
 
 def test_nothing_is_written_over(tmp_path):

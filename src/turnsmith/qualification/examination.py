@@ -1,38 +1,25 @@
-"""The examination of one task, from the leak scan to the record."""
+"""The examination of one task, from the search for copies to the record."""
 
 import asyncio
-import hashlib
 import statistics
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
+from turnsmith.audit.expected_tests import read_tests
+from turnsmith.audit.mutants import count_guarded
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
-from turnsmith.qualification.digests import digest_layer
-from turnsmith.qualification.failures import find_missing_names, name_class
-from turnsmith.qualification.record import VERSION, Cost, Leak, Passes, Qualification, Verdict
-from turnsmith.qualification.repetitions import (
-    Repetition,
-    count_passes,
-    grade,
-    insist,
-    run_afresh,
-)
-from turnsmith.qualification.verdicts import FINAL, Decision, decide
+from turnsmith.qualification.failures import find_messages, find_missing_names, name_class
+from turnsmith.qualification.keys import make_key
+from turnsmith.qualification.record import Leak, Passes, Qualification, Verdict
+from turnsmith.qualification.repetitions import count_passes, insist, repeat
+from turnsmith.qualification.verdicts import FINAL, decide
 from turnsmith.rewards.cases import Case
-from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.preparing import SetupFailed
-from turnsmith.sandboxes.runtime import required_distributions
-from turnsmith.types import Task
-
-MIN_REPEATS = 2
-"""One run by a fresh interpreter, one by the grader."""
-BASE_PATIENCE, BASE_PATIENCE_S = 10.0, 60.0
-"""The untouched tree may take so many times as long as the gold patch, and so much longer: a bug that hangs is not waited for."""
+from turnsmith.types import Grade
 
 
 @dataclass(frozen=True)
@@ -47,28 +34,6 @@ class Criteria:
     """Are tasks left out whose FAIL_TO_PASS tests all fail for want of a name?"""
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
     """What the sandboxes are, since a verdict holds for their like only."""
-
-
-def make_key(task: Task, layers: Sequence[Path], sandbox: SandboxConfig) -> str:
-    """Digest of all that a verdict rests on: the row, the layers, what the sandboxes run, hide and are made of, we."""
-    runtime = _name_runtime(tuple(sandbox.test_plugins))
-    digests = [digest_layer(layer.resolve()) for layer in layers]
-    parts = [
-        f"{VERSION} {runtime} {sandbox.kind}",
-        sandbox.image,
-        *sorted(sandbox.hidden),
-        task.model_dump_json(),
-        *digests,
-    ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-@cache
-def _name_runtime(plugins: tuple[str, ...]) -> str:
-    """Versions of Python, of pytest, of plugins that tasks may ask for, and of all that these require."""
-    distributions = required_distributions("pytest", *plugins)
-    versions = [f"{distribution.name}=={distribution.version}" for distribution in distributions]
-    return " ".join([f"{sys.version_info.major}.{sys.version_info.minor}", *versions])
 
 
 def is_settled(record: Qualification, criteria: Criteria) -> bool:
@@ -87,73 +52,57 @@ def is_settled(record: Qualification, criteria: Criteria) -> bool:
 
 async def examine(case: Case, system: SystemFiles, criteria: Criteria) -> Qualification:
     """Examine one task. What the infrastructure did is named, and never held against the task."""
-    task, layers = case.task, case.layers
-    known = Qualification(
-        instance_id=task.instance_id,
-        key=await asyncio.to_thread(make_key, task, layers, criteria.sandbox),
-        verdict=Verdict.INFRASTRUCTURE,
-        machine=system.machine,
-    )
+    key = await asyncio.to_thread(make_key, case.task, case.layers, criteria.sandbox)
     try:
-        if leaks := await find_leaks(case, system):
-            return known.model_copy(update={"verdict": Verdict.LEAKS, "detail": _name(leaks), "leaks": leaks})
-        base, gold = await repeat(case, criteria)
+        findings = await _examine(case, system, criteria)
     except SetupFailed as error:
-        return known.model_copy(update={"verdict": Verdict.BROKEN_SETUP, "detail": str(error)})
+        findings = {"verdict": Verdict.BROKEN_SETUP, "detail": str(error)}
     except (SandboxError, GradingError) as error:
-        return known.model_copy(update={"detail": str(error)})
-    names = find_missing_names(task, base[0].messages.values())
-    decision = decide(task, base, gold, names if criteria.needs_names else ())
-    return _record(known.model_copy(update={"missing_names": names}), case, decision, base, gold)
+        findings = {"verdict": Verdict.INFRASTRUCTURE, "detail": str(error)}
+    return Qualification(instance_id=case.task.instance_id, key=key, isolation=case.provider.isolation, **findings)
 
 
-async def find_leaks(case: Case, system: SystemFiles) -> list[Leak]:
-    """Those outside of the tree, or else those in it. Raises SetupFailed, SandboxError."""
-    return system.find_leaks(case.task) or await insist(partial(look_into_tree, case))
-
-
-async def repeat(case: Case, criteria: Criteria) -> tuple[list[Repetition], list[Repetition]]:
-    """Runs of the untouched tree and of the gold patch, the first of each by a fresh interpreter; no more than can matter.
-
-    Raises SetupFailed, SandboxError, GradingError.
-    """
-    gold = [await insist(partial(run_afresh, case, is_gold=True))]
-    patience_s = BASE_PATIENCE_S + BASE_PATIENCE * gold[0].duration_s
-    hurried = replace(case, tests_timeout_s=min(case.tests_timeout_s, patience_s))
-    base = [await insist(partial(run_afresh, hurried, is_gold=False))]
-    graders = [Grader(each.provider, tests_timeout_s=each.tests_timeout_s, num_workers=1) for each in (case, hurried)]
-    while len(gold) < max(criteria.repeats, MIN_REPEATS) and not _is_hopeless(case.task, base, gold):
-        gold.append(await insist(partial(grade, case, graders[0], is_gold=True)))
-        base.append(await insist(partial(grade, hurried, graders[1], is_gold=False)))
-    return base, gold
-
-
-def _is_hopeless(task: Task, base: Sequence[Repetition], gold: Sequence[Repetition]) -> bool:
-    """Have both ways of running said the same of a broken task?"""
-    return len(gold) == MIN_REPEATS and decide(task, base, gold).verdict in FINAL
-
-
-def _record(
-    known: Qualification, case: Case, decision: Decision, base: Sequence[Repetition], gold: Sequence[Repetition]
-) -> Qualification:
-    return known.model_copy(
-        update={
-            "verdict": decision.verdict,
-            "detail": decision.detail,
-            "repeats": len(gold),
-            "passes": {
-                test: Passes(base=count_passes(base, test), gold=count_passes(gold, test)) for test in case.expected
-            },
-            "quarantined": list(decision.quarantined),
-            "failures": {test: name_class(message) for test, message in base[0].messages.items()},
-            "cost": Cost(
-                gold_s=round(statistics.median(run.duration_s for run in gold), 4),
-                base_s=round(statistics.median(run.duration_s for run in base), 4),
-            ),
-        }
+async def _examine(case: Case, system: SystemFiles, criteria: Criteria) -> dict[str, Any]:
+    """Columns of the record. Raises SetupFailed, SandboxError, GradingError."""
+    if leaks := system.find_leaks(case.task) or await insist(partial(look_into_tree, case)):
+        return {"verdict": Verdict.LEAKS, "detail": _describe(leaks), "leaks": leaks}
+    base, gold, report = await repeat(
+        case, criteria.repeats, lambda base, gold: decide(case.task, base, gold).verdict in FINAL
     )
+    messages = find_messages(case.task.FAIL_TO_PASS, report)
+    names = find_missing_names(case.task, messages.values())
+    decision = decide(case.task, base, gold, names if criteria.needs_names else ())
+    return {
+        "verdict": decision.verdict,
+        "detail": decision.detail,
+        "quarantined": list(decision.quarantined),
+        "repeats": len(gold),
+        "passes": {
+            test: Passes(base=count_passes(base, test), gold=count_passes(gold, test)) for test in case.expected
+        },
+        "failures": {test: name_class(message) for test, message in messages.items()},
+        "missing_names": names,
+        "num_mutated": await insist(partial(count_mutated, case)) if decision.verdict is Verdict.QUALIFIED else 0,
+        "gold_s": _median_s(gold),
+        "base_s": _median_s(base),
+    }
 
 
-def _name(leaks: Sequence[Leak]) -> str:
+async def count_mutated(case: Case) -> int:
+    """FAIL_TO_PASS functions of which an audit can make a mutant; none where it cannot read them. Raises SandboxError."""
+    if not case.is_sealed:
+        return 0
+    try:
+        tests = await read_tests(case)
+    except GradingError:
+        return 0
+    return await asyncio.to_thread(count_guarded, tests.sources, case.task.FAIL_TO_PASS)
+
+
+def _median_s(grades: Sequence[Grade]) -> float:
+    return round(statistics.median(each.duration_s for each in grades), 4)
+
+
+def _describe(leaks: Sequence[Leak]) -> str:
     more = f" and {len(leaks) - 1} more" if len(leaks) > 1 else ""
     return f"{leaks[0].kind} in {leaks[0].where}{more}: {leaks[0].what}"

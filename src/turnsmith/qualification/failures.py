@@ -1,7 +1,7 @@
 """How a test fails on the untouched tree, read from what pytest says of it."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from turnsmith.qualification.fragments import added_lines, changed_paths
 from turnsmith.rewards.testing import SuiteReport
@@ -15,10 +15,11 @@ MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '
 WORD = re.compile(r"\w+")
 
 
-def find_message(test: str, report: SuiteReport) -> str:
-    """What pytest says of a test, or of the file that it could not collect; nothing where it says nothing."""
-    result = report.results.get(test)
-    return result.message if result else _complaints(report.log).get(test.split("::")[0], "")
+def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
+    """What pytest says of each test, or of the file that it could not collect; nothing where it says nothing."""
+    complaints = {path: (COMPLAINT.findall(text) or [""])[-1] for path, text in COLLECTING.findall(report.log)}
+    said = {test: result.message for test, result in report.results.items()}
+    return {test: said.get(test, complaints.get(test.split("::")[0], "")) for test in tests}
 
 
 def name_class(message: str) -> str:
@@ -27,11 +28,6 @@ def name_class(message: str) -> str:
         return "AssertionError"
     found = CLASS.match(message.split("\n")[0])
     return found[1].rpartition(".")[2] if found else ""
-
-
-def _complaints(log: str) -> dict[str, str]:
-    """File that could not be collected → the last thing that Python said of it."""
-    return {path: (COMPLAINT.findall(text) or [""])[-1] for path, text in COLLECTING.findall(log)}
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:

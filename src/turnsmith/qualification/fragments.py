@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from turnsmith.qualification.record import LeakKind
 from turnsmith.rewards.patches import FilePatch, PatchRefused, read_hunks, read_patch
 
 RUN_LINES, RUN_CHARACTERS = 4, 80
@@ -23,6 +24,8 @@ MARGIN = b" \t\r+"
 class Fragment:
     """Lines of one file of a patch."""
 
+    kind: LeakKind
+    """Which patch it is of."""
     path: str
     """File that the patch changes, under one of its names."""
     text: bytes
@@ -37,24 +40,28 @@ class Fragment:
         return self.anchor in content and self.text in _join(strip_lines(content))
 
 
-def make_fragments(patch: str) -> list[Fragment]:
+def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
     """All fragments of a patch, each once; what of it is not text has none."""
-    named = [(path, body) for file in _read_files(patch) for path in sorted(file.paths) for body in read_hunks(file)]
-    return list(dict.fromkeys(fragment for path, body in named for fragment in _split(path, body)))
+    return list(
+        dict.fromkeys(
+            Fragment(kind, path, _join(lines))
+            for file in _read_files(patch)
+            for path in sorted(file.paths)
+            for body in read_hunks(file)
+            for lines in _split(body)
+        )
+    )
 
 
-def _split(path: str, body: list[str]) -> Iterator[Fragment]:
-    """What a hunk leaves behind, and every few of the lines that it adds in a row."""
+def _split(body: list[str]) -> Iterator[list[bytes]]:
+    """What a hunk leaves behind, and every few of the lines that it adds in a row, where that is long enough."""
     after = [line for line in body if line[:1] not in ("-", "\\")]
-    lines = _strip_marks(after)
-    if len(lines) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
-        yield Fragment(path, _join(lines))
+    if len(lines := _strip_marks(after)) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
+        yield lines
     for is_added, row in groupby(after, key=lambda line: line.startswith("+")):
         lines = _strip_marks(row) if is_added else []
-        for start in range(len(lines) - RUN_LINES + 1):
-            run = lines[start : start + RUN_LINES]
-            if sum(map(len, run)) >= RUN_CHARACTERS:
-                yield Fragment(path, _join(run))
+        runs = (lines[start : start + RUN_LINES] for start in range(len(lines) - RUN_LINES + 1))
+        yield from (run for run in runs if sum(map(len, run)) >= RUN_CHARACTERS)
 
 
 def changed_paths(patch: str) -> list[str]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from turnsmith.types import Record, Task
 
-VERSION = 7
+VERSION = 8
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
@@ -76,28 +76,6 @@ class Passes(Record):
     """With the gold patch."""
 
 
-class Cost(Record):
-    """What one grading takes."""
-
-    gold_s: float
-    """Seconds of the gold patch's grading, the median."""
-    base_s: float
-    """Seconds of the untouched tree's, the median."""
-
-
-class Machine(Record):
-    """Where the runs took place."""
-
-    isolation: str
-    """Isolation tier of the sandboxes."""
-    uid: int
-    """User id of the tests, seen from inside."""
-    has_network: bool
-    """Could the tests have reached another machine?"""
-    python: str
-    """Version of the interpreter, e.g. `3.11.2`."""
-
-
 class Qualification(Record):
     """The record of one task, found again by its key."""
 
@@ -119,9 +97,14 @@ class Qualification(Record):
     """FAIL_TO_PASS test → class of its failure on the untouched tree, e.g. `AssertionError`; empty where no message says."""
     missing_names: list[str] = Field(default_factory=list)
     """Names for want of which all FAIL_TO_PASS tests fail there, and which the gold patch brings."""
-    cost: Cost | None = None
-    machine: Machine | None = None
-    """None where nothing was run."""
+    num_mutated: int = 0
+    """Functions of FAIL_TO_PASS of which an audit can make a mutant."""
+    gold_s: float = 0.0
+    """Seconds of the gold patch's grading, the median; 0 where nothing was run, as below."""
+    base_s: float = 0.0
+    """Seconds of the untouched tree's, the median."""
+    isolation: str = ""
+    """Tier of the sandboxes in which the tests ran."""
 
     @property
     def is_qualified(self) -> bool:

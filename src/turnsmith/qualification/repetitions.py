@@ -1,12 +1,11 @@
-"""One run of a task's tests, by a fresh interpreter or by the grader as it grades; what fails for no reason is tried again."""
+"""Runs of a task's tests, the first by a fresh interpreter, the rest as the grader grades; accidents are tried again."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from turnsmith.errors import GradingError, SandboxError
-from turnsmith.qualification.failures import find_message
 from turnsmith.rewards.cases import Case
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.judging import judge
@@ -18,22 +17,12 @@ from turnsmith.types import Grade, Outcome
 
 T = TypeVar("T")
 MAX_TRIES = 3
+MIN_REPEATS = 2
+"""One run by a fresh interpreter, one by the grader."""
+BASE_PATIENCE, BASE_PATIENCE_S = 10.0, 60.0
+"""The untouched tree may take so many times as long as the gold patch, and so much longer: a bug that hangs is not waited for."""
 EXPLAINING = " --tb=short"
 """What makes pytest say why a file could not be collected."""
-
-
-@dataclass(frozen=True)
-class Repetition:
-    """What one run showed."""
-
-    statuses: dict[str, str]
-    """Of each expected test; `passed` for all that holds."""
-    is_resolved: bool
-    duration_s: float
-    timed_out: bool = False
-    detail: str = ""
-    messages: dict[str, str] = field(default_factory=dict)
-    """FAIL_TO_PASS test → what pytest says of it; only of a run by a fresh interpreter on the untouched tree."""
 
 
 async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
@@ -46,68 +35,53 @@ async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
     return await attempt()
 
 
-async def grade(case: Case, grader: Grader, *, is_gold: bool) -> Repetition:
-    """A grading like any other, of nobody's making shared. Raises GradingError, SetupFailed."""
-    grader.forget()
+async def repeat(
+    case: Case, num: int, is_enough: Callable[[Sequence[Grade], Sequence[Grade]], bool]
+) -> tuple[list[Grade], list[Grade], SuiteReport]:
+    """Grades of the untouched tree and of the gold patch, and the first report of the untouched tree.
+
+    After MIN_REPEATS runs of each `is_enough` is asked. Raises SetupFailed, SandboxError, GradingError.
+    """
+    gold = [to_grade(case, await insist(partial(run_afresh, case, is_gold=True)))]
+    patience_s = min(case.tests_timeout_s, BASE_PATIENCE_S + BASE_PATIENCE * gold[0].duration_s)
+    hurried = replace(case, tests_timeout_s=patience_s)
+    report = await insist(partial(run_afresh, hurried, is_gold=False))
+    base = [to_grade(case, report)]
+    while len(gold) < max(num, MIN_REPEATS) and not (len(gold) == MIN_REPEATS and is_enough(base, gold)):
+        gold.append(await insist(partial(grade, case, is_gold=True)))
+        base.append(await insist(partial(grade, hurried, is_gold=False)))
+    return base, gold, report
+
+
+async def grade(case: Case, *, is_gold: bool) -> Grade:
+    """A grading like any other. Raises GradingError, SetupFailed."""
+    grader = Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
     task, layers = case.task, case.layers
     verdict = await (grader.grade(task, layers, task.patch) if is_gold else grader.grade_unpatched(task, layers))
     if verdict.outcome is Outcome.GRADER_FAILED:
         raise GradingError(verdict.detail)
     if verdict.outcome is Outcome.PATCH_INVALID:
         raise SetupFailed(f"the gold patch is refused: {verdict.detail}")
-    return _note(verdict, verdict.duration_s)
+    return verdict
 
 
-async def run_afresh(case: Case, *, is_gold: bool) -> Repetition:
-    """The same tests by a fresh interpreter, judged as in a grading. Raises SandboxError, GradingError, SetupFailed."""
-    task = case.task
-    files, known = case.directives, frozenset(case.expected)
-    suite = Suite(task.test_command, files, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
-    report = await _run(case, suite, is_gold=is_gold)
-    noted = _note(judge(task, report), report.duration_s)
-    return noted if is_gold else replace(noted, messages=await explain(case, suite, report))
+def to_grade(case: Case, report: SuiteReport) -> Grade:
+    return judge(case.task, report).model_copy(update={"duration_s": report.duration_s})
 
 
-def _note(verdict: Grade, duration_s: float) -> Repetition:
-    """What a verdict says of the run behind it."""
-    return Repetition(
-        statuses=verdict.statuses,
-        is_resolved=verdict.resolved,
-        duration_s=duration_s,
-        timed_out=verdict.outcome is Outcome.TESTS_TIMED_OUT,
-        detail=verdict.detail,
-    )
-
-
-async def explain(case: Case, suite: Suite, report: SuiteReport) -> dict[str, str]:
-    """What is said of each FAIL_TO_PASS test; where nothing is, as of a file not collected, pytest is asked again."""
-    messages = {test: find_message(test, report) for test in case.task.FAIL_TO_PASS}
-    if all(messages.values()) or not suite.is_pytest or report.timed_out:
-        return messages
-    again = await _run(case, replace(suite, command=suite.command + EXPLAINING), is_gold=False)
-    return {test: message or find_message(test, again) for test, message in messages.items()}
-
-
-async def _run(case: Case, suite: Suite, *, is_gold: bool) -> SuiteReport:
-    """Run a suite in a sandbox of its own. Raises SandboxError, GradingError, SetupFailed."""
-    patch = _select_gold(case) if is_gold else ""
-    prepared = partial(prepare, task=case.task, layers=case.layers, patch=patch, added={})
+async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
+    """The same tests by a fresh interpreter in a sandbox of its own. Raises SandboxError, GradingError, SetupFailed."""
+    task, known = case.task, frozenset(case.expected)
+    command = task.test_command + (EXPLAINING if case.is_sealed and not is_gold else "")
+    suite = Suite(command, case.directives, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
     try:
-        return await run_suite_cold(case.provider, case.layers, suite, prepared)
+        patch = select_gold(task, case.layers) if is_gold else ""
+        ready = partial(prepare, task=task, layers=case.layers, patch=patch, added={})
+        return await run_suite_cold(case.provider, case.layers, suite, ready)
     except PatchRefused as refusal:
-        raise SetupFailed(f"the gold patch {refusal}") from None
+        raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 
 
-def _select_gold(case: Case) -> str:
-    """The gold patch as it would be graded. Raises SetupFailed."""
-    try:
-        return select_gold(case.task, case.layers)
-    except PatchRefused as refusal:
-        raise SetupFailed(f"the gold patch is refused: {refusal}") from None
-    except GradingError as error:
-        raise SetupFailed(str(error)) from None
-
-
-def count_passes(repetitions: Sequence[Repetition], test: str) -> int:
+def count_passes(grades: Sequence[Grade], test: str) -> int:
     """In how many runs did a test pass?"""
-    return sum(repetition.statuses.get(test) == "passed" for repetition in repetitions)
+    return sum(each.statuses.get(test) == "passed" for each in grades)

@@ -28,31 +28,21 @@ async def find_texts(sandbox: Sandbox, where: str, fragments: Collection[bytes])
     return await _search(sandbox, where + GREP, b"\n".join(sorted(fragments)))
 
 
-async def find_names(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
-    """Files of these names. Raises SandboxError."""
-    tests = " -o ".join(f"-name {quote(pattern)}" for pattern in [BAIT, *patterns])
+async def find_paths(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
+    """Files whose paths match; `*` stands for slashes, too. Raises SandboxError."""
+    tests = " -o ".join(f"-path {quote(pattern)}" for pattern in [f"*/{BAIT}", *patterns])
     return await _search(sandbox, f'{where}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
-
-
-async def ask(sandbox: Sandbox, command: str) -> bytes:
-    """All that a command prints. Raises SandboxError."""
-    result = await sandbox.exec(command, timeout_s=TIMEOUT_S)
-    if result.timed_out or result.exit_code or result.truncated:
-        raise SandboxError(
-            f"the sandbox could not be looked through: {result.output[-200:].decode(errors='replace')!r}"
-        )
-    return result.output
 
 
 async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str]:
     """The paths that a command finds, without the bait."""
     try:
         await sandbox.write(BAIT, bait)
-        await ask(sandbox, f"( {command} ) > {ANSWER} && echo >> {ANSWER}")
+        result = await sandbox.exec(f"( {command} ) > {ANSWER} && echo >> {ANSWER}", timeout_s=TIMEOUT_S)
         *paths, end = (await sandbox.read(ANSWER)).decode(errors="surrogateescape").split("\0")
     except OSError as error:
         raise SandboxError(f"the sandbox could not be looked through: {error}") from None
     found = [path for path in paths if path.rpartition("/")[2] != BAIT]
-    if len(found) == len(paths) or end != "\n":
+    if result.exit_code or len(found) == len(paths) or end != "\n":
         raise SandboxError("a search missed a file that was put there to be found: has the sandbox GNU grep and find?")
     return found

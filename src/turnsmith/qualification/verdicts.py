@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnsmith.qualification.record import Verdict
-from turnsmith.qualification.repetitions import Repetition, count_passes
-from turnsmith.types import Task
+from turnsmith.qualification.repetitions import count_passes
+from turnsmith.types import Grade, Outcome, Task
 
 FINAL = (Verdict.GOLD_FAILS, Verdict.NO_OP_PASSES, Verdict.TOO_SLOW)
 """Verdicts that further runs do not better."""
@@ -20,9 +20,7 @@ class Decision:
     quarantined: tuple[str, ...] = ()
 
 
-def decide(
-    task: Task, base: Sequence[Repetition], gold: Sequence[Repetition], missing_names: Sequence[str] = ()
-) -> Decision:
+def decide(task: Task, base: Sequence[Grade], gold: Sequence[Grade], missing_names: Sequence[str] = ()) -> Decision:
     """The verdict on runs of the untouched tree and of the gold patch; missing names count where they are given."""
     decision = _judge_gold(task, gold) or _judge_base(task, base) or _judge_rest(task, base, gold)
     if decision.verdict is Verdict.QUALIFIED and missing_names:
@@ -30,14 +28,14 @@ def decide(
     return decision
 
 
-def _judge_gold(task: Task, gold: Sequence[Repetition]) -> Decision | None:
+def _judge_gold(task: Task, gold: Sequence[Grade]) -> Decision | None:
     """What is wrong with the gold patch, if anything."""
-    if all(run.timed_out for run in gold):
+    if all(run.outcome is Outcome.TESTS_TIMED_OUT for run in gold):
         return Decision(Verdict.TOO_SLOW, f"the gold patch ran out of time in all of {len(gold)} runs")
     never = [test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not count_passes(gold, test)]
     if never:
         return Decision(Verdict.GOLD_FAILS, _name(never, "never passes with the gold patch"))
-    lied = [run for run in gold if not run.is_resolved and set(run.statuses.values()) == {"passed"}]
+    lied = [run for run in gold if not run.resolved and set(run.statuses.values()) == {"passed"}]
     if lied:
         verdict = Verdict.GOLD_FAILS if len(lied) >= len(gold) - 1 else Verdict.FLAKY
         return Decision(verdict, f"in {len(lied)} of {len(gold)} runs: {lied[0].detail}")
@@ -45,7 +43,7 @@ def _judge_gold(task: Task, gold: Sequence[Repetition]) -> Decision | None:
     return Decision(Verdict.FLAKY, _count(flaky, gold, "with the gold patch")) if flaky else None
 
 
-def _judge_base(task: Task, base: Sequence[Repetition]) -> Decision | None:
+def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
     """What is wrong with the untouched tree, if anything."""
     passing = [test for test in task.FAIL_TO_PASS if count_passes(base, test)]
     if not passing:
@@ -55,7 +53,7 @@ def _judge_base(task: Task, base: Sequence[Repetition]) -> Decision | None:
     return Decision(Verdict.FLAKY, _count(passing, base, "on the untouched tree"))
 
 
-def _judge_rest(task: Task, base: Sequence[Repetition], gold: Sequence[Repetition]) -> Decision:
+def _judge_rest(task: Task, base: Sequence[Grade], gold: Sequence[Grade]) -> Decision:
     """Put PASS_TO_PASS tests that are not steady in quarantine, one by one."""
     unsteady = tuple(
         test
@@ -73,5 +71,5 @@ def _name(tests: Sequence[str], what: str) -> str:
     return f"{tests[0]} {what}{more}"
 
 
-def _count(tests: Sequence[str], runs: Sequence[Repetition], where: str) -> str:
+def _count(tests: Sequence[str], runs: Sequence[Grade], where: str) -> str:
     return f"{tests[0]} passes in {count_passes(runs, tests[0])} of {len(runs)} runs {where}"

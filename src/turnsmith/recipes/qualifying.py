@@ -9,7 +9,8 @@ from pathlib import Path
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.qualification.copies import SystemFiles, look_into_system
-from turnsmith.qualification.examination import Criteria, examine, is_settled, make_key
+from turnsmith.qualification.examination import Criteria, examine, is_settled
+from turnsmith.qualification.keys import make_key
 from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, qualified
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.cases import Case
