@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 
+from turnsmith.algo.algorithm import Metrics
 from turnsmith.algo.packing import pack
-from turnsmith.algo.tokens import LossTokens, Metrics
+from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
