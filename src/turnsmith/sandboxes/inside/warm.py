@@ -36,16 +36,17 @@ from turnsmith.sandboxes.inside.toolbox import CWD_FD, INTERPRETER, REPORT_FD
 from turnsmith.sandboxes.inside.wire import Header
 
 MODULE = "pytest"
-HIDDEN = ("turnsmith", "__main__", "ctypes", "_ctypes", "resource", "termios")
-"""Modules that we have imported and pytest has not: the code under test finds its own.
-
-So of all that is imported already a fresh interpreter could find another only where it is started, and where PYTHONPATH says.
-"""
+OURS = ("ctypes", "_ctypes", "resource", "termios", "socket", "_socket", "array")
+"""Modules that we have imported and pytest, depending on the version of Python, has not."""
+_preloaded: set[str] = set()
+"""Modules that pytest has imported. A fresh interpreter could find others only where it is started, and on PYTHONPATH."""
 
 
 def preload(runtime: str) -> None:
     """Import pytest and its plugins, those that every run imports and those beside it, from the test runtime and nowhere else."""
     sys.path.insert(0, runtime)
+    for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+        del sys.modules[name]  # we hold what we need of them; pytest finds its own
     try:
         names = importlib.import_module("_pytest.config").default_plugins
         shorten_listings([importlib.import_module(f"_pytest.{name}") for name in names])
@@ -54,6 +55,7 @@ def preload(runtime: str) -> None:
             importlib.import_module(plugin)
     finally:
         sys.path.remove(runtime)
+    _preloaded.update(name for name in sys.modules if not name.startswith(("turnsmith", "__main__")))
     gc.freeze()  # what every fork has in common need not be gone through, nor copied, whenever one collects
 
 
@@ -163,7 +165,7 @@ def _is_told_otherwise(environment: Mapping[str, str]) -> bool:
 
 def _stands_in(request: Header) -> bool:
     """Could a fresh interpreter find another module of a name that is imported already, outside of the test runtime?"""
-    loaded = {name.partition(".")[0] for name in sys.modules}.difference(HIDDEN)
+    loaded = {name.partition(".")[0] for name in _preloaded}
     folders = [request["cwd"], *request["search_path"], request["env"]["HOME"]]
     return any(not loaded.isdisjoint(_module_names(folder)) for folder in folders if os.path.isdir(folder))
 
@@ -178,7 +180,7 @@ def _module_names(folder: str) -> Iterator[str]:
 
 def _forget_ourselves() -> ModuleType:
     """Modules as in an interpreter that has imported pytest and nothing else; returns the newest of them."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
+    for name in sys.modules.keys() - _preloaded:
         del sys.modules[name]
     return sys.modules[next(reversed(sys.modules))]
 
