@@ -1,5 +1,6 @@
 """What runs on this machine, as the host of a sandbox sees it."""
 
+import asyncio
 import subprocess
 import time
 from pathlib import Path
@@ -26,3 +27,13 @@ def wait_until(condition, limit_s=60.0):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+async def wait_for(condition):
+    """The same while the event loop goes on."""
+    await asyncio.wait_for(_poll(condition), 60)
+
+
+async def _poll(condition):
+    while not condition():
+        await asyncio.sleep(0.01)

@@ -1,5 +1,7 @@
 """A small working tree in two layers, and each kind of provider over it."""
 
+import asyncio
+
 import pytest
 
 from podman_engine import IMAGE, STATIC_IMAGE, find_podman
@@ -47,7 +49,7 @@ def spec(layers):
     return SandboxSpec(layers)
 
 
-@pytest.fixture(params=["local", "subprocess", "podman"])
+@pytest.fixture(params=["local", "subprocess", pytest.param("podman", marks=pytest.mark.slow)])
 def kind(request):
     return request.param
 
@@ -62,14 +64,41 @@ def config(kind):
     return configure(kind, memory_mb=256, max_processes=64, disk_mb=96, max_output_bytes=1_000_000)
 
 
+@pytest.fixture(scope="module")
+def shared_providers():
+    """Local providers of one module of tests by their configuration: a spawner takes longer to start than most tests take."""
+    providers = {}
+    yield providers
+    for provider in providers.values():
+        asyncio.run(provider.close())
+
+
 @pytest.fixture
-async def provider(config):
-    try:
-        provider = make_provider(config)
-    except UsageError as error:
-        pytest.skip(str(error))
+async def provider(kind, config, shared_providers):
+    """A provider; what a test has started is stopped at its end."""
+    provider = shared_providers.get(config.model_dump_json()) or provide_for(config)
+    if kind == "local":
+        shared_providers[config.model_dump_json()] = provider
+    yield provider
+    if kind == "local":
+        await asyncio.gather(*(sandbox.stop() for sandbox in provider._sandboxes))
+    else:
+        await provider.close()
+
+
+@pytest.fixture
+async def own_provider(config):
+    """A provider that nobody else uses, to be closed or killed."""
+    provider = provide_for(config)
     yield provider
     await provider.close()
+
+
+def provide_for(config):
+    try:
+        return make_provider(config)
+    except UsageError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture
@@ -81,7 +110,22 @@ async def sandbox(provider, spec):
 def run(sandbox):
     """Run a command in the sandbox; returns its result."""
 
-    async def run(command, timeout_s=20.0, **options):
+    async def run(command, timeout_s=60.0, **options):
         return await sandbox.exec(command, timeout_s=timeout_s, **options)
 
     return run
+
+
+@pytest.fixture
+def run_out_of_time(run):
+    """Run a command that never ends for as long as it takes to write all of some output; its result."""
+
+    async def run_out_of_time(command, output):
+        for timeout_s in (0.3, 3, 30):
+            result = await run(command, timeout_s=timeout_s)
+            if len(result.output) >= len(output):
+                break
+        assert result.timed_out and result.output == output
+        return result
+
+    return run_out_of_time

@@ -20,6 +20,8 @@ from turnsmith.sandboxes.containers.podman import remove_at_once
 from turnsmith.sandboxes.containers.probe import probe_podman
 from turnsmith.sandboxes.runtime import cache_folder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def kind():

@@ -4,7 +4,6 @@ import os
 import resource
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -109,11 +108,10 @@ async def test_a_patch_that_no_grader_takes_is_cut_and_marked(sandbox, run, num_
     assert "+small" in patch and (len(patch) > MAX_PATCH_BYTES / 2) == (num_bytes < MAX_PATCH_BYTES)
 
 
-def test_files_without_number_are_not_even_shown_to_git():
+def test_files_without_number_are_not_even_shown_to_git(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
     changes = [Change(b"%d" % number, None, GitFile("100644", b"")) for number in range(60_000)]
-    started = time.process_time()
     assert format_patch(changes).startswith("no patch: 60000 files make more than")
-    assert time.process_time() - started < 1
 
 
 async def test_a_deep_tree_does_not_break_the_diff(sandbox, run):

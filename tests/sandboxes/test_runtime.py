@@ -11,6 +11,7 @@ from turnsmith.errors import UsageError
 from turnsmith.sandboxes.runtime import describe_python, prepare_runtime, required_distributions
 
 
+@pytest.mark.slow
 def test_the_runtime_runs_pytest_with_nothing_else_in_sight(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     mask = os.umask(0o077)
@@ -32,6 +33,7 @@ def test_the_runtime_runs_pytest_with_nothing_else_in_sight(tmp_path, monkeypatc
     assert not list(runtime.glob("hypothesis*"))
 
 
+@pytest.mark.slow
 def test_it_is_made_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = prepare_runtime()

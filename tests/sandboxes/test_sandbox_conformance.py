@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from host_processes import wait_for
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.finishing import finish_in_thread
 from turnsmith.sandboxes.inside.toolbox import CWD_FD, REPORT_FD
@@ -32,7 +33,7 @@ async def test_exec_returns_exit_code_and_merged_output_in_order(run):
     result = await run("echo one; echo two >&2; echo three; exit 7")
     assert (result.exit_code, result.output) == (7, b"one\ntwo\nthree\n")
     assert not result.timed_out and not result.truncated
-    assert 0 < result.duration_s < 20
+    assert result.duration_s > 0
 
 
 async def test_a_signal_is_128_plus_its_number(run):
@@ -61,18 +62,14 @@ async def test_output_beyond_the_limit_is_dropped_and_said_so(run):
     assert (len(result.output), result.truncated, result.exit_code) == (1_000_000, True, 3)
 
 
-async def test_a_timeout_ends_everything_that_the_command_started(run):
-    result = await run("sleep 7654 & setsid sleep 7654 & echo begun; sleep 7654", timeout_s=0.3)
-    assert result.timed_out
+async def test_a_timeout_ends_everything_that_the_command_started(run, run_out_of_time):
+    result = await run_out_of_time("sleep 7654 & setsid sleep 7654 & echo begun; sleep 7654", b"begun\n")
     assert result.exit_code == 137
-    assert result.output == b"begun\n"
-    assert result.duration_s < 5
     assert b"sleep 7654" not in (await run("ps axww -o args | grep -v grep")).output
 
 
-async def test_an_endless_output_is_an_ordinary_timeout(run):
-    result = await run("yes", timeout_s=0.3)
-    assert result.timed_out and result.truncated and len(result.output) == 1_000_000
+async def test_an_endless_output_is_an_ordinary_timeout(run, run_out_of_time):
+    assert (await run_out_of_time("yes", b"y\n" * 500_000)).truncated
     assert (await run("echo alive")).output == b"alive\n"
 
 
@@ -221,11 +218,11 @@ async def test_stop_interrupts_what_runs(sandbox, run):
         await running
 
 
-async def test_closing_the_provider_stops_its_sandboxes(provider, spec):
-    sandbox = await provider.start(spec)
-    await provider.close()
+async def test_closing_the_provider_stops_its_sandboxes(own_provider, spec):
+    sandbox = await own_provider.start(spec)
+    await own_provider.close()
     with pytest.raises(SandboxError):
-        await sandbox.exec("true", timeout_s=5)
+        await sandbox.exec("true", timeout_s=60)
 
 
 async def test_sixteen_sandboxes_at_once_do_not_see_each_other(provider, spec):
@@ -240,7 +237,7 @@ async def test_a_layer_that_is_not_there_is_a_sandbox_error(provider, spec, tmp_
     with pytest.raises(SandboxError, match="could not start"):
         await provider.start(type(spec)((tmp_path / "nowhere",)))
     sandbox = await provider.start(spec)
-    assert (await sandbox.exec("cat README", timeout_s=9)).output == b"hello\n"
+    assert (await sandbox.exec("cat README", timeout_s=60)).output == b"hello\n"
 
 
 @pytest.fixture
@@ -299,26 +296,27 @@ async def test_who_is_cancelled_waits_for_what_a_thread_still_does():
     assert done
 
 
-async def test_a_locked_tree_goes_with_its_sandbox(provider, spec, tmp_path, temporary):
+async def test_a_locked_tree_goes_with_its_sandbox(own_provider, spec, tmp_path, temporary):
     """Whoever starts the sandbox; what a link points at keeps its mode."""
     (outside := tmp_path / "outside").mkdir(mode=0o755)
-    sandbox = await provider.start(spec)
-    await sandbox.exec(f"ln -s {outside} out; mkdir -p a/b/c; chmod 000 a/b; chmod 444 a pkg; chmod 000 .", timeout_s=9)
-    await provider.close()
+    sandbox = await own_provider.start(spec)
+    await sandbox.exec(
+        f"ln -s {outside} out; mkdir -p a/b/c; chmod 000 a/b; chmod 444 a pkg; chmod 000 .", timeout_s=60
+    )
+    await own_provider.close()
     assert not list(temporary.glob("*/*"))
     assert outside.stat().st_mode & 0o777 == 0o755
 
 
-async def test_a_cancelled_start_leaves_nothing(provider, spec, temporary):
+async def test_a_cancelled_start_leaves_nothing(own_provider, spec, temporary):
     before = len(list(Path("/proc/self/fd").iterdir()))
     for delay_s in (0, 0.001, 0.005, 0.02):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(delay_s):
-                await provider.start(spec)
+                await own_provider.start(spec)
                 await asyncio.sleep(9)
-    await provider.close()
-    await asyncio.sleep(0.05)
-    assert len(list(Path("/proc/self/fd").iterdir())) <= before
+    await own_provider.close()
+    await wait_for(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before)
     assert not list(temporary.glob("*/*"))
 
 

@@ -6,12 +6,12 @@ import os
 import signal
 import socket
 import struct
-import time
 import warnings
 from pathlib import Path
 
 import pytest
 
+from host_processes import wait_until
 from turnsmith.sandboxes.inside import kernel, processes, seccomp, wire
 from turnsmith.sandboxes.inside.files import FileAccess
 from turnsmith.sandboxes.inside.pipes import Pipe
@@ -80,9 +80,7 @@ def test_together_they_may_not_use_more_memory_than_one_may(ask):
 
 def test_what_a_fork_bomb_leaves_is_swept(ask):
     ask("exec", command="for i in $(seq 15); do sleep 4321 & done")
-    time.sleep(0.5)
-    _, output = ask("exec", command="pgrep -c -x -f 'sleep 4321'")
-    assert output == b"0\n"
+    wait_until(lambda: ask("exec", command="pgrep -c -x -f 'sleep 4321'")[1] == b"0\n")
 
 
 def command_line(pid):
@@ -239,7 +237,7 @@ def test_what_was_opened_for_a_command_that_cannot_start_is_closed(ask, tmp_path
     before = set(Path(f"/proc/{supervisor}/fd").iterdir())
     for _ in range(3):
         assert ask("exec", bytes(100_000), command="x", env={"A": "\0"}, has_report=True)[0]["exit_code"] == 126
-    assert set(Path(f"/proc/{supervisor}/fd").iterdir()) == before
+    assert set(Path(f"/proc/{supervisor}/fd").iterdir()) <= before
 
 
 def test_a_file_access_that_did_not_end_well_has_no_content():

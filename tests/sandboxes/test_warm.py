@@ -163,6 +163,7 @@ async def test_a_variable_that_an_interpreter_obeys_from_its_start_is_obeyed(rea
     assert warm.output.split(b"\n")[0] == cold.output.split(b"\n")[0]
 
 
+@pytest.mark.slow
 async def test_where_pytest_cannot_be_imported_beforehand_it_is_said_and_tests_start_cold(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.rmtree(prepare_runtime() / "iniconfig")
