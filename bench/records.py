@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from turnsmith.algo.losses import LossTokens
+from turnsmith.algo.tokens import LossTokens
 from turnsmith.algo.packing import pack
 from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.rollouts.samples import to_sample

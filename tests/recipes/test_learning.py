@@ -7,11 +7,13 @@ from pytest import mark
 
 from turnsmith.config import (
     AgentConfig,
+    EngineConfig,
     OptimizerConfig,
     RolloutConfig,
     RunConfig,
     StageConfig,
     TaskSetConfig,
+    TrainerConfig,
 )
 from turnsmith.recipes.whole import run_recipe
 from turnsmith.runs import RunFolder
@@ -35,11 +37,11 @@ CONFIG = RunConfig(
 )
 
 
-async def learn(path, *, permute_rewards):
+async def learn(path, config=CONFIG, *, permute_rewards=False):
     """Share resolved in the first iteration and in the last, both of the same tasks."""
     stage = STAGE.model_copy(update={"permute_rewards": permute_rewards})
     folder = RunFolder(path)
-    await run_recipe(CONFIG.model_copy(update={"stages": [stage]}), folder, Silence())
+    await run_recipe(config.model_copy(update={"stages": [stage]}), folder, Silence())
     metrics = [json.loads(folder.metrics("learn", index).read_text()) for index in range(NUM_ITERATIONS)]
     assert all(iteration["optimizer/steps"] > 0 and iteration["logprob_gap/mean"] < 1e-4 for iteration in metrics)
     return metrics[0]["rollouts/resolved_rate"], metrics[-1]["rollouts/resolved_rate"]
@@ -54,10 +56,22 @@ def gain_in_standard_errors(before, after):
 @mark.slow
 @mark.timeout(900)
 async def test_rl_learns_from_rewards_and_not_from_permuted_ones(tmp_path):
-    before, after = await learn(tmp_path / "real", permute_rewards=False)
+    before, after = await learn(tmp_path / "real")
     control_before, control_after = await learn(tmp_path / "control", permute_rewards=True)
     # The same weights and seeds; only rounding, which depends on who decodes beside whom, may tell the two apart.
     assert abs(gain_in_standard_errors(before, control_before)) < 2
     assert gain_in_standard_errors(before, after) > 3
     # Permuted rewards say nothing of behaviour; but a clip wider above than below favours, a little, what is likely anyway.
     assert gain_in_standard_errors(control_before, control_after) < 2
+
+
+@mark.slow
+@mark.timeout(1_800)
+async def test_a_pair_of_other_code_in_other_processes_learns_as_well(tmp_path):
+    """The recipe knows two protocols and nothing else: an engine and a trainer chosen by import path take the place of ours."""
+    pair = {
+        "engine": EngineConfig(kind="remote_pair:open_engine"),
+        "trainer": TrainerConfig(kind="remote_pair:open_trainer"),
+    }
+    before, after = await learn(tmp_path / "run", CONFIG.model_copy(update=pair))
+    assert gain_in_standard_errors(before, after) > 3

@@ -1,0 +1,148 @@
+"""What every trainer does, asked of each pair's; and that each pair's engine and trainer are one policy."""
+
+import dataclasses
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from pairs import NAMES, PAIRS
+from small_models import make_model
+from turnsmith.algo.dapo import dapo_loss
+from turnsmith.algo.denominators import batch_denominator
+from turnsmith.algo.nll import nll_loss
+from turnsmith.algo.packing import pack
+from turnsmith.config import OptimizerConfig
+from turnsmith.engines.base import GenerateRequest, SavedWeights
+from turnsmith.errors import TrainingError
+from turnsmith.types import MicroBatch, Sample
+
+torch.set_num_threads(1)
+
+FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, schedule="cosine", grad_clip=1.0)
+
+
+@pytest.fixture(params=NAMES)
+def pair(request):
+    return PAIRS[request.param]
+
+
+@pytest.fixture
+def base(tmp_path):
+    make_model().save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def open_trainer(pair, base):
+    """Trainers of the pair, closed at the end."""
+    opened = []
+
+    def open_one(directory=base, config=FAST, total_steps=6):
+        opened.append(pair.open_trainer(directory, config, total_steps))
+        return opened[-1]
+
+    yield open_one
+    for trainer in opened:
+        trainer.close()
+
+
+def nll(samples):
+    return partial(nll_loss, denominator=batch_denominator(samples))
+
+
+def dapo(samples):
+    return partial(dapo_loss, denominator=batch_denominator(samples), clip_eps_low=0.2, clip_eps_high=0.3)
+
+
+@torch.no_grad()
+def plain_row(sample):
+    model = make_model()
+    model.set_attn_implementation("eager")
+    token_ids = torch.tensor(sample.token_ids.tolist())
+    scores = model(token_ids[None]).logits[0].log_softmax(-1)
+    at = np.flatnonzero(sample.loss_mask)
+    row = np.zeros(len(sample), np.float32)
+    row[at] = scores[at - 1, token_ids[at]].numpy()
+    return row
+
+
+async def test_log_probs_are_those_of_the_model_and_zero_outside_of_the_mask(open_trainer, samples):
+    rows = await open_trainer().logprobs(pack(samples, 64))
+    for sample in samples:
+        row = rows.pop(sample.trajectory_id)
+        assert row.dtype == np.float32
+        np.testing.assert_allclose(row, plain_row(sample), rtol=0, atol=1e-5)
+    assert not rows
+
+
+async def test_steps_bring_the_loss_down_and_tell_what_a_step_has(open_trainer, samples):
+    trainer = open_trainer(total_steps=30)
+    steps = [await trainer.step(pack(samples, 200), nll(samples)) for _ in range(30)]
+    assert steps[-1]["loss/nll"] < 0.3 * steps[0]["loss/nll"]
+    assert {"loss/total", "optimizer/grad_norm", "optimizer/learning_rate"} <= steps[0].keys()
+    rates = [step["optimizer/learning_rate"] for step in steps]
+    assert rates[:2] == pytest.approx([0.005, 0.01]) and rates[2] > rates[-1] > 0
+
+
+async def test_how_a_batch_is_cut_into_micro_batches_changes_nothing(open_trainer, samples):
+    whole, parts = [await open_trainer().step(pack(samples, size), dapo(samples)) for size in (10_000, 40)]
+    assert parts == pytest.approx(whole, abs=1e-5)
+
+
+async def test_an_engine_that_loads_what_is_published_samples_from_the_policy_as_trained(
+    pair, base, open_trainer, samples
+):
+    trainer, engine = open_trainer(), pair.open_engine(base)
+    try:
+        for _ in range(3):
+            await trainer.step(pack(samples, 200), nll(samples))
+        await engine.load_weights(await trainer.publish())
+        prompt = np.arange(12)
+        completion = await engine.generate(GenerateRequest("a", prompt, 40, frozenset(), seed=1))
+        assert completion.policy_version == engine.policy_version == 3
+        zeros = np.zeros(len(prompt))
+        sample = Sample(
+            "a", "g", np.concatenate([prompt, completion.token_ids]), np.arange(52) >= 12,
+            np.concatenate([zeros, completion.logprobs]), np.zeros(52),
+        )  # fmt: skip
+        told = (await trainer.logprobs([MicroBatch([sample])]))["a"]
+        assert np.abs(told - sample.sampled_logprobs).max() < 1e-5
+    finally:
+        engine.close()
+
+
+async def test_a_checkpoint_is_resumed_exactly_and_is_a_model_directory(pair, open_trainer, samples, tmp_path):
+    async def train(trainer, num):
+        return [(await trainer.step(pack(samples, 100), nll(samples)))["loss/total"] for _ in range(num)]
+
+    straight = await train(open_trainer(), 6)
+    first, second = open_trainer(), open_trainer()
+    before = await train(first, 3)
+    await first.save(tmp_path / "checkpoint")
+    await second.load(tmp_path / "checkpoint")
+    assert before + await train(second, 3) == straight
+    engine = pair.open_engine(tmp_path / "checkpoint")
+    try:
+        await engine.load_weights(SavedWeights(3, tmp_path / "checkpoint"))
+        await engine.generate(GenerateRequest("a", np.arange(5), 3, frozenset(), seed=1))
+    finally:
+        engine.close()
+
+
+async def test_a_loss_that_is_not_finite_is_an_error_and_leaves_the_weights_alone(open_trainer, samples):
+    trainer = open_trainer()
+    before = await trainer.logprobs([MicroBatch(samples)])
+    poisoned = [dataclasses.replace(samples[0], advantages=np.full(len(samples[0]), math.nan)), *samples[1:]]
+    with pytest.raises(TrainingError, match="loss is nan"):
+        await trainer.step([MicroBatch(poisoned)], dapo(samples))
+    after = await trainer.logprobs([MicroBatch(samples)])
+    assert all((before[name] == after[name]).all() for name in before)
+
+
+async def test_a_trainer_may_be_closed_twice(open_trainer):
+    trainer = open_trainer()
+    trainer.close()
+    trainer.close()
