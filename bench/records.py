@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from turnsmith.algo.tokens import LossTokens
 from turnsmith.algo.packing import pack
+from turnsmith.algo.tokens import LossTokens
 from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.rollouts.samples import to_sample
 from turnsmith.types import MicroBatch, Outcome, StopReason, Trajectory, Turn
