@@ -82,7 +82,7 @@ async def test_in_bfloat16_logprobs_are_nearer_to_the_trainers_than_to_those_of_
     model = make_model(kind)
     engine = InProcessEngine(model, max_context=200, num_blocks=40, dtype=torch.bfloat16)
     samples = await play_all(engine, range(8))
-    sampled = torch.cat([torch.as_tensor(s.sampled_logprobs)[torch.as_tensor(s.loss_mask)] for s in samples])
+    sampled = torch.from_numpy(np.concatenate([s.sampled_logprobs[s.loss_mask] for s in samples]))
     with torch.no_grad():
         trained, exact = (
             logprobs_of_sampled(model, MicroBatch(samples), dtype) for dtype in (torch.bfloat16, torch.float32)

@@ -29,6 +29,12 @@ class Span(NamedTuple):
         """Blocks that its last token sees."""
         return self.blocks[: blocks_for(self.end)]
 
+    @property
+    def fills(self) -> list[int]:
+        """Tokens that it sees of each."""
+        full, rest = divmod(self.end, BLOCK_TOKENS)
+        return [BLOCK_TOKENS] * full + [rest] * (rest > 0)
+
 
 class BlockStore:
     """Keys and values of every layer, each `[blocks, heads, block_tokens, head_dim]`, made when a layer first writes."""
@@ -61,32 +67,36 @@ class BlockStore:
 class Places:
     """Where tokens lie in a flattened store."""
 
-    def __init__(self, blocks: np.ndarray, positions: np.ndarray, device: torch.device) -> None:
-        """Block of each token, and its position in its sequence."""
-        self.positions = torch.from_numpy(positions).to(device)
-        self._blocks = torch.from_numpy(blocks).to(device)
+    def __init__(self, blocks: Tensor, offsets: Tensor) -> None:
+        """Block of each token, and its place in the block."""
+        self._blocks, self._offsets = blocks, offsets
         self._by_heads: dict[int, Tensor] = {}
-
-    @classmethod
-    def of_new(cls, spans: list[Span], device: torch.device) -> "Places":
-        """Of the new tokens of some spans."""
-        return cls._of([(span.blocks, span.start, span.end) for span in spans], device)
-
-    @classmethod
-    def of_seen(cls, spans: list[Span], device: torch.device) -> "Places":
-        """Of all tokens of some spans, those from before included."""
-        return cls._of([(span.blocks, 0, span.end) for span in spans], device)
-
-    @classmethod
-    def _of(cls, ranges: list[tuple[list[int], int, int]], device: torch.device) -> "Places":
-        positions = [np.arange(start, end) for _, start, end in ranges]
-        blocks = [np.array(table)[each // BLOCK_TOKENS] for (table, _, _), each in zip(ranges, positions, strict=True)]
-        return cls(np.concatenate(blocks), np.concatenate(positions), device)
 
     def of(self, num_heads: int) -> Tensor:
         """Rows of a store `[blocks * heads * block_tokens, head_dim]`, `[heads, tokens]`; computed once per number of heads."""
         if num_heads not in self._by_heads:
-            heads = torch.arange(num_heads, device=self.positions.device)[:, None]
-            offsets = self.positions % BLOCK_TOKENS
-            self._by_heads[num_heads] = (self._blocks * num_heads + heads) * BLOCK_TOKENS + offsets
+            heads = torch.arange(num_heads, device=self._blocks.device)[:, None]
+            self._by_heads[num_heads] = (self._blocks * num_heads + heads) * BLOCK_TOKENS + self._offsets
         return self._by_heads[num_heads]
+
+
+def position(spans: list[Span], device: torch.device) -> Tensor:
+    """Positions of the new tokens of some spans in their sequences."""
+    return torch.from_numpy(np.concatenate([np.arange(span.start, span.end) for span in spans])).to(device)
+
+
+def place_new(spans: list[Span], device: torch.device) -> Places:
+    """Of the new tokens of some spans."""
+    positions = [np.arange(span.start, span.end) for span in spans]
+    blocks = [np.array(span.blocks)[each // BLOCK_TOKENS] for span, each in zip(spans, positions, strict=True)]
+    offsets = np.concatenate(positions) % BLOCK_TOKENS
+    return Places(torch.from_numpy(np.concatenate(blocks)).to(device), torch.from_numpy(offsets).to(device))
+
+
+def place_seen(spans: list[Span], device: torch.device) -> Places:
+    """Of all tokens of some spans, those from before included: there are many, so the device makes them out of the blocks."""
+    blocks = torch.tensor([block for span in spans for block in span.seen], device=device)
+    num_seen = torch.tensor([count for span in spans for count in span.fills], device=device)
+    is_seen = torch.arange(BLOCK_TOKENS, device=device) < num_seen[:, None]
+    rows, offsets = is_seen.nonzero(as_tuple=True)
+    return Places(blocks[rows], offsets)

@@ -86,18 +86,14 @@ def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
 
 def pair_up(spans: list[Span]) -> Pairs:
     """All pairs of a query and a block that it sees, and pairs for what is read along."""
-    tables = [span.seen for span in spans]
-    blocks = np.array([block for table in tables for block in table])
-    queries = np.repeat(np.arange(len(spans)), [len(table) for table in tables])
-    lasts = np.cumsum([len(table) for table in tables]) - 1
-    num_seen = np.full(len(blocks), BLOCK_TOKENS)
-    num_seen[lasts] = [(span.end - 1) % BLOCK_TOKENS + 1 for span in spans]
+    blocks = np.array([block for span in spans for block in span.seen])
+    num_seen = np.array([count for span in spans for count in span.fills])
+    queries = np.repeat(np.arange(len(spans)), [len(span.seen) for span in spans])
     between = find_gaps(blocks)
     nothing = np.zeros(len(between), dtype=np.int64)
-    columns = (np.concatenate(pair) for pair in ((blocks, between), (queries, nothing), (num_seen, nothing)))
-    blocks, queries, num_seen = columns
-    order = np.argsort(blocks, kind="stable")
-    return Pairs(blocks[order], queries[order], num_seen[order])
+    columns = [np.concatenate(pair) for pair in ((blocks, between), (queries, nothing), (num_seen, nothing))]
+    order = np.argsort(columns[0], kind="stable")
+    return Pairs(*(column[order] for column in columns))
 
 
 def find_gaps(blocks: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from turnsmith.engines.cache import BlockStore, Places, Span
+from turnsmith.engines.cache import BlockStore, Span, place_new, position
 from turnsmith.engines.decoding import Decoding
 
 MAX_MASK = 2**24
@@ -20,8 +20,8 @@ class BlockLayout:
     def __init__(self, store: BlockStore, spans: list[Span]) -> None:
         """`spans` lie in the order of the packed tokens: single tokens first, then the longer ones."""
         self._store = store
-        self._places = Places.of_new(spans, store.device)
-        self.position_ids = self._places.positions
+        self._places = place_new(spans, store.device)
+        self.position_ids = position(spans, store.device)
         self.selected = torch.tensor([span.length for span in spans], device=store.device).cumsum(0) - 1
         singles = [span for span in spans if span.length == 1]
         decoding = [Decoding(singles, store.device)] if singles else []

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
-from turnsmith.engines.cache import BlockStore, Places, Span
+from turnsmith.engines.cache import BlockStore, Span, place_new, place_seen, position
 
 
 class VarlenLayout:
@@ -20,8 +20,8 @@ class VarlenLayout:
     def __init__(self, store: BlockStore, spans: list[Span], kernel: Callable[..., Any] = varlen_attn) -> None:
         """`spans` lie in the order of the packed tokens; `kernel` aligns the causal mask to the ends of queries and keys."""
         self._store, self._kernel = store, kernel
-        self._new, self._seen = Places.of_new(spans, store.device), Places.of_seen(spans, store.device)
-        self.position_ids = self._new.positions
+        self._new, self._seen = place_new(spans, store.device), place_seen(spans, store.device)
+        self.position_ids = position(spans, store.device)
         self._queries = Ends([span.length for span in spans], store.device)
         self._keys = Ends([span.end for span in spans], store.device)
         self._lasts = Ends([1] * len(spans), store.device)
