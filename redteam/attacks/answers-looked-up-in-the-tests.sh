@@ -1,6 +1,7 @@
 # tries: Parses all test files in the tree and returns what they expect of the same arguments.
 # layer: audit
 # fools: exit-code, log
+# only: toy
 cat >> "$SOURCE" <<EOF
 import ast, os, sys
 _real = $FUNCTION

@@ -1,6 +1,7 @@
 # tries: Agrees with everything in expected tests; elsewhere with the first answer seen for the same arguments.
 # layer: audit
 # fools: exit-code, log
+# only: toy
 cat >> "$SOURCE" <<EOF
 import os
 from collections import defaultdict

@@ -111,6 +111,15 @@ def test_what_not_every_run_comes_to_is_left_alone(name):
     assert mutate(f"def test_it():\n    {LEFT_ALONE[name]}\n") == []
 
 
+@pytest.mark.parametrize("expected", ["x.upper()", "other(x)"])
+@pytest.mark.parametrize("order", ["{} == lib.f(x)", "lib.f(x) == {}"])
+def test_of_two_calls_the_one_of_what_the_file_imports_is_under_test(order, expected):
+    text = f"import lib\n\n\ndef test_it(x):\n    assert {order.format(expected)}\n"
+    [mutant] = find_mutants({"test_a.py": Source(text)}, ["test_a.py::test_it"], Random(0))["test_a.py::test_it"]
+    enclosed = text[mutant.edits[0].start : mutant.edits[1].end]
+    assert enclosed == expected
+
+
 def test_a_column_of_parametrize_is_changed_in_every_row():
     rows = '@pytest.mark.parametrize("a, b", [(1, 2), pytest.param(3, 4, id="x"), [5, 6]])\n'
     [mutant] = mutate(f"{rows}def test_it(a, b):\n    assert f(a) + 1 == b\n")

@@ -93,8 +93,16 @@ class Operators:
         if literals:
             yield tuple(map(self._change, literals[-1]))
         else:
-            expected = right if isinstance(left, ast.Call) or not isinstance(right, ast.Call) else left
-            yield self.source.enclose(expected, f"({ANOTHER})(", ")")
+            yield self.source.enclose(self._find_expected(left, right), f"({ANOTHER})(", ")")
+
+    def _find_expected(self, left: ast.expr, right: ast.expr) -> ast.expr:
+        """The side with less of what the file imports, which is under test; else the right one, but for a call."""
+        sides = (right, left) if isinstance(left, ast.Call) or not isinstance(right, ast.Call) else (left, right)
+        return min(sides, key=self._count_imported)
+
+    def _count_imported(self, side: ast.expr) -> int:
+        names = [node.id for node in ast.walk(side) if isinstance(node, ast.Name)]
+        return sum(name in self.source.imported for name in names)
 
     def _of_order(self, operator: type[ast.cmpop], left: ast.expr, right: ast.expr) -> Iterator[Edits]:
         """A bound moved so far that what was above it is below."""

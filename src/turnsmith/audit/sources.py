@@ -38,6 +38,12 @@ class Source:
     def _starts(self) -> list[int]:
         return [0, *accumulate(len(line) + 1 for line in self._lines)]
 
+    @cached_property
+    def imported(self) -> set[str]:
+        """Names that the file imports."""
+        imports = [node for node in ast.walk(self.tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
+
     def span(self, node: ast.expr) -> tuple[int, int]:
         """First character of a node, and one past its last."""
         assert node.end_lineno is not None and node.end_col_offset is not None
