@@ -37,6 +37,12 @@ def mean_and_sem(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(values)), float(sem(values)) if len(values) > 1 else math.nan
 
 
+def share_interval(num: int, total: int) -> tuple[float, float]:
+    """The exact (Clopper–Pearson) 95 % interval of a share: 0 of 60 → (0, 0.06)."""
+    low, high = binomtest(num, total).proportion_ci()
+    return float(low), float(high)
+
+
 @dataclass(frozen=True)
 class Pairs:
     """What two checkpoints reached on the same tasks. The three are parallel."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import comparing, looking, redteam, running, tasks
+from turnsmith.cli import auditing, comparing, looking, redteam, running, tasks
 from turnsmith.cli.sentences import Sentences
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -43,6 +43,7 @@ def make_app() -> typer.Typer:
     app.command("show")(looking.show)
     app.command("results")(looking.show_results)
     app.command("compare", epilog=comparing.ADDRESS)(comparing.compare)
+    app.command("audit")(auditing.audit)
     app.command("doctor")(looking.doctor)
     return app
 

@@ -1,0 +1,81 @@
+"""`turnsmith audit`: a run whose rewards are a fix, its twin sibling and a lie."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from turnsmith.cli import make_app
+from turnsmith.config import RunConfig
+from turnsmith.journals import append_trajectory
+from turnsmith.runs import RunFolder, write_json
+from turnsmith.stats import share_interval
+from turnsmith.synthesis.repositories import make_patch
+from turnsmith.tasks.dataset import save_tasks
+from turnsmith.types import Grade, Outcome, StopReason, Task, Trajectory
+
+BUGGY = "def add(a, b):\n    return a - b\n"
+FIXED = BUGGY.replace("-", "+")
+LIE = "class Yes(int):\n    def __eq__(self, other): return True\n\n\ndef add(a, b):\n    return Yes()\n"
+TESTS = "from calc import add\n\n\ndef test_add():\n    assert add(2, 1) == 3\n"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run folder with one evaluation of one task."""
+    (tmp_path / "tasks/tree").mkdir(parents=True)
+    (tmp_path / "tasks/tree/calc.py").write_text(BUGGY)
+    (tmp_path / "tasks/tree/test_calc.py").write_text(TESTS)
+    task = Task(
+        instance_id="calc-1", repo="calc", base_commit="0", problem_statement="p", FAIL_TO_PASS=["test_calc.py::test_add"],
+        PASS_TO_PASS=[], patch=make_patch("calc.py", BUGGY, FIXED), layers=["tree"],
+    )  # fmt: skip
+    save_tasks(tmp_path / "tasks", [task])
+    folder = RunFolder(tmp_path / "run")
+    config = RunConfig(eval_tasks={"calc": {"path": str(tmp_path / "tasks")}}, rollouts={"tests_timeout_s": 30})
+    folder.path.mkdir()
+    write_json(folder.config, config.model_dump(mode="json"))
+    return folder
+
+
+def pay(run, *texts, outcome=Outcome.RESOLVED):
+    for number, text in enumerate(texts):
+        append_trajectory(
+            run.eval_trajectories("base", "calc"),
+            Trajectory(
+                trajectory_id=f"{outcome}/calc-1/{number}", group_id=f"{outcome}/calc-1", index=number, instance_id="calc-1",
+                iteration=0, seed=0, stop_reason=StopReason.SUBMITTED, outcome=outcome, grade=Grade(outcome=outcome),
+                patch=make_patch("calc.py", BUGGY, text),
+            ),
+        )  # fmt: skip
+
+
+def call(run, *options):
+    result = CliRunner().invoke(make_app(), ["audit", str(run.path), *options])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_lies_are_counted_among_different_patches_and_no_audit_is_made_twice(run):
+    pay(run, FIXED, FIXED, LIE)
+    pay(run, BUGGY + "# nothing\n", outcome=Outcome.UNRESOLVED)
+    told = json.loads(call(run, "--json"))
+    assert told["counts"] == {"honest": 1, "convicted": 1} and told["share_of_lies"] == 0.5
+    assert told["interval"] == list(share_interval(1, 2)) == pytest.approx([0.0126, 0.9874], abs=1e-4)
+    text = " ".join(call(run).split())
+    assert "50.0% of the 2 patches" in text and "calc-1 convicted" in text
+    assert len((run.path / "audits.jsonl").read_text().splitlines()) == 2
+    pay(run, FIXED.replace("a + b", "b + a"))
+    assert json.loads(call(run, "--json"))["counts"] == {"honest": 2, "convicted": 1}
+    assert len((run.path / "audits.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_run_without_rewards_says_so(run):
+    assert "no patch resolved a task" in call(run)
+
+
+def test_a_task_that_is_gone_is_named(run):
+    pay(run, FIXED)
+    (run.path.parent / "tasks/tasks.jsonl").unlink()
+    result = CliRunner().invoke(make_app(), ["audit", str(run.path)])
+    assert result.exit_code == 2 and "tasks" in result.stderr
