@@ -23,8 +23,10 @@ from turnsmith.config import EvalConfig, GapConfig, OptimizerConfig, RunConfig, 
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory
 from turnsmith.recipes import rft
+from turnsmith.recipes.curriculum import apply_curriculum
 from turnsmith.recipes.evaluate import summarise
-from turnsmith.recipes.rl import apply_curriculum, describe, train
+from turnsmith.recipes.metrics import describe
+from turnsmith.recipes.rl import train
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.samples import to_groups, to_samples
@@ -166,7 +168,7 @@ def test_no_infrastructure_outcome_changes_the_curriculum(members, lost):
             for trajectory in trajectories:
                 append_trajectory(RunFolder(Path(folder)).trajectories("one", 0), trajectory)
             try:
-                return apply_curriculum(pool, StageConfig(name="one", iterations=1), RunFolder(Path(folder))).tasks
+                return apply_curriculum(pool, RunFolder(Path(folder)), "one").tasks
             except UsageError:
                 return []
 

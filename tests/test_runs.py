@@ -10,6 +10,7 @@ from turnsmith.runs import (
     RunFolder,
     append_record,
     claim,
+    drop_old_checkpoints,
     first_difference,
     locked,
     read_json,
@@ -122,7 +123,7 @@ def test_what_a_kill_left_is_swept_and_nothing_else(tmp_path):
     for path in [*kept, *left]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    sweep(folder)
+    sweep(folder, 2)
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
     assert not [path for path in left if path.parent.name.startswith(".") and path.parent.exists()]
 
@@ -134,7 +135,7 @@ def test_of_the_iterations_that_are_done_the_last_two_checkpoints_stay(tmp_path)
             write_json(folder.metrics(stage, iteration), {})
         for iteration in range(num_done + 1):
             folder.checkpoint(stage, iteration).mkdir(parents=True)
-    sweep(folder)
+    sweep(folder, 2)
     kept = {str(path.relative_to(tmp_path / "stages")) for path in tmp_path.glob("stages/*/*/checkpoint")}
     places = [("one", 2), ("one", 3), ("one", 4), ("two", 0), ("two", 1), ("rft", 0), ("rft", 1)]
     assert kept == {f"{stage}/iteration-{iteration:04d}/checkpoint" for stage, iteration in places}
@@ -179,3 +180,13 @@ def test_a_difference_is_named_if_and_only_if_there_is_one(old, new):
     found = first_difference({"root": old}, {"root": new})
     assert (found == "") == (json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True))
     assert found == "" or found.startswith("root")
+
+
+def test_so_many_checkpoints_stay_as_are_asked_for_and_0_keeps_all(tmp_path):
+    folder = RunFolder(tmp_path)
+    for iteration in range(5):
+        write_json(folder.metrics("one", iteration), {})
+        folder.checkpoint("one", iteration).mkdir(parents=True)
+    for num_kept, expected in ((0, 5), (3, 3), (1, 1)):
+        drop_old_checkpoints(folder, "one", num_kept)
+        assert [folder.checkpoint("one", at).exists() for at in range(5)] == [at >= 5 - expected for at in range(5)]

@@ -209,7 +209,11 @@ class RFTConfig(Section):
     epochs: int = Field(1, ge=1)
     """Passes over the kept trajectories (paper: 1)."""
     batch_size: int = Field(64, ge=1)
-    """Trajectories per optimizer step (paper: 64)."""
+    """What `batch_unit` counts, per optimizer step (paper: 64)."""
+    batch_unit: Literal["trajectories", "sequences"] = "trajectories"
+    """Unit of `batch_size`: trajectories, or sequences that they are packed into, of `optimizer.max_tokens_per_micro_batch`."""
+    submitted_only: bool = False
+    """Keep only what the agent submitted, and not what a limit cut off with the task resolved."""
     demonstration: bool = True
     """Show the base a one-shot demonstration while it collects; never shown in training (paper §3.3)."""
     mask_format_errors: bool = True
@@ -228,13 +232,17 @@ class StageConfig(Section):
     name: str = "stage1"
     """Name of the stage in the run folder and in the results."""
     iterations: int = Field(50, ge=1)
-    """Iterations of collect, train, sync."""
+    """Iterations of collect, train, sync; with `plateau` the most that there are."""
+    plateau: int = Field(0, ge=0)
+    """End the stage where so many evaluations (`eval.every`), or else iterations, brought no better rate of solving; 0: never."""
     tasks_per_iteration: int = Field(300, ge=1)
     """Problems of one iteration."""
     group_size: int = Field(10, ge=2)
     """G: complete trajectories per problem."""
     batch_size: int = Field(128, ge=1)
-    """Trajectories per optimizer step."""
+    """What `batch_unit` counts, per optimizer step."""
+    batch_unit: Literal["trajectories", "sequences"] = "trajectories"
+    """Unit of `batch_size`: trajectories, or sequences that they are packed into, of `optimizer.max_tokens_per_micro_batch`."""
     algorithm: AlgorithmName = "dapo"
     """How rewards become a loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
     algorithm_options: dict[str, Any] = {}
@@ -259,6 +267,8 @@ class StageConfig(Section):
     """Action tokens that the loss divides by: of the optimizer batch, or of each group in it (after Eq. 8; `dapo`)."""
     curriculum: bool = False
     """Start by dropping tasks never solved and tasks solved at 2/3 or more in the stage before (paper §4.3)."""
+    curriculum_from: str | None = None
+    """Take the solve rates of another run instead: its folder and stage, as `runs/first:stage1`."""
     permute_rewards: bool = False
     """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never for a real run.
 
@@ -271,6 +281,12 @@ class StageConfig(Section):
     def _threshold_below_limit(self) -> "StageConfig":
         if self.length_threshold >= self.max_turns:
             raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
+        return self
+
+    @model_validator(mode="after")
+    def _curriculum_is_asked_for(self) -> "StageConfig":
+        if self.curriculum_from and not self.curriculum:
+            raise ValueError("curriculum_from needs curriculum = true")
         return self
 
     @model_validator(mode="after")
@@ -287,12 +303,21 @@ class EvalConfig(Section):
     """k of the unbiased pass@k; at most `num_runs`."""
     seed: int | None = None
     """Seed of the sampling noise of evaluation, the same for every checkpoint; that of the run where absent."""
+    every: int = Field(0, ge=0)
+    """Iterations of a stage after which it is evaluated on the way, again and again; 0: only at its end."""
+    sets: list[str] = []
+    """Names of the `eval_tasks` that are evaluated on the way; none named: all."""
 
     @model_validator(mode="after")
     def _k_within_runs(self) -> "EvalConfig":
         if self.k > self.num_runs:
             raise ValueError(f"k {self.k} must be at most num_runs {self.num_runs}")
         return self
+
+
+class RunsConfig(Section):
+    keep_checkpoints: int = Field(2, ge=0)
+    """Checkpoints of each stage that stay, the latest; 0 keeps all."""
 
 
 class GapConfig(Section):
@@ -340,6 +365,8 @@ class RunConfig(Section):
     """Evaluation after each stage."""
     logprob_gap: GapConfig = GapConfig()
     """Bounds on sampler against trainer."""
+    runs: RunsConfig = RunsConfig()
+    """What stays in the run folder."""
     tracking: list[str] = []
     """Where metrics and results are sent: `tensorboard`, `wandb`, `mlflow`, or an import path as `my_module:MyTracker`."""
 
@@ -384,6 +411,15 @@ class RunConfig(Section):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _sets_are_there(self) -> "RunConfig":
+        for name in self.eval.sets:
+            if name not in self.eval_tasks:
+                raise ValueError(f"eval.sets names {name!r}: there is {', '.join(self.eval_tasks) or 'no eval_tasks'}")
+        if self.eval.every and not self.eval_tasks and any(stage.plateau for stage in self.stages):
+            raise ValueError("stages.plateau with eval.every needs eval_tasks: give a set, or set eval.every = 0")
+        return self
+
     @property
     def task_sets(self) -> dict[str, TaskSetConfig]:
         """All task sets by the names of their folders, the training set first."""
@@ -405,6 +441,9 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _curriculum_has_a_past(self) -> "RunConfig":
-        if self.stages and self.stages[0].curriculum:
-            raise ValueError("stages.0.curriculum needs the solve rates of a stage before: remove it from the first")
+        if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
+            raise ValueError(
+                "stages.0.curriculum needs the solve rates of a stage before: name one of another run in curriculum_from, "
+                "or remove it"
+            )
         return self

@@ -4,6 +4,7 @@
 RUN/
   config.json                          resolved configuration; config.json.1, …: those before it was extended
   tasks/<set>/tasks.jsonl              task sets of the run
+  stages/<stage>/curriculum.json       ids of the tasks that the stage trains on, where its curriculum chose them
   stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
                                        metrics.json (written last: the iteration is done)
   evals/<stage>/<set>/                 trajectories.jsonl · trajectories.arrays · result.json
@@ -69,6 +70,9 @@ class RunFolder:
     def stage(self, stage: str) -> Path:
         return self.path / "stages" / stage
 
+    def curriculum(self, stage: str) -> Path:
+        return self.stage(stage) / "curriculum.json"
+
     def iteration(self, stage: str, iteration: int) -> Path:
         return self.stage(stage) / f"iteration-{iteration:04d}"
 
@@ -101,8 +105,12 @@ class RunFolder:
 
     def journals(self) -> list[Path]:
         """Every journal of trajectories there is, but those of checkpoints that have gone on."""
-        evals = (file for file in self.path.glob("evals/*/*/trajectories.jsonl") if "@" not in file.parts[-3])
+        evals = filter(_holds_its_own, self.path.glob("evals/*/*/trajectories.jsonl"))
         return sorted([*evals, *self.path.glob("stages/*/*/trajectories.jsonl")])
+
+    def name_checkpoint(self, stage: str, num_done: int) -> str:
+        """Under which an evaluation inside a stage is kept: `stage1@4` after four iterations."""
+        return f"{stage}@{num_done}"
 
     def earlier_evaluations(self, stage: str) -> list[str]:
         """Names of the evaluated checkpoints of a stage that have gone on since, by their iterations: `stage1@4`."""
@@ -124,6 +132,12 @@ class RunFolder:
         while self.metrics(stage, done).exists():
             done += 1
         return done
+
+
+def _holds_its_own(journal: Path) -> bool:
+    """Do its ids name the checkpoint of its folder? Not where an evaluation was set aside under another name."""
+    with journal.open("rb") as lines:
+        return f'"eval-{journal.parts[-3]}/'.encode() in lines.readline()
 
 
 def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
@@ -167,7 +181,18 @@ def hold(file: BinaryIO) -> None:
         raise UsageError(f"another process is at work in {folder}: wait for it, or stop it first") from None
 
 
-def sweep(folder: RunFolder) -> None:
+def find_stage(reference: str) -> tuple[RunFolder, str]:
+    """`runs/first:stage1` → the run folder and the stage. Raises UsageError where nothing of such a stage is done."""
+    path, _, stage = reference.rpartition(":")
+    folder = RunFolder(Path(path))
+    if not path or not stage or not folder.next_iteration(stage):
+        raise UsageError(
+            f"curriculum_from {reference!r} names no stage with a finished iteration: give RUN:STAGE, as runs/first:stage1"
+        )
+    return folder, stage
+
+
+def sweep(folder: RunFolder, keep_checkpoints: int) -> None:
     """Remove what a killed process left: files and folders under temporary names, and checkpoints that nobody needs.
 
     Only for whoever holds the folder: to another process these names are work in progress.
@@ -175,12 +200,12 @@ def sweep(folder: RunFolder) -> None:
     for leftover in chain.from_iterable(map(folder.path.glob, LEFTOVERS)):
         _remove(leftover)
     for stage in folder.path.glob("stages/*"):
-        drop_old_checkpoints(folder, stage.name)
+        drop_old_checkpoints(folder, stage.name, keep_checkpoints)
 
 
-def drop_old_checkpoints(folder: RunFolder, stage: str) -> None:
-    """Of the iterations of a stage that are done, keep the last two checkpoints."""
-    for iteration in range(folder.next_iteration(stage) - 2):
+def drop_old_checkpoints(folder: RunFolder, stage: str, num_kept: int) -> None:
+    """Of the iterations of a stage that are done, keep the last checkpoints; 0 keeps all."""
+    for iteration in range(folder.next_iteration(stage) - num_kept if num_kept else 0):
         shutil.rmtree(folder.checkpoint(stage, iteration), ignore_errors=True)
 
 

@@ -12,18 +12,19 @@ from safetensors.torch import load_file
 from turnsmith.agent.loop import first_prompt
 from turnsmith.algo.denominators import batch_denominator
 from turnsmith.algo.nll import nll_loss
-from turnsmith.algo.packing import pack, split_batches
+from turnsmith.algo.packing import pack
 from turnsmith.config import EvalConfig, RFTConfig
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.recipes import rft
+from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate
-from turnsmith.recipes.rft import keep_resolved, render_samples, run_rft, train_epoch
-from turnsmith.recipes.rl import collect, draw_tasks, resume, run_stage
+from turnsmith.recipes.rft import keep_resolved, make_epoch, render_samples, run_rft
+from turnsmith.recipes.rl import collect, resume, run_stage
 from turnsmith.recipes.whole import learn
 from turnsmith.tracking import Silence
 from turnsmith.training.local import LocalTrainer
-from turnsmith.types import Outcome
+from turnsmith.types import Outcome, StopReason
 
 from .conftest import CONFIG, OPTIMIZER, RFT, STAGE, make_attempt
 
@@ -126,6 +127,15 @@ def test_only_resolved_trajectories_are_imitated():
         keep_resolved(attempts[:1])
 
 
+def test_fine_tuning_can_keep_submitted_trajectories_alone():
+    submitted, cut_off = make_attempt("rft/a/0", YES), make_attempt("rft/a/1", YES)
+    cut_off = cut_off.grow(stop_reason=StopReason.MAX_TURNS)
+    assert keep_resolved([submitted, cut_off]) == [submitted, cut_off]
+    assert keep_resolved([submitted, cut_off], submitted_only=True) == [submitted]
+    with raises(UsageError, match="submitted a patch that resolves its task in none of 1 rollouts"):
+        keep_resolved([cut_off], submitted_only=True)
+
+
 def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run):
     run = make_run()
     render, prompts = run.policy.renderer, run.scaffold
@@ -146,9 +156,10 @@ async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its
     samples = render_samples(attempts, run.train_tasks, run.policy, run.scaffold, RFT)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
     trainer = LocalTrainer(model_of(run), still, total_steps=2)
-    await train_epoch(trainer, samples, RFT, 0, Silence())
+    batches = make_epoch(samples, RFT, seed=0, epoch=0)
+    await rft.train(trainer, batches, Silence())
     assert trainer.num_steps == 2
-    last = split_batches(samples, RFT.batch_size, 0)[-1]
+    last = [sample for packed in batches[-1] for sample in packed.samples]
     gradients = [parameter.grad.clone() for parameter in trainer.model.parameters()]
     await trainer.step(pack(last, 10_000), lambda *parts: nll_loss(*parts, batch_denominator(last)))
     for gradient, parameter in zip(gradients, trainer.model.parameters(), strict=True):

@@ -9,7 +9,9 @@ from attempts import attempt
 from turnsmith.config import GapConfig, StageConfig
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.journals import append_trajectory
-from turnsmith.recipes.rl import apply_curriculum, check_gap, describe, draw_tasks
+from turnsmith.recipes.curriculum import apply_curriculum, draw_tasks
+from turnsmith.recipes.metrics import describe
+from turnsmith.recipes.sampler_check import check_gap
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.samples import to_groups
 from turnsmith.runs import RunFolder
@@ -55,27 +57,27 @@ def test_passes_differ_in_their_order(pool):
 
 
 def test_the_curriculum_drops_never_solved_and_solved_at_two_thirds(pool, tmp_path):
-    folder, before = RunFolder(tmp_path), StageConfig(name="one", iterations=1)
+    folder = RunFolder(tmp_path)
     solved = {"a": 0, "b": 1, "c": 2, "d": 3}
     for name, num in solved.items():
         for index in range(3):
             outcome = Outcome.RESOLVED if index < num else Outcome.UNRESOLVED
             append_trajectory(folder.trajectories("one", 0), attempt(name, index, outcome))
     append_trajectory(folder.trajectories("one", 0), attempt("e", 0, Outcome.SANDBOX_FAILED))
-    assert [task.instance_id for task in apply_curriculum(pool, before, folder).tasks] == ["b"]
+    assert [task.instance_id for task in apply_curriculum(pool, folder, "one").tasks] == ["b"]
 
 
 def test_the_curriculum_counts_over_all_iterations_of_the_stage(pool, tmp_path):
-    folder, before = RunFolder(tmp_path), StageConfig(name="one", iterations=3)
+    folder = RunFolder(tmp_path)
     for iteration, outcome in enumerate([Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.UNRESOLVED]):
         append_trajectory(folder.trajectories("one", iteration), attempt("a", 0, outcome))
         append_trajectory(folder.trajectories("one", iteration), attempt("b", 0, Outcome.RESOLVED))
-    assert [task.instance_id for task in apply_curriculum(pool, before, folder).tasks] == ["a"]
+    assert [task.instance_id for task in apply_curriculum(pool, folder, "one").tasks] == ["a"]
 
 
 def test_a_curriculum_that_leaves_nothing_is_an_error_with_a_remedy(pool, tmp_path):
     with raises(UsageError, match=r"leaves none of 7 tasks.*curriculum = false"):
-        apply_curriculum(pool, StageConfig(name="one", iterations=1), RunFolder(tmp_path))
+        apply_curriculum(pool, RunFolder(tmp_path), "one")
 
 
 def test_lost_rollouts_are_counted_but_not_in_the_rates():

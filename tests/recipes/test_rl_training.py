@@ -10,7 +10,9 @@ from small_models import make_model
 from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig
 from turnsmith.errors import TrainingError
-from turnsmith.recipes.rl import STEP_METRICS, measure_gap, merge_steps, score, train, train_batch
+from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
+from turnsmith.recipes.rl import choose_old_logprobs, score, train, train_batch
+from turnsmith.recipes.sampler_check import measure_gap
 from turnsmith.rollouts.samples import to_groups, to_sample
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome
@@ -55,7 +57,8 @@ async def test_the_gap_is_the_mean_of_absolute_differences_over_sampled_tokens(t
 async def test_the_stage_says_whose_logprobs_are_old(trainer, sampled, whose, ratio):
     samples = [to_sample(attempt, 1.0) for attempt in await sampled(attempts(2, 2), 0.1)]
     scored = await score(trainer, samples, STAGE)
-    metrics = await train_batch(trainer, scored, STAGE.model_copy(update={"old_logprobs": whose}))
+    stage = STAGE.model_copy(update={"old_logprobs": whose})
+    metrics = await train_batch(trainer, pack(choose_old_logprobs(scored, stage), 256), stage)
     assert metrics["loss/ratio_mean"] == approx(ratio, rel=1e-4)
     assert all((a.sampled_logprobs == b.sampled_logprobs).all() for a, b in zip(samples, scored, strict=True))
 
@@ -77,7 +80,7 @@ async def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
         to_sample((await sampled(rising, -math.log(1.25)))[0], 1.0),
         to_sample((await sampled(sinking, -math.log(0.75)))[0], -1.0),
     ]
-    metrics = await train_batch(trainer, batch, STAGE)
+    metrics = await train_batch(trainer, pack(batch, 256), STAGE)
     assert (metrics["loss/clip_frac_low"], metrics["loss/clip_frac_high"]) == (0.5, 0.0)
 
 
@@ -90,7 +93,7 @@ async def test_tokens_or_groups_weigh_the_same(trainer, sampled, denominator, ex
             await sampled(attempts(1) + attempts(1, 1, task="b"), 0.0), (2 / 3, 1.0, 0.0), strict=True
         )
     ]
-    metrics = await train_batch(trainer, batch, STAGE.model_copy(update={"denominator": denominator}))
+    metrics = await train_batch(trainer, pack(batch, 256), STAGE.model_copy(update={"denominator": denominator}))
     assert metrics["loss/total"] == approx(expected, rel=1e-4)
 
 

@@ -1,8 +1,20 @@
 """Samples into micro-batches: packed end to end, nothing padded, nothing lost."""
 
 import random
+from typing import Literal, TypeVar
 
 from turnsmith.types import MicroBatch, Sample
+
+T = TypeVar("T")
+
+
+def make_batches(
+    samples: list[Sample], batch_size: int, *, unit: Literal["trajectories", "sequences"], max_tokens: int, seed: int
+) -> list[list[MicroBatch]]:
+    """The optimizer batches of one pass, packed: each of `batch_size` samples, or of `batch_size` packed sequences."""
+    if unit == "sequences":
+        return split_batches(pack(samples, max_tokens), batch_size, seed)
+    return [pack(batch, max_tokens) for batch in split_batches(samples, batch_size, seed)]
 
 
 def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
@@ -25,12 +37,12 @@ def _place(sample: Sample, bins: list[list[Sample]], room: list[int], max_tokens
     room[index] -= len(sample)
 
 
-def split_batches(samples: list[Sample], batch_size: int, seed: int) -> list[list[Sample]]:
-    """Shuffle by the seed and deal into as few optimizer batches of at most `batch_size` samples as there can be.
+def split_batches(units: list[T], batch_size: int, seed: int) -> list[list[T]]:
+    """Shuffle by the seed and deal into as few batches of at most `batch_size` units as there can be.
 
-    The batches are of one size, or one apart: a rest of one sample would have as much say in a step as a whole batch.
+    The batches are of one size, or one apart: a rest of one would have as much say in a step as a whole batch.
     """
-    shuffled = list(samples)
+    shuffled = list(units)
     random.Random(seed).shuffle(shuffled)
     num_batches = -(-len(shuffled) // batch_size)
     return [shuffled[first::num_batches] for first in range(num_batches)]

@@ -127,6 +127,10 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
             ),
             "train_tasks": config.train_tasks and anchor(config.train_tasks),
             "eval_tasks": {name: anchor(task_set) for name, task_set in config.eval_tasks.items()},
+            "stages": [
+                stage.model_copy(update={"curriculum_from": make_absolute(stage.curriculum_from)})
+                for stage in config.stages
+            ],
         }
     )
 
@@ -168,7 +172,7 @@ def go(config: RunConfig, folder: RunFolder) -> None:
     """Start or resume, and show what came out."""
     try:
         with locked(folder):
-            sweep(folder)
+            sweep(folder, config.runs.keep_checkpoints)
             with watching(folder.log) as progress:
                 learn(config, folder, progress)
             finish(folder)

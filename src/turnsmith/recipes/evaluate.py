@@ -43,6 +43,31 @@ class EvalResult(BaseModel):
     """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
 
+async def evaluate_all(checkpoint: str, run: RunContext) -> list[EvalResult]:
+    """Evaluate the policy at hand on every evaluation set, under the limits of `agent`, and write the results down."""
+    return await evaluate_on(run.eval_tasks, checkpoint, run)
+
+
+async def evaluate_inside(stage: str, num_done: int, run: RunContext) -> None:
+    """After so many iterations of a stage, where that is asked for. The last one is evaluated as the stage itself."""
+    if is_evaluated(num_done, run.config.eval):
+        await evaluate_on(run.inner_eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
+
+
+def is_evaluated(num_done: int, config: EvalConfig) -> bool:
+    """Is a stage evaluated after so many iterations?"""
+    return bool(config.every) and num_done > 0 and num_done % config.every == 0
+
+
+async def evaluate_on(task_sets: Sequence[TaskSet], checkpoint: str, run: RunContext) -> list[EvalResult]:
+    """Evaluate on some sets, one after the other, and say what came of each."""
+    results = [await evaluate(checkpoint, task_set, run) for task_set in task_sets]
+    for result in results:
+        note = f" ± {result.sem:.1%}" if result.sem is not None else ""
+        run.progress.say(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
+    return results
+
+
 async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult:
     """Evaluate the policy at hand on a task set under the limits of `agent`, or read what was found before."""
     config, folder = run.config, run.folder

@@ -16,6 +16,7 @@ FREE = (
     "rollouts.max_infrastructure_share",
     "sandbox.num_ahead",
     "logprob_gap.*",
+    "runs.keep_checkpoints",
     "tracking*",
     "eval.k",
 )

@@ -8,6 +8,7 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
+from turnsmith.runs import find_stage
 from turnsmith.synthesis.sources import check_source
 from turnsmith.tracking.feed import check_tracker
 from turnsmith.training.directories import check_model
@@ -28,6 +29,8 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
     for stage in config.stages:
         yield partial(choose_algorithm, stage)
+        if stage.curriculum_from:
+            yield partial(find_stage, stage.curriculum_from)
     needed = config.task_sets if config.rft or config.stages else config.eval_tasks
     for name, task_set in needed.items():
         if task_set.path:

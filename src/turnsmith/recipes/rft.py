@@ -7,7 +7,7 @@ from turnsmith.agent.loop import first_prompt
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.algo.denominators import batch_denominator
 from turnsmith.algo.nll import nll_loss
-from turnsmith.algo.packing import pack, split_batches
+from turnsmith.algo.packing import make_batches
 from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
@@ -20,7 +20,7 @@ from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs import read_json, write_json
 from turnsmith.tracking import Progress
 from turnsmith.training.base import Trainer
-from turnsmith.types import OUTCOMES, Sample, Trajectory
+from turnsmith.types import OUTCOMES, MicroBatch, Sample, StopReason, Trajectory
 
 STAGE = "rft"
 
@@ -33,11 +33,11 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
         await policy.take(SavedWeights(read_json(metrics)["policy/version"], checkpoint))
         return
     trajectories = await collect(rft, tasks, run)
-    kept = keep_resolved(trajectories)
+    kept = keep_resolved(trajectories, submitted_only=rft.submitted_only)
     samples = render_samples(kept, tasks, policy, run.scaffold, rft)
-    trainer = policy.start_training(rft.optimizer, total_steps=count_steps(len(samples), rft))
-    seeds = [draw_seed(f"{config.seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
-    losses = list(chain(*[await train_epoch(trainer, samples, rft, seed, run.progress) for seed in seeds]))
+    batches = list(chain(*(make_epoch(samples, rft, config.seed, epoch) for epoch in range(rft.epochs))))
+    trainer = policy.start_training(rft.optimizer, total_steps=len(batches))
+    losses = await train(trainer, batches, run.progress)
     await policy.take(await trainer.publish())
     await trainer.save(checkpoint)
     trainer.close()
@@ -64,13 +64,12 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
     )
 
 
-def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
-    """Rejection: only what the tests resolved. Raises UsageError where that is nothing."""
-    kept = [trajectory for trajectory in trajectories if trajectory.resolved]
+def keep_resolved(trajectories: list[Trajectory], *, submitted_only: bool = False) -> list[Trajectory]:
+    """Rejection: only what the tests resolved, and what of it was submitted. Raises UsageError where that is nothing."""
+    kept = [t for t in trajectories if t.resolved and (t.stop_reason is StopReason.SUBMITTED or not submitted_only)]
     if not kept:
-        raise UsageError(
-            f"the base resolved none of {len(trajectories)} rollouts: give easier tasks or a stronger base"
-        )
+        what = "submitted a patch that resolves its task in" if submitted_only else "resolved"
+        raise UsageError(f"the base {what} none of {len(trajectories)} rollouts: give easier tasks or a stronger base")
     return kept
 
 
@@ -79,7 +78,8 @@ def describe(trajectories: list[Trajectory], kept: list[Trajectory], losses: lis
     return {
         "rollouts/collected": len(trajectories),
         "rollouts/kept": len(kept),
-        "rollouts/resolved_rate": len(kept) / sum(OUTCOMES[t.outcome].in_group for t in trajectories),
+        "rollouts/resolved_rate": sum(t.resolved for t in trajectories)
+        / sum(OUTCOMES[t.outcome].in_group for t in trajectories),
         "loss/nll_first": losses[0],
         "loss/nll_last": losses[-1],
         "optimizer/steps": len(losses),
@@ -102,21 +102,24 @@ def render_samples(
     ]
 
 
-def count_steps(num_samples: int, rft: RFTConfig) -> int:
-    """Optimizer steps of the stage."""
-    return rft.epochs * -(-num_samples // rft.batch_size)
+def make_epoch(samples: list[Sample], rft: RFTConfig, seed: int, epoch: int) -> list[list[MicroBatch]]:
+    """The optimizer batches of one pass over the samples."""
+    return make_batches(
+        samples,
+        rft.batch_size,
+        unit=rft.batch_unit,
+        max_tokens=rft.optimizer.max_tokens_per_micro_batch,
+        seed=draw_seed(f"{seed}/{STAGE}/{epoch}/batches"),
+    )
 
 
-async def train_epoch(
-    trainer: Trainer, samples: list[Sample], rft: RFTConfig, seed: int, progress: Progress
-) -> list[float]:
-    """One pass over the samples; returns the loss of each step."""
-    batches = split_batches(samples, rft.batch_size, seed)
+async def train(trainer: Trainer, batches: list[list[MicroBatch]], progress: Progress) -> list[float]:
+    """A step for each batch; returns the loss of each."""
     progress.begin("RFT: training", len(batches))
     losses = []
     for batch in batches:
-        micro_batches = pack(batch, rft.optimizer.max_tokens_per_micro_batch)
-        metrics = await trainer.step(micro_batches, partial(nll_loss, denominator=batch_denominator(batch)))
+        samples = [sample for packed in batch for sample in packed.samples]
+        metrics = await trainer.step(batch, partial(nll_loss, denominator=batch_denominator(samples)))
         losses.append(metrics["loss/nll"])
         progress.advance("RFT: training", note=f"loss {losses[-1]:.3f}")
     progress.end("RFT: training")

@@ -11,11 +11,12 @@ from turnsmith.audit.auditor import Auditor
 from turnsmith.config import TRAIN, RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.evaluate import EvalResult, evaluate
+from turnsmith.recipes.curriculum import choose_pool
+from turnsmith.recipes.evaluate import EvalResult, evaluate_all
 from turnsmith.recipes.policy import Policy, load_policy
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
 from turnsmith.recipes.rft import run_rft
-from turnsmith.recipes.rl import apply_curriculum, run_stage
+from turnsmith.recipes.rl import run_stage
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.generator import LocalGenerator
@@ -82,9 +83,7 @@ async def learn(run: RunContext) -> list[EvalResult]:
         await run_rft(config.rft, pool, run)
         results += await evaluate_all("rft", run)
     for before, stage in zip([None, *config.stages], config.stages, strict=False):
-        if before and stage.curriculum:
-            pool = apply_curriculum(pool, before, run.folder)
-            run.progress.say(f"curriculum: {len(pool.tasks)} of {len(run.train_tasks.tasks)} tasks stay")
+        pool = choose_pool(pool, stage, before, run)
         await run_stage(stage, pool, run)
         results += await evaluate_all(stage.name, run)
     return results
@@ -100,12 +99,3 @@ def check_contexts(run: RunContext) -> None:
         check(train_tasks, config=agent, demonstration=config.rft.demonstration, limit="rft.max_context")
     for index, stage in enumerate(config.stages):
         check(train_tasks, config=run.agent_for(stage), limit=f"stages.{index}.max_context")
-
-
-async def evaluate_all(stage: str, run: RunContext) -> list[EvalResult]:
-    """Evaluate the policy at hand on every evaluation set, under the limits of `agent`, and write the results down."""
-    results = [await evaluate(stage, task_set, run) for task_set in run.eval_tasks]
-    for result in results:
-        note = f" ± {result.sem:.1%}" if result.sem is not None else ""
-        run.progress.say(f"{stage} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
-    return results

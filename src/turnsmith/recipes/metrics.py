@@ -1,0 +1,79 @@
+"""What an iteration did, in numbers and in a line for people."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+from turnsmith.algo.algorithm import Metrics
+from turnsmith.config import StageConfig
+from turnsmith.recipes.context import RunContext
+from turnsmith.rollouts.contact import describe_contact, rises_with_reward
+from turnsmith.rollouts.inspection import describe_audits
+from turnsmith.runs import RunFolder, read_json
+from turnsmith.training.local import merge_metrics
+from turnsmith.types import OUTCOMES, Group, StopReason
+
+STEP_METRICS = ("loss/total", "optimizer/grad_norm", "optimizer/learning_rate")
+"""Metrics that an optimizer step has one of, however many tokens it saw."""
+
+
+def describe(groups: Sequence[Group]) -> Metrics:
+    """What an iteration collected."""
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
+    outcomes = Counter(f"outcome/{t.outcome}" for t in trajectories)
+    endings = Counter(f"stop_reason/{t.stop_reason}" for t in trajectories)
+    return {
+        "rollouts/collected": len(trajectories),
+        "rollouts/resolved_rate": statistics.fmean(t.resolved for t in counted),
+        "rollouts/turns_mean": statistics.fmean(t.num_turns for t in counted),
+        "rollouts/tokens_mean": statistics.fmean(len(t.token_ids) for t in counted),
+        "rollouts/submit_rate": statistics.fmean(t.stop_reason is StopReason.SUBMITTED for t in counted),
+        "rollouts/format_errors_mean": statistics.fmean(sum(bool(x.format_error) for x in t.turns) for t in counted),
+        "rollouts/gradings_shared": float(sum(bool(t.grade and t.grade.shared) for t in trajectories)),
+        "reward/mean": statistics.fmean(
+            reward
+            for group in groups
+            for reward, trajectory in zip(group.rewards, group.trajectories, strict=True)
+            if OUTCOMES[trajectory.outcome].in_group
+        ),
+        **{name: float(count) for name, count in sorted((outcomes + endings).items())},
+        **describe_contact(trajectories),
+        **describe_audits(trajectories),
+    }
+
+
+def warn_of_contact(stage: StageConfig, iteration: int, metrics: Metrics, run: RunContext) -> None:
+    """Say it where the reward rises together with what looks like reaching for the grader."""
+    if iteration == 0:
+        return
+    before = read_json(run.folder.metrics(stage.name, iteration - 1))
+    for name in rises_with_reward(before, metrics):
+        run.progress.say(
+            f"warning: {name} rose from {before[name]:.0%} to {metrics[name]:.0%} while the reward rose from "
+            f"{before['reward/mean']:.2f} to {metrics['reward/mean']:.2f}: look at such trajectories before you trust the reward"
+        )
+
+
+def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
+    """Metrics of steps into those of their iteration: what is of tokens weighs by tokens, what is of steps is a plain mean."""
+    of_steps = {name: statistics.fmean(step[name] for step in steps) for name in STEP_METRICS}
+    return merge_metrics(steps, num_loss_tokens) | of_steps
+
+
+def summary(stage: StageConfig, iteration: int, metrics: Metrics) -> str:
+    """One line for people."""
+    gap = f"{metrics['logprob_gap/mean']:.1e}" if "logprob_gap/mean" in metrics else "not measured"
+    return (
+        f"{stage.name} {iteration + 1}/{stage.iterations}: resolved {metrics['rollouts/resolved_rate']:.1%}, "
+        f"{metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
+        f"{metrics['groups/with_signal']:.0f}/{metrics['groups/all']:.0f}, {metrics['optimizer/steps']:.0f} steps, "
+        f"log-prob gap {gap}, exploit contact {metrics['contact/flagged_rate']:.0%}, "
+        f"{metrics['time/collect_s']:.0f} s + {metrics['time/train_s']:.0f} s"
+    )
+
+
+def was_convicted(stage: StageConfig, iteration: int, folder: RunFolder) -> bool:
+    """Was any patch of the iteration before convicted?"""
+    before = folder.metrics(stage.name, iteration - 1)
+    return iteration > 0 and before.exists() and read_json(before).get("audit/convicted", 0) > 0

@@ -1,0 +1,117 @@
+"""A stage is evaluated on the way, and ends where nothing gets better: both are decided by what is on disk."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import mark, raises
+
+from turnsmith.config import EvalConfig, RunConfig, StageConfig
+from turnsmith.errors import UsageError
+from turnsmith.journals import append_trajectory, read_trajectories
+from turnsmith.recipes.curriculum import choose_pool
+from turnsmith.recipes.evaluate import evaluate_inside, is_evaluated
+from turnsmith.recipes.plateau import count_since_best, has_plateaued
+from turnsmith.recipes.rl import run_stage
+from turnsmith.runs import RunFolder, find_stage, read_json, write_json
+from turnsmith.types import Outcome
+from turnsmith.ui.reading import list_evaluations, read_results
+
+from .conftest import CONFIG, STAGE, make_attempt
+
+LONG = STAGE.model_copy(update={"iterations": 9})
+
+
+@given(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=1))
+def test_the_first_of_the_best_scores_is_counted_from(scores):
+    since = count_since_best(scores)
+    best = scores[len(scores) - 1 - since]
+    assert best == max(scores) and best not in scores[: len(scores) - 1 - since]
+
+
+def write_rates(folder, *rates):
+    for iteration, rate in enumerate(rates):
+        write_json(folder.metrics("one", iteration), {"rollouts/resolved_rate": rate})
+
+
+@mark.parametrize(("plateau", "ends"), [(0, False), (2, True), (3, False)])
+def test_a_stage_without_evaluations_looks_at_its_solve_rates(make_run, folder, plateau, ends):
+    write_rates(folder, 0.1, 0.4, 0.2, 0.4)
+    assert has_plateaued(LONG.model_copy(update={"plateau": plateau}), 4, make_run()) is ends
+
+
+def test_a_stage_with_evaluations_looks_at_them_alone(make_run, folder):
+    run = make_run(CONFIG.model_copy(update={"eval": EvalConfig(every=2)}))
+    run = replace(run, eval_tasks=[replace(run.train_tasks, name="held")])
+    run = replace(run, config=run.config.model_copy(update={"eval_tasks": {"held": None}}))
+    write_rates(folder, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+    for num_done, rate in ((2, 0.5), (4, 0.5), (6, 0.4)):
+        write_json(folder.result(f"one@{num_done}", "held"), {"pass_at_1": rate})
+    stage = LONG.model_copy(update={"plateau": 2})
+    assert [has_plateaued(stage, done, run) for done in (0, 2, 4, 5, 6)] == [False, False, False, False, True]
+
+
+async def test_a_stage_that_has_plateaued_trains_no_further(make_run, folder):
+    run = make_run()
+    write_rates(folder, 0.5, 0.5)
+    trainer = run.policy.start_training(STAGE.optimizer)
+    await trainer.save(folder.checkpoint("one", 1))
+    await run_stage(LONG.model_copy(update={"plateau": 1}), run.train_tasks, run)
+    assert folder.next_iteration("one") == 2 and not folder.trajectories("one", 2).exists()
+
+
+def test_evaluations_inside_a_stage_come_every_so_many_iterations_and_never_before_the_first():
+    assert [at for at in range(7) if is_evaluated(at, EvalConfig(every=3))] == [3, 6]
+    assert not any(is_evaluated(at, EvalConfig()) for at in range(7))
+
+
+async def test_an_evaluation_inside_a_stage_is_found_by_those_who_look_and_not_made_again(make_run, folder):
+    config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, every=1, sets=["held"]), "stages": [LONG]})
+    write_rates(folder, 0.5)
+    write_json(folder.config, config.model_dump(mode="json") | {"eval_tasks": {"held": {"path": None}}})
+    for _ in range(2):
+        run = make_run(config)
+        run = replace(run, eval_tasks=[replace(run.train_tasks, name="held"), replace(run.train_tasks, name="other")])
+        await evaluate_inside("one", 1, run)
+        assert len(list(read_trajectories(folder.eval_trajectories("one@1", "held")))) == 3
+    assert list_evaluations(folder) == [("one@1", "held")]
+    assert read_results(folder)[0]["stage"] == "one@1"
+    assert folder.eval_trajectories("one@1", "held") in folder.journals()
+
+
+def test_the_curriculum_can_take_the_solve_rates_of_another_run_and_keeps_what_it_chose(make_run, tmp_path, folder):
+    other = RunFolder(tmp_path / "other")
+    for name, outcome in (
+        ("one/a/0", Outcome.RESOLVED),
+        ("one/a/1", Outcome.UNRESOLVED),
+        ("one/b/0", Outcome.UNRESOLVED),
+    ):
+        append_trajectory(other.trajectories("one", 0), make_attempt(name, outcome))
+    write_json(other.metrics("one", 0), {})
+    stage = STAGE.model_copy(update={"name": "two", "curriculum": True, "curriculum_from": f"{other.path}:one"})
+    run = make_run()
+    assert [task.instance_id for task in choose_pool(run.train_tasks, stage, None, run).tasks] == ["a"]
+    append_trajectory(other.trajectories("one", 0), make_attempt("one/b/1", Outcome.RESOLVED))
+    assert [task.instance_id for task in choose_pool(run.train_tasks, stage, None, run).tasks] == ["a"]
+    assert read_json(folder.curriculum("two")) == ["a"]
+
+
+@mark.parametrize("reference", ["nowhere:one", "one", ":one", "nowhere:"])
+def test_a_stage_that_is_not_there_is_one_sentence(reference, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with raises(UsageError, match=r"names no stage with a finished iteration: give RUN:STAGE"):
+        find_stage(reference)
+
+
+def test_the_configuration_wants_a_past_for_a_first_curriculum():
+    stage = {"curriculum": True, "curriculum_from": "runs/first:stage1"}
+    RunConfig(train_tasks={"practice_tasks": 1}, stages=[stage])
+    with raises(ValueError, match="name one of another run in curriculum_from"):
+        RunConfig(train_tasks={"practice_tasks": 1}, stages=[{"curriculum": True}])
+    with raises(ValueError, match="needs curriculum = true"):
+        StageConfig(curriculum_from="runs/first:stage1")
+
+
+def test_an_evaluation_set_that_is_not_there_is_named():
+    with raises(ValueError, match="sets names 'none'"):
+        RunConfig(eval={"every": 1, "sets": ["none"]})
