@@ -9,9 +9,12 @@ from turnsmith.tasks.dataset import load_tasks, save_tasks
 
 def test_practice_tasks_are_made_checked_and_counted(turnsmith, tmp_path):
     out = tmp_path / "tasks"
-    made = turnsmith("tasks", "make", "--practice", "2", "--split", "heldout", "--difficulty", "0", "--out", out)
+    made = turnsmith(
+        "tasks", "make", "--practice", "2", "--split", "heldout", "--difficulty", "0", "--out", out, "--json"
+    )
     assert made.exit_code == 0, made.output
-    assert made.stdout == f"2 tasks in {out}\n"
+    ids = [task.instance_id for task in load_tasks(out)]
+    assert json.loads(made.stdout) == {"folder": str(out), "num_tasks": 2, "instance_ids": ids}
     assert {task.meta["split"] for task in load_tasks(out)} == {"heldout"}
     checks = json.loads(turnsmith("tasks", "check", out, "--json").stdout)
     assert [(check["gold"], check["untouched"], check["is_sound"]) for check in checks] == [
@@ -35,6 +38,7 @@ def test_one_task_is_one_task(turnsmith, task_folder, tmp_path):
     assert turnsmith("tasks", "stats", tmp_path / "one").stdout.startswith("1 task in ")
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_tasks(turnsmith, tmp_path):
     first, second = (tmp_path / name for name in ("a", "b"))
     for out in (first, second):
@@ -64,6 +68,7 @@ def test_an_option_for_practice_that_would_be_ignored_is_refused(turnsmith, tmp_
     assert f"{option[0]} goes with --practice" in result.stderr and not (tmp_path / "tasks").exists()
 
 
+@pytest.mark.slow
 def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmith, tmp_path):
     out = tmp_path / "tasks"
     assert turnsmith("tasks", "make", "--practice", "2", "--difficulty", "0", "--out", out).exit_code == 0
@@ -78,7 +83,21 @@ def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmi
     assert shown.exit_code == 0
     assert "set-up command 'exit 3' of" in shown.stdout
     assert shown.stdout.endswith("1 of 2 tasks are qualified, 1 fell out\n")
+    assert "2 of 2 tasks are on record, nothing is run" in shown.stderr
     assert (out / "qualification.jsonl").read_text().count("\n") == 2
+
+
+def test_where_no_task_is_fit_qualify_fails_and_says_why(turnsmith, task_folder, tmp_path):
+    [task, *_] = load_tasks(task_folder)
+    shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
+    never = task.model_copy(update={"FAIL_TO_PASS": task.PASS_TO_PASS[:1], "PASS_TO_PASS": task.PASS_TO_PASS[1:]})
+    save_tasks(tmp_path / "tasks", [never])
+    result = turnsmith("tasks", "qualify", tmp_path / "tasks", "--repeats", "2", "--sandbox", "subprocess")
+    assert result.exit_code == 2
+    assert (
+        f"none of 1 task in {tmp_path / 'tasks'} is fit to be trained on, e.g. {task.instance_id}: no-op passes, "
+        in (result.stderr)
+    )
 
 
 def test_nothing_to_qualify_is_said(turnsmith, tmp_path):

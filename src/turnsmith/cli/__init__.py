@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import auditing, comparing, looking, redteam, running, tasks
+from turnsmith.cli import auditing, comparing, looking, redteam, running
 from turnsmith.cli.sentences import Sentences
+from turnsmith.cli.tasks import make_tasks_app
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
@@ -45,16 +46,6 @@ def make_app() -> typer.Typer:
     app.command("compare", epilog=comparing.ADDRESS)(comparing.compare)
     app.command("audit")(auditing.audit)
     app.command("doctor")(looking.doctor)
-    return app
-
-
-def make_tasks_app() -> typer.Typer:
-    """The commands about task sets."""
-    app = typer.Typer(help="Make, check, qualify and count tasks.", no_args_is_help=True, rich_markup_mode=None)
-    app.command("make")(tasks.make)
-    app.command("check")(tasks.check)
-    app.command("qualify")(tasks.qualify)
-    app.command("stats")(tasks.stats)
     return app
 
 

@@ -36,6 +36,9 @@ async def _qualify(
 ) -> list[Qualification]:
     known, cases = read_qualifications(task_set, criteria.sandbox), _cases(task_set, provider, criteria)
     waiting = [case for case in cases if not _is_done(known.get(case.task.instance_id), criteria)]
+    if len(waiting) < len(cases):
+        left = "nothing is run" if not waiting else f"{len(waiting)} are left"
+        progress.say(f"{task_set.name}: {len(cases) - len(waiting)} of {len(cases)} tasks are on record, {left}")
     if waiting:
         systems = await _look_into_systems(waiting, progress)
         known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)

@@ -1,0 +1,141 @@
+"""`tasks qualify`: which tasks are fit to be trained on?"""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox
+from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
+from turnsmith.cli.tasks.opening import TaskPath, open_tasks, say_number
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import UsageError
+from turnsmith.ui.tables import words_table
+from turnsmith.ui.terminal import make_console
+
+Repeats = Annotated[
+    int, typer.Option("--repeats", metavar="N", min=2, help="Runs of gold patch and untouched tree; the paper has 50.")
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once [default: one for each core].")
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="S", min=1, help="Seconds that the tests of a task may take.")
+]
+KeepNames = Annotated[
+    bool,
+    typer.Option("--keep-missing-names", help="Keep tasks whose tests only want names that the gold patch brings."),
+]
+Hide = Annotated[
+    list[str] | None,
+    typer.Option("--hide", metavar="DIR", help="Folder that sandboxes show empty, as sandbox.hidden; may be repeated."),
+]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="NAME",
+        help="Plugin of pytest that tasks ask for, as sandbox.test_plugins; may be repeated.",
+    ),
+]
+
+
+def qualify(
+    path: TaskPath,
+    repeats: Repeats = 5,
+    workers: Workers = None,
+    timeout_s: Timeout = 1_800.0,
+    keep_missing_names: KeepNames = False,
+    hide: Hide = None,
+    plugins: Plugins = None,
+    as_json: Json = False,
+    sandbox: SandboxKind = "local",
+    image: Image = "",
+    engine: Engine = "",
+) -> None:
+    """Find out which tasks are fit to be trained on.
+
+    Looks for copies of the fix, then runs the tests N times with the gold patch and without. The records are kept beside the
+    task file. Exit code 1 where the infrastructure kept it from finding out, 2 where no task is fit.
+    """
+    from turnsmith.qualification.examination import Criteria
+
+    hidden = [*SandboxConfig().hidden, *map(check_folder, hide or [])]
+    config = configure_sandbox(sandbox, image, engine, hidden=hidden, test_plugins=plugins or [])
+    criteria = Criteria(repeats, timeout_s, needs_names=not keep_missing_names, sandbox=config)
+    records = run_qualification(path, criteria, workers or os.cpu_count() or 1)
+    if as_json:
+        typer.echo(json.dumps([record.model_dump(mode="json") for record in records], indent=2))
+    else:
+        print_records(records)
+    conclude(path, records)
+
+
+def check_folder(name: str) -> str:
+    """A folder to hide. Raises UsageError where there is none."""
+    if not Path(name).is_absolute() or not Path(name).is_dir():
+        raise UsageError(f"--hide {name}: there is no such folder: give the full path of one")
+    return name
+
+
+def run_qualification(path: Path, criteria: Any, num_workers: int) -> list[Any]:
+    """The records of a task set; Ctrl-C loses nothing that is found out."""
+    try:
+        return asyncio.run(qualify_in(path, criteria, num_workers))
+    except KeyboardInterrupt:
+        typer.echo("stopped; what is found out is kept, and the same command goes on", err=True)
+        raise typer.Exit(EXIT_STOPPED) from None
+
+
+async def qualify_in(path: Path, criteria: Any, num_workers: int) -> list[Any]:
+    """Qualify a task set."""
+    from turnsmith.recipes.qualifying import qualify_task_set
+
+    async with open_tasks(path, criteria.sandbox) as (task_set, provider, progress):
+        return await qualify_task_set(task_set, provider, criteria, num_workers, progress)
+
+
+def print_records(records: Sequence[Any]) -> None:
+    """What fell out and why, the flakes, what an audit sees less of, and the counts."""
+    from turnsmith.qualification.record import MEANINGS
+
+    out = [record for record in records if not record.is_qualified]
+    verdicts = Counter(record.verdict for record in records).most_common()
+    tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
+        ("fell out", "verdict", "why"): [(record.instance_id, record.verdict, record.detail) for record in out],
+        ("in quarantine", "test", "passes"): [
+            (record.instance_id, test, count_passes(record, test)) for record in records for test in record.quarantined
+        ],
+        ("no FAIL_TO_PASS test with a mutant: audits see less",): [
+            (record.instance_id,) for record in records if record.is_qualified and not record.num_mutated
+        ],
+        ("verdict", "tasks", "meaning"): [(verdict, str(count), MEANINGS[verdict]) for verdict, count in verdicts],
+    }
+    for headings, rows in tables.items():
+        if rows:
+            make_console().print(words_table(headings, rows))
+    are = "is" if len(records) == 1 else "are"
+    typer.echo(f"{len(records) - len(out)} of {say_number(records)} {are} qualified, {len(out)} fell out")
+
+
+def count_passes(record: Any, test: str) -> str:
+    """`4 of 5 with the gold patch, 5 without`."""
+    passes = record.passes[test]
+    return f"{passes.gold} of {record.repeats} with the gold patch, {passes.base} without"
+
+
+def conclude(path: Path, records: Sequence[Any]) -> None:
+    """End with 1 where a task could not be examined. Raises UsageError where none is fit."""
+    if not all(record.verdict.is_final for record in records):
+        raise typer.Exit(EXIT_FAILED)
+    if not any(record.is_qualified for record in records):
+        first = records[0]
+        raise UsageError(
+            f"none of {say_number(records)} in {path} is fit to be trained on, e.g. {first.instance_id}: {first.verdict}, "
+            f"{first.detail}: repair or replace them"
+        )
