@@ -23,6 +23,9 @@ NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 AlgorithmName = Annotated[str, AfterValidator(partial(check_name, "algorithm"))]
 ScaffoldName = Annotated[str, AfterValidator(partial(check_name, "scaffold"))]
 ToolName = Annotated[str, AfterValidator(partial(check_name, "tool"))]
+EngineName = Annotated[str, AfterValidator(partial(check_name, "engine"))]
+TrainerName = Annotated[str, AfterValidator(partial(check_name, "trainer"))]
+TrackerName = Annotated[str, AfterValidator(partial(check_name, "tracker"))]
 
 
 class Section(BaseModel):
@@ -43,27 +46,17 @@ class ModelConfig(Section):
 
 
 class EngineConfig(Section):
-    kind: str = "inprocess"
+    kind: EngineName = "inprocess"
     """What samples: `inprocess`, sharing the weights of a `local` trainer, or an import path as `my_module:open_engine`."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values of episodes; absent: as much as all need at once, up to half of what is left."""
 
-    @field_validator("kind")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return check_name("engine", value)
-
 
 class TrainerConfig(Section):
-    kind: str = "local"
+    kind: TrainerName = "local"
     """What trains: `local`, in this process, or an import path as `my_module:open_trainer`."""
     activation_checkpointing: bool = False
     """Keep only the input of each layer for the backward pass and compute the rest again: less memory, a third more work."""
-
-    @field_validator("kind")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        return check_name("trainer", value)
 
 
 class TaskSetConfig(Section):
@@ -367,13 +360,8 @@ class RunConfig(Section):
     """Bounds on sampler against trainer."""
     runs: RunsConfig = RunsConfig()
     """What stays in the run folder."""
-    tracking: list[str] = []
+    tracking: list[TrackerName] = []
     """Where metrics and results are sent: `tensorboard`, `wandb`, `mlflow`, or an import path as `my_module:MyTracker`."""
-
-    @field_validator("tracking")
-    @classmethod
-    def _trackers_are_known(cls, value: list[str]) -> list[str]:
-        return [check_name("tracker", name) for name in value]
 
     @field_validator("eval_tasks", mode="before")
     @classmethod

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from small_batches import make_group, rewarded
-from turnsmith.algo.advantages import has_signal, leave_one_out, normalised
+from turnsmith.algo.advantages import NormalisedOptions, has_signal, leave_one_out, normalised
+from turnsmith.config import Section
 from turnsmith.types import Outcome
 
 rewards = st.lists(st.floats(-1, 1), min_size=2, max_size=10)
@@ -18,14 +19,15 @@ both_rules = pytest.mark.parametrize("rule", ["final", "resolved"])
 def test_normalised_advantages_equal_the_formula(std, ddof, values):
     values = np.array(values)
     expected = (values - values.mean()) / (values.std(ddof=ddof) + 1e-6)
-    assert list(normalised(rewarded(*values), std).values()) == pytest.approx(list(expected), abs=1e-6)
+    advantages = normalised(rewarded(*values), NormalisedOptions(advantage_std=std))
+    assert list(advantages.values()) == pytest.approx(list(expected), abs=1e-6)
 
 
 @given(rewards)
 def test_leaving_one_out_equals_the_mean_of_the_others(values):
     others = [(sum(values) - value) / (len(values) - 1) for value in values]
     expected = [value - other for value, other in zip(values, others, strict=True)]
-    assert list(leave_one_out(rewarded(*values)).values()) == pytest.approx(expected, abs=1e-9)
+    assert list(leave_one_out(rewarded(*values), Section()).values()) == pytest.approx(expected, abs=1e-9)
 
 
 @both_rules
@@ -54,4 +56,4 @@ def test_a_group_where_one_of_two_is_resolved_has_signal_in_both_readings(rule):
 def test_equal_rewards_have_no_signal_under_the_literal_reading():
     group = make_group([(Outcome.RESOLVED, 0.5), (Outcome.RESOLVED, 0.5)])
     assert not has_signal(group, "final")
-    assert list(normalised(group, "population").values()) == [0.0, 0.0]
+    assert list(normalised(group, NormalisedOptions(advantage_std="population")).values()) == [0.0, 0.0]

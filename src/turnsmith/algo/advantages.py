@@ -8,26 +8,33 @@ import statistics
 from collections.abc import Callable
 from typing import Literal
 
+from turnsmith.config import Section
 from turnsmith.types import OUTCOMES, Group, Trajectory
 
 DELTA = 1e-6
 """Added to the standard deviation; the paper gives no value, the team's own public example this one."""
 
-Std = Literal["population", "sample"]
 _DEVIATIONS = {"population": statistics.pstdev, "sample": statistics.stdev}
 
 
-def normalised(group: Group, std: Std) -> dict[str, float]:
+class NormalisedOptions(Section):
+    """What `normalised` reads."""
+
+    advantage_std: Literal["population", "sample"]
+
+
+def normalised(group: Group, options: NormalisedOptions) -> dict[str, float]:
     """(R − mean) / (std + δ) of each member that trains, by trajectory id."""
-    return _compare(group, lambda rewards: (statistics.fmean(rewards), _DEVIATIONS[std](rewards) + DELTA))
+    deviation = _DEVIATIONS[options.advantage_std]
+    return _compare(group, lambda rewards: (statistics.fmean(rewards), deviation(rewards) + DELTA))
 
 
-def centred(group: Group) -> dict[str, float]:
+def centred(group: Group, options: Section) -> dict[str, float]:
     """R − mean of each member that trains, by trajectory id."""
     return _compare(group, lambda rewards: (statistics.fmean(rewards), 1.0))
 
 
-def leave_one_out(group: Group) -> dict[str, float]:
+def leave_one_out(group: Group, options: Section) -> dict[str, float]:
     """R − the mean of the other members, of each member that trains: (R − mean) · n / (n − 1)."""
     return _compare(group, lambda rewards: (statistics.fmean(rewards), (len(rewards) - 1) / len(rewards)))
 

@@ -1,7 +1,4 @@
-"""What an algorithm is: two pure functions, and the options that both read. Each has a file of its own in this room.
-
-Nothing here and in those files imports torch, so a configuration can be checked before torch is there.
-"""
+"""What an algorithm is: two pure functions, and the options that both read. Each has a file of its own in this room."""
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -14,15 +11,18 @@ from turnsmith.errors import UsageError, first_fault
 from turnsmith.plugins import load_by_name
 from turnsmith.types import Group, Sample
 
+# Known to the type checker alone: torch takes seconds, and a configuration is checked before it is imported.
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from turnsmith.algo.tokens import LossTokens
+    from turnsmith.algo.tokens import Denominator, LossTokens
+else:
+    Tensor = Denominator = LossTokens = Any
 
 Metrics = dict[str, float]
 """Means over loss tokens, except those whose name ends in `_max`."""
 
-LossFn = Callable[["Tensor", "LossTokens"], tuple["Tensor", Metrics]]
+LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
 """Log-probs now (fp32, `[num_tokens]`) and what the samples say of the same tokens, in; loss (a scalar) and metrics out."""
 
 ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "advantage_std", "denominator")

@@ -5,34 +5,21 @@ paper sets no bound.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from turnsmith.algo.advantages import Std, normalised
-from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.clipping import bounded, entropy_metric, ratio_metrics
 from turnsmith.algo.denominators import batch_denominator
-from turnsmith.config import Section
-from turnsmith.types import Group, Sample
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from turnsmith.algo.tokens import Denominator, LossTokens
+from turnsmith.types import Sample
 
 
-class CispoOptions(Section):
+class CispoOptions(NormalisedOptions):
     """`advantage_std` is a key of the stage."""
 
-    advantage_std: Std
     max_weight: float = Field(5.0, gt=1)
     """Bound on the ratio as a weight, 1 + ε; its paper gives none, ScaleRL (arXiv 2510.13786) tries 4 to 8."""
-
-
-def advantages(group: Group, options: CispoOptions) -> dict[str, float]:
-    """Rewards of a group, normalised."""
-    return normalised(group, options.advantage_std)
 
 
 def make_loss(batch: list[Sample], options: CispoOptions) -> LossFn:
@@ -41,8 +28,8 @@ def make_loss(batch: list[Sample], options: CispoOptions) -> LossFn:
 
 
 def cispo_loss(
-    logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator", *, max_weight: float
-) -> tuple["Tensor", Metrics]:
+    logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, max_weight: float
+) -> tuple[Tensor, Metrics]:
     """−weight · Â log π over all tokens, divided; `logprobs` has shape `[num_tokens]`."""
     log_ratio = bounded(logprobs - tokens.old_logprobs).detach()
     weight = log_ratio.exp().clamp(max=max_weight)
@@ -51,4 +38,4 @@ def cispo_loss(
     return loss, metrics | entropy_metric(logprobs)
 
 
-CISPO = Algorithm(advantages, make_loss, CispoOptions)
+CISPO = Algorithm(normalised, make_loss, CispoOptions)

@@ -4,33 +4,21 @@
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from turnsmith.algo.advantages import Std, normalised
-from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
 from turnsmith.algo.denominators import batch_denominator, group_denominators
-from turnsmith.config import Section
-from turnsmith.types import Group, Sample
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from turnsmith.algo.tokens import Denominator, LossTokens
+from turnsmith.types import Sample
 
 
-class DapoOptions(Section):
+class DapoOptions(NormalisedOptions):
     """All of them are keys of the stage."""
 
     clip_eps_low: float
     clip_eps_high: float
-    advantage_std: Std
     denominator: Literal["batch", "group"]
-
-
-def advantages(group: Group, options: DapoOptions) -> dict[str, float]:
-    """Rewards of a group, normalised."""
-    return normalised(group, options.advantage_std)
 
 
 def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
@@ -45,8 +33,8 @@ def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
 
 
 def dapo_loss(
-    logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator", *, clip_eps_low: float, clip_eps_high: float
-) -> tuple["Tensor", Metrics]:
+    logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
+) -> tuple[Tensor, Metrics]:
     """The clipped surrogate over all tokens, divided; `logprobs` has shape `[num_tokens]`."""
     log_ratio = bounded(logprobs - tokens.old_logprobs)
     objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps_low, clip_eps_high)
@@ -55,4 +43,4 @@ def dapo_loss(
     return loss, metrics | entropy_metric(logprobs)
 
 
-DAPO = Algorithm(advantages, make_loss, DapoOptions)
+DAPO = Algorithm(normalised, make_loss, DapoOptions)

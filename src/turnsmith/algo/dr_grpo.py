@@ -11,7 +11,7 @@ from turnsmith.algo.advantages import centred
 from turnsmith.algo.algorithm import Algorithm, LossFn
 from turnsmith.algo.dapo import dapo_loss
 from turnsmith.config import Section
-from turnsmith.types import Group, Sample
+from turnsmith.types import Sample
 
 
 class DrGrpoOptions(Section):
@@ -22,15 +22,10 @@ class DrGrpoOptions(Section):
     """The ratio is clipped to 1 ± this."""
 
 
-def advantages(group: Group, options: DrGrpoOptions) -> dict[str, float]:
-    """Rewards of a group, less their mean."""
-    return centred(group)
-
-
 def make_loss(batch: list[Sample], options: DrGrpoOptions) -> LossFn:
     """The loss of an optimizer batch; all tokens weigh the same, whatever the length of their sequence."""
     denominator = float(len(batch) * options.max_context)
     return partial(dapo_loss, denominator=denominator, clip_eps_low=options.clip_eps, clip_eps_high=options.clip_eps)
 
 
-DR_GRPO = Algorithm(advantages, make_loss, DrGrpoOptions)
+DR_GRPO = Algorithm(centred, make_loss, DrGrpoOptions)

@@ -4,37 +4,24 @@
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from turnsmith.algo.advantages import Std, normalised
-from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
 from turnsmith.algo.denominators import sequence_denominators
-from turnsmith.config import Section
 from turnsmith.errors import UsageError
-from turnsmith.types import Group, Sample
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from turnsmith.algo.tokens import Denominator, LossTokens
+from turnsmith.types import Sample
 
 
-class GrpoOptions(Section):
+class GrpoOptions(NormalisedOptions):
     """`advantage_std` is a key of the stage."""
 
-    advantage_std: Std
     clip_eps: float = Field(0.2, gt=0)
     """The ratio is clipped to 1 ± this."""
     beta: float = Field(0.0, ge=0)
     """Weight of the KL divergence from a reference policy; above 0, samples need `ref_logprobs`. Its paper has 0.04."""
-
-
-def advantages(group: Group, options: GrpoOptions) -> dict[str, float]:
-    """Rewards of a group, normalised."""
-    return normalised(group, options.advantage_std)
 
 
 def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:
@@ -48,8 +35,8 @@ def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:
 
 
 def grpo_loss(
-    logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator", *, clip_eps: float, beta: float
-) -> tuple["Tensor", Metrics]:
+    logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps: float, beta: float
+) -> tuple[Tensor, Metrics]:
     """The clipped surrogate and the KL term, each sequence by its mean; `logprobs` has shape `[num_tokens]`."""
     log_ratio = bounded(logprobs - tokens.old_logprobs)
     objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps, clip_eps)
@@ -61,11 +48,11 @@ def grpo_loss(
     return -(objective / tokens.divisor(denominator)).sum(), metrics
 
 
-def kl_to_reference(logprobs: "Tensor", tokens: "LossTokens") -> "Tensor":
+def kl_to_reference(logprobs: Tensor, tokens: LossTokens) -> Tensor:
     """π_ref/π − log(π_ref/π) − 1 of each token (Eq. 4): unbiased, and never negative."""
     assert tokens.ref_logprobs is not None, "make_loss has seen to it"
     log_ratio = bounded(tokens.ref_logprobs - logprobs)
     return log_ratio.exp() - log_ratio - 1
 
 
-GRPO = Algorithm(advantages, make_loss, GrpoOptions)
+GRPO = Algorithm(normalised, make_loss, GrpoOptions)

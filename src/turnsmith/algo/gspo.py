@@ -5,36 +5,23 @@ min(sÂ, clip(s, 1 − ε_low, 1 + ε_high)Â).
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from turnsmith.algo.advantages import Std, normalised
-from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
 from turnsmith.algo.denominators import sequence_denominators
-from turnsmith.config import Section
-from turnsmith.types import Group, Sample
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from turnsmith.algo.tokens import Denominator, LossTokens
+from turnsmith.types import Sample
 
 
-class GspoOptions(Section):
+class GspoOptions(NormalisedOptions):
     """`advantage_std` is a key of the stage. Ratios of sequences are far nearer to 1 than those of tokens."""
 
-    advantage_std: Std
     sequence_clip_low: float = Field(3e-4, gt=0)
     """The ratio of a sequence is clipped below at 1 − this."""
     sequence_clip_high: float = Field(4e-4, gt=0)
     """The ratio of a sequence is clipped above at 1 + this."""
-
-
-def advantages(group: Group, options: GspoOptions) -> dict[str, float]:
-    """Rewards of a group, normalised."""
-    return normalised(group, options.advantage_std)
 
 
 def make_loss(batch: list[Sample], options: GspoOptions) -> LossFn:
@@ -44,8 +31,8 @@ def make_loss(batch: list[Sample], options: GspoOptions) -> LossFn:
 
 
 def gspo_loss(
-    logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator", *, clip_eps_low: float, clip_eps_high: float
-) -> tuple["Tensor", Metrics]:
+    logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
+) -> tuple[Tensor, Metrics]:
     """The clipped surrogate of each sequence, shared out among its tokens; `logprobs` has shape `[num_tokens]`."""
     log_ratio = bounded(tokens.spread(tokens.sequence_means(logprobs - tokens.old_logprobs)))
     objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps_low, clip_eps_high)
@@ -54,4 +41,4 @@ def gspo_loss(
     return loss, metrics | entropy_metric(logprobs)
 
 
-GSPO = Algorithm(advantages, make_loss, GspoOptions)
+GSPO = Algorithm(normalised, make_loss, GspoOptions)

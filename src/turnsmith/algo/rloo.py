@@ -5,27 +5,16 @@ exact for the first optimizer step of an iteration. Its KL term, which it takes 
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from turnsmith.algo.advantages import leave_one_out
-from turnsmith.algo.algorithm import Algorithm, LossFn, Metrics
+from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.clipping import entropy_metric
 from turnsmith.config import Section
-from turnsmith.types import Group, Sample
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from turnsmith.algo.tokens import Denominator, LossTokens
+from turnsmith.types import Sample
 
 
 class RlooOptions(Section):
     """It has none."""
-
-
-def advantages(group: Group, options: RlooOptions) -> dict[str, float]:
-    """Rewards of a group, each less the mean of the others."""
-    return leave_one_out(group)
 
 
 def make_loss(batch: list[Sample], options: RlooOptions) -> LossFn:
@@ -33,10 +22,10 @@ def make_loss(batch: list[Sample], options: RlooOptions) -> LossFn:
     return partial(rloo_loss, denominator=float(len(batch)))
 
 
-def rloo_loss(logprobs: "Tensor", tokens: "LossTokens", denominator: "Denominator") -> tuple["Tensor", Metrics]:
+def rloo_loss(logprobs: Tensor, tokens: LossTokens, denominator: Denominator) -> tuple[Tensor, Metrics]:
     """−Â log π over all tokens, divided; `logprobs` has shape `[num_tokens]`."""
     loss = -(tokens.advantages * logprobs / tokens.divisor(denominator)).sum()
     return loss, entropy_metric(logprobs)
 
 
-RLOO = Algorithm(advantages, make_loss, RlooOptions)
+RLOO = Algorithm(leave_one_out, make_loss, RlooOptions)
