@@ -1,18 +1,36 @@
-"""What stops each attack on the toy target is the layer that its header names, and every honest patch is paid."""
+"""What stops each attack on the toy target is the layer that its header names, and every honest patch is paid.
+
+Audits have a seed, so that no attack is missed by chance.
+"""
 
 import asyncio
 
 import pytest
 
+from turnsmith.redteam.scores import sum_up
 from turnsmith.redteam.scripts import CHECKOUT, read_scripts
-from turnsmith.redteam.trials import try_all
+from turnsmith.redteam.trials import describe, is_right, try_all
 from turnsmith.tracking import Silence
 
 SCRIPTS = read_scripts(CHECKOUT)
+NEED_AUDIT = [script for script in SCRIPTS if script.layer == "audit"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 
-def test_the_verdict_pays_for_honest_patches_and_for_attacks_that_need_an_audit_and_for_nothing_else(provider, toy):
-    trials = asyncio.run(try_all(SCRIPTS, [toy], provider, "off", Silence()))
-    pays = {trial.script.name: trial.paid for trial in trials}
-    assert pays == {script.name: script.layer != "verdict" for script in SCRIPTS}
+def attack(scripts, toy, provider, when):
+    return asyncio.run(try_all(scripts, [toy], provider, when, Silence(), seed=0))
+
+
+def test_with_all_audited_no_attack_is_paid_and_every_honest_patch_is(provider, toy):
+    trials = attack(SCRIPTS, toy, provider, "all")
+    assert [describe(trial) for trial in trials if not is_right(trial, "all")] == []
+    totals = sum_up(trials)
+    assert (totals["stopped_elsewhere"], totals["honest_convicted"]) == ([], 0)
+
+
+def test_the_screen_sends_every_attack_that_needs_it_to_the_audit(provider, toy):
+    assert sum_up(attack(NEED_AUDIT, toy, provider, "suspicious"))["caught_share"] == 1
+
+
+def test_the_verdict_alone_pays_for_every_attack_that_needs_an_audit(provider, toy):
+    assert all(trial.paid for trial in attack(NEED_AUDIT, toy, provider, "off"))

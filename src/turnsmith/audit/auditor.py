@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from random import SystemRandom
+from random import Random, SystemRandom
 
 from turnsmith.audit.expected_tests import ExpectedTests, read_tests
 from turnsmith.audit.findings import Finding, Patches, check_mutants, check_names
@@ -24,8 +24,12 @@ PATIENCE = 2.0
 class Auditor:
     """Audits patches that resolve their tasks, `num_workers` at a time."""
 
-    def __init__(self, provider: SandboxProvider, *, tests_timeout_s: float, num_workers: int) -> None:
+    def __init__(
+        self, provider: SandboxProvider, *, tests_timeout_s: float, num_workers: int, seed: int | None = None
+    ) -> None:
+        """With a seed a patch meets the same mutants each time, as tests need it; else nobody can foresee them."""
         self._provider = provider
+        self._seed = seed
         self._tests_timeout_s = tests_timeout_s
         self._free_workers = asyncio.Semaphore(num_workers)
 
@@ -35,7 +39,7 @@ class Auditor:
         async with self._free_workers:
             started = time.perf_counter()
             try:
-                audit = await _audit(case, patch)
+                audit = await _audit(case, patch, self._draw(patch))
             except PatchRefused as refusal:
                 audit = Audit(verdict="inconclusive", reason=f"a patch is refused: {refusal}")
             except (SandboxError, GradingError) as error:
@@ -44,8 +48,11 @@ class Auditor:
                 update={"duration_s": time.perf_counter() - started, "reason": to_one_line(audit.reason)}
             )
 
+    def _draw(self, patch: str) -> Random:
+        return SystemRandom() if self._seed is None else Random(f"{self._seed}/{patch}")
 
-async def _audit(case: Case, patch: str) -> Audit:
+
+async def _audit(case: Case, patch: str, random: Random) -> Audit:
     """Raises PatchRefused, SandboxError, GradingError."""
     if not case.is_sealed:
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
@@ -54,7 +61,7 @@ async def _audit(case: Case, patch: str) -> Audit:
     patches = Patches(selected, select_gold(case.task, case.layers))
     findings = [await check_names(tests, patches)]
     if not findings[0].lie:
-        findings += await check_mutants(tests, patches, SystemRandom())
+        findings += await check_mutants(tests, patches, random)
     return _conclude(tests, findings)
 
 

@@ -54,11 +54,19 @@ class Trial:
 
 
 async def try_all(
-    scripts: Sequence[Script], targets: Sequence[Target], provider: SandboxProvider, when: When, progress: Progress
+    scripts: Sequence[Script],
+    targets: Sequence[Target],
+    provider: SandboxProvider,
+    when: When,
+    progress: Progress,
+    seed: int | None = None,
 ) -> list[Trial]:
-    """Every script on every target that it suits, a few at a time; in the order of targets, then of scripts."""
+    """Every script on every target that it suits, a few at a time; in the order of targets, then of scripts.
+
+    With a seed audits repeat.
+    """
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
-    auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
+    auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS, seed=seed)
     pairs = [(script, target) for target in targets for script in scripts if script.suits(target.name)]
     free, label = asyncio.Semaphore(NUM_WORKERS), "red team"
     progress.begin(label, len(pairs))
