@@ -16,7 +16,7 @@ from turnsmith.sandboxes.containers import container, podman
 from turnsmith.sandboxes.containers.images import name_root
 from turnsmith.sandboxes.containers.interpreter import find_libraries, find_loader
 from turnsmith.sandboxes.containers.owners import LABEL, find_owned, name_ourselves
-from turnsmith.sandboxes.containers.podman import remove_at_once
+from turnsmith.sandboxes.containers.podman import remove
 from turnsmith.sandboxes.containers.probe import probe_podman
 from turnsmith.sandboxes.runtime import cache_folder
 
@@ -314,4 +314,4 @@ async def test_a_supervisor_that_never_calls_leaves_no_container(provider_of, sp
 
 
 def test_one_who_is_gone_already_is_removed(config):
-    remove_at_once(config.container_engine, "turnsmith-nobody")
+    remove(config.container_engine, "turnsmith-nobody")

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from git_trees import files_of, rebuild
-from turnsmith.sandboxes.comparison import Change, Comparison, GitFile, compare
+from turnsmith.sandboxes.comparison import Change, GitFile, TreeComparison, compare
 from turnsmith.sandboxes.layers import Locks, Place, copy_merged
 from turnsmith.sandboxes.patch import MAX_PATCH_BYTES, format_patch
 
@@ -184,6 +184,6 @@ def test_a_file_that_was_replaced_since_it_was_looked_at_is_left_out(tmp_path, r
     replace(tmp_path / "was a file")
     root = os.open(tmp_path, os.O_RDONLY)
     num_open = len([*Path("/proc/self/fd").iterdir()])
-    assert Comparison()._read_regular(Place(root, "./was a file", Locks())) is None
+    assert TreeComparison()._read_regular(Place(root, "./was a file", Locks())) is None
     assert len([*Path("/proc/self/fd").iterdir()]) == num_open
     os.close(root)

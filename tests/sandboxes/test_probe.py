@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from turnsmith.sandboxes.local.probe import probe_kernel, probe_local
+from turnsmith.sandboxes.local.probe import probe_local
 from turnsmith.sandboxes.local.remedies import name_remedy
 
 FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
@@ -15,9 +15,8 @@ FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
 
 def test_every_part_is_tried_and_explained():
     findings = probe_local()
-    assert {"user namespaces", "overlay mounts"} <= {finding.name for finding in findings}
     assert all(finding.detail and bool(finding.remedy) != finding.ok for finding in findings)
-    if all(finding.ok for finding in probe_kernel()):
+    if findings[0].ok:
         assert [finding for finding in findings if not finding.ok] == []
         assert {"limit of memory", "limit of processes", "python runtime"} <= {finding.name for finding in findings}
 
@@ -72,7 +71,7 @@ def test_the_spawner_side_needs_only_the_standard_library():
     code = """if True:
         import sys
         sys.path.append(sys.argv[1])
-        import turnsmith.sandboxes.inside.local.spawner, turnsmith.sandboxes.inside.local.attempts
+        import turnsmith.sandboxes.inside.local.spawner, turnsmith.sandboxes.inside.local.builder
         import turnsmith.sandboxes.inside.unisolated, turnsmith.sandboxes.inside.container
         print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)))
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from turnsmith.sandboxes.finding import Finding
+from turnsmith.sandboxes.machine_check import MachineCheck
 
 NAME = "accelerators"
 TIMEOUT_S = 120.0
@@ -21,18 +21,18 @@ print(json.dumps({"build": torch.__version__, "devices": [(found.name, found.tot
 COMMAND = (sys.executable, "-c", QUESTION)
 
 
-def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = COMMAND) -> Finding:
+def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = COMMAND) -> MachineCheck:
     """CUDA devices and their memory; none is well, unless the machine has one that torch cannot use."""
     found = ask_torch(command)
     if isinstance(found, str):
-        return Finding(NAME, False, found, "pip install 'turnsmith[train]'")
+        return MachineCheck(NAME, False, found, "pip install 'turnsmith[train]'")
     build, cards = found["build"], [f"{name}, {size / 2**30:.0f} GB" for name, size in found["devices"]]
     if cards:
-        return Finding(NAME, True, f"{'; '.join(cards)} (torch {build})")
+        return MachineCheck(NAME, True, f"{'; '.join(cards)} (torch {build})")
     if any(devices.glob("nvidia[0-9]*")):
         remedy = "install a torch built for CUDA, see pytorch.org, and its driver"
-        return Finding(NAME, False, f"an NVIDIA device that torch {build} cannot use", remedy)
-    return Finding(NAME, True, f"none, runs use the CPU (torch {build})")
+        return MachineCheck(NAME, False, f"an NVIDIA device that torch {build} cannot use", remedy)
+    return MachineCheck(NAME, True, f"none, runs use the CPU (torch {build})")
 
 
 def ask_torch(command: Sequence[str]) -> dict[str, Any] | str:

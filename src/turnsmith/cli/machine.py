@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 
 from turnsmith.cli.accelerators import examine_accelerators
 from turnsmith.sandboxes.containers.probe import probe_podman
-from turnsmith.sandboxes.finding import Finding
 from turnsmith.sandboxes.local.probe import probe_local
+from turnsmith.sandboxes.machine_check import MachineCheck
 
 MIN_MEMORY_BYTES = 3 * 2**30
 MIN_DISK_BYTES = 2 * 2**30
@@ -21,7 +21,7 @@ MIN_CORES = 2
 LEARNING_PACKAGES = ("torch", "transformers")
 
 
-def examine_machine() -> list[Finding]:
+def examine_machine() -> list[MachineCheck]:
     """All findings: isolation first, since it is what a machine most often forbids."""
     return [
         *probe_local(),
@@ -36,7 +36,7 @@ def examine_machine() -> list[Finding]:
     ]
 
 
-def examine_packages() -> Iterator[Finding]:
+def examine_packages() -> Iterator[MachineCheck]:
     """Are the packages that learn there, in the versions that we are made for? Nothing is imported."""
     requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
     for requirement in requirements:
@@ -44,20 +44,22 @@ def examine_packages() -> Iterator[Finding]:
             yield examine_package(requirement)
 
 
-def examine_package(requirement: Requirement) -> Finding:
+def examine_package(requirement: Requirement) -> MachineCheck:
     """Is a distribution installed in a version that the requirement admits?"""
     remedy = "pip install 'turnsmith[train]'"
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(requirement.name, False, "not installed", remedy)
+        return MachineCheck(requirement.name, False, "not installed", remedy)
     # A local build such as 2.13.0+cpu is that version.
     is_admitted = requirement.specifier.contains(version, prereleases=True)
     wanted = f"{version}, wanted {requirement.specifier}"
-    return Finding(requirement.name, is_admitted, version if is_admitted else wanted, "" if is_admitted else remedy)
+    return MachineCheck(
+        requirement.name, is_admitted, version if is_admitted else wanted, "" if is_admitted else remedy
+    )
 
 
-def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> Finding:
+def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> MachineCheck:
     """Is there memory for the model, its optimizer and the sandboxes?"""
     [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
     return _compare_bytes(
@@ -65,36 +67,36 @@ def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> Finding:
     )
 
 
-def examine_cores() -> Finding:
+def examine_cores() -> MachineCheck:
     """How many cores may this process use?"""
     cores = len(os.sched_getaffinity(0))
     remedy = "" if cores >= MIN_CORES else f"a run works with fewer than {MIN_CORES}, but takes longer"
-    return Finding("cores", cores >= MIN_CORES, str(cores), remedy)
+    return MachineCheck("cores", cores >= MIN_CORES, str(cores), remedy)
 
 
-def examine_disk(folder: Path = Path()) -> Finding:
+def examine_disk(folder: Path = Path()) -> MachineCheck:
     """Is there room for a run folder here?"""
     free = shutil.disk_usage(folder).free
     return _compare_bytes("disk", free, MIN_DISK_BYTES, "free some, or give --out a folder on another disk")
 
 
-def examine_git() -> Finding:
+def examine_git() -> MachineCheck:
     """Patches are applied by git."""
     remedy = "install git, e.g. `apt install git`"
     try:
         result = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        return Finding("git", False, str(error), remedy)
-    return Finding("git", True, result.stdout.strip().removeprefix("git version "))
+        return MachineCheck("git", False, str(error), remedy)
+    return MachineCheck("git", True, result.stdout.strip().removeprefix("git version "))
 
 
-def examine_python() -> Finding:
+def examine_python() -> MachineCheck:
     """The Python that runs us; an older one could not have come here."""
-    return Finding("python", True, f"{platform.python_version()} {platform.machine()}")
+    return MachineCheck("python", True, f"{platform.python_version()} {platform.machine()}")
 
 
-def _compare_bytes(name: str, found: int, wanted: int, remedy: str) -> Finding:
+def _compare_bytes(name: str, found: int, wanted: int, remedy: str) -> MachineCheck:
     is_enough = found >= wanted
     gigabytes = f"{found / 2**30:.1f} GB free"
     detail = gigabytes if is_enough else f"{gigabytes}, {wanted / 2**30:.0f} GB are needed"
-    return Finding(name, is_enough, detail, "" if is_enough else remedy)
+    return MachineCheck(name, is_enough, detail, "" if is_enough else remedy)

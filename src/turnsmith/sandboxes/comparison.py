@@ -49,7 +49,7 @@ class Change:
 
 
 @dataclass
-class Comparison:
+class TreeComparison:
     """Walks two stacks side by side and collects what differs; subtrees that are the same places are not entered."""
 
     changes: list[Change] = field(default_factory=list)
@@ -123,6 +123,6 @@ def compare(layers: tuple[Path, ...], holder: int, name: str = ".", *, is_stacke
     with open_layers(layers) as roots, closing(Locks()) as locks:
         old = tuple(Place(root) for root in reversed(roots))
         new = Place(holder, name, locks)
-        comparison = Comparison()
+        comparison = TreeComparison()
         comparison.walk(old, (new, *old) if is_stacked else (new,))
         return comparison.changes

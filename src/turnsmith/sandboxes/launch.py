@@ -42,7 +42,7 @@ def allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) -> subprocess.Popen[bytes]:
+def run_inside(module: str, stdin: int, *arguments: str) -> subprocess.Popen[bytes]:
     """Start a module of `inside` in a session of its own.
 
     The variables are those of every command in a sandbox that an interpreter reads once, at its start.
@@ -51,7 +51,6 @@ def run_inside(module: str, stdin: int, *arguments: str, capture: bool = False) 
     return subprocess.Popen(
         [*interpreter_arguments(python, module), *arguments],
         stdin=stdin,
-        stdout=subprocess.PIPE if capture else None,
         env=INTERPRETER,
         cwd=Path(turnsmith.__file__).parent.parent,
         start_new_session=True,

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 
-from turnsmith.errors import SandboxError
+from turnsmith.errors import SandboxError, UsageError
 from turnsmith.sandboxes.connection import Connection
-from turnsmith.sandboxes.containers import podman
 from turnsmith.sandboxes.containers.interpreter import to_command
 from turnsmith.sandboxes.containers.owners import LABEL
-from turnsmith.sandboxes.containers.podman import Podman
+from turnsmith.sandboxes.containers.podman import Podman, ask, remove
+from turnsmith.sandboxes.finishing import finish_in_thread
 from turnsmith.sandboxes.inside import container
 from turnsmith.sandboxes.inside.wire import Limits
 
@@ -49,7 +50,8 @@ async def start_container(settings: Settings, name: str, image: str, workdir: st
             *to_command("-I", "-S", "-X", "utf8", "-c", _PROGRAM)[1:],
             *map(str, astuple(settings.limits)),
         ]
-        await podman.run(settings.podman.program, "run", *options, image, *arguments)
+        command = ["run", *options, image, *arguments]
+        await finish_in_thread(partial(ask, settings.podman.program, command, fault="podman run"))
         try:
             connection = await _connect(listener, settings.limits.payload_bytes)
             await _wait_until_ready(connection)
@@ -62,8 +64,8 @@ async def start_container(settings: Settings, name: str, image: str, workdir: st
 async def remove_or_leave(engine: Podman, name: str) -> None:
     """Remove a container. Where podman fails it stays until the provider is closed, and we say so."""
     try:
-        await podman.remove(engine.program, name)
-    except (SandboxError, OSError) as error:
+        await finish_in_thread(partial(remove, engine.program, name))
+    except UsageError as error:
         print(f"turnsmith: the container {name} stays until the end: {error}", file=sys.stderr)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.containers.images import Image
 from turnsmith.sandboxes.containers.owners import LABEL
-from turnsmith.sandboxes.containers.podman import ask, read_complaint, remove_at_once
+from turnsmith.sandboxes.containers.podman import ask, read_complaint, remove
 from turnsmith.sandboxes.runtime import prepare_folder
 
 _ABSENT = "could not be found"
@@ -32,7 +32,7 @@ def _copy_out(program: str, image: Image, workdir: str, name: str, folder: Path)
         if complaint and _ABSENT not in complaint:
             raise UsageError(f"{program} could not copy {workdir} out of the image: {complaint}")
     finally:
-        remove_at_once(program, name)
+        remove(program, name)
 
 
 def _unpack(command: list[str], folder: Path) -> str:

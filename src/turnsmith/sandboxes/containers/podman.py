@@ -1,14 +1,12 @@
 """Podman, or what is called in its place, by its command line."""
 
-import asyncio
 import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from turnsmith.errors import SandboxError, UsageError
-from turnsmith.sandboxes.finishing import finish
+from turnsmith.errors import UsageError
 from turnsmith.sandboxes.inside.local.identity import FREE_ID
 
 NUM_IDS = 65_536
@@ -18,7 +16,6 @@ _GONE = ("no such container", "already in progress")
 """How an engine says that somebody else has removed it, or is about to."""
 FIRST_ANSWER_S = 30.0
 """Seconds that an engine has to say that it is there; one that is busy with other containers takes a few."""
-_REMOVE = ("rm", "--force", "--volumes")
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def understanding(program: str) -> Iterator[None]:
 def ask(
     program: str,
     arguments: Sequence[str],
-    stdin: int | None = None,
+    stdin: int = subprocess.DEVNULL,
     patience_s: float | None = None,
     fault: str = "",
 ) -> str:
@@ -78,43 +75,12 @@ def ask(
     return finished.stdout
 
 
-async def run(program: str, *arguments: str) -> str:
-    """What a command of the engine prints. Raises SandboxError with its complaint, OSError where it cannot be started.
-
-    Who is cancelled meanwhile still waits for its end: an engine that is killed leaves half a container behind.
-    """
-    return await finish(_run(program, arguments))
-
-
-async def _run(program: str, arguments: Sequence[str]) -> str:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        program, *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
-    )
-    output, complaint = await process.communicate()
-    if process.returncode:
-        raise SandboxError(f"{program} {arguments[0]}: {read_complaint(complaint.decode(errors='replace'))}")
-    return output.decode().strip()
-
-
-async def remove(program: str, *containers: str) -> None:
-    """End containers and remove them; one that is gone already is no fault. Raises SandboxError, OSError."""
-    if containers:
-        with _overlooking_absence():
-            await run(program, *_REMOVE, *containers)
-
-
-def remove_at_once(program: str, container: str) -> None:
-    """The same of one container. Raises UsageError."""
-    with _overlooking_absence():
-        ask(program, [*_REMOVE, container])
-
-
-@contextmanager
-def _overlooking_absence() -> Iterator[None]:
+def remove(program: str, *containers: str) -> None:
+    """End containers and remove them; one that is gone already is no fault. Raises UsageError."""
     try:
-        yield
-    except (SandboxError, UsageError) as error:
+        if containers:
+            ask(program, ["rm", "--force", "--volumes", *containers])
+    except UsageError as error:
         if not any(words in str(error).lower() for words in _GONE):
             raise
 

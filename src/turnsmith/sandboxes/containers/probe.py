@@ -11,7 +11,7 @@ from turnsmith.sandboxes.containers.images import import_root
 from turnsmith.sandboxes.containers.interpreter import find_libraries, find_loader
 from turnsmith.sandboxes.containers.podman import ask
 from turnsmith.sandboxes.containers.provider import ContainerProvider
-from turnsmith.sandboxes.finding import Finding
+from turnsmith.sandboxes.machine_check import MachineCheck
 from turnsmith.temporary import temporary_folder
 
 _NAME = "containers by podman"
@@ -20,20 +20,20 @@ _REMEDY = f"{_NEEDLESS}; a script that calls podman with what it lacks can be na
 _GREETING = "python -c 'print(6 * 7)'"
 
 
-def probe_podman(program: str = "podman") -> Finding:
+def probe_podman(program: str = "podman") -> MachineCheck:
     """Import an image with nothing but a shell, and run a command in a container of it. Call it outside any event loop."""
     if not shutil.which(program):
-        return Finding(_NAME, False, f"{program} is not installed", _NEEDLESS)
+        return MachineCheck(_NAME, False, f"{program} is not installed", _NEEDLESS)
     try:
         with temporary_folder("probe") as folder:
             image = import_root(program, make_root(folder))
             config = SandboxConfig.model_validate({"kind": "podman", "container_engine": program, "image": image})
             try:
-                return Finding(_NAME, True, asyncio.run(_greet(config, folder)))
+                return MachineCheck(_NAME, True, asyncio.run(_greet(config, folder)))
             finally:
                 ask(program, ["rmi", "--force", image])
     except (TurnsmithError, OSError) as error:
-        return Finding(_NAME, False, str(error), _REMEDY)
+        return MachineCheck(_NAME, False, str(error), _REMEDY)
 
 
 def make_root(folder: Path) -> Path:

@@ -45,8 +45,7 @@ class ContainerProvider:
         self._images = {name: find_image(engine.program, name) for name in [config.image] if name}
         self._learning = asyncio.Lock()
         self._sandboxes: list[SupervisedSandbox] = []
-        for orphan in find_orphans(engine.program):
-            podman.remove_at_once(engine.program, orphan)
+        podman.remove(engine.program, *find_orphans(engine.program))
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """A ready sandbox. Raises SandboxError."""
@@ -88,7 +87,7 @@ class ContainerProvider:
     async def close(self) -> None:
         """Stop every sandbox, and remove what was still being started."""
         await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))
-        await podman.remove(self.program, *await finish_in_thread(partial(find_owned, self.program, self.owner)))
+        await finish_in_thread(lambda: podman.remove(self.program, *find_owned(self.program, self.owner)))
 
 
 def make_environment(image: Image) -> dict[str, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Finding:
+class MachineCheck:
     """One thing that was tried."""
 
     name: str
