@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
@@ -90,8 +91,9 @@ async def play_episodes(engine: InProcessEngine, prompts: list[list[int]], vocab
 async def play_episode(engine: InProcessEngine, index: int, history: list[int], vocabulary: int) -> None:
     rng, name = random.Random(index), f"episode-{index}"
     for turn in range(TURNS):
-        request = GenerateRequest(name, history, SAMPLED, frozenset(), seed=index * TURNS + turn)
-        history = history + (await engine.generate(request)).token_ids + random_tokens(rng, OBSERVED, vocabulary)
+        request = GenerateRequest(name, np.array(history), SAMPLED, frozenset(), seed=index * TURNS + turn)
+        sampled = (await engine.generate(request)).token_ids.tolist()
+        history = history + sampled + random_tokens(rng, OBSERVED, vocabulary)
     engine.release(name)
 
 
