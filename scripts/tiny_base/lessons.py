@@ -82,7 +82,7 @@ def imagine_issue(path: str, function: Function, speaks: bool) -> str:
     """The issue as the real one would read, without running the tests."""
     test = f"tests/test_{Path(path).stem}.py::test_{function.name}"
     message = f"AssertionError: {function.sentence}" if speaks else "assert 3 == 4"
-    return write_issue(SuiteReport({test: TestResult("failed", message)}, 1, 0.0), dial=0.0)
+    return write_issue(SuiteReport({test: TestResult("failed", message)}, 1, 0.0), vagueness=0.0)
 
 
 def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, paths: list[str]) -> Lesson:

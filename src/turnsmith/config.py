@@ -71,7 +71,7 @@ class TaskSetConfig(Section):
     split: Literal["train", "heldout"] = "train"
     """Practice only: `heldout` draws from other seeds and also from kinds of module that `train` never uses."""
     difficulty: float = Field(0.3, ge=0.0, le=1.0)
-    """Practice only: the dial from short functions and telling issues (0) to long ones and silent issues (1)."""
+    """Practice only: from short functions and telling issues (0) to long ones and silent issues (1)."""
     seed: int | None = None
     """Seed of the making; that of the run where absent."""
     package: str | None = None

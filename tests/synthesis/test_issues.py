@@ -13,20 +13,21 @@ ONE = report(a=TestResult("failed", "assert 3 == 4"), b=TestResult("passed"), c=
 def test_the_dial_takes_away_messages_then_names():
     known = ["tests/test_c.py::test_it"]
     assert (
-        write_issue(ONE, dial=0, known_failures=known) == "One test fails:\n\ntests/test_a.py::test_it: assert 3 == 4\n"
+        write_issue(ONE, vagueness=0, known_failures=known)
+        == "One test fails:\n\ntests/test_a.py::test_it: assert 3 == 4\n"
     )
-    assert write_issue(ONE, dial=0.5, known_failures=known) == "One test fails:\n\ntests/test_a.py::test_it\n"
-    assert write_issue(ONE, dial=1, known_failures=known) == "One test fails:\n\ntests/test_a.py\n"
+    assert write_issue(ONE, vagueness=0.5, known_failures=known) == "One test fails:\n\ntests/test_a.py::test_it\n"
+    assert write_issue(ONE, vagueness=1, known_failures=known) == "One test fails:\n\ntests/test_a.py\n"
 
 
 def test_long_lists_and_long_messages_are_cut():
     many = report(**{f"n{i}": TestResult("error", "x" * 999) for i in range(9)})
-    lines = write_issue(many, dial=0).splitlines()
+    lines = write_issue(many, vagueness=0).splitlines()
     assert lines[0] == "9 tests fail:"
     assert lines[-1] == "and 4 more"
     assert max(map(len, lines)) < 240
 
 
 def test_addresses_do_not_make_two_texts_of_one():
-    texts = {write_issue(report(a=TestResult("failed", f"<object at 0x7f{i}ab99>")), dial=0) for i in range(3)}
+    texts = {write_issue(report(a=TestResult("failed", f"<object at 0x7f{i}ab99>")), vagueness=0) for i in range(3)}
     assert len(texts) == 1

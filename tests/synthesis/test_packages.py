@@ -15,9 +15,16 @@ from turnsmith.errors import UsageError
 from turnsmith.rewards.grading import Grader
 from turnsmith.synthesis.candidates import write_repository
 from turnsmith.synthesis.mutators import FAMILIES, find_mutations
-from turnsmith.synthesis.packages import Layout, find_layout, find_slow_tests, make_package_tasks, settle_suite, spread
+from turnsmith.synthesis.packages import (
+    PackageLayout,
+    find_layout,
+    find_slow_tests,
+    find_steady_suite,
+    make_package_tasks,
+    spread,
+)
 from turnsmith.synthesis.repositories import to_tree
-from turnsmith.synthesis.sources import Source, fetch_source, read_archive
+from turnsmith.synthesis.sources import PackageSource, fetch_source, read_archive
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.history import EXECUTABLE, TreeFile
 from turnsmith.types import ExecResult, Outcome
@@ -142,7 +149,7 @@ async def test_a_suite_that_never_holds_is_named_and_leaves_nothing(checkout, pr
 
 
 def layout_of(name, *paths):
-    layout = find_layout(Source(name, "1", to_tree(dict.fromkeys(paths, ""))))
+    layout = find_layout(PackageSource(name, "1", to_tree(dict.fromkeys(paths, ""))))
     return layout.import_root, layout.modules, layout.tests
 
 
@@ -287,7 +294,7 @@ async def test_tests_that_do_not_hold_every_time_count_for_nothing(tmp_path):
         "PASSED a.py::t\nFAILED a.py::u\nPASSED b.py::v\nXPASS b.py::y",
     )
     repository = write_repository("r", {}, tmp_path)
-    suite, before = await settle_suite(provider, repository, Layout("", [], ["a.py", "b.py", "c.py"]), 9)
+    suite, before = await find_steady_suite(provider, repository, PackageLayout("", [], ["a.py", "b.py", "c.py"]), 9)
     assert suite.files == ("a.py", "b.py")
     assert before.passing == ["a.py::t", "b.py::v"]
     assert before.status("b.py::x") == "failed"

@@ -10,7 +10,7 @@ from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport
 from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import Mutation
 from turnsmith.synthesis.repositories import make_patch, write_bug_layer, write_shared_layer
-from turnsmith.synthesis.validation import Verdict
+from turnsmith.synthesis.validation import Validation
 from turnsmith.tasks.history import Tree
 from turnsmith.types import Task
 
@@ -73,22 +73,24 @@ def name_instance(repository: str, path: str, mutation: Mutation) -> str:
 
 def to_task(
     candidate: Candidate,
-    verdict: Verdict,
+    verdict: Validation,
     before: SuiteReport,
     suite: Suite,
     *,
-    dial: float,
+    vagueness: float,
     created_by: str,
     meta: Mapping[str, Any],
 ) -> Task:
-    """The task of a candidate that was kept, given the suite on the clean tree; `dial` is that of the issue text."""
+    """The task of a candidate that was kept, given the suite on the clean tree; `vagueness` is that of the issue text."""
     mutation = candidate.mutation
     expected = [*verdict.fail_to_pass, *verdict.pass_to_pass]
     return Task(
         instance_id=candidate.instance_id,
         repo=candidate.repository.name,
         base_commit=candidate.base_commit,
-        problem_statement=write_issue(verdict.report, dial=dial, known_failures=before.with_status("failed", "error")),
+        problem_statement=write_issue(
+            verdict.report, vagueness=vagueness, known_failures=before.with_status("failed", "error")
+        ),
         FAIL_TO_PASS=verdict.fail_to_pass,
         PASS_TO_PASS=verdict.pass_to_pass,
         patch=make_patch(candidate.path, mutation.apply(), mutation.source),

@@ -11,8 +11,8 @@ MAX_MESSAGE_CHARACTERS = 200
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
-def write_issue(report: SuiteReport, *, dial: float, known_failures: Collection[str] = ()) -> str:
-    """A few lines of plain text; `dial` says how much is held back.
+def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
+    """A few lines of plain text; `vagueness` says how much is held back.
 
     Up to 1/3 the failing tests with their messages, up to 2/3 without messages, above that only their files. For example
     `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
@@ -20,7 +20,7 @@ def write_issue(report: SuiteReport, *, dial: float, known_failures: Collection[
     failing = {
         test: report.results[test] for test in report.with_status("failed", "error") if test not in known_failures
     }
-    lines = _lines(failing, dial)
+    lines = _lines(failing, vagueness)
     more = [f"and {len(lines) - MAX_TESTS} more"] if len(lines) > MAX_TESTS else []
     return "\n".join([_headline(len(failing)), "", *lines[:MAX_TESTS], *more]) + "\n"
 
@@ -29,10 +29,10 @@ def _headline(num_failing: int) -> str:
     return "One test fails:" if num_failing == 1 else f"{num_failing} tests fail:"
 
 
-def _lines(failing: dict[str, TestResult], dial: float) -> list[str]:
-    if dial > 2 / 3:
+def _lines(failing: dict[str, TestResult], vagueness: float) -> list[str]:
+    if vagueness > 2 / 3:
         return list(find_test_files(failing))
-    if dial > 1 / 3:
+    if vagueness > 1 / 3:
         return list(failing)
     return [f"{test}: {shorten(result.message)}".removesuffix(": ") for test, result in failing.items()]
 

@@ -20,8 +20,8 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.building import building
 from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
-from turnsmith.synthesis.sources import Source, fetch_source
-from turnsmith.synthesis.validation import Verdict, validate
+from turnsmith.synthesis.sources import PackageSource, fetch_source
+from turnsmith.synthesis.validation import Validation, validate
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.tasks.history import Tree
 from turnsmith.types import PYTEST, Task
@@ -37,7 +37,7 @@ MAX_TRIES_PER_TASK = 12
 
 
 @dataclass(frozen=True)
-class Layout:
+class PackageLayout:
     """Where a package keeps what."""
 
     import_root: str
@@ -61,7 +61,7 @@ async def make_package_tasks(
     *,
     num_tasks: int,
     seed: int = 0,
-    on_verdict: Callable[[Verdict], None] = lambda verdict: None,
+    on_verdict: Callable[[Validation], None] = lambda verdict: None,
 ) -> list[Task]:
     """Make tasks from `name==version` or a git checkout and write them to the new folder `out`.
 
@@ -73,15 +73,15 @@ async def make_package_tasks(
     layout = find_layout(source)
     tasks: list[Task] = []
 
-    def keep(candidate: Candidate, verdict: Verdict) -> None:
+    def keep(candidate: Candidate, verdict: Validation) -> None:
         if verdict.kept:
             meta = {"kind": "package", "seed": seed}
-            tasks.append(to_task(candidate, verdict, before, suite, dial=0.0, created_by=source.title, meta=meta))
+            tasks.append(to_task(candidate, verdict, before, suite, vagueness=0.0, created_by=source.title, meta=meta))
         on_verdict(verdict)
 
     with building(out) as folder:
         repository = write_repository(source.title, source.tree, folder)
-        suite, before = await settle_suite(provider, repository, layout, SUITE_TIMEOUT_S)
+        suite, before = await find_steady_suite(provider, repository, layout, SUITE_TIMEOUT_S)
         candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)
         _, tally = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=keep)
         if not tasks:
@@ -93,10 +93,10 @@ async def make_package_tasks(
     return tasks
 
 
-def find_layout(source: Source) -> Layout:
+def find_layout(source: PackageSource) -> PackageLayout:
     """Find import root, modules and tests. Raises UsageError where there is nothing to break or nothing to notice."""
     root = "src" if any(path.startswith("src/") and path.endswith(".py") for path in source.tree) else ""
-    layout = Layout(root, _find_modules(source, root), sorted(path for path in source.tree if _is_test(path)))
+    layout = PackageLayout(root, _find_modules(source, root), sorted(path for path in source.tree if _is_test(path)))
     if not layout.modules:
         raise UsageError(f"{source.title} holds no Python package: its source may be built from something else")
     if not layout.tests:
@@ -108,7 +108,7 @@ def _is_test(path: str) -> bool:
     return TEST_NAME.fullmatch(PurePosixPath(path).name) is not None
 
 
-def _find_modules(source: Source, root: str) -> list[str]:
+def _find_modules(source: PackageSource, root: str) -> list[str]:
     """Modules of the import unit that is named like the package; of all units where none is."""
     units = _import_units(source.tree, root)
     name = source.name.lower().replace("-", "_").replace(".", "_")
@@ -129,8 +129,8 @@ def _import_units(tree: Tree, root: str) -> dict[str, list[str]]:
     return units
 
 
-async def settle_suite(
-    provider: SandboxProvider, repository: Repository, layout: Layout, timeout_s: float
+async def find_steady_suite(
+    provider: SandboxProvider, repository: Repository, layout: PackageLayout, timeout_s: float
 ) -> tuple[Suite, SuiteReport]:
     """Learn from three runs on the clean tree which tests are quick and hold every time, and how long they take.
 
@@ -140,7 +140,7 @@ async def settle_suite(
     """
     suite = Suite(f"{layout.test_command} --durations=0", tuple(layout.tests), timeout_s=timeout_s)
     first = await run_suite(provider, [repository.layer], suite)
-    _check_settled(first, repository, suite)
+    _check_usable(first, repository, suite)
     deselected = "".join(f" --deselect {quote(test)}" for test in find_slow_tests(first.log))
     suite = replace(
         suite,
@@ -154,7 +154,7 @@ async def settle_suite(
     steady = {test for test in first.passing if first.status(test) == second.status(test) == third.status(test)}
     results = {test: result for test, result in second.results.items() if test in steady or test not in second.passing}
     before = replace(second, results=results)
-    _check_settled(before, repository, suite)
+    _check_usable(before, repository, suite)
     return replace(suite, timeout_s=3 * (second.duration_s + 1)), before
 
 
@@ -163,7 +163,7 @@ def find_slow_tests(log: str) -> list[str]:
     return [test for duration, test in DURATION.findall(log) if float(duration) > SLOW_TEST_S]
 
 
-def _check_settled(report: SuiteReport, repository: Repository, suite: Suite) -> None:
+def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> None:
     if report.timed_out:
         raise UsageError(
             f"the tests of {repository.name} take longer than {suite.timeout_s:.0f} s: too slow for training"
@@ -172,7 +172,9 @@ def _check_settled(report: SuiteReport, repository: Repository, suite: Suite) ->
         raise UsageError(f"no test of {repository.name} holds in the sandbox; the log ends: {report.last_line!r}")
 
 
-def draw_candidates(repository: Repository, layout: Layout, rng: random.Random, num_tasks: int) -> Iterator[Candidate]:
+def draw_candidates(
+    repository: Repository, layout: PackageLayout, rng: random.Random, num_tasks: int
+) -> Iterator[Candidate]:
     """Write candidates one by one, in an order that spreads them over families and files."""
     bugs = {path: _find_bugs(repository.tree[path].content) for path in layout.modules}
     for path, mutation in [*spread(bugs, rng)][: num_tasks * MAX_TRIES_PER_TASK]:

@@ -23,7 +23,7 @@ LEFT_OUT = re.compile(r"(.*/)?(\.git|__pycache__|[^/]+\.egg-info|\.pytest_cache)
 
 
 @dataclass(frozen=True)
-class Source:
+class PackageSource:
     """The files of one version of a package."""
 
     name: str
@@ -36,7 +36,7 @@ class Source:
         return f"{self.name}-{self.version}"
 
 
-def fetch_source(package: str) -> Source:
+def fetch_source(package: str) -> PackageSource:
     """Fetch `name==version` from the package index, or HEAD of the git checkout at a path. Raises UsageError."""
     check_source(package)
     requirement = REQUIREMENT.fullmatch(package)
@@ -51,7 +51,7 @@ def check_source(package: str) -> None:
         raise UsageError(f"no package {package!r}: give name==version, or the path of a git checkout")
 
 
-def _fetch_sdist(name: str, version: str) -> Source:
+def _fetch_sdist(name: str, version: str) -> PackageSource:
     """Let pip download the source; it runs the package's own build to learn its name, as any installation does."""
     with tempfile.TemporaryDirectory(prefix="turnsmith-sdist-") as folder:
         options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name, "--dest", folder]
@@ -59,14 +59,14 @@ def _fetch_sdist(name: str, version: str) -> Source:
         archives = list(Path(folder).glob("*.tar.*"))
         if not archives:
             raise UsageError(f"{name}=={version} has no .tar.gz source in the package index: take another version")
-        return Source(name, version, read_archive(archives[0].read_bytes(), strip=1))
+        return PackageSource(name, version, read_archive(archives[0].read_bytes(), strip=1))
 
 
-def _export_checkout(path: Path) -> Source:
+def _export_checkout(path: Path) -> PackageSource:
     git = ["git", "-C", str(path)]
     commit = _run([*git, "rev-parse", "--short=8", "HEAD"], f"read the commit of {path}").decode().strip()
     name = re.sub(r"[^A-Za-z0-9._+-]", "-", path.name)
-    return Source(name, commit, read_archive(_run([*git, "archive", "HEAD"], f"export {path}"), strip=0))
+    return PackageSource(name, commit, read_archive(_run([*git, "archive", "HEAD"], f"export {path}"), strip=0))
 
 
 def _run(command: list[str], purpose: str) -> bytes:

@@ -26,7 +26,7 @@ L = TypeVar("L", bound=Layered)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Validation:
     """What became of one candidate."""
 
     reason: str
@@ -68,15 +68,15 @@ async def validate(
     *,
     num_wanted: int,
     num_workers: int = 2,
-    on_verdict: Callable[[L, Verdict], None] = lambda candidate, verdict: None,
-) -> tuple[list[tuple[L, Verdict]], Tally]:
+    on_verdict: Callable[[L, Validation], None] = lambda candidate, verdict: None,
+) -> tuple[list[tuple[L, Validation]], Tally]:
     """Take candidates, `num_workers` at a time, until enough are kept or none is left; the layers of the others are removed.
 
     What is kept depends on the order of the candidates alone, not on which suite ends first.
     """
     suite = replace(suite, known=frozenset(before.passing))
     waiting, running = iter(candidates), deque[tuple[L, asyncio.Task[SuiteReport]]]()
-    kept: list[tuple[L, Verdict]] = []
+    kept: list[tuple[L, Validation]] = []
     tally = Tally(suite_s=before.duration_s)
     try:
         while len(kept) < num_wanted:
@@ -116,11 +116,11 @@ async def _abandon(running: Iterable[tuple[L, asyncio.Task[SuiteReport]]]) -> No
         shutil.rmtree(candidate.layers[-1], ignore_errors=True)
 
 
-def compare_suites(before: SuiteReport, after: SuiteReport) -> Verdict:
+def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
     """Compare the suite without and with the bug; a test that did not pass before cannot be what the bug breaks."""
     pass_to_pass = [test for test in before.passing if holds(after.status(test), before.status(test))]
     fail_to_pass = [test for test in before.with_status("passed") if after.status(test) != "passed"]
-    return Verdict(_reason(after, fail_to_pass, pass_to_pass), fail_to_pass, pass_to_pass, after)
+    return Validation(_reason(after, fail_to_pass, pass_to_pass), fail_to_pass, pass_to_pass, after)
 
 
 def _reason(after: SuiteReport, fail_to_pass: list[str], pass_to_pass: list[str]) -> str:

@@ -33,7 +33,7 @@ Tree = Mapping[str, TreeFile]
 
 
 @dataclass(frozen=True)
-class History:
+class GitFolder:
     """What a `.git` folder of one commit holds."""
 
     commit: str
@@ -44,7 +44,7 @@ class History:
     """Path in the folder → content, of all other files."""
 
 
-def make_history(tree: Tree) -> History:
+def make_history(tree: Tree) -> GitFolder:
     """The history whose only commit holds `tree`."""
     objects: dict[str, bytes] = {}
     blobs = {path: _add_object(objects, b"blob", file.content) for path, file in tree.items()}
@@ -52,7 +52,7 @@ def make_history(tree: Tree) -> History:
     body = b"tree %s\nauthor %s\ncommitter %s\n\n%s\n" % (root, AUTHOR, AUTHOR, MESSAGE)
     commit = _add_object(objects, b"commit", body).hex()
     files = {**FIXED_FILES, "refs/heads/main": f"{commit}\n".encode(), "index": _index(tree, blobs)}
-    return History(commit, objects, files)
+    return GitFolder(commit, objects, files)
 
 
 def write_history(git: Path, tree: Tree) -> str:

@@ -15,7 +15,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Edit:
+class TextEdit:
     """`source[start:end]` (bytes) becomes `text`; `name` says what kind of bug that is."""
 
     name: str
@@ -36,7 +36,7 @@ class Mutation:
     """Line of the first changed character, counted from 1."""
     function: str
     """Dotted name of the function, e.g. `Stack.push`."""
-    edit: Edit
+    edit: TextEdit
     source: str = field(repr=False)
 
     def apply(self) -> str:
@@ -91,24 +91,24 @@ class SourceTree:
             end = self.data.find(b"\n", end) + 1 or len(self.data)
         return start, end
 
-    def replace(self, name: str, node: cst.CSTNode, text: bytes) -> Edit:
+    def replace(self, name: str, node: cst.CSTNode, text: bytes) -> TextEdit:
         """The node, its parentheses included, becomes `text`, which keeps the parentheses where it has line breaks."""
         if b"\n" in text and _is_parenthesised(node):
             text = b"(" + text + b")"
         return self.edit(name, self.span(node), text)
 
-    def exchange(self, name: str, first: Span, second: Span) -> Iterator[Edit]:
+    def exchange(self, name: str, first: Span, second: Span) -> Iterator[TextEdit]:
         """Swap the texts of two spans, the first before the second; nothing where they are the same."""
         before, after = self.data[slice(*first)], self.data[slice(*second)]
         if before != after:
             yield self.edit(name, (first[0], second[1]), after + self.data[first[1] : second[0]] + before)
 
-    def edit(self, name: str, span: Span, text: bytes) -> Edit:
+    def edit(self, name: str, span: Span, text: bytes) -> TextEdit:
         """An edit that cannot glue two words: `return-x` becomes `return x`."""
         start, end = span
         left = b" " if _glues(self.data[start - 1 : start], text[:1]) else b""
         right = b" " if _glues(text[-1:], self.data[end : end + 1]) else b""
-        return Edit(name, start, end, left + text + right)
+        return TextEdit(name, start, end, left + text + right)
 
 
 def _is_parenthesised(node: cst.CSTNode) -> TypeGuard[cst.BaseExpression]:
@@ -119,5 +119,5 @@ def _glues(left: bytes, right: bytes) -> bool:
     return all(byte.isalnum() or byte == b"_" or byte > b"\x7f" for byte in (left, right))
 
 
-Mutator = Callable[[cst.CSTNode, SourceTree], Iterator[Edit]]
+Mutator = Callable[[cst.CSTNode, SourceTree], Iterator[TextEdit]]
 """Given a node inside a function, the edits that break exactly this node."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from turnsmith.synthesis.mutators.base import Edit, SourceTree, Span
+from turnsmith.synthesis.mutators.base import SourceTree, Span, TextEdit
 
 OFF_BY_ONE: dict[type[cst.CSTNode], bytes] = {
     cst.LessThan: b"<=",
@@ -14,7 +14,7 @@ OFF_BY_ONE: dict[type[cst.CSTNode], bytes] = {
 }
 
 
-def mutate_conditions(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
+def mutate_conditions(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
     """`if a` → `if not (a)`, `a and b` → `a`, `a < b` → `a <= b`, and the two branches of an `if` exchanged."""
     if type(node) in OFF_BY_ONE:
         yield tree.replace("off_by_one", node, OFF_BY_ONE[type(node)])
@@ -27,7 +27,7 @@ def mutate_conditions(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
         yield from _exchange_branches(node, tree)
 
 
-def _negate(test: cst.BaseExpression, tree: SourceTree) -> Iterator[Edit]:
+def _negate(test: cst.BaseExpression, tree: SourceTree) -> Iterator[TextEdit]:
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         yield tree.replace("negate", test, tree.text(test.expression))
     elif test.lpar:
@@ -36,7 +36,7 @@ def _negate(test: cst.BaseExpression, tree: SourceTree) -> Iterator[Edit]:
         yield tree.replace("negate", test, b"not (" + tree.text(test) + b")")
 
 
-def _exchange_branches(node: cst.If, tree: SourceTree) -> Iterator[Edit]:
+def _exchange_branches(node: cst.If, tree: SourceTree) -> Iterator[TextEdit]:
     bodies = [node.body, node.orelse.body] if isinstance(node.orelse, cst.Else) else []
     blocks = [body for body in bodies if isinstance(body, cst.IndentedBlock)]
     if len(blocks) == 2:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from turnsmith.synthesis.mutators.base import Edit, SourceTree
+from turnsmith.synthesis.mutators.base import SourceTree, TextEdit
 
 
-def mutate_constants(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
+def mutate_constants(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
     """`3` → `4` and `2`, `"abc"` → `"ab"`, `True` → `False`."""
     if isinstance(node, cst.Integer):
         yield from _change_integer(node, tree)
@@ -17,14 +17,14 @@ def mutate_constants(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
         yield tree.replace("truth", node, b"False" if node.value == "True" else b"True")
 
 
-def _change_integer(node: cst.Integer, tree: SourceTree) -> Iterator[Edit]:
+def _change_integer(node: cst.Integer, tree: SourceTree) -> Iterator[TextEdit]:
     value = node.evaluated_value
     yield tree.replace("integer", node, str(value + 1).encode())
     if value > 0:
         yield tree.replace("integer", node, str(value - 1).encode())
 
 
-def _change_string(node: cst.SimpleString, tree: SourceTree) -> Iterator[Edit]:
+def _change_string(node: cst.SimpleString, tree: SourceTree) -> Iterator[TextEdit]:
     """Only plain literals: in a prefixed, escaped or triple-quoted one the last character may be part of something."""
     if node.prefix or "\\" in node.value or len(node.quote) == 3:
         return

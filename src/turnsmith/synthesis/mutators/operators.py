@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from turnsmith.synthesis.mutators.base import Edit, SourceTree
+from turnsmith.synthesis.mutators.base import SourceTree, TextEdit
 
 ARITHMETIC: dict[type[cst.CSTNode], bytes] = {
     cst.Add: b"-",
@@ -43,7 +43,7 @@ COMPARISON: dict[type[cst.CSTNode], bytes] = {
 BOOLEAN: dict[type[cst.CSTNode], bytes] = {cst.And: b"or", cst.Or: b"and"}
 
 
-def mutate_operators(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
+def mutate_operators(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
     """`a + b` → `a - b`, `a == b` → `a != b`, `a and b` → `a or b`, `-a` → `a`."""
     if isinstance(node, cst.UnaryOperation):
         yield from _drop_sign(node, tree)
@@ -57,6 +57,6 @@ def mutate_operators(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
             yield tree.replace(name, node, table[type(node)])
 
 
-def _drop_sign(node: cst.UnaryOperation, tree: SourceTree) -> Iterator[Edit]:
+def _drop_sign(node: cst.UnaryOperation, tree: SourceTree) -> Iterator[TextEdit]:
     if isinstance(node.operator, cst.Minus | cst.BitInvert):
         yield tree.replace("sign", node, tree.text(node.expression))

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from turnsmith.synthesis.mutators.base import Edit, SourceTree
+from turnsmith.synthesis.mutators.base import SourceTree, TextEdit
 
 
-def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
+def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
     """An `if` without `else`, a re-assignment, a call or a loop exit is removed; `return f(x)` → `return x`."""
     if isinstance(node, cst.IndentedBlock):
         yield from _remove_statements(node, tree)
@@ -15,13 +15,13 @@ def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[Edit]:
         yield from _unwrap(node.value, tree)
 
 
-def _remove_statements(block: cst.IndentedBlock, tree: SourceTree) -> Iterator[Edit]:
+def _remove_statements(block: cst.IndentedBlock, tree: SourceTree) -> Iterator[TextEdit]:
     for statement in block.body:
         name = _removable(statement)
         if name:
             start, end = tree.line_span(statement)
             indent = tree.data[start : tree.span(statement)[0]]
-            yield Edit(name, start, end, b"" if len(block.body) > 1 else indent + b"pass\n")
+            yield TextEdit(name, start, end, b"" if len(block.body) > 1 else indent + b"pass\n")
 
 
 def _removable(statement: cst.CSTNode) -> str:
@@ -52,7 +52,7 @@ def _names(node: cst.CSTNode) -> set[str]:
     return own.union(*(_names(child) for child in node.children))
 
 
-def _unwrap(call: cst.Call, tree: SourceTree) -> Iterator[Edit]:
+def _unwrap(call: cst.Call, tree: SourceTree) -> Iterator[TextEdit]:
     """`return sorted(x, key=f)` → `return x`."""
     if call.args and not call.args[0].star and call.args[0].keyword is None:
         value = call.args[0].value

@@ -89,7 +89,7 @@ async def make_repository_tasks(
             verdict,
             before,
             suite,
-            dial=spec.difficulty,
+            vagueness=spec.difficulty,
             created_by="practice",
             meta=meta | {"kind": Path(candidate.path).stem},
         )

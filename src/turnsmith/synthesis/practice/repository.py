@@ -78,7 +78,7 @@ def write_module(module: Module) -> str:
 
 
 def write_tests(package: str, module: Module, difficulty: float, rng: random.Random) -> str:
-    """Tests of a module: each function on four sets of arguments, with a message unless the dial says silence."""
+    """Tests of a module: each function on four sets of arguments, with a message unless the vagueness says silence."""
     names = ", ".join(function.name for function in module.functions)
     tests = [write_test(function, rng.random() >= difficulty, rng) for function in module.functions]
     return "\n\n".join([f"from {package}.{module.name} import {names}\n", *tests])
