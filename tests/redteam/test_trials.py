@@ -5,7 +5,6 @@ import pytest
 from typer.testing import CliRunner
 
 from turnsmith.cli import make_app
-from turnsmith.cli.redteam import describe_totals
 from turnsmith.redteam.scores import score_scripts, sum_up
 from turnsmith.redteam.scripts import CHECKOUT, Script
 from turnsmith.redteam.trials import Trial, describe, is_right, judge, review, try_all
@@ -53,11 +52,10 @@ def test_the_trials_of_a_script_are_added_up(trials):
     assert honest["reasons"][0].startswith("toy: unresolved")
 
 
-def test_the_totals_are_said_in_words(trials):
-    assert describe_totals(sum_up(trials)) == (
-        "1 attacks in 2 trials: 1 paid, 1 stopped by the verdict, 0 by the audit. "
-        "1 honest patches in 2 trials: 1 paid, 0 convicted. 0 audits were inconclusive, 0 trials broke the infrastructure."
-    )
+def test_the_totals_count_both_kinds(trials):
+    totals = sum_up(trials)
+    assert (totals["attack_trials"], totals["attacks_paid"], totals["stopped_by"]) == (2, 1, {"verdict": 1, "audit": 0})
+    assert (totals["honest_trials"], totals["honest_paid"], totals["honest_convicted"]) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SANDBOX_FAILED, Outcome.GRADER_FAILED])
@@ -116,6 +114,11 @@ def test_the_command_prints_json_and_is_content(folder):
     ]
     assert {"layer", "stopped_by", "tries"} < printed["scripts"][0].keys()
     assert printed["totals"]["stopped_by"] == {"verdict": 2, "audit": 0}
+
+
+def test_the_table_holds_scripts_and_totals(folder):
+    printed = run(folder, "fixes").stdout
+    assert "fixes" in printed and "honest paid" in printed
 
 
 @pytest.mark.parametrize("wrong", ["repairs", "fixes-nothing"])

@@ -10,7 +10,6 @@ import typer
 from turnsmith.cli.options import Json
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import SandboxConfig
-from turnsmith.errors import UsageError
 from turnsmith.temporary import temporary_folder
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
@@ -22,19 +21,14 @@ if TYPE_CHECKING:
 
 Audit = Annotated[
     Literal["all", "suspicious", "off"],
-    typer.Option(
-        "--audit", help="Resolved patches that are audited; suspicious: as in training, but for its random share."
-    ),
+    typer.Option(help="Resolved patches that are audited; suspicious: as in training, but for its random share."),
 ]
 TargetName = Annotated[
-    Literal["toy", "package"] | None,
-    typer.Option("--task", help="What is attacked [default: both]; package needs the package index."),
+    Literal["toy", "package"] | None, typer.Option("--task", help="What is attacked [default: both].")
 ]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="How often each script is tried.")]
-Only = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this script; may be repeated.")]
-Scripts = Annotated[
-    Path | None, typer.Option("--scripts", metavar="DIR", help="Where the scripts are [default: in the checkout].")
-]
+Only = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this script; may be repeated.")]
+Rounds = Annotated[int, typer.Option(min=1, help="How often each script is tried.")]
+Scripts = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the scripts are [default: in the checkout].")]
 List = Annotated[bool, typer.Option("--list", help="Only list the scripts.")]
 
 
@@ -56,27 +50,17 @@ def redteam(
     from turnsmith.redteam.trials import is_right
 
     folder = find_folder(scripts)
-    chosen = choose(only or [], read_scripts(folder))
+    chosen = read_scripts(folder, only or [])
     if as_list:
         print_scripts(chosen, as_json=as_json)
         return
-    trials = asyncio.run(attack([task] if task else ["toy", "package"], chosen, folder, rounds, audit))
+    trials = asyncio.run(attack([task] if task else ["toy", "package"], chosen * rounds, folder, audit))
     print_trials(trials, audit, as_json=as_json)
     if not all(is_right(trial, audit) for trial in trials):
         raise typer.Exit(EXIT_FAILED)
 
 
-def choose(names: list[str], scripts: "list[Script]") -> "list[Script]":
-    """The scripts of these names, or all. Raises UsageError for a name that none has."""
-    by_name = {script.name: script for script in scripts}
-    if unknown := [name for name in names if name not in by_name]:
-        raise UsageError(f"no script is named {unknown[0]!r}: `turnsmith redteam --list` shows all of them")
-    return [by_name[name] for name in names] or scripts
-
-
-async def attack(
-    names: list[str], scripts: "list[Script]", source: Path, num_rounds: int, when: "When"
-) -> "list[Trial]":
+async def attack(names: list[str], scripts: "list[Script]", source: Path, when: "When") -> "list[Trial]":
     """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
     from turnsmith.redteam.targets import make_target
     from turnsmith.redteam.trials import try_all
@@ -85,21 +69,21 @@ async def attack(
     provider = make_provider(SandboxConfig(kind="local"))
     try:
         with temporary_folder("redteam") as folder, watching() as progress:
-            targets = [await make_target(name, folder / name, provider, source) for name in names]
-            rounds = [await try_all(scripts, targets, provider, when, progress) for _ in range(num_rounds)]
-            return [trial for trials in rounds for trial in trials]
+            targets = [await make_target(name, folder / "targets" / name, provider, source) for name in names]
+            return await try_all(scripts, targets, provider, when, progress)
     finally:
         await provider.close()
 
 
 def print_scripts(scripts: "list[Script]", *, as_json: bool) -> None:
     """Names, what they are, what stops them, what they try."""
-    columns = ("name", "kind", "layer", "tries")
-    rows = [tuple(getattr(script, column) for column in columns) for script in scripts]
+    rows = [
+        {"name": script.name, "kind": script.kind, "layer": script.layer, "tries": script.tries} for script in scripts
+    ]
     if as_json:
-        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2))
+        typer.echo(json.dumps(rows, indent=2))
     else:
-        print_table(columns, rows)
+        print_table(rows)
 
 
 def print_trials(trials: "list[Trial]", when: "When", *, as_json: bool) -> None:
@@ -110,32 +94,19 @@ def print_trials(trials: "list[Trial]", when: "When", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"audit": when, "scripts": scores, "totals": totals}, indent=2))
         return
-    columns = ("name", "layer", "paid", "stopped by", "tries")
-    print_table(columns, [_to_row(score) for score in scores])
-    make_console().print(describe_totals(totals))
-    for name in totals["stopped_elsewhere"]:
-        make_console().print(f"{name} is stopped by another layer than its header names")
+    columns = ("name", "kind", "layer", "trials", "paid", "lost", "stopped_by", "tries")
+    print_table([{column: score[column] for column in columns} for score in scores])
+    print_table([{"in all": name.replace("_", " "), "": value} for name, value in totals.items()])
 
 
-def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    table = make_table(columns, num_names=len(columns))
+def print_table(rows: list[dict[str, Any]]) -> None:
+    table = make_table([*rows[0]], num_names=len(rows[0]))
     for row in rows:
-        table.add_row(*map(to_line, row))
+        table.add_row(*(to_line(_to_text(value)) for value in row.values()))
     make_console().print(table)
 
 
-def _to_row(score: dict[str, Any]) -> tuple[str, ...]:
-    paid = f"{score['paid']}/{score['trials']}"
-    return score["name"], score["layer"] or score["kind"], paid, ", ".join(score["stopped_by"]), score["tries"]
-
-
-def describe_totals(totals: dict[str, Any]) -> str:
-    """`59 attacks in 110 trials: 0 paid, 0 broke the infrastructure; 96 stopped by the verdict, 14 by the audit. …`"""
-    stopped = totals["stopped_by"]
-    return (
-        f"{totals['attacks']} attacks in {totals['attack_trials']} trials: {totals['attacks_paid']} paid, "
-        f"{stopped['verdict']} stopped by the verdict, {stopped['audit']} by the audit. "
-        f"{totals['honest']} honest patches in {totals['honest_trials']} trials: {totals['honest_paid']} paid, "
-        f"{totals['honest_convicted']} convicted. {totals['inconclusive']} audits were inconclusive, "
-        f"{totals['lost']} trials broke the infrastructure."
-    )
+def _to_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{part} {key}" for key, part in value.items())
+    return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)

@@ -1,6 +1,7 @@
 """Shell scripts that an agent could have run: attacks, which must be paid nothing, and honest fixes, which must be paid."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,10 +47,12 @@ def find_folder(given: Path | None) -> Path:
     return folder
 
 
-def read_scripts(folder: Path) -> list[Script]:
-    """All scripts, attacks first, in the order of their names. Raises UsageError."""
+def read_scripts(folder: Path, names: Collection[str] = ()) -> list[Script]:
+    """The scripts of these names, or all, attacks first. Raises UsageError, also for a name that no script has."""
     paths = [(path, kind) for name, kind in KINDS.items() for path in sorted(folder.joinpath(name).glob("*.sh"))]
-    return [read_script(path, kind) for path, kind in paths]
+    if unknown := sorted(set(names) - {path.stem for path, _ in paths}):
+        raise UsageError(f"no script is named {unknown[0]!r}: `turnsmith redteam --list` shows all of them")
+    return [read_script(path, kind) for path, kind in paths if not names or path.stem in names]
 
 
 def read_script(path: Path, kind: str) -> Script:
