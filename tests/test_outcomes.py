@@ -31,6 +31,7 @@ from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.samples import to_groups, to_samples
 from turnsmith.runs import RunFolder
+from turnsmith.tracking import Silence
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import OUTCOMES, Group, Outcome, Sample, StopReason, Task, Trajectory, Turn
 
@@ -141,7 +142,7 @@ def test_no_infrastructure_outcome_changes_what_an_iteration_tells(members, lost
 def test_no_infrastructure_outcome_changes_a_bit_of_the_new_weights(members, lost, carried, stage):
     def weights_after(groups):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
-        asyncio.run(train(trainer, groups, CONFIG, stage, 0))
+        asyncio.run(train(trainer, groups, CONFIG, stage, 0, Silence()))
         return list(trainer.model.parameters())
 
     torch.set_num_threads(1)

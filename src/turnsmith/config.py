@@ -267,6 +267,8 @@ class StageConfig(Section):
 
     Groups are chosen by what was dealt. The journal, and with it the curriculum of a stage after, keeps the true verdicts.
     """
+    max_silent_iterations: int = Field(3, ge=1)
+    """Iterations in a row without a group that carries signal after which the run stops."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """Optimizer of the stage."""
 

@@ -6,6 +6,7 @@ TurnsmithError
 ├── EngineError          the engine could not sample
 ├── GradingError         the grader itself failed, never a failing test
 ├── TrainingError        a loss or a gradient is not finite, or the engine does not sample from the policy
+├── NoSignal             groups have taught nothing for several iterations: the run stops
 └── InfrastructureStorm  too many infrastructure failures in one iteration: the run stops
 """
 
@@ -34,6 +35,10 @@ class GradingError(TurnsmithError):
 
 class TrainingError(TurnsmithError):
     """A loss or a gradient is not finite, or engine and trainer disagree: the weights are untouched, the run stops."""
+
+
+class NoSignal(TurnsmithError):
+    """No group carried signal in several iterations in a row: to go on would be to wait."""
 
 
 class InfrastructureStorm(TurnsmithError):

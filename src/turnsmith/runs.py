@@ -10,7 +10,7 @@ RUN/
   evals/<stage>/<set>/                 trajectories.jsonl · trajectories.arrays · result.json
   evals/<stage>@<iterations>/<set>/    the same of a checkpoint that has gone on since
   tracking/<tracker>/                  sent.json, and what the tracker keeps
-  results.json · curves.png · run.log
+  results.json · curves.png · run.log · stopped.txt
 ```
 """
 
@@ -61,6 +61,11 @@ class RunFolder:
         return self.path / "curves.png"
 
     @property
+    def stop_reason(self) -> Path:
+        """Why the run stopped by itself, until it is resumed."""
+        return self.path / "stopped.txt"
+
+    @property
     def log(self) -> Path:
         return self.path / "run.log"
 
@@ -104,16 +109,17 @@ class RunFolder:
         return self.path / "tracking" / name
 
     def journals(self) -> list[Path]:
-        """Every journal of trajectories there is, but those of checkpoints that have gone on."""
-        evals = filter(_holds_its_own, self.path.glob("evals/*/*/trajectories.jsonl"))
-        return sorted([*evals, *self.path.glob("stages/*/*/trajectories.jsonl")])
+        """Every journal of trajectories there is, those of a stage before those of the checkpoints that it has left behind."""
+        return sorted(
+            [*self.path.glob("evals/*/*/trajectories.jsonl"), *self.path.glob("stages/*/*/trajectories.jsonl")]
+        )
 
     def name_checkpoint(self, stage: str, num_done: int) -> str:
-        """Under which an evaluation inside a stage is kept: `stage1@4` after four iterations."""
+        """Under which an evaluation inside a stage, or one before it was extended, is kept: `stage1@4` after four iterations."""
         return f"{stage}@{num_done}"
 
     def earlier_evaluations(self, stage: str) -> list[str]:
-        """Names of the evaluated checkpoints of a stage that have gone on since, by their iterations: `stage1@4`."""
+        """Names of the evaluated checkpoints that a stage has left behind, by their iterations: `stage1@4`."""
         found = (path.name for path in self.path.glob(f"evals/{stage}@*"))
         return sorted(found, key=lambda name: int(name.rpartition("@")[2]))
 
@@ -124,7 +130,7 @@ class RunFolder:
 
     def is_untouched(self) -> bool:
         """True where a run was announced and nothing of it was done."""
-        return {file.name for file in self.path.iterdir()} <= {self.config.name, self.log.name}
+        return {file.name for file in self.path.iterdir()} <= {self.config.name, self.log.name, self.stop_reason.name}
 
     def next_iteration(self, stage: str) -> int:
         """The first iteration of a stage that is not done."""

@@ -66,6 +66,7 @@ def config_file(tmp_path, model_directory, task_folder, heldout_folder):
         eval = {{ num_runs = 2, k = 2 }}
         [[stages]]
         iterations = 2
+        max_silent_iterations = 9
         tasks_per_iteration = 2
         group_size = 2
         max_context = 8192

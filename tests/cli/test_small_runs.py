@@ -69,6 +69,34 @@ def test_a_finished_run_can_be_given_more_to_do(turnsmith, config_file, tmp_path
     assert turnsmith("resume", extended.path, "--seed", "3").exit_code == 2
 
 
+def test_a_stage_without_signal_stops_with_a_remedy_and_goes_on_where_it_is_asked_to(turnsmith, config_file, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    result = turnsmith("rl", config_file, "--stages.0.max_silent_iterations=1", "--out", folder.path)
+    assert result.exit_code == 1
+    assert "stage1: in 1 iterations in a row no group carried signal, 0% of rollouts" in result.stderr
+    remedy = f"turnsmith resume {folder.path} --stages.0.max_silent_iterations 2"
+    assert "easier tasks" in result.stderr and remedy in result.stderr
+    assert "no group of stage1 carried signal in iteration 1" in folder.log.read_text()
+    shown = turnsmith("show", folder.path).stdout
+    assert "stopped: stage1: in 1 iterations" in shown and "goes on\n" not in shown
+    before = sorted(folder.path.rglob("*"))
+    assert turnsmith("resume", folder.path).exit_code == 1
+    assert sorted(folder.path.rglob("*")) == before
+    result = turnsmith("resume", folder.path, "--stages.0.max_silent_iterations", "3")
+    assert (result.exit_code, folder.next_iteration("stage1")) == (0, 2), result.output
+    assert not folder.stop_reason.exists() and "stopped" not in turnsmith("show", folder.path).stdout
+
+
+def test_a_run_sends_its_metrics_to_trackers(turnsmith, config_file, tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    folder = RunFolder(tmp_path / "run")
+    result = turnsmith("rl", config_file, "--tracking", '["tensorboard"]', "--out", folder.path)
+    assert result.exit_code == 0, result.output
+    events = accumulator.EventAccumulator(str(folder.tracking("tensorboard"))).Reload()
+    assert [event.step for event in events.Scalars("rollouts/turns_mean")] == [1, 2]
+    assert [event.step for event in events.Scalars("eval/practice/pass_at_1")] == [0, 2]
+
+
 def test_a_base_that_resolves_nothing_cannot_be_fine_tuned(turnsmith, config_file, tmp_path):
     result = turnsmith("rft", config_file, "--out", tmp_path / "run")
     assert result.exit_code == 2

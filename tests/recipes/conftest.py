@@ -26,6 +26,7 @@ from turnsmith.rollouts.rollout import Harness
 from turnsmith.runs import RunFolder
 from turnsmith.synthesis.repositories import to_tree, write_shared_layer
 from turnsmith.tracking import Silence
+from turnsmith.tracking.feed import Feed
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, StopReason, Task, Trajectory, Turn
 
@@ -100,6 +101,7 @@ def make_run(folder, tmp_path, provider):
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
         policy = Policy(renderer, engine, SharedWeights(0, model), partial(open_trainer, model))
-        return RunContext(config, folder, policy, scaffold, generator, auditor, tasks, [], Silence())
+        feed = Feed(config, folder, Silence())
+        return RunContext(config, folder, policy, scaffold, generator, auditor, tasks, [], Silence(), feed)
 
     return make

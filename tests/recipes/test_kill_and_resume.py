@@ -109,7 +109,8 @@ def read(path: Path) -> dict[str, float]:
 
 def policy_versions(iteration: Path) -> set[int]:
     """Versions of the policies that an iteration was sampled from."""
-    return {json.loads(line)["policy_version"] for line in (iteration / "trajectories.jsonl").read_text().splitlines()}
+    lines = (iteration / "trajectories.jsonl").read_text().splitlines()
+    return {turn["policy_version"] for line in lines for turn in json.loads(line)["turns"]}
 
 
 def check_counters(out: Path) -> None:

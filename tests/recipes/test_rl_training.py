@@ -14,6 +14,7 @@ from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
 from turnsmith.recipes.rl import choose_old_logprobs, score, train, train_batch
 from turnsmith.recipes.sampler_check import measure_gap
 from turnsmith.rollouts.samples import to_groups, to_sample
+from turnsmith.tracking import Silence
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome
 
@@ -68,9 +69,9 @@ async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled)
     bounded = CONFIG.model_copy(update={"logprob_gap": GapConfig(stop=0.4)})
     before = [parameter.clone() for parameter in trainer.model.parameters()]
     with raises(TrainingError, match=r"differ by 0.5 per token"):
-        await train(trainer, groups, bounded, STAGE, 0)
+        await train(trainer, groups, bounded, STAGE, 0, Silence())
     assert all((a == b).all() for a, b in zip(before, trainer.model.parameters(), strict=True))
-    assert (await train(trainer, groups, CONFIG, STAGE, 0))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
+    assert (await train(trainer, groups, CONFIG, STAGE, 0, Silence()))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
 
 
 async def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
@@ -103,7 +104,7 @@ async def test_only_groups_with_signal_train(trainer, sampled, rule, num_kept):
     lengths = [make_attempt("one/b/0", NO, turns=1), make_attempt("one/b/1", NO, turns=2)]
     nothing = [make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)]
     groups = to_groups(await sampled(attempts(1, 1) + lengths + nothing, 0.0), STAGE)
-    metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"zero_advantage": rule}), 0)
+    metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"zero_advantage": rule}), 0, Silence())
     assert (metrics["groups/all"], metrics["groups/with_signal"]) == (3, num_kept)
     assert metrics["samples/trained"] == 2 * num_kept and metrics["optimizer/steps"] == num_kept
 
@@ -125,7 +126,9 @@ async def test_the_order_of_samples_differs_between_neighbouring_seeds_iteration
     async def learn(seed, iteration, name):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
         stage = STAGE.model_copy(update={"batch_size": 1, "name": name})
-        await train(trainer, to_groups(told, STAGE), CONFIG.model_copy(update={"seed": seed}), stage, iteration)
+        await train(
+            trainer, to_groups(told, STAGE), CONFIG.model_copy(update={"seed": seed}), stage, iteration, Silence()
+        )
         return sum(parameter.double().sum().item() for parameter in trainer.model.parameters())
 
     told = await sampled([attempt for task in "abcd" for attempt in attempts(1, 2, task=task)], 0.0)
@@ -136,7 +139,7 @@ async def test_the_order_of_samples_differs_between_neighbouring_seeds_iteration
 
 async def test_an_iteration_without_signal_makes_no_step(trainer):
     groups = to_groups([make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)], STAGE)
-    assert (await train(trainer, groups, CONFIG, STAGE, 0))["optimizer/steps"] == trainer.num_steps == 0
+    assert (await train(trainer, groups, CONFIG, STAGE, 0, Silence()))["optimizer/steps"] == trainer.num_steps == 0
 
 
 async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_trains_nothing(trainer, sampled):
@@ -144,7 +147,7 @@ async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_train
     silent = [make_attempt(f"one/{task}/1", NO, turns=0) for task in "ab"]
     spoken = await sampled([make_attempt(f"one/{task}/0", YES) for task in "ab"], 0.0)
     groups = to_groups([spoken[0], silent[0], spoken[1], silent[1]], STAGE)
-    metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"batch_size": 1}), 0)
+    metrics = await train(trainer, groups, CONFIG, STAGE.model_copy(update={"batch_size": 1}), 0, Silence())
     assert metrics["samples/trained"] == metrics["optimizer/steps"] == 2
     muted = [replace(to_sample(t, 1.0), loss_mask=[False] * len(t.sampled)) for t in spoken]
     assert set(await trainer.logprobs(pack(muted, 8))) == {"one/a/0", "one/b/0"}

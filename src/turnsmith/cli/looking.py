@@ -14,7 +14,7 @@ from turnsmith.runs import RunFolder
 from turnsmith.types import Trajectory
 from turnsmith.ui.reading import Outline, find_task, read_iterations, read_outline, read_results, read_trajectories
 from turnsmith.ui.tables import endings_table, iterations_table, results_table, trajectories_table, yes_no_table
-from turnsmith.ui.terminal import make_console
+from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
 
 NOT_ISOLATED = (
@@ -44,7 +44,13 @@ def to_json(folder: RunFolder, beginning: str | None) -> Any:
     if beginning is not None:
         return [trajectory.model_dump(mode="json") for trajectory in find_trajectories(folder, beginning)]
     iterations = [dataclasses.asdict(iteration) for iteration in read_iterations(folder)]
-    return {"finished": folder.results.exists(), "results": read_results(folder), "iterations": iterations}
+    stopped = folder.stop_reason.read_text().strip() if folder.stop_reason.exists() else None
+    return {
+        "finished": folder.results.exists(),
+        "stopped": stopped,
+        "results": read_results(folder),
+        "iterations": iterations,
+    }
 
 
 def show_run(folder: RunFolder) -> None:
@@ -63,8 +69,10 @@ def show_run(folder: RunFolder) -> None:
 
 
 def print_unfinished(folder: RunFolder) -> None:
-    """A line where the run has not come to its end."""
-    if not folder.results.exists():
+    """A line where the run has not come to its end: why it stopped, or else how it goes on."""
+    if folder.stop_reason.exists():
+        typer.echo(f"stopped: {to_line(folder.stop_reason.read_text())}")
+    elif not folder.results.exists():
         typer.echo(f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on")
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -16,7 +17,7 @@ from turnsmith.cli.looking import print_next_look, print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.config_files import lay_over, load, validate
-from turnsmith.errors import UsageError
+from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.recipes.extending import extend
 from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
 from turnsmith.synthesis.sources import REQUIREMENT
@@ -173,7 +174,7 @@ def go(config: RunConfig, folder: RunFolder) -> None:
     try:
         with locked(folder):
             sweep(folder, config.runs.keep_checkpoints)
-            with watching(folder.log) as progress:
+            with noting_stop(folder), watching(folder.log) as progress:
                 learn(config, folder, progress)
             finish(folder)
     except KeyboardInterrupt:
@@ -185,6 +186,17 @@ def go(config: RunConfig, folder: RunFolder) -> None:
         raise UsageError(
             f"the disk of {folder.path} is full: make room there, then `turnsmith resume {quote(str(folder.path))}` goes on"
         ) from None
+
+
+@contextmanager
+def noting_stop(folder: RunFolder) -> Iterator[None]:
+    """Keep the reason in the folder where a run stops by itself, so that nobody promises that it goes on."""
+    folder.stop_reason.unlink(missing_ok=True)
+    try:
+        yield
+    except TurnsmithError as error:
+        folder.stop_reason.write_text(f"{error}\n")
+        raise
 
 
 def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:

@@ -11,6 +11,7 @@ from turnsmith.rollouts.generator import LocalGenerator
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.runs import RunFolder
 from turnsmith.tracking import Progress
+from turnsmith.tracking.feed import Feed
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class RunContext:
     """Empty where nothing is trained."""
     eval_tasks: list[TaskSet]
     progress: Progress
+    feed: Feed
+    """Sends what is finished to the trackers."""
 
     @property
     def inner_eval_tasks(self) -> list[TaskSet]:

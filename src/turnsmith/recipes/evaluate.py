@@ -65,6 +65,7 @@ async def evaluate_on(task_sets: Sequence[TaskSet], checkpoint: str, run: RunCon
     for result in results:
         note = f" ± {result.sem:.1%}" if result.sem is not None else ""
         run.progress.say(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
+    run.feed.update()
     return results
 
 

@@ -18,7 +18,10 @@ FREE = (
     "logprob_gap.*",
     "runs.keep_checkpoints",
     "tracking*",
+    "runs.keep_checkpoints",
+    "stages.*.plateau",
     "eval.k",
+    "stages.*.max_silent_iterations",
 )
 """Keys that what is done does not depend on."""
 GROWING = ("stages.*.iterations", "eval.num_runs")
@@ -84,7 +87,7 @@ def set_aside_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> 
     for before, after in zip(old.stages, new.stages, strict=True):
         done, evaluations = folder.next_iteration(before.name), folder.evaluations(before.name)
         if after.iterations > done and evaluations.exists():
-            keep(evaluations, folder.evaluations(f"{before.name}@{done}"))
+            keep(evaluations, folder.evaluations(folder.name_checkpoint(before.name, done)))
     if new.eval != old.eval:
         for result in folder.path.glob("evals/*/*/result.json"):
             if "@" not in result.parts[-3]:  # of a checkpoint that is no more

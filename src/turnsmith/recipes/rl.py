@@ -17,19 +17,22 @@ from turnsmith.recipes.evaluate import evaluate_inside
 from turnsmith.recipes.metrics import describe, merge_steps, summary, warn_of_contact, was_convicted
 from turnsmith.recipes.plateau import has_plateaued
 from turnsmith.recipes.sampler_check import check_gap, measure_gap
+from turnsmith.recipes.silence import check_silence, warn_of_silence
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
 from turnsmith.runs import drop_old_checkpoints, write_json
+from turnsmith.tracking import Progress
 from turnsmith.training.base import Trainer
 from turnsmith.types import Group, MicroBatch, Sample, Trajectory
 
 
 async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
-    """All iterations of a stage that are not done yet. Raises TrainingError, InfrastructureStorm."""
+    """All iterations of a stage that are not done yet. Raises TrainingError, NoSignal, InfrastructureStorm."""
     trainer = run.policy.start_training(stage.optimizer)
     await resume(trainer, stage, run)
+    check_silence(stage, run)
     for iteration in range(run.folder.next_iteration(stage.name), stage.iterations):
         await evaluate_inside(stage.name, iteration, run)
         if has_plateaued(stage, iteration, run):
@@ -38,6 +41,7 @@ async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
             )
             break
         await run_iteration(iteration, stage, pool, trainer, run)
+        check_silence(stage, run)
     trainer.close()
 
 
@@ -48,12 +52,14 @@ async def run_iteration(iteration: int, stage: StageConfig, pool: TaskSet, train
     if stage.permute_rewards:
         groups = permute_rewards(groups, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/permute"))
     collected_s = time.monotonic() - started
-    metrics = describe(groups) | await train(trainer, groups, config, stage, iteration)
+    metrics = describe(groups) | await train(trainer, groups, config, stage, iteration, run.progress)
     metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
     await run.policy.take(await trainer.publish())
     await finish_iteration(trainer, metrics, stage, run, iteration)
     run.progress.say(summary(stage, iteration, metrics))
+    run.feed.update()
     warn_of_contact(stage, iteration, metrics, run)
+    warn_of_silence(stage, iteration, metrics, run)
     if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
         run.progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
 
@@ -86,7 +92,12 @@ async def collect(iteration: int, stage: StageConfig, pool: TaskSet, run: RunCon
 
 
 async def train(
-    trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: StageConfig, iteration: int
+    trainer: Trainer,
+    groups: Sequence[Group],
+    config: RunConfig,
+    stage: StageConfig,
+    iteration: int,
+    progress: Progress,
 ) -> Metrics:
     """One pass of optimizer steps over the samples that carry signal."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
@@ -105,9 +116,22 @@ async def train(
         max_tokens=stage.optimizer.max_tokens_per_micro_batch,
         seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/batches"),
     )
-    steps = [await train_batch(trainer, batch, stage) for batch in batches]
+    steps = await take_steps(trainer, batches, stage, f"{stage.name}: training, iteration {iteration + 1}", progress)
     means = merge_steps(steps, [sum(packed.num_loss_tokens for packed in batch) for batch in batches])
     return counts | means | {"optimizer/steps": float(len(steps)), "logprob_gap/mean": gap}
+
+
+async def take_steps(
+    trainer: Trainer, batches: Sequence[list[MicroBatch]], stage: StageConfig, label: str, progress: Progress
+) -> list[Metrics]:
+    """One optimizer step for each batch; returns the metrics of each."""
+    progress.begin(label, len(batches))
+    steps = []
+    for batch in batches:
+        steps.append(await train_batch(trainer, batch, stage))
+        progress.advance(label, note=f"loss {steps[-1]['loss/total']:.3f}")
+    progress.end(label)
+    return steps
 
 
 async def train_batch(trainer: Trainer, batch: list[MicroBatch], stage: StageConfig) -> Metrics:

@@ -3,6 +3,7 @@
 Everything that is done lies in the run folder and is not done again: the same call starts a run and resumes it.
 """
 
+from contextlib import closing
 from functools import partial
 
 from turnsmith.agent.loop import check_fits
@@ -25,16 +26,19 @@ from turnsmith.runs import RunFolder
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tracking import Progress
+from turnsmith.tracking.feed import Feed
 from turnsmith.types import Isolation
 
 
 async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Start or resume a run; returns all results. Raises UsageError, InfrastructureStorm, TrainingError."""
+    """Start or resume a run; returns all results. Raises UsageError, InfrastructureStorm, TrainingError, NoSignal."""
     policy = load_policy(config)
     provider = make_provider(config.sandbox)
     try:
         check_isolation(config, provider)
-        return await learn(await prepare_run(config, folder, progress, policy, provider))
+        run = await prepare_run(config, folder, progress, policy, provider)
+        with closing(run.feed):
+            return await learn(run)
     finally:
         policy.engine.close()
         await provider.close()
@@ -71,7 +75,8 @@ async def prepare_run(
     auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     harness = Harness(policy.engine, provider, grader, policy.renderer, scaffold)
     generator = LocalGenerator(harness, config.rollouts, progress)
-    return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress)
+    feed = Feed(config, folder, progress)
+    return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
 
 
 async def learn(run: RunContext) -> list[EvalResult]:

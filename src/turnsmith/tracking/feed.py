@@ -50,10 +50,12 @@ def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Record]:
     for stage, num in [("base", 0), *rft, *((stage.name, stage.iterations) for stage in config.stages)]:
         for number in range(min(num, folder.next_iteration(stage))):
             yield Record(step + number + 1, folder.metrics(stage, number))
+        inside = {name: step + int(name.rpartition("@")[2]) for name in folder.earlier_evaluations(stage)}
         step += num
-        for task_set in config.eval_tasks:
-            if (file := folder.result(stage, task_set)).exists():
-                yield Record(step, file, prefix=f"eval/{task_set}/")
+        for checkpoint, at in (inside | {stage: step}).items():
+            for task_set in config.eval_tasks:
+                if (file := folder.result(checkpoint, task_set)).exists():
+                    yield Record(at, file, prefix=f"eval/{task_set}/")
 
 
 def check_tracker(name: str) -> None:
