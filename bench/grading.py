@@ -7,6 +7,8 @@ compared. Times: one suite of two trivial tests, run in turn in one sandbox; med
 - cold, no plugins: the same where PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, as it is for every graded run;
 - warm: a fork, also without plugins; and a fork that loads the usual ones, which are asked for by `-p`.
 
+Verdicts: patches that resolve a task, and patches that do not, are graded in turn, warm; their medians are compared.
+
 `--check` exits with 1 where a figure is missed or a verdict differs.
 """
 
@@ -27,10 +29,12 @@ from rich.table import Column, Table
 
 from suites import SUITES, SmallSuite
 from turnsmith.config import SandboxConfig
+from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.testing import Suite, SuiteReport, run_cold, run_warm
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
-from turnsmith.types import PYTEST
+from turnsmith.synthesis.repositories import make_patch
+from turnsmith.types import PYTEST, Outcome, Task
 
 COLD_PLUGINS, COLD, WARM, WARM_PLUGINS = (
     "cold, usual plugins",
@@ -40,7 +44,15 @@ COLD_PLUGINS, COLD, WARM, WARM_PLUGINS = (
 )
 MIN_RATIOS = {COLD_PLUGINS: 10.0, COLD: 4.0}
 """Times as fast a warm run must be."""
+MAX_OUTCOME_RATIO = 1.3
+"""Times as long as an unresolved verdict a resolved one may take."""
 PATIENCE_S = 300.0
+SOURCE, FIXED = "calc.py", "def add(a, b):\n    return a + b\n"
+BUGGY = FIXED.replace("a + b", "a - b")
+TABLE = (
+    "import pytest\nfrom calc import add\n\n\n@pytest.mark.parametrize('a, b', [(n, n) for n in range(100)])\n"
+    "def test_add(a, b):\n    assert add(a, b) == 2 * a\n"
+)
 TESTS = "def test_one():\n    assert 1 + 1 == 2\n\n\ndef test_two():\n    assert 'a' in 'abc'\n"
 Run = Callable[[Sandbox, Suite], Awaitable[SuiteReport]]
 
@@ -52,8 +64,48 @@ async def main() -> None:
     arguments = parser.parse_args()
     num_differing = await compare_verdicts()
     is_met = await compare_times(arguments.rounds)
-    if arguments.check and (num_differing or not is_met):
+    is_one_run = await compare_outcomes(arguments.rounds)
+    if arguments.check and (num_differing or not is_met or not is_one_run):
         sys.exit(1)
+
+
+async def compare_outcomes(num_rounds: int) -> bool:
+    """Print what a verdict takes by its outcome; is a resolved one about as quick as an unresolved one?"""
+    provider = make_provider(SandboxConfig(kind="local"))
+    grader = Grader(provider, tests_timeout_s=PATIENCE_S, num_workers=1)
+    times: dict[Outcome, list[float]] = {Outcome.RESOLVED: [], Outcome.UNRESOLVED: []}
+    with tempfile.TemporaryDirectory() as folder:
+        task, layers = make_task(Path(folder))
+        wrong = make_patch(SOURCE, BUGGY, FIXED.replace("a + b", "a * b"))
+        for _ in range(num_rounds + 1):
+            for outcome, patch in zip(times, (task.patch, wrong), strict=True):
+                grader.forget()
+                grade = await grader.grade(task, layers, patch)
+                if grade.outcome is not outcome:
+                    sys.exit(f"a patch that must be {outcome} was {grade.outcome}: {grade.detail}")
+                times[outcome].append(grade.duration_s * 1000)
+    await provider.close()
+    medians = [statistics.median(values[1:]) for values in times.values()]
+    ratio = medians[0] / medians[1]
+    print(
+        f"verdicts, warm: resolved {medians[0]:.0f} ms, unresolved {medians[1]:.0f} ms: {ratio:.2f} ×, "
+        f"required ≤ {MAX_OUTCOME_RATIO}: {'yes' if ratio <= MAX_OUTCOME_RATIO else 'MISSED'}"
+    )
+    return ratio <= MAX_OUTCOME_RATIO
+
+
+def make_task(folder: Path) -> tuple[Task, tuple[Path, ...]]:
+    """A task of a hundred quick tests, of which the bug breaks some."""
+    folder.chmod(0o755)
+    (folder / SOURCE).write_text(BUGGY)
+    (folder / "test_calc.py").write_text(TABLE)
+    names = {number: f"test_calc.py::test_add[{number}-{number}]" for number in range(100)}
+    task = Task(
+        instance_id="calc", repo="calc", base_commit="0", problem_statement="add", layers=[str(folder)],
+        FAIL_TO_PASS=[name for number, name in names.items() if number], PASS_TO_PASS=[names[0]],
+        patch=make_patch(SOURCE, BUGGY, FIXED),
+    )  # fmt: skip
+    return task, (folder,)
 
 
 async def compare_verdicts() -> int:
