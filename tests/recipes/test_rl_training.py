@@ -10,6 +10,7 @@ from small_models import make_model
 from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig
 from turnsmith.errors import TrainingError
+from turnsmith.plugins import BUILT_IN
 from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
 from turnsmith.recipes.rl import choose_old_logprobs, score, train, train_batch
 from turnsmith.recipes.sampler_check import measure_gap
@@ -96,6 +97,17 @@ async def test_tokens_or_groups_weigh_the_same(trainer, sampled, denominator, ex
     ]
     metrics = await train_batch(trainer, pack(batch, 256), STAGE.model_copy(update={"denominator": denominator}))
     assert metrics["loss/total"] == approx(expected, rel=1e-4)
+
+
+@mark.parametrize("algorithm", sorted(BUILT_IN["algorithm"]))
+async def test_every_algorithm_makes_what_was_resolved_likelier_than_its_sibling(trainer, sampled, algorithm):
+    # Names of different length make different tokens.
+    pair = await sampled([make_attempt("one/a/0", YES, turns=2), make_attempt("one/a/10", NO, turns=2)], 0.0)
+    stage = STAGE.model_copy(update={"algorithm": algorithm, "max_context": 64})
+    metrics = await train(trainer, to_groups(pair, stage), CONFIG, stage, 0)
+    told = await trainer.logprobs(pack([to_sample(attempt, 1.0) for attempt in pair], 256))
+    rises = [float((told[attempt.trajectory_id] - attempt.logprobs).sum()) for attempt in pair]
+    assert metrics["optimizer/steps"] == 1 and rises[0] > rises[1]
 
 
 @mark.parametrize(("rule", "num_kept"), [("final", 2), ("resolved", 1)])
