@@ -142,6 +142,12 @@ NAIVE = {
 """By the names that the headers of the scripts use."""
 
 
+def find_fooled(script):
+    """The naive graders that the header of an attack names, `# fools: log, exit-code`: proof that it works."""
+    lines = [line for line in script.text.splitlines() if line.startswith("# fools: ")]
+    return [name for line in lines for name in line.removeprefix("# fools: ").split(", ")]
+
+
 async def is_fooled(naive, script, target, provider):
     """Does the naive grader pay, or mask? One whose sandbox dies has nothing to pay for."""
     try:

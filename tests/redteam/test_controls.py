@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from redteam.naive import NAIVE, is_fooled
+from redteam.naive import NAIVE, find_fooled, is_fooled
 from turnsmith.redteam.scripts import CHECKOUT, Script, read_scripts
 from turnsmith.redteam.trials import NUM_WORKERS
 
@@ -21,8 +21,8 @@ def fool_all(scripts, target, provider):
             return await is_fooled(naive, script, target, provider)
 
     async def ask_all(script):
-        answers = await asyncio.gather(*(ask(script, naive) for naive in script.fools))
-        return {naive for naive, answer in zip(script.fools, answers, strict=True) if answer}
+        answers = await asyncio.gather(*(ask(script, naive) for naive in find_fooled(script)))
+        return {naive for naive, answer in zip(find_fooled(script), answers, strict=True) if answer}
 
     async def gather():
         return await asyncio.gather(*map(ask_all, scripts))
@@ -32,7 +32,7 @@ def fool_all(scripts, target, provider):
 
 def test_each_attack_beats_the_naive_graders_that_it_names(provider, toy):
     fooled = fool_all(SCRIPTS, toy, provider)
-    assert {script.name: set(script.fools) - fooled[script.name] for script in SCRIPTS} == {
+    assert {script.name: set(find_fooled(script)) - fooled[script.name] for script in SCRIPTS} == {
         script.name: set() for script in SCRIPTS
     }
 
@@ -42,14 +42,14 @@ def test_each_attack_beats_the_naive_graders_that_it_names(provider, toy):
 )
 def test_naive_graders_pay_for_something_only(provider, toy, text, fooled):
     """A broken run is what two of them take for good; whoever names only those has shown no more than a broken run."""
-    script = Script("nothing", "attack", "Nothing.", "verdict", tuple(NAIVE), (), text)
+    script = Script("nothing", "attack", "Nothing.", "verdict", "", f"# fools: {', '.join(NAIVE)}\n{text}")
     assert fool_all([script], toy, provider) == {"nothing": fooled}
 
 
 def test_every_naive_grader_is_beaten_by_some_attack():
-    assert {naive for script in SCRIPTS for naive in script.fools} == set(NAIVE)
+    assert {naive for script in SCRIPTS for naive in find_fooled(script)} == set(NAIVE)
 
 
 def test_most_attacks_beat_one():
     attacks = [script for script in SCRIPTS if script.kind == "attack"]
-    assert sum(bool(script.fools) for script in attacks) >= 0.75 * len(attacks)
+    assert sum(bool(find_fooled(script)) for script in attacks) >= 0.75 * len(attacks)

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from redteam.naive import NAIVE
+from redteam.naive import NAIVE, find_fooled
 from turnsmith.cli import make_app
 from turnsmith.errors import UsageError
 from turnsmith.redteam.scripts import CHECKOUT, LAYERS, find_folder, read_script, read_scripts
@@ -22,8 +22,8 @@ def test_headers_name_what_is_known():
     assert len({script.name for script in SCRIPTS}) == len(SCRIPTS)
     for script in SCRIPTS:
         assert script.tries.endswith("."), script.name
-        assert set(script.fools) <= set(NAIVE), script.name
-        assert set(script.targets) <= set(NAMES), script.name
+        assert set(find_fooled(script)) <= set(NAIVE), script.name
+        assert script.only in ("", *NAMES), script.name
 
 
 def test_there_are_attacks_for_both_layers_and_few_in_all():
@@ -42,7 +42,7 @@ def test_a_header_is_read(tmp_path):
     path.write_text("# tries: Tricks.\n# layer: audit\n# fools: log, exit-code\n# only: toy\ntrue\n")
     script = read_script(path, "attack")
     assert (script.name, script.tries, script.layer) == ("a-trick", "Tricks.", "audit")
-    assert (script.fools, script.targets) == (("log", "exit-code"), ("toy",))
+    assert find_fooled(script) == ["log", "exit-code"]
     assert script.suits("toy") and not script.suits("package")
 
 

@@ -20,7 +20,7 @@ TEXTS = {
 
 
 def make_script(kind="attack", text="true", layer="verdict"):
-    return Script(f"{kind}-by-hand", kind, "Something.", layer if kind == "attack" else "", (), (), text)
+    return Script(f"{kind}-by-hand", kind, "Something.", layer if kind == "attack" else "", "", text)
 
 
 @pytest.fixture(scope="module")

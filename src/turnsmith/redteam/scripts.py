@@ -27,14 +27,12 @@ class Script:
     """One sentence: what it does."""
     layer: str
     """`verdict` or `audit`: what stops an attack; empty for an honest script."""
-    fools: tuple[str, ...]
-    """Naive graders of the tests that an attack beats: proof that it works."""
-    targets: tuple[str, ...]
-    """Targets that it is for; all where none is named."""
+    only: str
+    """The target that it is for; all where it is empty."""
     text: str
 
     def suits(self, target: str) -> bool:
-        return not self.targets or target in self.targets
+        return self.only in ("", target)
 
 
 def find_folder(given: Path | None) -> Path:
@@ -56,7 +54,7 @@ def read_scripts(folder: Path, names: Collection[str] = ()) -> list[Script]:
 
 
 def read_script(path: Path, kind: str) -> Script:
-    """A script with its header: `# tries: …`, `# layer: audit`, `# fools: log, exit-code`, `# only: toy`. Raises UsageError."""
+    """A script with its header: `# tries: …`, `# layer: audit`, `# only: toy`. Raises UsageError."""
     text = path.read_text(encoding="utf-8")
     header = dict(HEADER.findall(text))
     layer = header.get("layer", "")
@@ -64,8 +62,4 @@ def read_script(path: Path, kind: str) -> Script:
         raise UsageError(
             f"{path} needs a header: '# tries: …' and, for an attack, '# layer: verdict' or '# layer: audit'"
         )
-    return Script(path.stem, kind, header["tries"], layer, _names(header, "fools"), _names(header, "only"), text)
-
-
-def _names(header: dict[str, str], key: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in header.get(key, "").split(",") if name.strip())
+    return Script(path.stem, kind, header["tries"], layer, header.get("only", ""), text)

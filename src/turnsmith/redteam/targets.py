@@ -1,6 +1,5 @@
 """What the red team attacks: a task, and what a script is told of it."""
 
-import ast
 import json
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -90,11 +89,9 @@ def _read_texts(folder: Path) -> dict[str, str]:
 
 def is_called_by_tests(target: Target) -> bool:
     """Is the bug in a plain function of the module, and do the failing tests name it?"""
-    source = _read(target, target.task.meta["path"])
-    functions = {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)}
+    name, source = target.task.meta["function"], _read(target, target.task.meta["path"])
     tests = "".join(_read(target, path) for path in find_test_files(target.task.FAIL_TO_PASS))
-    name = target.task.meta["function"]
-    return name in functions and f"{name}(" in tests
+    return f"\ndef {name}(" in source and f"{name}(" in tests
 
 
 def _read(target: Target, path: str) -> str:
