@@ -43,8 +43,7 @@ async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(cas
         "test_shop.py::test_bounded_sum_of_many_prices": (0, 2),
         "test_shop.py::test_small": (2, 2),
     }
-    assert record.failures == {"test_shop.py::test_bounded_sum_of_many_prices": "AssertionError"}
-    assert record.gold_s > 0 and record.base_s > 0 and record.num_mutated == 1
+    assert record.gold_s > 0 and record.num_mutated == 1
     assert record.isolation == case.provider.isolation
 
 
@@ -166,7 +165,6 @@ async def test_a_task_that_asks_for_names_is_told_apart_though_its_file_cannot_b
     }
     record = await examine(but(case, **task), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.NAMES_MISSING
-    assert record.failures == {"test_shop.py::test_refund": "ImportError"}
     assert record.missing_names == ["refund"]
     kept = await examine(but(case, **task), SYSTEM, replace(CRITERIA, needs_names=False))
     assert kept.verdict is Verdict.QUALIFIED

@@ -1,8 +1,8 @@
-"""The class of a failure, from what pytest writes."""
+"""What pytest says of failures, and the names that they want."""
 
 import pytest
 
-from turnsmith.qualification.failures import find_messages, find_missing_names, name_class
+from turnsmith.qualification.failures import find_messages, find_missing_names
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch
@@ -21,33 +21,20 @@ E   ImportError: cannot import name 'refund' from 'shop' (/testbed/shop.py)
 """
 
 
-@pytest.mark.parametrize(
-    ("message", "name"),
-    [
-        ("assert 3 == 4", "AssertionError"),
-        ("AssertionError: 3 is not 4", "AssertionError"),
-        ("AttributeError: module 'shop' has no attribute 'refund'", "AttributeError"),
-        ("json.decoder.JSONDecodeError: Expecting value", "JSONDecodeError"),
-        ("KeyError", "KeyError"),
-        ("ImportError: cannot import name 'a'", "ImportError"),
-        ("something else entirely", ""),
-        ("", ""),
-    ],
-)
-def test_the_class_stands_in_front_of_the_message(message, name):
-    assert name_class(message) == name
-
-
-def class_of(test, report):
-    return name_class(find_messages([test], report)[test])
-
-
-def test_a_test_that_was_not_collected_has_the_class_of_its_file():
+def test_a_test_that_was_not_collected_has_the_message_of_its_file():
     report = SuiteReport({"tests/test_a.py::test_a": TestResult("failed", "assert 0")}, 2, 1.0, log=LOG)
-    assert class_of("tests/test_one.py::TestX::test_y", report) == "ImportError"
-    assert class_of("tests/test_other.py::test_y", report) == "ModuleNotFoundError"
-    assert class_of("tests/test_a.py::test_a", report) == "AssertionError"
-    assert class_of("tests/test_gone.py::test_z", report) == ""
+    tests = [
+        "tests/test_one.py::TestX::test_y",
+        "tests/test_other.py::test_y",
+        "tests/test_a.py::test_a",
+        "tests/test_gone.py::z",
+    ]
+    assert list(find_messages(tests, report).values()) == [
+        "E   ImportError: cannot import name 'refund' from 'shop' (/testbed/shop.py)",
+        "E   ModuleNotFoundError: No module named 'shop.taxes'",
+        "assert 0",
+        "",
+    ]
 
 
 IMPORT = "ImportError: cannot import name 'refund' from 'shop'"

@@ -73,6 +73,7 @@ def test_the_same_fix_under_another_id_is_never_evaluated_on(tmp_path, repo, pat
         check_disjoint(train, [other])
 
 
+@mark.slow
 async def test_splits_of_practice_tasks_share_no_content(tmp_path, provider):
     sets = [
         TaskSet(split, await make_practice_tasks(PracticeSpec(split, 12, 0.0, 7), tmp_path / split, provider), tmp_path)

@@ -12,14 +12,13 @@ from turnsmith.audit.mutants import count_guarded
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
-from turnsmith.qualification.failures import find_messages, find_missing_names, name_class
+from turnsmith.qualification.failures import find_messages, find_missing_names
 from turnsmith.qualification.keys import make_key
 from turnsmith.qualification.record import Leak, Passes, Qualification, Verdict
 from turnsmith.qualification.repetitions import count_passes, insist, repeat
 from turnsmith.qualification.verdicts import FINAL, decide
 from turnsmith.rewards.cases import Case
 from turnsmith.rewards.preparing import SetupFailed
-from turnsmith.types import Grade
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,7 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria) -> dict[
     base, gold, report = await repeat(
         case, criteria.repeats, lambda base, gold: decide(case.task, base, gold).verdict in FINAL
     )
-    messages = find_messages(case.task.FAIL_TO_PASS, report)
-    names = find_missing_names(case.task, messages.values())
+    names = find_missing_names(case.task, find_messages(case.task.FAIL_TO_PASS, report).values())
     decision = decide(case.task, base, gold, names if criteria.needs_names else ())
     return {
         "verdict": decision.verdict,
@@ -80,11 +78,9 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria) -> dict[
         "passes": {
             test: Passes(base=count_passes(base, test), gold=count_passes(gold, test)) for test in case.expected
         },
-        "failures": {test: name_class(message) for test, message in messages.items()},
         "missing_names": names,
         "num_mutated": await insist(partial(count_mutated, case)) if decision.verdict is Verdict.QUALIFIED else 0,
-        "gold_s": _median_s(gold),
-        "base_s": _median_s(base),
+        "gold_s": round(statistics.median(each.duration_s for each in gold), 4),
     }
 
 
@@ -97,10 +93,6 @@ async def count_mutated(case: Case) -> int:
     except GradingError:
         return 0
     return await asyncio.to_thread(count_guarded, tests.sources, case.task.FAIL_TO_PASS)
-
-
-def _median_s(grades: Sequence[Grade]) -> float:
-    return round(statistics.median(each.duration_s for each in grades), 4)
 
 
 def _describe(leaks: Sequence[Leak]) -> str:

@@ -7,8 +7,6 @@ from turnsmith.qualification.fragments import added_lines, changed_paths
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.types import Task
 
-CLASS = re.compile(r"(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: |:?$)")
-"""`ImportError: cannot …`, `json.decoder.JSONDecodeError: …`, a bare `KeyError`."""
 COLLECTING = re.compile(r"^_+ ERROR collecting (\S+) _+$(.*?)(?=^_+ |^=+ |\Z)", re.MULTILINE | re.DOTALL)
 COMPLAINT = re.compile(r"^E +\S.*$", re.MULTILINE)
 MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
@@ -20,14 +18,6 @@ def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
     complaints = {path: (COMPLAINT.findall(text) or [""])[-1] for path, text in COLLECTING.findall(report.log)}
     said = {test: result.message for test, result in report.results.items()}
     return {test: said.get(test, complaints.get(test.split("::")[0], "")) for test in tests}
-
-
-def name_class(message: str) -> str:
-    """`KeyError: 3` → `KeyError`; `assert 3 == 4` → `AssertionError`, where pytest leaves out the name."""
-    if message.startswith("assert "):
-        return "AssertionError"
-    found = CLASS.match(message.split("\n")[0])
-    return found[1].rpartition(".")[2] if found else ""
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from turnsmith.types import Record, Task
 
-VERSION = 8
+VERSION = 9
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
@@ -34,7 +34,7 @@ class Verdict(StrEnum):
 
 MEANINGS: dict[Verdict, str] = {
     Verdict.QUALIFIED: "nothing leaks, the gold patch passes every time, the untouched tree never does",
-    Verdict.LEAKS: "the agent could read the fix, the hidden tests or a later state of the project",
+    Verdict.LEAKS: "the agent could read the fix or the hidden tests in another file",
     Verdict.BROKEN_SETUP: "a set-up command fails, or the gold or the test patch does not apply",
     Verdict.GOLD_FAILS: "an expected test never passes with the gold patch",
     Verdict.NO_OP_PASSES: "a FAIL_TO_PASS test passes on the untouched tree",
@@ -93,16 +93,12 @@ class Qualification(Record):
     """Of each expected test."""
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass every time."""
-    failures: dict[str, str] = Field(default_factory=dict)
-    """FAIL_TO_PASS test → class of its failure on the untouched tree, e.g. `AssertionError`; empty where no message says."""
     missing_names: list[str] = Field(default_factory=list)
     """Names for want of which all FAIL_TO_PASS tests fail there, and which the gold patch brings."""
     num_mutated: int = 0
     """Functions of FAIL_TO_PASS of which an audit can make a mutant."""
     gold_s: float = 0.0
-    """Seconds of the gold patch's grading, the median; 0 where nothing was run, as below."""
-    base_s: float = 0.0
-    """Seconds of the untouched tree's, the median."""
+    """Seconds of the gold patch's grading, the median; 0 where nothing was run."""
     isolation: str = ""
     """Tier of the sandboxes in which the tests ran."""
 

@@ -54,14 +54,12 @@ async def repeat(
 
 
 async def grade(case: Case, *, is_gold: bool) -> Grade:
-    """A grading like any other. Raises GradingError, SetupFailed."""
+    """A grading like any other. Raises GradingError."""
     grader = Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
     task, layers = case.task, case.layers
     verdict = await (grader.grade(task, layers, task.patch) if is_gold else grader.grade_unpatched(task, layers))
     if verdict.outcome is Outcome.GRADER_FAILED:
         raise GradingError(verdict.detail)
-    if verdict.outcome is Outcome.PATCH_INVALID:
-        raise SetupFailed(f"the gold patch is refused: {verdict.detail}")
     return verdict
 
 
