@@ -201,6 +201,19 @@ async def test_new_weights_void_what_was_kept():
     assert engine.stats.reused_tokens == 0
 
 
+async def test_weights_are_cast_once_for_all_steps_and_again_when_they_have_changed():
+    model, request = make_model(), GenerateRequest("a", np.arange(30), 8, frozenset(), seed=1)
+    engine = InProcessEngine(model, max_context=200, num_blocks=40, dtype=torch.bfloat16)
+    await engine.generate(request)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    await engine.load_weights(SharedWeights(1, model))
+    changed = await engine.generate(request)
+    fresh = InProcessEngine(model, max_context=200, num_blocks=40, dtype=torch.bfloat16)
+    assert changed.logprobs.tolist() == (await fresh.generate(request)).logprobs.tolist()
+
+
 async def test_weights_may_not_change_during_a_turn():
     engine = make_engine()
     turn = asyncio.create_task(engine.generate(GenerateRequest("a", [1, 2], 50, frozenset(), seed=0)))

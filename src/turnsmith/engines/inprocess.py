@@ -24,7 +24,7 @@ from turnsmith.engines.blocks import BLOCK_TOKENS, blocks_for
 from turnsmith.engines.cache import BlockStore, Span
 from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.layouts import BlockLayout
-from turnsmith.engines.precision import computing_in
+from turnsmith.engines.precision import computing_in, keeping_casts, without_gradients
 from turnsmith.engines.rows import Row, share_step
 from turnsmith.engines.sampling import draw_uniforms, sample
 from turnsmith.engines.sequences import SequenceTable, common_prefix
@@ -121,15 +121,18 @@ class InProcessEngine:
 
     async def _step_until_idle(self) -> None:
         """Let turns join, compute one step, answer those that are over; again while there are any."""
-        with sparing(self._num_spared_cores):
+        with sparing(self._num_spared_cores), keeping_casts():
             while self._waiting or self._rows:
                 try:
                     self._join()
-                    self._step()
+                    with without_gradients(self._dtype):
+                        self._step()
                     self._leave()
                 except Exception as error:
                     self._fail(EngineError(f"the engine failed: {type(error).__name__}: {error}"))
-                await let_others_run()
+                # Once no turn runs the weights may change, so nothing is awaited before the casts are gone.
+                if self._waiting or self._rows:
+                    await let_others_run()
 
     def _join(self) -> None:
         """Let waiting turns run, in order of arrival, until one finds no room; a prompt that is being computed is waited for."""
@@ -169,7 +172,6 @@ class InProcessEngine:
         fresh = max((common_prefix(other, history) for other in begun), default=0)
         return bool(fresh) and fresh > self._sequences.longest_prefix(history)
 
-    @torch.inference_mode()
     def _step(self) -> None:
         """One forward pass over pending tokens, then one sampled token for each row whose history is complete."""
         began = time.perf_counter()

@@ -32,7 +32,8 @@ def plan_memory(config: RunConfig, directory: Path) -> MemoryPlan:
     """Split what is free on the device. Raises UsageError where it is too little, or where it holds no episode."""
     model, dtype, device = read_config(directory), getattr(torch, config.model.dtype), find_device(config.model.device)
     num_parameters = count_parameters(model)
-    weights = MASTER_BYTES * num_parameters
+    casts = dtype.itemsize if dtype != torch.float32 else 0
+    weights = (MASTER_BYTES + casts) * num_parameters
     training = (MASTER_BYTES + MOMENT_BYTES) * num_parameters + max(activations(config, model), default=0)
     training = training if config.rft or config.stages else 0
     free, context, given_gb = free_bytes(device), longest_context(config), config.engine.kv_memory_gb
