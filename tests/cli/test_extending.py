@@ -1,11 +1,10 @@
-"""A run with an algorithm, a scaffold, a tool, an engine and a trainer of one's own, as docs/extending.md has them."""
+"""A run with an algorithm, a scaffold, a tool, an engine, a trainer and a tracker of one's own, as docs/extending.md has them."""
 
 import json
 
 import pytest
 
 from page_examples import write_examples
-from turnsmith.plugins import load_by_name
 
 OWN = {
     "agent.scaffold": "my_scaffold:MINE",
@@ -14,6 +13,7 @@ OWN = {
     "stages.0.algorithm_options.max_advantage": "0.5",
     "engine.kind": "my_engine:open_engine",
     "trainer.kind": "my_trainer:open_trainer",
+    "tracking": '["my_tracker:JsonLines"]',
 }
 SMALL = ("--stages.0.iterations", "1", "--agent.max_turns", "1", "--eval.num_runs", "1", "--eval.k", "1")
 
@@ -32,16 +32,8 @@ def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_
         "rl", config_file, "--out", working_directory / "run", "--agent.prompts", "null", *options, *SMALL
     )
     assert result.exit_code == 0, result.output
-
-
-def test_a_tracker_of_ones_own_is_found_by_its_import_path(working_directory):
-    write_examples(working_directory)
-    tracker = load_by_name("tracker", "my_tracker:JsonLines")(working_directory, "run", {"seed": "0"})
-    tracker.log(1, {"reward/mean": 0.5}, when_s=7.0)
-    tracker.flush()
-    line = json.loads((working_directory / "metrics.jsonl").read_text())
-    assert line == {"step": 1, "when_s": 7.0, "reward/mean": 0.5}
-    tracker.close()
+    [tracked] = (working_directory / "run").rglob("metrics.jsonl")
+    assert [json.loads(line)["step"] for line in tracked.read_text().splitlines()] == [0, 1, 1]
 
 
 @pytest.mark.parametrize(
