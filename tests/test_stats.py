@@ -8,7 +8,7 @@ from pytest import approx, mark, raises
 from scipy.stats import binomtest, ttest_1samp, wilcoxon
 
 from turnsmith import stats
-from turnsmith.stats import Pairs, mean_and_sem, pass_at_k
+from turnsmith.stats import PairedRates, mean_and_sem, pass_at_k
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
@@ -31,34 +31,34 @@ def test_the_error_is_the_sample_deviation_over_the_root_of_the_runs():
 def test_the_p_value_is_the_share_of_sign_patterns_that_go_as_far():
     """Sums by cluster 0.75, 0.25, −0.25 and three times 0: of eight patterns of signs only two make less than 0.75."""
     before, after, clusters = [0.0, 0.25, 0.5, 0.5, 1, 1, 1], [0.5, 0.5, 0.75, 0.25, 1, 1, 1], "aabcdef"
-    assert Pairs(before, after, clusters).p_value == approx(6 / 8)
-    assert Pairs(after, before, clusters).p_value == approx(6 / 8)
-    assert Pairs([0.0] * 7, [1.0] * 6 + [0.0], "abcdefg").p_value == approx(4 / 2**7)
+    assert PairedRates(before, after, clusters).p_value == approx(6 / 8)
+    assert PairedRates(after, before, clusters).p_value == approx(6 / 8)
+    assert PairedRates([0.0] * 7, [1.0] * 6 + [0.0], "abcdefg").p_value == approx(4 / 2**7)
 
 
 def test_tasks_of_one_cluster_are_one_witness():
     before, after = [0.0] * 12, [1.0] * 12
-    assert Pairs(before, after, "abcdefghijkl").p_value == approx(2 / 2**12)
-    assert Pairs(before, after, "aabbccddeeff").p_value == approx(2 / 2**6)
+    assert PairedRates(before, after, "abcdefghijkl").p_value == approx(2 / 2**12)
+    assert PairedRates(before, after, "aabbccddeeff").p_value == approx(2 / 2**6)
 
 
 def test_where_clusters_are_too_few_for_any_test_each_task_is_a_witness():
-    pairs = Pairs([0.0] * 12, [1.0] * 12, "aaaaaabbbbbb")
+    pairs = PairedRates([0.0] * 12, [1.0] * 12, "aaaaaabbbbbb")
     assert (pairs.flipped_by, pairs.p_value) == ("task", approx(2 / 2**12))
-    assert Pairs([0.0] * 12, [1.0] * 12, "abcdefabcdef").flipped_by == "repository"
+    assert PairedRates([0.0] * 12, [1.0] * 12, "abcdefabcdef").flipped_by == "repository"
 
 
 def test_equal_checkpoints_are_noise_and_a_small_shift_of_every_task_is_not():
     before, clusters = [0.0, 0.3, 0.6, 0.9] * 10, [str(task) for task in range(40)]
-    assert Pairs(before, before, clusters).p_value == 1.0
-    assert Pairs(before, [rate + 0.05 for rate in before], clusters).p_value == approx(2e-5)
-    assert Pairs([0.0, 1.0] * 20, [1.0, 0.0] * 20, clusters).p_value > 0.5
+    assert PairedRates(before, before, clusters).p_value == 1.0
+    assert PairedRates(before, [rate + 0.05 for rate in before], clusters).p_value == approx(2e-5)
+    assert PairedRates([0.0, 1.0] * 20, [1.0, 0.0] * 20, clusters).p_value > 0.5
 
 
 def test_the_tests_agree_with_others_on_a_fixed_table():
     """Of 30 tasks 9 are gained and 2 lost; the signs of single attempts are all that both tests see."""
     before, after = [0.0] * 9 + [1.0] * 2 + [1.0] * 19, [1.0] * 9 + [0.0] * 2 + [1.0] * 19
-    pairs = Pairs(before, after, ["one"] * 30)
+    pairs = PairedRates(before, after, ["one"] * 30)
     assert pairs.p_value_mcnemar == approx(2 * sum(math.comb(11, k) for k in (0, 1, 2)) / 2**11)
     assert pairs.p_value_mcnemar == approx(binomtest(9, 11).pvalue)
     assert pairs.p_value == approx(pairs.p_value_mcnemar, abs=0.005)
@@ -69,13 +69,13 @@ def test_the_tests_agree_with_others_on_a_fixed_table():
 def test_the_interval_of_single_witnesses_is_that_of_the_paired_t_test():
     before, after = [0.0, 0.2, 0.4, 0.9, 0.1, 0.3], [0.3, 0.2, 0.5, 0.9, 0.5, 0.2]
     expected = ttest_1samp(np.subtract(after, before), 0.0).confidence_interval(0.95)
-    assert Pairs(before, after, "abcdef").interval == approx((expected.low, expected.high))
-    assert Pairs(before, [rate + 0.1 for rate in before], "abcdef").interval is None
+    assert PairedRates(before, after, "abcdef").interval == approx((expected.low, expected.high))
+    assert PairedRates(before, [rate + 0.1 for rate in before], "abcdef").interval is None
 
 
 def test_mcnemar_is_for_single_attempts():
-    assert Pairs([0.0, 0.5], [1.0, 1.0], "ab").p_value_mcnemar is None
-    assert Pairs([0.0, 1.0], [0.0, 1.0], "ab").p_value_mcnemar == 1.0
+    assert PairedRates([0.0, 0.5], [1.0, 1.0], "ab").p_value_mcnemar is None
+    assert PairedRates([0.0, 1.0], [0.0, 1.0], "ab").p_value_mcnemar == 1.0
 
 
 @mark.parametrize("num_clusters", [10, 24])
@@ -86,7 +86,7 @@ def test_five_percent_of_clustered_noise_is_taken_for_a_difference(num_clusters,
     clusters = [str(task // 4) for task in range(4 * num_clusters)]
     shifts = np.repeat(rng.choice([-1, 0, 0, 1], size=(500, num_clusters)), 4, axis=1) / 3
     shifts += rng.choice([-1, 0, 0, 0, 0, 1], size=shifts.shape) / 3
-    found = [Pairs([0.0] * len(clusters), list(row), clusters).is_different for row in shifts]
+    found = [PairedRates([0.0] * len(clusters), list(row), clusters).is_different for row in shifts]
     assert 0.02 < np.mean(found) < 0.07
 
 
@@ -98,7 +98,7 @@ def test_two_evaluations_of_one_policy_differ_in_five_percent_at_most(num_runs, 
     false_alarms, misses = 0, 0
     for _ in range(400):
         chances = rng.beta(0.5, 0.8, size=60)
-        pairs = Pairs(*(list(rng.binomial(num_runs, chances) / num_runs) for _ in range(2)), clusters)
+        pairs = PairedRates(*(list(rng.binomial(num_runs, chances) / num_runs) for _ in range(2)), clusters)
         false_alarms += pairs.is_different
         misses += pairs.interval is not None and not pairs.interval[0] <= 0 <= pairs.interval[1]
     assert false_alarms / 400 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 400)
@@ -108,7 +108,7 @@ def test_two_evaluations_of_one_policy_differ_in_five_percent_at_most(num_runs, 
 def test_the_error_is_that_of_the_difference_by_clusters():
     before, after = [0.0, 0.2, 0.4, 0.9] * 3, [0.3, 0.2, 0.5, 0.9] * 3
     differences = [0.3, 0.0, 0.1, 0.0] * 3
-    assert Pairs(before, after, "abcdefghijkl").error == approx(np.std(differences, ddof=1) / math.sqrt(12))
-    assert Pairs(before, after, "aabbccddeeff").error == approx(np.std([0.15, 0.05] * 3, ddof=1) / math.sqrt(6))
-    assert Pairs(before, [rate + 0.1 for rate in before], "abcdefghijkl").error == approx(0, abs=1e-9)
-    assert math.isnan(Pairs([0.0], [1.0], "a").error)
+    assert PairedRates(before, after, "abcdefghijkl").error == approx(np.std(differences, ddof=1) / math.sqrt(12))
+    assert PairedRates(before, after, "aabbccddeeff").error == approx(np.std([0.15, 0.05] * 3, ddof=1) / math.sqrt(6))
+    assert PairedRates(before, [rate + 0.1 for rate in before], "abcdefghijkl").error == approx(0, abs=1e-9)
+    assert math.isnan(PairedRates([0.0], [1.0], "a").error)

@@ -44,7 +44,7 @@ def share_interval(num: int, total: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairedRates:
     """What two checkpoints reached on the same tasks. The three are parallel."""
 
     before: Sequence[float]

@@ -6,18 +6,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
 from turnsmith.runs import RunFolder, claim, read_json, write_json
-from turnsmith.ui.curves import STYLE, Span, compose, draw_curves, lay_out
+from turnsmith.ui.curves import STYLE, StageSpan, compose, draw_curves, lay_out
 from turnsmith.ui.reading import Iteration, read_iterations, read_outline, read_results
 
 
 def test_stages_stand_end_to_end_and_rl_begins_at_zero():
     iterations = [Iteration(stage, n, {}) for stage, count in (("rft", 1), ("stage1", 3)) for n in range(count)]
     assert lay_out(["base", "rft", "stage1"], iterations) == [
-        Span("base", -1, -1),
-        Span("rft", -1, 0),
-        Span("stage1", 0, 3),
+        StageSpan("base", -1, -1),
+        StageSpan("rft", -1, 0),
+        StageSpan("stage1", 0, 3),
     ]
-    assert lay_out(["base"], []) == [Span("base", 0, 0)]
+    assert lay_out(["base"], []) == [StageSpan("base", 0, 0)]
 
 
 def test_a_whole_run_becomes_a_picture(run_folder):

@@ -17,7 +17,7 @@ from turnsmith.tracking.base import Progress, Tracker
 
 
 @dataclass(frozen=True)
-class Record:
+class Measurement:
     """The metrics of an iteration, or the result of an evaluation."""
 
     step: int
@@ -43,19 +43,19 @@ class Record:
         return self.file.stat().st_mtime
 
 
-def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Record]:
+def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
     """What is finished, in the order of the run; RFT is one iteration."""
     rft = [("rft", 1)] if config.rft else []
     step = 0
     for stage, num in [("base", 0), *rft, *((stage.name, stage.iterations) for stage in config.stages)]:
         for number in range(min(num, folder.next_iteration(stage))):
-            yield Record(step + number + 1, folder.metrics(stage, number))
+            yield Measurement(step + number + 1, folder.metrics(stage, number))
         inside = {name: step + int(name.rpartition("@")[2]) for name in folder.earlier_evaluations(stage)}
         step += num
         for checkpoint, at in (inside | {stage: step}).items():
             for task_set in config.eval_tasks:
                 if (file := folder.result(checkpoint, task_set)).exists():
-                    yield Record(at, file, prefix=f"eval/{task_set}/")
+                    yield Measurement(at, file, prefix=f"eval/{task_set}/")
 
 
 def check_tracker(name: str) -> None:

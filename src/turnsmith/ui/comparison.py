@@ -9,7 +9,7 @@ from typing import Any
 
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
-from turnsmith.stats import Pairs
+from turnsmith.stats import PairedRates
 from turnsmith.ui.reading import list_evaluations, read_evaluation, read_tasks
 
 ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
@@ -49,10 +49,10 @@ class Comparison:
         return sorted(self.before.rates.keys() & self.after.rates.keys())
 
     @cached_property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> PairedRates:
         """The rates of those tasks."""
         before, after = ([side.rates[task] for task in self.tasks] for side in (self.before, self.after))
-        return Pairs(before, after, [self.before.repository(task) for task in self.tasks])
+        return PairedRates(before, after, [self.before.repository(task) for task in self.tasks])
 
     @property
     def gained(self) -> list[str]:

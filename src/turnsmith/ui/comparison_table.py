@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from turnsmith.stats import LEVEL, Pairs
+from turnsmith.stats import LEVEL, PairedRates
 from turnsmith.ui.comparison import Comparison
 from turnsmith.ui.terminal import to_line
 
@@ -44,7 +44,7 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "lost", name_some(comparison.lost)
 
 
-def describe_interval(pairs: Pairs) -> str:
+def describe_interval(pairs: PairedRates) -> str:
     """`95 % interval +1.2 to +7.0`, where there is one."""
     if pairs.interval is None:
         return "no interval, since every task changed by the same"
@@ -52,7 +52,7 @@ def describe_interval(pairs: Pairs) -> str:
     return f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
 
 
-def describe_p(pairs: Pairs) -> str:
+def describe_p(pairs: PairedRates) -> str:
     """The p-value of each test, and what it takes for a witness."""
     flipped = "by repository" if pairs.flipped_by == "repository" else "by task, as the repositories are too few"
     mcnemar = "" if pairs.p_value_mcnemar is None else f"; {pairs.p_value_mcnemar:.2g} by exact McNemar"

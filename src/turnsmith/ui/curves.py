@@ -48,7 +48,7 @@ LABEL_GAP = 0.055
 
 
 @dataclass(frozen=True)
-class Span:
+class StageSpan:
     """The place of a stage on the axis of iterations; the base has no width."""
 
     stage: str
@@ -78,21 +78,21 @@ def compose(stages: Sequence[str], iterations: Sequence[Iteration], results: Seq
     return figure
 
 
-def lay_out(stages: Sequence[str], iterations: Sequence[Iteration]) -> list[Span]:
+def lay_out(stages: Sequence[str], iterations: Sequence[Iteration]) -> list[StageSpan]:
     """Stages end to end, as wide as they have iterations; RL begins at 0, so RFT lies before it.
 
     Base, RFT and two stages of 5 iterations: (−1, −1), (−1, 0), (0, 5), (5, 10).
     """
-    spans: list[Span] = []
+    spans: list[StageSpan] = []
     end = -1.0 if "rft" in stages else 0.0
     for stage in stages:
         start, end = end, end + sum(iteration.stage == stage for iteration in iterations)
-        spans.append(Span(stage, start, end))
+        spans.append(StageSpan(stage, start, end))
     return spans
 
 
 def draw_resolved(
-    axes: Axes, spans: Sequence[Span], iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]
+    axes: Axes, spans: Sequence[StageSpan], iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]
 ) -> None:
     """Rate of each iteration on the training tasks; Pass@1 ± SEM of each evaluation, at the end of its stage."""
     axes.set_title("Share of tasks resolved", fontsize=13, fontweight="bold", pad=24)
@@ -116,7 +116,7 @@ def draw_resolved(
         axes.legend(loc="best", frameon=False, labelcolor=INK, borderaxespad=0.8)
 
 
-def find_end(spans: Sequence[Span], stage: str) -> float:
+def find_end(spans: Sequence[StageSpan], stage: str) -> float:
     """Where a stage ends on the axis, or ended once: `stage1@4`."""
     name, _, iterations = stage.partition("@")
     [span] = [span for span in spans if span.stage == name]
@@ -157,7 +157,9 @@ def draw_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]]) 
         )  # fmt: skip
 
 
-def draw_panel(axes: Axes, title: str, spans: Sequence[Span], iterations: Sequence[Iteration], metric: str) -> None:
+def draw_panel(
+    axes: Axes, title: str, spans: Sequence[StageSpan], iterations: Sequence[Iteration], metric: str
+) -> None:
     """One metric over all iterations."""
     axes.set_title(title, color=INK)
     draw_bands(axes, spans)
@@ -181,7 +183,7 @@ def show_decades(axes: Axes) -> None:
 
 def draw_metric(
     axes: Axes,
-    spans: Sequence[Span],
+    spans: Sequence[StageSpan],
     iterations: Sequence[Iteration],
     metric: str,
     color: str,
@@ -196,7 +198,7 @@ def draw_metric(
             label = None
 
 
-def draw_bands(axes: Axes, spans: Sequence[Span], named: bool = False) -> None:
+def draw_bands(axes: Axes, spans: Sequence[StageSpan], named: bool = False) -> None:
     """A band for every second stage, and the names of the stages above."""
     drawn = [span for span in spans if span.end > span.start]
     for position, span in enumerate(drawn):
