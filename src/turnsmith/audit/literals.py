@@ -100,14 +100,8 @@ def spread(source: Source, literal: ast.expr, random: Random) -> Edit:
 
 
 def lengthen(source: Source, literal: ast.expr, random: Random) -> Edit:
-    """A text with syllables put in that hardly make a word, a number far away: what no container has by chance."""
-    text = getattr(literal, "value", None)
+    """A text with more at its end, a number far away: what no container has by chance."""
+    text, more = getattr(literal, "value", None), f"{random.getrandbits(32):08x}"
     if not isinstance(text, str | bytes):
         return push(source, literal, random, is_up=True)
-    at, syllables = random.randrange(len(text) + 1), _draw_syllables(random)
-    longer = text[:at] + syllables + text[at:] if isinstance(text, str) else text[:at] + syllables.encode() + text[at:]
-    return source.replace(literal, repr(longer))
-
-
-def _draw_syllables(random: Random) -> str:
-    return "".join(random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4))
+    return source.replace(literal, repr(text + more if isinstance(text, str) else text + more.encode()))
