@@ -2,15 +2,20 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check clean
+.PHONY: demo test test-all check clean
 
 demo: .venv/train.stamp
 	$(BIN)/turnsmith run configs/laptop.toml
 
+# What guards behaviour, in minutes; test-all is every test, with coverage.
 test: .venv/dev.stamp
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --cov --cov-report=term:skip-covered
+	$(PYTEST) -m 'not slow'
+
+test-all: .venv/dev.stamp
+	$(PYTEST) --cov --cov-report=term:skip-covered
 
 check: .venv/dev.stamp
 	$(BIN)/ruff check .

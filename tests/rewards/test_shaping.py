@@ -61,16 +61,16 @@ def test_permuting_keeps_the_multiset_the_sizes_and_what_was_broken(groups, seed
 
 
 def test_permuting_crosses_groups():
-    ones = Group(instance_id="a", trajectories=[trajectory(Outcome.RESOLVED)] * 8, rewards=[1.0] * 8)
-    zeros = Group(instance_id="b", trajectories=[trajectory(Outcome.UNRESOLVED)] * 8, rewards=[0.0] * 8)
+    ones = Group(group_id="a", trajectories=[trajectory(Outcome.RESOLVED)] * 8, rewards=[1.0] * 8)
+    zeros = Group(group_id="b", trajectories=[trajectory(Outcome.UNRESOLVED)] * 8, rewards=[0.0] * 8)
     first, second = permute_rewards([ones, zeros], seed=0)
     assert 0 < sum(first.rewards) < 8
     assert sum(first.rewards) + sum(second.rewards) == 8
 
 
 def test_a_reward_is_dealt_with_its_outcome_so_that_groups_are_chosen_by_what_was_dealt():
-    solved = Group(instance_id="a", trajectories=[trajectory(Outcome.RESOLVED)] * 8, rewards=[1.0] * 8)
-    failed = Group(instance_id="b", trajectories=[trajectory(Outcome.UNRESOLVED)] * 8, rewards=[0.0] * 8)
+    solved = Group(group_id="a", trajectories=[trajectory(Outcome.RESOLVED)] * 8, rewards=[1.0] * 8)
+    failed = Group(group_id="b", trajectories=[trajectory(Outcome.UNRESOLVED)] * 8, rewards=[0.0] * 8)
     assert not has_signal(solved, "resolved") and not has_signal(failed, "resolved")
     for group in permute_rewards([solved, failed], seed=0):
         assert has_signal(group, "resolved")

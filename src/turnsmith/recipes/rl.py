@@ -5,6 +5,7 @@ Collect groups, keep those that carry signal, take optimizer steps, hand the new
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from turnsmith.algo.advantages import has_signal
@@ -30,19 +31,17 @@ from turnsmith.types import Group, MicroBatch, Sample, Trajectory
 
 async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
     """All iterations of a stage that are not done yet. Raises TrainingError, NoSignal, InfrastructureStorm."""
-    trainer = run.policy.start_training(stage.optimizer)
-    await resume(trainer, stage, run)
-    check_silence(stage, run)
-    for iteration in range(run.folder.next_iteration(stage.name), stage.iterations):
-        await evaluate_inside(stage.name, iteration, run)
-        if has_plateaued(stage, iteration, run):
-            run.progress.say(
-                f"{stage.name} ends after {iteration} iterations: nothing better in the last {stage.plateau}"
-            )
-            break
-        await run_iteration(iteration, stage, pool, trainer, run)
+    with closing(run.policy.start_training(stage.optimizer)) as trainer:
+        await resume(trainer, stage, run)
         check_silence(stage, run)
-    trainer.close()
+        for iteration in range(run.folder.next_iteration(stage.name), stage.iterations):
+            await evaluate_inside(stage.name, iteration, run)
+            if has_plateaued(stage, iteration, run):
+                note = f"{stage.name} ends after {iteration} iterations: nothing better in the last {stage.plateau}"
+                run.progress.say(note)
+                break
+            await run_iteration(iteration, stage, pool, trainer, run)
+            check_silence(stage, run)
 
 
 async def run_iteration(iteration: int, stage: StageConfig, pool: TaskSet, trainer: Trainer, run: RunContext) -> None:
