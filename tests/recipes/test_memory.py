@@ -36,7 +36,7 @@ def model_directory(path, config):
 def test_the_papers_model_does_not_fit_here_and_its_config_is_enough_to_say_so(name, tmp_path):
     config = load(CONFIGS / f"{name}.toml", [], RunConfig)
     with pytest.raises(
-        UsageError, match=r"needs about [\d.e+]+ GiB on \w+, where .* keys and values .*: use trainer.act"
+        UsageError, match=r"needs about [\d.,]+ GiB on \w+, where .* keys and values .*: use trainer.act"
     ):
         plan_memory(config, model_directory(tmp_path, QWEN_72B))
 

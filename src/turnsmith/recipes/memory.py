@@ -78,11 +78,11 @@ def longest_context(config: RunConfig) -> int:
 
 def refusal(config: RunConfig, device: torch.device, weights: float, training: float, kv: float, free: float) -> str:
     """What does not fit, and what would help."""
-    of_training = f", gradients, optimizer and activations {training / GIB:.3g} GiB" if training else ""
+    of_training = f", gradients, optimizer and activations {training / GIB:,.1f} GiB" if training else ""
     switch = "" if config.trainer.activation_checkpointing else "trainer.activation_checkpointing = true, "
     remedies = f"{switch}a lower max_tokens_per_micro_batch, " if training else ""
     return (
-        f"the run needs about {(weights + training + kv) / GIB:.3g} GiB on {device}, where {free / GIB:.3g} GiB are free: "
-        f"weights {weights / GIB:.3g} GiB{of_training}, keys and values {kv / GIB:.3g} GiB: use {remedies}a smaller model, a "
+        f"the run needs about {(weights + training + kv) / GIB:,.1f} GiB on {device}, where {free / GIB:,.1f} GiB are free: "
+        f"weights {weights / GIB:,.1f} GiB{of_training}, keys and values {kv / GIB:,.1f} GiB: use {remedies}a smaller model, a "
         "lower max_context or engine.kv_memory_gb, or a larger machine"
     )
