@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -12,15 +12,15 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.agent.prompts import list_packaged
+from turnsmith.cli.anchoring import with_absolute_paths
 from turnsmith.cli.looking import print_next_look, print_results
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
-from turnsmith.config import RunConfig, TaskSetConfig
+from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, load, validate
 from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.recipes.extending import extend
+from turnsmith.recipes.preflight import find_faults
 from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
-from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline, read_results
@@ -118,35 +118,6 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, pa
         raise
 
 
-def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """The same with every path from the root, so that the run can be resumed from anywhere."""
-    return config.model_copy(
-        update={
-            "model": config.model.model_copy(update={"path": make_absolute(config.model.path, names=("tiny",))}),
-            "agent": config.agent.model_copy(
-                update={"prompts": make_absolute(config.agent.prompts, names=list_packaged())}
-            ),
-            "train_tasks": config.train_tasks and anchor(config.train_tasks),
-            "eval_tasks": {name: anchor(task_set) for name, task_set in config.eval_tasks.items()},
-            "stages": [
-                stage.model_copy(update={"curriculum_from": make_absolute(stage.curriculum_from)})
-                for stage in config.stages
-            ],
-        }
-    )
-
-
-def anchor(tasks: TaskSetConfig) -> TaskSetConfig:
-    """The same with absolute paths; `name==version` is none."""
-    package = tasks.package if REQUIREMENT.fullmatch(tasks.package or "") else make_absolute(tasks.package)
-    return tasks.model_copy(update={"path": make_absolute(tasks.path), "package": package})
-
-
-def make_absolute(path: str | None, names: Sequence[str] = ()) -> str | None:
-    """A path from the root, unless it is one of the names that stand for something else."""
-    return str(Path(path).absolute()) if path and path not in names else path
-
-
 def name_folder(file: str) -> Path:
     """`configs/laptop.toml` → `runs/laptop-20260131-235959`."""
     return Path("runs") / f"{Path(file).stem}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -155,16 +126,12 @@ def name_folder(file: str) -> Path:
 def plan(config: RunConfig) -> None:
     """Print the resolved configuration; what this machine lacks for it is a remark, not an error."""
     typer.echo(json.dumps(config.model_dump(mode="json"), indent=2))
-    from turnsmith.recipes.preflight import find_faults
-
     faults = "".join(f"; {fault}" for fault in find_faults(config))
     typer.echo(f"the configuration is valid{', but a run could not begin here' if faults else ''}{faults}", err=True)
 
 
 def refuse_faulty(config: RunConfig) -> None:
     """Raises UsageError for the first thing that the configuration names and that is not there."""
-    from turnsmith.recipes.preflight import find_faults
-
     for fault in find_faults(config):
         raise fault
 
