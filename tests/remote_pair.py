@@ -24,6 +24,7 @@ from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource
 from turnsmith.errors import EngineError, TrainingError
 from turnsmith.recipes.policy import Model, Start
+from turnsmith.training.base import Surprisal
 from turnsmith.training.directories import find_model
 from turnsmith.types import Completion, MicroBatch, Sample
 
@@ -173,6 +174,9 @@ class RemoteTrainer:
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
         return await self._peer.call("logprobs", micro_batches)
 
+    async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
+        return await self._peer.call("surprisal", micro_batches)
+
     async def publish(self) -> SavedWeights:
         self._num_published += 1
         directory = Path(self._folder.name) / str(self._num_published)
@@ -224,6 +228,23 @@ class Learner:
         largest = {name: max(told[name] for told in metrics) for name in means if name.endswith("_max")}
         facts = {"loss/total": total, "optimizer/grad_norm": norm, "optimizer/learning_rate": rate}
         return {name: float(value) for name, value in (means | largest | facts).items()}
+
+    @torch.no_grad()
+    def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
+        rows = [row for batch in micro_batches for sample in batch.samples for row in self._distributions(sample)]
+        entropies = [row.entropy().item() for _, row in rows]
+        return Surprisal(
+            len(rows),
+            -sum(row.log_prob(token).item() for token, row in rows),
+            sum(entropies),
+            sum((row.probs @ (row.logits + h).square()).item() for (_, row), h in zip(rows, entropies, strict=True)),
+        )
+
+    def _distributions(self, sample: Sample) -> list[tuple[torch.Tensor, torch.distributions.Categorical]]:
+        token_ids = torch.from_numpy(sample.token_ids).long()
+        logits = self._model(token_ids[None]).logits[0].double()
+        at = np.flatnonzero(sample.loss_mask)
+        return [(token_ids[t], torch.distributions.Categorical(logits=logits[t - 1])) for t in at]
 
     def _rate(self) -> float:
         config, step = self._config, self._num_steps

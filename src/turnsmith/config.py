@@ -291,6 +291,21 @@ class StageConfig(Section):
         return self
 
 
+class DecodingConfig(Section):
+    """How evaluations sample. What differs from the policy itself is for models of others, and never trains anything."""
+
+    temperature: float = Field(1.0, ge=0)
+    """Logits are divided by it; 0 takes the likeliest token."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Draw from the fewest likeliest tokens that have this share together."""
+    top_k: int = Field(0, ge=0)
+    """Draw from so many likeliest tokens; 0: from all."""
+    min_p: float = Field(0.0, ge=0, lt=1)
+    """Draw from tokens that have at least this share of the likeliest one's."""
+    repetition_penalty: float = Field(1.0, gt=0)
+    """Weakens tokens that the history holds; 1: none."""
+
+
 class EvalConfig(Section):
     num_runs: int = Field(10, ge=1)
     """Runs per task (paper: 10)."""
@@ -302,6 +317,8 @@ class EvalConfig(Section):
     """Iterations of a stage after which it is evaluated on the way, again and again; 0: only at its end."""
     sets: list[str] = []
     """Names of the `eval_tasks` that are evaluated on the way; none named: all."""
+    sampling: DecodingConfig = DecodingConfig()
+    """Decoding of evaluations; left alone it is the policy itself, as in training, which takes no other."""
 
     @model_validator(mode="after")
     def _k_within_runs(self) -> "EvalConfig":
@@ -316,12 +333,18 @@ class RunsConfig(Section):
 
 
 class GapConfig(Section):
-    """Bounds on the gap between the engine's and the trainer's log-probs (mean absolute difference per token)."""
+    """Is the sampler the policy? Bounds on what the engine says (mean absolute gap of log-probs) and on what it samples."""
 
     warn: float = Field(1e-2, gt=0)
     """Warn above this."""
     stop: float = Field(1.0, gt=0)
     """Stop the run above this."""
+    filter_trajectories: int = Field(32, ge=0)
+    """Trajectories of an iteration, drawn at random, whose mean −log p is compared with the policy's entropy; 0: none."""
+    filter_warn: float = Field(0.05, gt=0)
+    """Warn where −log p is off the entropy by surely more than this share of it: a filter or a temperature is at work."""
+    filter_stop: float = Field(0.25, gt=0)
+    """Stop the run above this share."""
 
 
 class RunConfig(Section):

@@ -49,8 +49,8 @@ CONFIG = RunConfig(
     rollouts=RolloutConfig(concurrency=4, tests_timeout_s=30),
     rft=RFT,
     stages=[STAGE],
-    # Hand-made trajectories carry log-probs that no policy gave them.
-    logprob_gap=GapConfig(warn=50.0, stop=100.0),
+    # Hand-made trajectories carry tokens and log-probs that no policy gave them.
+    logprob_gap=GapConfig(warn=50.0, stop=100.0, filter_trajectories=0),
 )
 
 

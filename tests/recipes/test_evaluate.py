@@ -1,9 +1,12 @@
-from pytest import approx
+from pytest import approx, mark
 
 from attempts import attempt
 from turnsmith.config import EvalConfig
-from turnsmith.recipes.evaluate import rates_of_runs, summarise
-from turnsmith.types import Outcome, StopReason, Turn
+from turnsmith.recipes.evaluate import evaluate, rates_of_runs, summarise
+from turnsmith.types import Outcome, SamplingParams, StopReason, Turn
+from turnsmith.ui.losses import list_remarks
+
+from .conftest import CONFIG
 
 
 def attempts(**outcomes):
@@ -56,3 +59,44 @@ def test_turns_and_submits_are_means_over_the_attempts_that_count():
     assert result.mean_turns == approx(23 / 4)
     assert result.submit_rate == approx(3 / 4)
     assert result.outcomes == {"unresolved": 3, "resolved": 1, "sandbox_failed": 1}
+
+
+def test_a_task_that_lost_an_attempt_is_said_to_be_missing_from_pass_at_k_and_bounds_hold_it():
+    tried = attempts(a=[YES, LOST], b=[NO, NO], c=[NO, LOST], d=[LOST, LOST])
+    result = summarise("base", "set", tried, EvalConfig(num_runs=2, k=2))
+    assert (result.num_attempts, result.num_tasks, result.num_tasks_at_k, result.num_tasks_in_set) == (4, 3, 1, 4)
+    assert result.pass_at_k == 0.0
+    assert result.pass_at_k_bounds == (0.25, 0.75)
+    assert result.pass_at_1_bounds == (0.125, 0.625)
+    [remark] = list_remarks(result.model_dump())
+    assert "4 rollouts were lost" in remark and "pass@2 on 1 (25.0% to 75.0% with all)" in remark
+
+
+def test_without_losses_the_bounds_are_the_figures_and_nothing_is_remarked():
+    result = summarise("base", "set", attempts(a=[YES, NO], b=[NO, NO]), EvalConfig(num_runs=2, k=2))
+    assert result.pass_at_k_bounds == (result.pass_at_k, result.pass_at_k) == (0.5, 0.5)
+    assert result.pass_at_1_bounds == (result.pass_at_1, result.pass_at_1)
+    assert list(list_remarks(result.model_dump())) == []
+
+
+def test_a_decoding_of_its_own_is_in_the_result_and_said():
+    result = summarise("base", "set", attempts(a=[YES]), EvalConfig(num_runs=1, k=1, sampling={"temperature": 0.7}))
+    assert result.sampling == {"temperature": 0.7}
+    assert list(list_remarks(result.model_dump())) == [
+        "base on set: sampled with temperature 0.7, not from the policy itself"
+    ]
+
+
+@mark.parametrize("sampling", [{}, {"temperature": 0.0}])
+async def test_an_evaluation_asks_the_engine_for_its_decoding(make_run, sampling):
+    config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, sampling=sampling)})
+    run, asked = make_run(config), []
+    generate = run.policy.engine.generate
+
+    async def listen(request):
+        asked.append((request.params, request.trains))
+        return await generate(request)
+
+    run.policy.engine.generate = listen
+    await evaluate("base", run.train_tasks, run)
+    assert set(asked) == {(SamplingParams(**sampling), not sampling)}

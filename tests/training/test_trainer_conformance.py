@@ -146,3 +146,24 @@ async def test_a_trainer_may_be_closed_twice(open_trainer):
     trainer = open_trainer()
     trainer.close()
     trainer.close()
+
+
+@torch.no_grad()
+def plain_surprisal(samples):
+    model = make_model()
+    model.set_attn_implementation("eager")
+    sums = torch.zeros(3, dtype=torch.float64)
+    for sample in samples:
+        token_ids = torch.tensor(sample.token_ids.tolist())
+        scores = model(token_ids[None]).logits[0].double().log_softmax(-1)
+        for at in np.flatnonzero(sample.loss_mask):
+            surprise, shares = -scores[at - 1], scores[at - 1].exp()
+            entropy = (shares * surprise).sum()
+            sums += torch.stack([surprise[token_ids[at]], entropy, (shares * surprise**2).sum() - entropy**2])
+    return sums.tolist()
+
+
+async def test_surprisal_is_that_of_the_models_distributions_over_loss_tokens(open_trainer, samples):
+    told = await open_trainer().surprisal(pack(samples, 64))
+    assert told.num_tokens == sum(sample.num_loss_tokens for sample in samples)
+    assert [told.sampled, told.expected, told.variance] == pytest.approx(plain_surprisal(samples), rel=1e-4)

@@ -19,7 +19,7 @@ from turnsmith.config import AgentConfig
 from turnsmith.engines.base import Engine, GenerateRequest
 from turnsmith.errors import EngineError, SandboxError, UsageError
 from turnsmith.sandboxes.base import Sandbox
-from turnsmith.types import StopReason, Task, Trajectory, Turn
+from turnsmith.types import SamplingParams, StopReason, Task, Trajectory, Turn
 
 NOTHING_RUN = {
     FormatErrorKind.NO_COMMAND: "Error: no command could be extracted, so nothing was run.",
@@ -38,16 +38,26 @@ async def run_episode(
     config: AgentConfig,
     *,
     demonstration: bool = False,
+    decoding: SamplingParams | None = None,
 ) -> Trajectory:
     """Play a trajectory that has only just begun, in a sandbox that is ready; its verdict is still to come.
 
+    A `decoding` is an evaluation's; without one the policy itself is sampled, as all must be that trains.
     Raises UsageError where the context cannot hold the first prompt.
     """
     started = time.monotonic()
     prompt = first_prompt(task, renderer, scaffold, demonstration)
     check_limits(task, len(prompt), config, renderer)
     play = Play(
-        engine, sandbox, renderer, scaffold, config, trajectory.trajectory_id, trajectory.seed, Session(task.workdir)
+        engine,
+        sandbox,
+        renderer,
+        scaffold,
+        config,
+        trajectory.trajectory_id,
+        trajectory.seed,
+        Session(task.workdir),
+        decoding=decoding,
     )
     play.history.add_given(prompt)
     stop_reason, patch, detail = await play_and_diff(play)
@@ -127,6 +137,8 @@ class Play:
     """Format errors in a row."""
     command_s: float = 0.0
     """Seconds that the agent's commands have taken together."""
+    decoding: SamplingParams | None = None
+    """How an evaluation samples; None where the policy itself is sampled."""
 
     async def to_the_end(self) -> StopReason:
         """Turn after turn until submit or a limit. Raises SandboxError and EngineError."""
@@ -168,16 +180,16 @@ class Play:
         return turn
 
     def request(self) -> GenerateRequest:
-        """The next turn, sampled from the policy itself: temperature 1, no filters."""
-        request = GenerateRequest(
+        """The next turn, sampled from the policy itself, temperature 1 and no filters, unless an evaluation says otherwise."""
+        return GenerateRequest(
             episode_id=self.episode_id,
             token_ids=self.history.token_ids,
             max_new_tokens=min(self.config.max_new_tokens, self.room),
             stop_token_ids=self.renderer.stop_token_ids,
             seed=turn_seed(self.seed, len(self.turns)),
+            params=self.decoding or SamplingParams(),
+            trains=self.decoding is None,
         )
-        assert request.params.is_policy
-        return request
 
     async def answer(self, parsed: Action | FormatError) -> ToolResult:
         """Run the command, or explain the format error, and write down what answered."""

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
 from turnsmith.types import Trajectory
+from turnsmith.ui.losses import list_remarks
 from turnsmith.ui.reading import Outline, find_task, read_iterations, read_outline, read_results, read_trajectories
 from turnsmith.ui.tables import endings_table, iterations_table, results_table, trajectories_table, yes_no_table
 from turnsmith.ui.terminal import make_console, to_line
@@ -133,6 +135,8 @@ def print_results(results: Sequence[dict[str, Any]], outline: Outline) -> None:
         typer.echo("no evaluation is finished yet")
         return
     make_console().print(results_table(results))
+    for remark in chain.from_iterable(map(list_remarks, results)):
+        typer.echo(remark)
     if outline.sandbox.kind == "subprocess":
         typer.echo(NOT_ISOLATED)
 

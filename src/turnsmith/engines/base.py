@@ -25,9 +25,16 @@ class GenerateRequest:
     seed: int
     """Seed of this turn's sampling noise: same weights, same history, same seed, same tokens."""
     params: SamplingParams = field(default_factory=SamplingParams)
+    trains: bool = True
+    """False in an evaluation, the only place where `params` may be others than the policy's own."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
+
+    @property
+    def is_allowed(self) -> bool:
+        """What may be trained on is sampled from the policy itself."""
+        return self.params.is_policy or not self.trains
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,10 @@ class Engine(Protocol):
     policy_version: int
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample until a stop token or the limit. Raises EngineError, and ValueError where the request filters the policy."""
+        """Sample until a stop token or the limit. Raises EngineError, and ValueError where the request is not `is_allowed`.
+
+        Log-probs are always those of the policy itself, whatever the request draws from.
+        """
 
     def release(self, episode_id: str) -> None:
         """The episode is over: forget what was kept for it."""

@@ -3,7 +3,7 @@
 Each episode keeps its keys and values between turns, so only new tokens are computed; a prompt that another episode begins
 with is shared, not computed. Requests join and leave at any step. One forward pass holds the next token of every running turn and
 the prompts of those that join. Steps run in the event loop's own thread: beside Python code that talks to sandboxes, a second
-thread was measured slower, for both want the interpreter's lock. Left out: every sampling filter, on purpose.
+thread was measured slower, for both want the interpreter's lock. Filters of sampling are for evaluations alone.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.layouts import BlockLayout
 from turnsmith.engines.precision import computing_in, keeping_casts, without_gradients
 from turnsmith.engines.rows import Row, share_step
-from turnsmith.engines.sampling import draw_uniforms, sample
+from turnsmith.engines.sampling import draw_uniforms, sample, shape_logits
 from turnsmith.engines.sequences import SequenceTable, common_prefix
 from turnsmith.engines.weights import load_weights
 from turnsmith.errors import EngineError, UsageError
@@ -210,7 +210,7 @@ class InProcessEngine:
         """Sample each row's next token, which is then pending, from the hidden state before it."""
         logits = self._model.get_output_embeddings()(hidden.float())
         uniforms = torch.tensor([row.uniforms[len(row.token_ids)] for row in rows], dtype=torch.float64)
-        token_ids, logprobs = sample(logits, uniforms.to(logits.device))
+        token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._decode_as_asked(logits, rows))
         if not logprobs.isfinite().all():
             raise ArithmeticError("the model's log-probs are not finite")
         for row, token_id, logprob in zip(rows, token_ids.tolist(), logprobs.tolist(), strict=True):
@@ -218,6 +218,14 @@ class InProcessEngine:
             row.token_ids.append(token_id)
             row.logprobs.append(logprob)
         self.stats.sampled_tokens += len(rows)
+
+    def _decode_as_asked(self, logits: Tensor, rows: list[Row]) -> Tensor:
+        """What tokens are drawn from: the policy's logits, but for rows of an evaluation with a decoding of its own."""
+        if all(row.request.params.is_policy for row in rows):
+            return logits
+        return torch.stack(
+            [shape_logits(scores, row.request.params, row.seen) for scores, row in zip(logits, rows, strict=True)]
+        )
 
     def _leave(self) -> None:
         """Answer the turns that are over and let their sequences rest; turns that no one waits for any more end too."""
@@ -261,9 +269,9 @@ def sparing(num_cores: int) -> Iterator[None]:
 
 def check_request(request: GenerateRequest, max_context: int) -> None:
     """Raise ValueError for what would not be a sample of the policy, or could not hold one."""
-    if not request.params.is_policy:
+    if not request.is_allowed:
         raise ValueError(
-            f"only the policy's own distribution can be sampled, but the request asks for {request.params}"
+            f"what trains is sampled from the policy's own distribution, but the request asks for {request.params}"
         )
     if request.max_new_tokens < 1:
         raise ValueError(f"max_new_tokens must be at least 1, not {request.max_new_tokens}")

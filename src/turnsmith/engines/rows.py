@@ -26,6 +26,11 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
 
     @property
+    def seen(self) -> list[int]:
+        """The whole history, what was sampled in this turn included."""
+        return [*self.request.token_ids.tolist(), *self.token_ids]
+
+    @property
     def finish_reason(self) -> str | None:
         """None while the turn goes on."""
         if self.token_ids and self.token_ids[-1] in self.request.stop_token_ids:

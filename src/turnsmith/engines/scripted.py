@@ -38,7 +38,7 @@ class ScriptedEngine:
 
     async def generate(self, request: GenerateRequest) -> Completion:
         """The next text of the episode. Raises EngineError where the list has ended, ValueError where the request filters."""
-        if not request.params.is_policy:
+        if not request.is_allowed:
             raise ValueError(f"sampling must be the policy's own, not {request.params}")
         token_ids = self._tokenizer.encode(
             self._next_text(request), add_special_tokens=False, split_special_tokens=True

@@ -4,16 +4,17 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel
 
-from turnsmith.config import EvalConfig
+from turnsmith.config import DecodingConfig, EvalConfig
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs import read_json, write_json
 from turnsmith.stats import mean_and_sem, pass_at_k
-from turnsmith.types import OUTCOMES, StopReason, Trajectory
+from turnsmith.types import OUTCOMES, Outcome, SamplingParams, StopReason, Trajectory
 
 
 class EvalResult(BaseModel):
@@ -39,6 +40,18 @@ class EvalResult(BaseModel):
     """Rollouts lost to the infrastructure; they count nowhere."""
     lost_per_task: dict[str, int] = {}
     """The same by task."""
+    num_attempts: int | None = None
+    """Attempts that `pass_at_1` rests on; None in results of older versions, here and below."""
+    num_tasks_at_k: int | None = None
+    """Tasks that `pass_at_k` rests on: those with k attempts."""
+    num_tasks_in_set: int | None = None
+    """`num_tasks` and the tasks of which every attempt was lost."""
+    pass_at_1_bounds: tuple[float, float] | None = None
+    """What Pass@1 over all tasks would be, were every lost attempt a failure, or a success."""
+    pass_at_k_bounds: tuple[float, float] | None = None
+    """The same of pass@k."""
+    sampling: dict[str, float] = {}
+    """Decoding, where it was not the policy itself."""
     isolation: str
     """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
@@ -82,6 +95,9 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
         num_each=config.eval.num_runs,
         noise=f"{config.seed_of(config.eval)}/eval",
     )
+    if config.eval.sampling != DecodingConfig():
+        decoding = SamplingParams(**config.eval.sampling.model_dump())
+        rollouts = [replace(rollout, decoding=decoding) for rollout in rollouts]
     journal = folder.eval_trajectories(stage, task_set.name)
     label = f"evaluating {stage} on {task_set.name}"
     trajectories = await run.generator.collect(rollouts, config.agent, journal, label=label)
@@ -93,9 +109,8 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
 def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], config: EvalConfig) -> EvalResult:
     """Statistics over all attempts that count; the run of a trajectory is its index."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
-    attempts = defaultdict[str, list[bool]](list)
-    for trajectory in counted:
-        attempts[trajectory.instance_id].append(trajectory.resolved)
+    attempts = group_attempts(counted)
+    worst, best = (list(fill_in(trajectories, lost_are).values()) for lost_are in (False, True))
     mean, sem = mean_and_sem(rates_of_runs(counted))
     return EvalResult(
         stage=stage,
@@ -112,8 +127,33 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
         per_task={name: statistics.fmean(tries) for name, tries in attempts.items()},
         num_lost=len(trajectories) - len(counted),
         lost_per_task=dict(Counter(t.instance_id for t in trajectories if not OUTCOMES[t.outcome].in_evaluation)),
+        num_attempts=len(counted),
+        num_tasks_at_k=sum(len(tries) >= config.k for tries in attempts.values()),
+        num_tasks_in_set=len(worst),
+        pass_at_1_bounds=(mean_pass_at_1(worst), mean_pass_at_1(best)),
+        pass_at_k_bounds=(mean_pass_at_k(worst, config.k), mean_pass_at_k(best, config.k)),
+        sampling=config.sampling.model_dump(exclude_defaults=True),
         isolation=", ".join(sorted({t.isolation for t in counted})),
     )
+
+
+def group_attempts(trajectories: Sequence[Trajectory]) -> dict[str, list[bool]]:
+    """By task: which of its attempts resolved it."""
+    attempts = defaultdict[str, list[bool]](list)
+    for trajectory in trajectories:
+        attempts[trajectory.instance_id].append(trajectory.resolved)
+    return attempts
+
+
+def fill_in(trajectories: Sequence[Trajectory], lost_are: bool) -> dict[str, list[bool]]:
+    """The attempts of every task, lost ones taken for failures or for successes."""
+    outcome = Outcome.RESOLVED if lost_are else Outcome.UNRESOLVED
+    return group_attempts([t if OUTCOMES[t.outcome].in_evaluation else t.grow(outcome=outcome) for t in trajectories])
+
+
+def mean_pass_at_1(attempts: Sequence[Sequence[bool]]) -> float:
+    """Over tasks that have all their attempts."""
+    return statistics.fmean(statistics.fmean(tries) for tries in attempts)
 
 
 def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:

@@ -17,7 +17,7 @@ from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
 from turnsmith.recipes.metrics import describe, merge_steps, summary, warn_of_contact, was_convicted
 from turnsmith.recipes.plateau import has_plateaued
-from turnsmith.recipes.sampler_check import check_gap, measure_gap
+from turnsmith.recipes.sampler_check import check_gap, list_warnings, measure_filter, measure_gap
 from turnsmith.recipes.silence import check_silence, warn_of_silence
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
@@ -51,7 +51,8 @@ async def run_iteration(iteration: int, stage: StageConfig, pool: TaskSet, train
     if stage.permute_rewards:
         groups = permute_rewards(groups, seed=draw_seed(f"{config.seed}/{stage.name}/{iteration}/permute"))
     collected_s = time.monotonic() - started
-    metrics = describe(groups) | await train(trainer, groups, config, stage, iteration, run.progress)
+    metrics = describe(groups) | await check_sampler(trainer, groups, config, stage, iteration)
+    metrics |= await train(trainer, groups, config, stage, iteration, run.progress)
     metrics |= {"time/collect_s": collected_s, "time/train_s": time.monotonic() - started - collected_s}
     await run.policy.take(await trainer.publish())
     await finish_iteration(trainer, metrics, stage, run, iteration)
@@ -59,8 +60,8 @@ async def run_iteration(iteration: int, stage: StageConfig, pool: TaskSet, train
     run.feed.update()
     warn_of_contact(stage, iteration, metrics, run)
     warn_of_silence(stage, iteration, metrics, run)
-    if metrics.get("logprob_gap/mean", 0.0) > config.logprob_gap.warn:
-        run.progress.say(f"warning: the log-prob gap is past logprob_gap.warn {config.logprob_gap.warn}")
+    for warning in list_warnings(metrics, config.logprob_gap):
+        run.progress.say(f"warning: {warning}")
 
 
 async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
@@ -88,6 +89,15 @@ async def collect(iteration: int, stage: StageConfig, pool: TaskSet, run: RunCon
         label=f"{stage.name}: iteration {iteration + 1} of {stage.iterations}",
         inspector=run.open_inspection(is_alarmed=was_convicted(stage, iteration, run.folder)),
     )
+
+
+async def check_sampler(
+    trainer: Trainer, groups: Sequence[Group], config: RunConfig, stage: StageConfig, iteration: int
+) -> Metrics:
+    """Does the engine sample from the policy, before anything is learned from it?"""
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    seed = draw_seed(f"{config.seed}/{stage.name}/{iteration}/sampler")
+    return await measure_filter(trainer, trajectories, stage, config.logprob_gap, seed)
 
 
 async def train(

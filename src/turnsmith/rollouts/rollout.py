@@ -14,7 +14,7 @@ from turnsmith.errors import SandboxError
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.preparing import set_up
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
-from turnsmith.types import Grade, Outcome, StopReason, Task, Trajectory
+from turnsmith.types import Grade, Outcome, SamplingParams, StopReason, Task, Trajectory
 
 LOST = {
     StopReason.SANDBOX_FAILED: Outcome.SANDBOX_FAILED,
@@ -31,6 +31,8 @@ class Rollout:
     layers: tuple[Path, ...]
     trajectory: Trajectory
     """Its record, which has only just begun."""
+    decoding: SamplingParams | None = None
+    """How an evaluation samples; None where the policy itself is sampled."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ async def play(rollout: Rollout, harness: Harness, agent: AgentConfig, demonstra
             harness.scaffold,
             agent,
             demonstration=demonstration,
+            decoding=rollout.decoding,
         )
     except SandboxError as error:
         return lose(rollout.trajectory, error)

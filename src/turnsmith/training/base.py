@@ -1,5 +1,6 @@
 """What every trainer offers. It owns the weights and their optimizer, and knows no algorithm."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -8,6 +9,19 @@ import numpy as np
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.engines.base import WeightSource
 from turnsmith.types import MicroBatch
+
+
+@dataclass(frozen=True)
+class Surprisal:
+    """How likely sampled tokens were, beside how likely tokens of the policy itself would be; sums over tokens, in nats."""
+
+    num_tokens: int
+    sampled: float
+    """Sum of −log p of the tokens that were sampled."""
+    expected: float
+    """Sum of the entropies of the distributions that they were sampled from: what `sampled` is on average."""
+    variance: float
+    """Variance of `sampled` around `expected`, were the tokens drawn from the policy."""
 
 
 class Trainer(Protocol):
@@ -19,6 +33,9 @@ class Trainer(Protocol):
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
         """Log-probs now, by trajectory id: float32, parallel to the sample's `token_ids`; 0 outside of the loss mask."""
+
+    async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
+        """Of the loss tokens under the policy now: what shows a sampler that filters, since its log-probs alone cannot."""
 
     async def publish(self) -> WeightSource:
         """The weights as they are now, for an engine to load."""

@@ -85,6 +85,30 @@ def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: 
 
     The layers compute in `dtype`, the head in float32: of all rounding, that of the logits moves log-probs most.
     """
+    hidden, targets = _before_targets(model, micro_batch, dtype)
+    return logprobs_of(model.get_output_embeddings(), hidden, targets)
+
+
+@torch.no_grad()
+def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Sums (float64, `[3]`) over the tokens in the loss mask: −log p, entropy of the distribution, variance of −log p."""
+    hidden, targets = _before_targets(model, micro_batch, dtype)
+    head = model.get_output_embeddings()
+    chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
+    parts = zip(hidden.split(chunk), targets.split(chunk), strict=True)
+    return torch.stack([_head_surprisal(head, h, t) for h, t in parts]).sum(0)
+
+
+def _head_surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+    surprise = -head(hidden.float()).log_softmax(-1)
+    shares = surprise.neg().exp()
+    entropy = (shares * surprise).sum(-1)
+    variance = (shares * (surprise - entropy[:, None]).square()).sum(-1)
+    return torch.stack([surprise.gather(1, token_ids[:, None])[:, 0], entropy, variance]).double().sum(1)
+
+
+def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Final hidden states before the tokens in the loss mask, and those tokens."""
     samples, device = micro_batch.samples, model.device
     token_ids = torch.from_numpy(np.concatenate([sample.token_ids for sample in samples])).to(device, torch.long)
     is_target = torch.from_numpy(np.concatenate([sample.loss_mask for sample in samples])).to(device)
@@ -92,7 +116,7 @@ def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: 
     with computing_in(dtype, device):
         hidden = hidden_states(model, token_ids, PackedLayout([len(sample) for sample in samples], device))
     # The hidden state before a token predicts it; a sample's first token is never a target, so samples do not mix.
-    return logprobs_of(model.get_output_embeddings(), hidden[targets - 1], token_ids[targets])
+    return hidden[targets - 1], token_ids[targets]
 
 
 def hidden_states(model: PreTrainedModel, token_ids: Tensor, layout: PackedLayout) -> Tensor:

@@ -1,0 +1,119 @@
+"""An engine that filters gives the log-probs of the unfiltered policy: what it samples tells on it."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+from pytest import fixture, mark, raises
+
+from small_models import make_model
+from turnsmith.config import GapConfig, OptimizerConfig
+from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.blocks import blocks_for
+from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.errors import TrainingError
+from turnsmith.recipes.rl import score
+from turnsmith.recipes.sampler_check import find_filter, list_warnings, measure_filter, measure_gap
+from turnsmith.rollouts.samples import to_sample
+from turnsmith.training.base import Surprisal
+from turnsmith.training.local import LocalTrainer
+from turnsmith.types import SamplingParams, Trajectory
+
+from .conftest import STAGE
+
+MAX_CONTEXT, NUM_TURNS, NUM_TOKENS = 200, 32, 120
+BOUNDS = GapConfig(filter_trajectories=NUM_TURNS, filter_stop=10.0)
+
+
+class FilteringEngine(InProcessEngine):
+    """Samples with other parameters than it is asked for, and says nothing of it."""
+
+    secret = SamplingParams()
+
+    async def generate(self, request):
+        return await super().generate(replace(request, params=self.secret, trains=False))
+
+
+@fixture(scope="module")
+def model():
+    return make_model()
+
+
+def collect(model, secret, seed=0):
+    engine = FilteringEngine(model, max_context=MAX_CONTEXT, num_blocks=NUM_TURNS * blocks_for(MAX_CONTEXT))
+    engine.secret = secret
+
+    async def turn(index):
+        prompt = np.array([1, 2 + index % 9, 3], np.int32)
+        completion = await engine.generate(
+            GenerateRequest(f"{index}", prompt, NUM_TOKENS, frozenset(), seed=1_000 * seed + index)
+        )
+        sampled = np.arange(3 + NUM_TOKENS) >= 3
+        return Trajectory(
+            trajectory_id=f"one/a/{index}", group_id="one/a", index=index, instance_id="a", iteration=0, seed=index,
+            token_ids=np.concatenate([prompt, completion.token_ids]), sampled=sampled,
+            logprobs=np.concatenate([np.zeros(3), completion.logprobs]),
+        )  # fmt: skip
+
+    async def all_turns():
+        return await asyncio.gather(*map(turn, range(NUM_TURNS)))
+
+    return asyncio.run(all_turns())
+
+
+def measure(model, trajectories, bounds=BOUNDS):
+    trainer = LocalTrainer(model, OptimizerConfig())
+    samples = [to_sample(trajectory, 1.0) for trajectory in trajectories]
+
+    async def both():
+        gap = measure_gap(await score(trainer, samples, STAGE))
+        return gap, await measure_filter(trainer, trajectories, STAGE, bounds, seed=0)
+
+    return asyncio.run(both())
+
+
+@mark.parametrize(
+    "secret", [SamplingParams(top_p=0.5), SamplingParams(temperature=0.7), SamplingParams(top_k=3)], ids=str
+)
+def test_an_engine_that_filters_in_secret_is_caught_though_its_log_probs_are_the_policys(model, secret):
+    trajectories = collect(model, secret)
+    gap, metrics = measure(model, trajectories)
+    assert gap < 1e-5
+    assert metrics["sampler/filter_share"] < -BOUNDS.filter_warn
+    [warning] = list_warnings(metrics | {"logprob_gap/mean": gap}, BOUNDS)
+    assert "less surprising" in warning and "top_p" in warning
+    with raises(TrainingError, match=r"past logprob_gap.filter_stop 0.01"):
+        measure(model, trajectories, BOUNDS.model_copy(update={"filter_stop": 0.01}))
+
+
+def test_a_high_temperature_is_caught_too(model):
+    _, metrics = measure(model, collect(model, SamplingParams(temperature=1.5)))
+    assert metrics["sampler/filter_share"] > BOUNDS.filter_warn
+
+
+@mark.parametrize("seed", range(3))
+def test_an_honest_engine_is_left_alone(model, seed):
+    gap, metrics = measure(model, collect(model, SamplingParams(), seed))
+    assert metrics["sampler/filter_share"] == 0.0
+    assert list_warnings(metrics | {"logprob_gap/mean": gap}, BOUNDS) == []
+
+
+def test_the_tolerance_covers_chance_in_simulated_iterations_of_policies_of_any_entropy():
+    rng = np.random.default_rng(0)
+    for concentration in (0.01, 0.1, 1.0):
+        for num_tokens in (20, 500, 4_000):
+            shares = rng.dirichlet(np.full(50, concentration), size=num_tokens).clip(1e-30)
+            shares /= shares.sum(1, keepdims=True)
+            surprise = -np.log(shares)
+            entropy = (shares * surprise).sum(1)
+            variance = (shares * (surprise - entropy[:, None]) ** 2).sum()
+            for _ in range(100):
+                drawn = (shares.cumsum(1) > rng.random((num_tokens, 1))).argmax(1)
+                sampled = surprise[np.arange(num_tokens), drawn].sum()
+                assert find_filter(Surprisal(num_tokens, sampled, entropy.sum(), variance)) == 0.0
+
+
+def test_without_trajectories_or_where_it_is_switched_off_nothing_is_measured(model):
+    assert (
+        measure(model, collect(model, SamplingParams()), BOUNDS.model_copy(update={"filter_trajectories": 0}))[1] == {}
+    )
