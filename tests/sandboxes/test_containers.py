@@ -269,6 +269,7 @@ async def test_the_supervisor_is_out_of_reach(sandbox):
         "unshare --user true",
         "unshare --map-root-user --mount mount -t tmpfs none /tmp",
         "chown 1000 /root",
+        "chmod 666 /dev/null",
     ):
         assert (await sandbox.exec(attempt, timeout_s=20)).exit_code != 0, attempt
     await sandbox.exec("kill -9 1; kill -INT 1; kill -TERM 1; kill -STOP 1", timeout_s=20)

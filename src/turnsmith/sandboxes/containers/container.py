@@ -76,6 +76,7 @@ def _options(settings: Settings, folder: Path, workdir: str) -> list[str]:
     places = {**settings.lent, container.CONNECTION: folder / "connection"}
     return [
         "--detach",
+        "--interactive",  # else the host's /dev/null is its input, and podman makes that the container's own
         "--rm",
         "--pull=never",
         f"--label={LABEL}={settings.owner}",
