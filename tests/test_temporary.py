@@ -92,3 +92,9 @@ def test_a_place_that_is_a_link_is_refused(place, tmp_path):
     place.symlink_to(tmp_path)
     with pytest.raises(UsageError, match="is not a folder of this user"):
         find_place()
+
+
+def test_a_temporary_folder_may_hold_others():
+    with temporary_folder("outer") as outer, temporary_folder(".work", outer) as inner:
+        assert inner.parent == outer
+    assert not outer.exists()

@@ -59,9 +59,9 @@ def remove_tree(folder: Path) -> None:
 
 
 def _make_locked(place: Path, prefix: str, held: ExitStack) -> Path:
-    """While the place is locked nobody sweeps it, so that nobody finds the folder without its lock."""
+    """While it is made nobody of this user sweeps, so that nobody finds the folder without its lock."""
     with ExitStack() as making:
-        _lock(place, fcntl.LOCK_SH, making)
+        _lock(find_place(), fcntl.LOCK_SH, making)
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         _lock(folder, fcntl.LOCK_EX, held)
     return folder
@@ -70,7 +70,7 @@ def _make_locked(place: Path, prefix: str, held: ExitStack) -> Path:
 def _lock_abandoned(place: Path, prefix: str, held: ExitStack) -> list[Path]:
     """Those of the folders that could be locked; none where somebody is making one at this moment."""
     with ExitStack() as looking:
-        if not _lock(place, fcntl.LOCK_EX | fcntl.LOCK_NB, looking):
+        if not _lock(find_place(), fcntl.LOCK_EX | fcntl.LOCK_NB, looking):
             return []
         folders = [folder for folder in place.glob(f"{prefix}*") if folder.is_dir() and not folder.is_symlink()]
         return [folder for folder in folders if _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB, held)]
