@@ -104,7 +104,7 @@ async def test_every_algorithm_makes_what_was_resolved_likelier_than_its_sibling
     # Names of different length make different tokens.
     pair = await sampled([make_attempt("one/a/0", YES, turns=2), make_attempt("one/a/10", NO, turns=2)], 0.0)
     stage = STAGE.model_copy(update={"algorithm": algorithm, "max_context": 64})
-    metrics = await train(trainer, to_groups(pair, stage), CONFIG, stage, 0)
+    metrics = await train(trainer, to_groups(pair, stage), CONFIG, stage, 0, Silence())
     told = await trainer.logprobs(pack([to_sample(attempt, 1.0) for attempt in pair], 256))
     rises = [float((told[attempt.trajectory_id] - attempt.logprobs).sum()) for attempt in pair]
     assert metrics["optimizer/steps"] == 1 and rises[0] > rises[1]
