@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from tiny_base.imitation import make_sample
 from tiny_base.lessons import Lesson
+from tiny_base.scripted import ScriptedEngine
 from tiny_base.teacher import Faults, Teacher
 from turnsmith.agent.loop import run_episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig
-from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.types import Sample, Trajectory
 

@@ -1,10 +1,10 @@
 import pytest
 
+from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.loop import check_fits, first_prompt, run_episode, turn_seed
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.errors import EngineError, SandboxError, UsageError
 from turnsmith.types import SamplingParams, StopReason, Trajectory
 

@@ -3,10 +3,10 @@
 import pytest
 
 from page_examples import write_examples
+from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.loop import run_episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
-from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.errors import UsageError
 from turnsmith.types import StopReason, Trajectory
 

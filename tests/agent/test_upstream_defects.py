@@ -3,10 +3,10 @@
 import shutil
 import subprocess
 
+from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.loop import run_episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
-from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.types import StopReason, Trajectory
 
 BEGUN = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=0)

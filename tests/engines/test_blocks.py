@@ -54,21 +54,21 @@ lengths = st.lists(
 )
 
 
-@given(lengths, st.integers(0, 1_000), st.sampled_from(["attend", "attend_selected"]), st.booleans())
-def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, method, by_kernel):
+@given(lengths, st.integers(0, 1_000), st.booleans(), st.booleans())
+def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, lasts_only, by_kernel):
     sizes = sorted(sizes, key=lambda size: size[1] > 1)
     order = np.random.default_rng(seed).permutation(40).tolist()
     store, plain = fill_store([start + new for start, new in sizes], 40, order)
     old = [Span(table, 0, start) for (table, *_), (start, _) in zip(plain, sizes, strict=True) if start]
     if old:
-        lay_out_and_attend(BlockLayout, store, sorted(old, key=lambda s: s.length > 1), plain, "attend")
+        lay_out_and_attend(BlockLayout, store, sorted(old, key=lambda s: s.length > 1), plain)
     spans = [Span(table, start, new) for (table, *_), (start, new) in zip(plain, sizes, strict=True)]
     layout = (lambda store, spans: VarlenLayout(store, spans, attend_varlen)) if by_kernel else BlockLayout
-    found, expected = lay_out_and_attend(layout, store, spans, plain, method)
+    found, expected = lay_out_and_attend(layout, store, spans, plain, lasts_only)
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-def lay_out_and_attend(make_layout, store, spans, plain, method):
+def lay_out_and_attend(make_layout, store, spans, plain, lasts_only=False):
     """The output of a layout for random queries, and what plain attention says."""
     by_table = {tuple(table): (keys, values) for table, keys, values in plain}
     generator = torch.Generator().manual_seed(1)
@@ -77,9 +77,9 @@ def lay_out_and_attend(make_layout, store, spans, plain, method):
     keys, values = (torch.cat(tensors, dim=1)[None] for tensors in zip(*new, strict=True))
     layout = make_layout(store, spans)
     packed = torch.cat(queries, dim=1)
-    if method == "attend_selected":
+    if lasts_only:
         packed, queries = packed[:, layout.selected], [query[:, -1:] for query in queries]
-    found = getattr(layout, method)(0, packed[None], keys, values, None)
+    found = layout.attend(0, packed[None], keys, values, None)
     expected = [
         attend_plainly(query, *(tensor[:, : span.end] for tensor in by_table[tuple(span.blocks)]))
         for query, span in zip(queries, spans, strict=True)
@@ -104,9 +104,9 @@ def test_siblings_read_shared_blocks_as_their_own():
 def test_a_long_prefill_goes_in_several_calls_with_equal_results(monkeypatch):
     store, plain = fill_store([100], 4, range(4))
     [(table, *_)] = plain
-    lay_out_and_attend(BlockLayout, store, [Span(table, 0, 10)], plain, "attend")
+    lay_out_and_attend(BlockLayout, store, [Span(table, 0, 10)], plain)
     monkeypatch.setattr(layouts, "MAX_MASK", 700)
-    found, expected = lay_out_and_attend(BlockLayout, store, [Span(table, 10, 90)], plain, "attend")
+    found, expected = lay_out_and_attend(BlockLayout, store, [Span(table, 10, 90)], plain)
     assert torch.allclose(found, expected, atol=1e-5)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from small_models import make_model
 from turnsmith.engines.cache import BlockStore, Span
-from turnsmith.engines.decoder import LlamaDecoder, OwnForward, make_decoder
+from turnsmith.engines.decoder import decode_by_forward, decode_llama, make_decoder
 from turnsmith.engines.layouts import BlockLayout
 
 
@@ -18,16 +18,16 @@ def plain_lasts(model, sequences):
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama"])
-@pytest.mark.parametrize("way", [LlamaDecoder, OwnForward])
+@pytest.mark.parametrize("way", [decode_llama, decode_by_forward])
 @torch.no_grad()
 def test_hidden_states_equal_eager_transformers(kind, way):
     sequences = [[5], [5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 6]]
     store = BlockStore(3, torch.device("cpu"))
     layout = BlockLayout(store, [Span([block], 0, len(ids)) for block, ids in enumerate(sequences)])
-    hidden = way(make_model(kind))(torch.tensor(list(chain.from_iterable(sequences))), layout)
+    hidden = way(make_model(kind).get_decoder(), torch.tensor(list(chain.from_iterable(sequences))), layout)
     assert torch.allclose(hidden, plain_lasts(make_model(kind), sequences), atol=1e-5)
 
 
 def test_the_short_way_is_taken_for_its_family_only():
-    assert isinstance(make_decoder(make_model("qwen2")), LlamaDecoder)
-    assert isinstance(make_decoder(make_model("qwen2", hidden_act="gelu")), OwnForward)
+    assert make_decoder(make_model("qwen2")).func is decode_llama
+    assert make_decoder(make_model("qwen2", hidden_act="gelu")).func is decode_by_forward

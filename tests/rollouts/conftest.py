@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from small_tokenizers import make_tokenizer
+from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import SandboxConfig
-from turnsmith.engines.scripted import ScriptedEngine
 from turnsmith.errors import SandboxError
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.rollout import Harness

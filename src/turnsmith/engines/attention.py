@@ -6,6 +6,7 @@ attention layer. The trainer's layout is packed samples, the engine's is blocks 
 
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
@@ -23,13 +24,18 @@ class Layout(Protocol):
 
 
 class EngineLayout(Layout, Protocol):
-    """A layout that wants the final hidden states of some tokens only."""
+    """A layout that wants the final hidden states of some tokens only, and attends with the queries of these or of all."""
 
     selected: Tensor
     """Their indices, `[selected]`."""
 
-    def attend_selected(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """The same with the queries of the selected tokens only; keys and values are still those of all."""
+
+class Boundaries:
+    """Where sequences that lie end to end begin and end, as kernels for sequences of different lengths ask for it."""
+
+    def __init__(self, lengths: list[int], device: torch.device) -> None:
+        self.offsets = torch.tensor([0, *lengths], device=device).cumsum(0).int()
+        self.longest = max(lengths)
 
 
 def attend(

@@ -6,6 +6,7 @@ reference of the short way, and what the trainer calls.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ Decoder = Callable[[Tensor, EngineLayout], Tensor]
 Rotation = tuple[Tensor, Tensor]
 """Cosine, and sine with its first half negated, each `[tokens, 1, head_dim]`."""
 
+ALL_TOKENS = slice(None)
+
 LLAMA_FAMILY = ("llama", "mistral", "qwen2")
 """Model types built of RMSNorm, rotary half-rotation, grouped queries and a gated MLP, in this order, and nothing else."""
 
@@ -28,62 +31,41 @@ LLAMA_FAMILY = ("llama", "mistral", "qwen2")
 def make_decoder(model: PreTrainedModel) -> Decoder:
     """The short way where the model allows it, else its own forward."""
     is_short = model.config.model_type in LLAMA_FAMILY and model.config.hidden_act == "silu"
-    return LlamaDecoder(model) if is_short else OwnForward(model)
+    return partial(decode_llama if is_short else decode_by_forward, model.get_decoder())
 
 
-class OwnForward:
-    """The forward that transformers gives a model."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._decoder: Any = model.get_decoder()
-
-    def __call__(self, token_ids: Tensor, layout: EngineLayout) -> Tensor:
-        output = self._decoder(
-            input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False
-        )
-        return output.last_hidden_state[0, layout.selected]
+def decode_by_forward(decoder: Any, token_ids: Tensor, layout: EngineLayout) -> Tensor:
+    """By the forward that transformers gives a model."""
+    output = decoder(input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False)
+    return output.last_hidden_state[0, layout.selected]
 
 
-class LlamaDecoder:
+def decode_llama(decoder: Any, token_ids: Tensor, layout: EngineLayout) -> Tensor:
     """The same function of the same weights, without modules and hooks."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        self._decoder: Any = model.get_decoder()
-
-    def __call__(self, token_ids: Tensor, layout: EngineLayout) -> Tensor:
-        hidden = self._decoder.embed_tokens.weight[token_ids]
-        rotation = self._rotation(hidden, layout.position_ids)
-        *layers, last = self._decoder.layers
-        for layer in layers:
-            hidden = attend(layer, hidden, rotation, layout)
-            hidden = transform(layer, hidden)
-        hidden = attend_selected(last, hidden, rotation, layout)
-        return normalize(self._decoder.norm, transform(last, hidden))
-
-    def _rotation(self, hidden: Tensor, position_ids: Tensor) -> Rotation:
-        cos, sin = self._decoder.rotary_emb(hidden[None], position_ids[None])
-        first, second = sin[0].chunk(2, dim=-1)
-        return cos[0, :, None], torch.cat([-first, second], dim=-1)[:, None]
+    hidden = decoder.embed_tokens.weight[token_ids]
+    rotation = find_rotation(decoder, hidden, layout.position_ids)
+    *layers, last = decoder.layers
+    for layer in layers:
+        hidden = transform(layer, attend(layer, hidden, rotation, layout))
+    return normalize(decoder.norm, transform(last, attend(last, hidden, rotation, layout, layout.selected)))
 
 
-def attend(layer: Any, hidden: Tensor, rotation: Rotation, layout: EngineLayout) -> Tensor:
-    """Residual plus attention, shapes `[tokens, hidden_size]`."""
-    attention, normal = layer.self_attn, normalize(layer.input_layernorm, hidden)
-    query, key, value = (to_heads(attention, name, normal) for name in ("q_proj", "k_proj", "v_proj"))
-    query, key, value = by_head(rotate(query, rotation), rotate(key, rotation), value)
-    output = layout.attend(attention.layer_idx, query, key, value, attention.scaling)
-    return hidden + apply(attention.o_proj, output[0].flatten(1))
+def find_rotation(decoder: Any, hidden: Tensor, position_ids: Tensor) -> Rotation:
+    cos, sin = decoder.rotary_emb(hidden[None], position_ids[None])
+    first, second = sin[0].chunk(2, dim=-1)
+    return cos[0, :, None], torch.cat([-first, second], dim=-1)[:, None]
 
 
-def attend_selected(layer: Any, hidden: Tensor, rotation: Rotation, layout: EngineLayout) -> Tensor:
-    """The same for the selected tokens only, shape `[selected, hidden_size]`; the keys are those of all tokens."""
-    attention, normal, selected = layer.self_attn, normalize(layer.input_layernorm, hidden), layout.selected
-    query = to_heads(attention, "q_proj", normal[selected])
+def attend(
+    layer: Any, hidden: Tensor, rotation: Rotation, layout: EngineLayout, wanted: Tensor | slice = ALL_TOKENS
+) -> Tensor:
+    """Residual plus attention of the wanted tokens, `[wanted, hidden_size]`; the keys are those of all."""
+    attention, normal, (cos, sin) = layer.self_attn, normalize(layer.input_layernorm, hidden), rotation
+    query = rotate(to_heads(attention, "q_proj", normal[wanted]), (cos[wanted], sin[wanted]))
     key, value = (to_heads(attention, name, normal) for name in ("k_proj", "v_proj"))
-    query = rotate(query, (rotation[0][selected], rotation[1][selected]))
     query, key, value = by_head(query, rotate(key, rotation), value)
-    output = layout.attend_selected(attention.layer_idx, query, key, value, attention.scaling)
-    return hidden[selected] + apply(attention.o_proj, output[0].flatten(1))
+    output = layout.attend(attention.layer_idx, query, key, value, attention.scaling)
+    return hidden[wanted] + apply(attention.o_proj, output[0].flatten(1))
 
 
 def transform(layer: Any, hidden: Tensor) -> Tensor:

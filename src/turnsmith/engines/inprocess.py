@@ -7,7 +7,6 @@ thread was measured slower, for both want the interpreter's lock. Filters of sam
 """
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,14 +39,10 @@ MAX_STEP_TOKENS = 2_048
 class EngineStats:
     """What the engine has done since it started."""
 
-    sampled_tokens: int = 0
     prefilled_tokens: int = 0
     """Prompt and observation tokens that were computed."""
     reused_tokens: int = 0
     """Prompt and observation tokens whose keys were kept or copied."""
-    num_steps: int = 0
-    """Forward passes."""
-    busy_s: float = 0.0
 
 
 class InProcessEngine:
@@ -174,15 +169,12 @@ class InProcessEngine:
 
     def _step(self) -> None:
         """One forward pass over pending tokens, then one sampled token for each row whose history is complete."""
-        began = time.perf_counter()
         parts = share_step(self._rows, MAX_STEP_TOKENS)
         hidden = self._forward(parts)
         for row, count in parts:
             self._keep(row, count)
         complete = [index for index, (row, _) in enumerate(parts) if not row.pending]
         self._sample(hidden[complete], [parts[index][0] for index in complete])
-        self.stats.num_steps += 1
-        self.stats.busy_s += time.perf_counter() - began
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
         """Compute the first pending tokens of some rows; hidden states of the last of each, `[rows, hidden_size]`."""
@@ -217,7 +209,6 @@ class InProcessEngine:
             row.pending = [token_id]
             row.token_ids.append(token_id)
             row.logprobs.append(logprob)
-        self.stats.sampled_tokens += len(rows)
 
     def _decode_as_asked(self, logits: Tensor, rows: list[Row]) -> Tensor:
         """What tokens are drawn from: the policy's logits, but for rows of an evaluation with a decoding of its own."""

@@ -1,6 +1,5 @@
 """What packed tokens of an engine's step see: all keys of their own sequence up to their own, in blocks of the cache."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -24,35 +23,25 @@ class BlockLayout:
         self.position_ids = position(spans, store.device)
         self.selected = torch.tensor([span.length for span in spans], device=store.device).cumsum(0) - 1
         singles = [span for span in spans if span.length == 1]
-        decoding = [Decoding(singles, store.device)] if singles else []
-        self._parts: list[Part] = [*decoding, *(Prefill(span, store.device) for span in spans[len(singles) :])]
+        decoding: list[Part] = [Decoding(singles, store.device)] if singles else []
+        self._parts = [*decoding, *(Prefill(span, store.device) for span in spans[len(singles) :])]
         lasts = [Span(span.blocks, span.end - 1, 1) for span in spans]
         self._last_parts = decoding if len(singles) == len(spans) else [Decoding(lasts, store.device)]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Keep the new keys and values, then attend, part by part."""
+        """Keep the new keys and values, then attend, part by part, with all tokens or the last of each span."""
         stores = self._store.write(layer, self._places, key[0], value[0])
-        return attend_parts(self._parts, query[0], stores, scaling)
-
-    def attend_selected(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Keep all new keys and values, then attend with the last token of each span."""
-        stores = self._store.write(layer, self._places, key[0], value[0])
-        return attend_parts(self._last_parts, query[0], stores, scaling)
+        parts = self._parts if query.shape[2] == key.shape[2] else self._last_parts
+        queries = query[0].split([part.num_tokens for part in parts], dim=1)
+        return torch.cat([part.attend(q, *stores, scaling) for part, q in zip(parts, queries, strict=True)])[None]
 
 
 class Part(Protocol):
-    """Neighbouring packed tokens that one call attends with."""
+    """Neighbouring packed tokens that one call attends with, over the blocks of a layer; shapes as in `Decoding.attend`."""
 
     num_tokens: int
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Queries `[heads, tokens, head_dim]` over the blocks of a layer, to `[tokens, heads, head_dim]`."""
-
-
-def attend_parts(parts: Sequence[Part], query: Tensor, stores: tuple[Tensor, Tensor], scaling: float | None) -> Tensor:
-    """Queries `[heads, tokens, head_dim]`, part by part, to `[1, tokens, heads, head_dim]`."""
-    queries = query.split([part.num_tokens for part in parts], dim=1)
-    return torch.cat([part.attend(q, *stores, scaling) for part, q in zip(parts, queries, strict=True)])[None]
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor: ...
 
 
 class Prefill:

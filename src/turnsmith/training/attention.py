@@ -1,10 +1,10 @@
 """Packed attention: samples lie end to end in one row, each attends to itself alone, and nothing is padded."""
 
-from itertools import accumulate
-
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+
+from turnsmith.engines.attention import Boundaries
 
 HALF_PRECISION = (torch.bfloat16, torch.float16)
 """What the kernels for packed sequences compute in."""
@@ -16,7 +16,7 @@ class PackedLayout:
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.position_ids = torch.cat([torch.arange(length) for length in lengths]).to(device)
         self._lengths = lengths
-        self._ends = torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=device)
+        self._boundaries = Boundaries(lengths, device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Causal attention per sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
@@ -31,7 +31,7 @@ class PackedLayout:
         from torch.nn.attention.varlen import varlen_attn
 
         query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
-        ends, longest = self._ends, max(self._lengths)
+        ends, longest = self._boundaries.offsets, self._boundaries.longest
         output = varlen_attn(
             query, key, value, ends, ends, longest, longest, scale=scaling, window_size=(-1, 0), enable_gqa=True
         )
