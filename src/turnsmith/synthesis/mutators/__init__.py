@@ -25,16 +25,8 @@ FAMILIES: dict[str, Mutator] = {
     "swap": mutate_swaps,
 }
 
-UNTOUCHED = {
-    cst.Annotation,
-    cst.Decorator,
-    cst.Global,
-    cst.Import,
-    cst.ImportFrom,
-    cst.Nonlocal,
-    cst.Raise,
-    cst.TypeParameters,
-}
+DECLARATIONS = {cst.Global, cst.Nonlocal, cst.Import, cst.ImportFrom}
+UNTOUCHED = {cst.Annotation, cst.Decorator, cst.Raise, cst.TypeParameters, *DECLARATIONS}
 BLANK = {cst.SimpleWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.ParenthesizedWhitespace, cst.Comma, cst.Dot}
 """Half of all nodes, and nothing in them to break."""
 

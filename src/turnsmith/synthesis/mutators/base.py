@@ -1,10 +1,8 @@
 """What a bug is: one piece of source text exchanged for another, found by syntax tree, so that all formatting stays."""
 
 import hashlib
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TypeGuard
 
 import libcst as cst
@@ -55,15 +53,10 @@ class SourceTree:
 
     def __init__(self, source: str) -> None:
         """Raises libcst.ParserSyntaxError where the source does not parse."""
-        self.source = source
         self.data = source.encode()
         wrapper = MetadataWrapper(cst.parse_module(source), unsafe_skip_copy=True)
         self.module = wrapper.module
         self._spans = wrapper.resolve(ByteSpanPositionProvider)
-
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(at + 1 for at, byte in enumerate(self.data) if byte == 0x0A)]
 
     def span(self, node: cst.CSTNode) -> Span:
         """First byte and one past the last, the node's own parentheses included."""
@@ -81,7 +74,7 @@ class SourceTree:
 
     def line(self, at: int) -> int:
         """Line, counted from 1, of a byte."""
-        return bisect_right(self._line_starts, at)
+        return self.data.count(b"\n", 0, at) + 1
 
     def line_span(self, node: cst.CSTNode) -> Span:
         """The whole lines that a statement covers, the last line break included."""

@@ -2,8 +2,9 @@
 
 import random
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
+from itertools import cycle, islice, pairwise, product
 
 from turnsmith.synthesis.practice.rules import Rule, cap, choose, compute, floor, join, tally, tally_all
 
@@ -16,7 +17,6 @@ class Function:
     params: dict[str, str]
     """Name → sort: `number`, `text` or `numbers`."""
     rules: tuple[Rule, ...]
-    result: str
 
     @property
     def sentence(self) -> str:
@@ -27,8 +27,8 @@ class Function:
     def source(self) -> str:
         """Python source."""
         body = [line for rule in self.rules for line in rule.code]
-        lines = [f"def {self.name}({', '.join(self.params)}):", f'    """Here {self.sentence}."""']
-        return "\n".join([*lines, *(f"    {line}" for line in body), f"    return {self.result}"]) + "\n"
+        lines = [f'"""Here {self.sentence}."""', *body, f"return {self.rules[-1].target}"]
+        return f"def {self.name}({', '.join(self.params)}):\n" + "".join(f"    {line}\n" for line in lines)
 
     def draw_arguments(self, rng: random.Random) -> tuple[object, ...]:
         """Arguments on which the rules make a difference more often than not."""
@@ -48,56 +48,54 @@ def _operand(known: list[str], rng: random.Random) -> str:
     return str(rng.randint(2, 9)) if rng.random() < 0.25 else rng.choice(known)
 
 
+def _numbers(names: Iterable[str]) -> dict[str, str]:
+    return dict.fromkeys(names, "number")
+
+
 def arithmetic(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """A chain of sums, differences and products."""
     params = words[: rng.choice((2, 3))]
-    rules, known, last = [], list(params), params[0]
-    for target in words[len(params) : len(params) + num_rules]:
-        rules.append(compute(target, last, _operand([w for w in known if w != last], rng), rng))
+    rules, known = list[Rule](), list(params)
+    for last, target in pairwise([params[0], *words[len(params) :][:num_rules]]):
+        rules.append(compute(target, last, _operand([word for word in known if word != last], rng), rng))
         known.append(target)
-        last = target
-    return Function(name, dict.fromkeys(params, "number"), tuple(rules), last)
+    return Function(name, _numbers(params), tuple(rules))
 
 
 def clamped(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """A value that is computed, then held within bounds."""
     value, other, low, high, target = words[:5]
-    rules = [compute(target, value, other, rng), cap(target, high), floor(target, low)]
-    kept = rules[:1] if num_rules == 1 else [rules[0], *rng.sample(rules[1:], num_rules - 1)]
-    bounds = [name for name in (low, high) if any(name in rule.english.split() for rule in kept[1:])]
-    return Function(name, dict.fromkeys([value, other, *bounds], "number"), tuple(kept), target)
+    computed, bounds = compute(target, value, other, rng), {high: cap(target, high), low: floor(target, low)}
+    held = [] if num_rules == 1 else rng.sample(list(bounds.values()), num_rules - 1)
+    used = [bound for bound in (low, high) if bounds[bound] in held]
+    return Function(name, _numbers([value, other, *used]), (computed, *held))
 
 
 def chosen(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """One of two values, by a comparison."""
-    left, right, yes, no, target = words[:5]
+    left, right, yes, no, target, last = words
     rules = [choose(target, yes, no, (left, right), rng)]
-    last = target
     if num_rules > 1:
-        rules.append(compute(words[5], target, rng.choice([left, yes]), rng))
-        last = words[5]
-    return Function(name, dict.fromkeys([left, right, yes, no], "number"), tuple(rules), last)
+        rules.append(compute(last, target, rng.choice([left, yes]), rng))
+    return Function(name, _numbers([left, right, yes, no]), tuple(rules))
 
 
 def tallied(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """A sum over a list."""
-    items, bound, target = words[0] + "s", words[1], words[2]
+    items, bound, target, last = words[0] + "s", *words[1:4]
     rules = [rng.choice((tally, tally_all))(target, items, bound, rng)]
-    last = target
     if num_rules > 1:
-        rules.append(compute(words[3], target, bound, rng))
-        last = words[3]
-    return Function(name, {items: "numbers", bound: "number"}, tuple(rules), last)
+        rules.append(compute(last, target, bound, rng))
+    return Function(name, {items: "numbers", bound: "number"}, tuple(rules))
 
 
 def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """Texts put together."""
     params = words[: rng.choice((2, 3))]
-    rules, last = [], params[0]
-    for index, target in enumerate(words[len(params) : len(params) + num_rules]):
-        rules.append(join(target, last, params[(index + 1) % len(params)], rng))
-        last = target
-    return Function(name, dict.fromkeys(params, "text"), tuple(rules), last)
+    steps = pairwise([params[0], *words[len(params) :][:num_rules]])
+    others = islice(cycle([*params[1:], params[0]]), num_rules)
+    rules = [join(target, last, other, rng) for (last, target), other in zip(steps, others, strict=True)]
+    return Function(name, dict.fromkeys(params, "text"), tuple(rules))
 
 
 NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
@@ -120,10 +118,10 @@ def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
     items, last, rules = first + "s", first, list[Rule]()
     for sort, target in zip(rng.choice(BLENDS), words[3:6], strict=False):
         rules.append(_step(sort, target, last, others, items, rng))
-        last = last if sort == "bound" else target
+        last = rules[-1].target
     used = {word for rule in rules for line in rule.code for word in re.findall(r"\w+", line)}
-    sorts = dict.fromkeys((items, first, *others), "number") | {items: "numbers"}
-    return Function(name, {word: sorts[word] for word in sorts if word in used}, tuple(rules), last)
+    sorts = {items: "numbers"} | _numbers((first, *others))
+    return Function(name, {word: sorts[word] for word in sorts if word in used}, tuple(rules))
 
 
 def _step(sort: str, target: str, last: str, others: list[str], items: str, rng: random.Random) -> Rule:
@@ -142,14 +140,12 @@ def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
     """A parameter held within two bounds: no other shape is that and no more."""
     value, low, high = words[:3]
     rules = (cap(value, high), floor(value, low))
-    return Function(name, dict.fromkeys(words[:3], "number"), tuple(rng.sample(rules, 2)), value)
+    return Function(name, _numbers(words[:3]), tuple(rng.sample(rules, 2)))
 
 
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
     """A number that is computed, then a sum over a list by it: no other shape is that and no more."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
-    rules = (
-        compute(scale, left, _operand([right], rng), rng),
-        rng.choice((tally, tally_all))(target, items, scale, rng),
-    )
-    return Function(name, {items: "numbers", left: "number", right: "number"}, rules, target)
+    scaled = compute(scale, left, _operand([right], rng), rng)
+    summed = rng.choice((tally, tally_all))(target, items, scale, rng)
+    return Function(name, {items: "numbers"} | _numbers((left, right)), (scaled, summed))
