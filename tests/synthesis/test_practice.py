@@ -46,7 +46,7 @@ SYNTAX = {"if", "else", "for", "in", "return", "each"}
 
 def test_no_function_of_a_held_out_kind_does_what_a_function_of_another_kind_does():
     def skeletons(repositories, kinds):
-        modules = [module for repository in repositories for module in repository.modules if module.kind in kinds]
+        modules = [module for repository in repositories for module in repository.modules if module.name in kinds]
         return {skeleton(function) for module in modules for function in module.functions}
 
     for difficulty in (0.0, 0.3, 1.0):
@@ -57,7 +57,7 @@ def test_no_function_of_a_held_out_kind_does_what_a_function_of_another_kind_doe
 
 def test_every_second_held_out_repository_is_of_held_out_kinds_alone():
     for index, repository in enumerate(draw("heldout", 30)):
-        kinds = {module.kind for module in repository.modules}
+        kinds = {module.name for module in repository.modules}
         assert kinds <= set(HELDOUT_KINDS if index % 2 == 0 else TRAIN_KINDS)
 
 
@@ -73,7 +73,7 @@ def test_repositories_of_one_split_have_distinct_names():
 
 def test_two_kinds_of_module_are_only_ever_in_the_held_out_split():
     def kinds(split):
-        return {module.kind for repository in draw(split, 60) for module in repository.modules}
+        return {module.name for repository in draw(split, 60) for module in repository.modules}
 
     assert kinds("train") == kinds("base") == set(TRAIN_KINDS)
     assert kinds("heldout") == set(SHAPES)

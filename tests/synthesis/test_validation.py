@@ -3,10 +3,10 @@ import pytest
 from turnsmith.rewards import judging
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import Suite, SuiteReport, run_suite
-from turnsmith.synthesis.candidates import to_task, write_candidate, write_repository
+from turnsmith.synthesis.candidates import write_candidate, write_repository
 from turnsmith.synthesis.mutators import find_mutations
 from turnsmith.synthesis.repositories import to_tree
-from turnsmith.synthesis.validation import compare_suites, validate
+from turnsmith.synthesis.validation import compare_suites, to_task, validate
 
 COMMAND = "python -m pytest -q -rA --tb=no -p no:cacheprovider --color=no"
 SOURCE = "def double(n):\n    unused = 7\n    return n * 2\n\n\ndef grow(n):\n    while n < 10:\n        n += 1\n    return n\n"
@@ -62,11 +62,11 @@ async def test_real_bugs_are_tried_in_order_and_the_rejected_leave_no_layer(prov
     ]
     candidates = (write_candidate(repository, "code_.py", mutation) for mutation in wanted)
     seen = []
-    kept, tally = await validate(
-        provider, suite, before, candidates, num_wanted=2, on_verdict=lambda _, verdict: seen.append(verdict.reason)
+    kept, reasons = await validate(
+        provider, suite, before, candidates, num_wanted=2, on_verdict=lambda verdict: seen.append(verdict.reason)
     )
     assert seen == ["no test fails", "too slow", "kept", "kept"]
     assert [candidate.mutation for candidate, _ in kept] == wanted[2:4]
-    assert tally.to_json()["reasons"] == {"no test fails": 1, "too slow": 1, "kept": 2}
+    assert reasons == {"no test fails": 1, "too slow": 1, "kept": 2}
     layers = {path.name for path in (tmp_path / "layers").iterdir()}
     assert layers == {"r", *(candidate.instance_id for candidate, _ in kept)}

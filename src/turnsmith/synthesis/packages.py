@@ -18,10 +18,10 @@ from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_s
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.building import building
-from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
+from turnsmith.synthesis.candidates import Candidate, Repository, write_candidate, write_repository
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
 from turnsmith.synthesis.sources import PackageSource, fetch_source
-from turnsmith.synthesis.validation import Validation, validate
+from turnsmith.synthesis.validation import Validation, to_task, validate
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.tasks.history import Tree
 from turnsmith.types import PYTEST, Task
@@ -71,25 +71,24 @@ async def make_package_tasks(
     """
     source = await asyncio.to_thread(fetch_source, package)
     layout = find_layout(source)
-    tasks: list[Task] = []
-
-    def keep(candidate: Candidate, verdict: Validation) -> None:
-        if verdict.kept:
-            meta = {"kind": "package", "seed": seed}
-            tasks.append(to_task(candidate, verdict, before, suite, vagueness=0.0, created_by=source.title, meta=meta))
-        on_verdict(verdict)
-
     with building(out) as folder:
         repository = write_repository(source.title, source.tree, folder)
         suite, before = await find_steady_suite(provider, repository, layout, SUITE_TIMEOUT_S)
         candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)
-        _, tally = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=keep)
-        if not tasks:
+        kept, reasons = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=on_verdict)
+        if not kept:
             raise UsageError(
-                f"no bug in {source.title} can be told by its tests: {tally.to_json()}; take another package"
+                f"no bug in {source.title} can be told by its tests: {dict(reasons)}; take another package"
             )
+        tasks = [
+            to_task(
+                *each, before, suite, vagueness=0.0, created_by=source.title, meta={"kind": "package", "seed": seed}
+            )
+            for each in kept
+        ]
         save_tasks(folder, tasks)
-        write_json(folder / "making.json", {"source": source.title, "seed": seed, **tally.to_json()})
+        made = {"source": source.title, "seed": seed, "num_tried": reasons.total(), "reasons": dict(reasons)}
+        write_json(folder / "making.json", {**made, "suite_s": round(before.duration_s, 3)})
     return tasks
 
 

@@ -5,8 +5,8 @@ stacked tree hides it.
 """
 
 import difflib
-import re
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 
 from turnsmith.tasks.history import EXECUTABLE, SYMLINK, Tree, TreeFile, write_history
@@ -19,8 +19,14 @@ def to_tree(texts: Mapping[str, str]) -> dict[str, TreeFile]:
 
 def write_shared_layer(folder: Path, tree: Tree) -> None:
     """Write the clean tree, without history."""
-    for path, file in tree.items():
-        _write_file(folder / path, file)
+    for name, file in tree.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if file.mode == SYMLINK:
+            path.symlink_to(file.content.decode())
+        else:
+            path.write_bytes(file.content)
+            path.chmod(0o755 if file.mode == EXECUTABLE else 0o644)
 
 
 def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes]) -> str:
@@ -32,20 +38,7 @@ def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes]) -> s
 
 def make_patch(path: str, before: str, after: str) -> str:
     """The git patch of one file, both texts given whole."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{path}", f"b/{path}")
+    # `splitlines` would split at form feeds, too, which to git are characters like any other.
+    lines = difflib.unified_diff([*StringIO(before)], [*StringIO(after)], f"a/{path}", f"b/{path}")
     body = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
     return f"diff --git a/{path} b/{path}\n{body}"
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds only: to git a form feed is a character like any other."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
-def _write_file(path: Path, file: TreeFile) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if file.mode == SYMLINK:
-        path.symlink_to(file.content.decode())
-        return
-    path.write_bytes(file.content)
-    path.chmod(0o755 if file.mode == EXECUTABLE else 0o644)

@@ -3,26 +3,19 @@
 import asyncio
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from turnsmith.rewards.testing import Suite, SuiteReport, holds, run_suite
+from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport, holds, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.candidates import Candidate
+from turnsmith.synthesis.issues import write_issue
+from turnsmith.synthesis.repositories import make_patch
+from turnsmith.types import Task
 
 KEPT = "kept"
-
-
-class Layered(Protocol):
-    """Anything that lies on disk as layers, the last of which is its own."""
-
-    @property
-    def layers(self) -> tuple[Path, ...]: ...
-
-
-L = TypeVar("L", bound=Layered)
 
 
 @dataclass(frozen=True)
@@ -40,80 +33,49 @@ class Validation:
         return self.reason == KEPT
 
 
-@dataclass
-class Tally:
-    """How many candidates were tried, and what became of them."""
-
-    reasons: Counter[str] = field(default_factory=Counter)
-    suite_s: float = 0.0
-    """Seconds of the suite on the clean tree."""
-
-    @property
-    def num_tried(self) -> int:
-        return self.reasons.total()
-
-    @property
-    def num_kept(self) -> int:
-        return self.reasons[KEPT]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"num_tried": self.num_tried, "reasons": dict(self.reasons), "suite_s": round(self.suite_s, 3)}
-
-
 async def validate(
     provider: SandboxProvider,
     suite: Suite,
     before: SuiteReport,
-    candidates: Iterable[L],
+    candidates: Iterable[Candidate],
     *,
     num_wanted: int,
     num_workers: int = 2,
-    on_verdict: Callable[[L, Validation], None] = lambda candidate, verdict: None,
-) -> tuple[list[tuple[L, Validation]], Tally]:
-    """Take candidates, `num_workers` at a time, until enough are kept or none is left; the layers of the others are removed.
+    on_verdict: Callable[[Validation], None] = lambda verdict: None,
+) -> tuple[list[tuple[Candidate, Validation]], Counter[str]]:
+    """Try candidates, `num_workers` at a time, until enough are kept; returns those, and what became of all by reason.
 
-    What is kept depends on the order of the candidates alone, not on which suite ends first.
+    What is kept depends on the order of the candidates alone. The layers of the others are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
-    waiting, running = iter(candidates), deque[tuple[L, asyncio.Task[SuiteReport]]]()
-    kept: list[tuple[L, Validation]] = []
-    tally = Tally(suite_s=before.duration_s)
+    waiting, running = iter(candidates), deque[tuple[Candidate, asyncio.Task[SuiteReport]]]()
+    kept, reasons = list[tuple[Candidate, Validation]](), Counter[str]()
     try:
         while len(kept) < num_wanted:
-            _fill(running, waiting, num_workers, lambda candidate: run_suite(provider, candidate.layers, suite))
+            for candidate in islice(waiting, num_workers - len(running)):
+                running.append((candidate, asyncio.create_task(run_suite(provider, candidate.layers, suite))))
             if not running:
                 break
             candidate, run = running[0]
             verdict = compare_suites(before, await run)
             running.popleft()
-            tally.reasons[verdict.reason] += 1
-            on_verdict(candidate, verdict)
+            reasons[verdict.reason] += 1
+            on_verdict(verdict)
             if verdict.kept:
                 kept.append((candidate, verdict))
             else:
-                shutil.rmtree(candidate.layers[-1])
+                shutil.rmtree(candidate.layer)
     finally:
         await _abandon(running)
-    return kept, tally
+    return kept, reasons
 
 
-def _fill(
-    running: deque[tuple[L, asyncio.Task[SuiteReport]]],
-    waiting: Iterator[L],
-    num_workers: int,
-    run: Callable[[L], Coroutine[None, None, SuiteReport]],
-) -> None:
-    """Start suites until `num_workers` are running."""
-    for candidate in islice(waiting, num_workers - len(running)):
-        running.append((candidate, asyncio.create_task(run(candidate))))
-
-
-async def _abandon(running: Iterable[tuple[L, asyncio.Task[SuiteReport]]]) -> None:
+async def _abandon(running: Iterable[tuple[Candidate, asyncio.Task[SuiteReport]]]) -> None:
     """End suites that nobody waits for and remove their layers."""
     for candidate, run in running:
         run.cancel()
         await asyncio.gather(run, return_exceptions=True)
-        shutil.rmtree(candidate.layers[-1], ignore_errors=True)
+        shutil.rmtree(candidate.layer, ignore_errors=True)
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
@@ -128,6 +90,43 @@ def _reason(after: SuiteReport, fail_to_pass: list[str], pass_to_pass: list[str]
         return "too slow"
     if not fail_to_pass:
         return "no test fails"
-    if not pass_to_pass:
-        return "no test passes"
-    return KEPT
+    return KEPT if pass_to_pass else "no test passes"
+
+
+def to_task(
+    candidate: Candidate,
+    verdict: Validation,
+    before: SuiteReport,
+    suite: Suite,
+    *,
+    vagueness: float,
+    created_by: str,
+    meta: Mapping[str, Any],
+) -> Task:
+    """The task of a candidate that was kept, given the suite on the clean tree; `vagueness` is that of the issue text."""
+    mutation, repository = candidate.mutation, candidate.repository
+    expected = [*verdict.fail_to_pass, *verdict.pass_to_pass]
+    known_failures = before.with_status("failed", "error")
+    return Task(
+        instance_id=candidate.instance_id,
+        repo=repository.name,
+        base_commit=candidate.base_commit,
+        problem_statement=write_issue(verdict.report, vagueness=vagueness, known_failures=known_failures),
+        FAIL_TO_PASS=verdict.fail_to_pass,
+        PASS_TO_PASS=verdict.pass_to_pass,
+        patch=make_patch(candidate.path, mutation.apply(), mutation.source),
+        layers=[layer.relative_to(repository.folder).as_posix() for layer in candidate.layers],
+        workdir=suite.workdir,
+        test_command=suite.command,
+        log_parser=suite.parser,
+        created_by=created_by,
+        meta={
+            "family": mutation.family,
+            "mutator": mutation.name,
+            "path": candidate.path,
+            "function": mutation.function,
+            "line": mutation.line,
+            CLEAN_STATUSES: {test: before.status(test) for test in expected if before.status(test) != "passed"},
+            **meta,
+        },
+    )

@@ -10,12 +10,12 @@ from turnsmith.errors import UsageError
 from turnsmith.rewards.testing import Suite, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.building import building
-from turnsmith.synthesis.candidates import Candidate, Repository, to_task, write_candidate, write_repository
+from turnsmith.synthesis.candidates import write_candidate, write_repository
 from turnsmith.synthesis.mutators import Mutation, find_mutations
 from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.repository import PracticeRepository, make_repository
 from turnsmith.synthesis.repositories import to_tree
-from turnsmith.synthesis.validation import validate
+from turnsmith.synthesis.validation import to_task, validate
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST, Task
 
@@ -54,9 +54,8 @@ async def make_practice_tasks(
     Raises UsageError where `out` is in use, a suite does not run, or more is asked for than there are names, SandboxError.
     """
     if spec.num_tasks > MAX_TASKS:
-        raise UsageError(
-            f"{spec.num_tasks} practice tasks in one set: at most {MAX_TASKS}, so make several, of other seeds"
-        )
+        number = f"{spec.num_tasks} practice tasks in one set"
+        raise UsageError(f"{number}: at most {MAX_TASKS}, so make several, of other seeds")
     tasks: list[Task] = []
     repositories = draw_repositories(spec)
     with building(out) as folder:
@@ -80,27 +79,15 @@ async def make_repository_tasks(
     if not before.passing:
         reason = f"no test of the practice repository {practice.name} holds in the sandbox"
         raise UsageError(f"{reason}: are its limits too tight? The log ends: {before.last_line!r}")
-    candidates = list(write_candidates(repository, practice))
+    candidates = [write_candidate(repository, path, mutation) for path, mutation in draw_bugs(practice)]
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
-    meta = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}
-    return [
-        to_task(
-            candidate,
-            verdict,
-            before,
-            suite,
-            vagueness=spec.difficulty,
-            created_by="practice",
-            meta=meta | {"kind": Path(candidate.path).stem},
-        )
-        for candidate, verdict in kept
-    ]
-
-
-def write_candidates(repository: Repository, practice: PracticeRepository) -> Iterator[Candidate]:
-    """One bug for each function, families drawn evenly."""
-    for path, mutation in draw_bugs(practice):
-        yield write_candidate(repository, path, mutation)
+    made = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}
+    tasks = []
+    for candidate, verdict in kept:
+        meta = made | {"kind": Path(candidate.path).stem}
+        task = to_task(candidate, verdict, before, suite, vagueness=spec.difficulty, created_by="practice", meta=meta)
+        tasks.append(task)
+    return tasks
 
 
 def draw_bugs(practice: PracticeRepository) -> Iterator[tuple[str, Mutation]]:

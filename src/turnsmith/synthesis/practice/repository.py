@@ -18,7 +18,7 @@ class Module:
     """One module of a practice repository."""
 
     name: str
-    kind: str
+    """Also its kind."""
     functions: tuple[Function, ...]
 
 
@@ -51,7 +51,7 @@ def make_module(kind: str, difficulty: float, rng: random.Random) -> Module:
         shape = rng.choice(SHAPES[kind])
         made.append(shape(name, words[2 + index * 6 :][:6], draw_num_rules(difficulty, rng), rng))
     distinct = {function.name: function for function in made}
-    return Module(kind, kind, tuple(distinct.values()))
+    return Module(kind, tuple(distinct.values()))
 
 
 def draw_num_rules(difficulty: float, rng: random.Random) -> int:
