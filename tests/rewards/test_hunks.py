@@ -13,8 +13,8 @@ EXAMPLES = {
         "test_a.py", "a_test.py", "test/x.py", "tests/x.py", "test/data/x.json", "tests/data/x.json",
     ],
     HunkClass.GENERATED: ["a.pyc", "a.pyo", "__pycache__/a.cpython-311.pyc", "__pycache__/x", ".hypothesis/x", ".coverage"],
-    HunkClass.BUILD: ["setup.py", "Makefile", "requirements.txt", "requirements-dev.txt", "poetry.lock"],
-    HunkClass.SOURCE: ["pkg/core.py", "pkg/testing.py", "attest/a.py", "contest.py", "docs/tests.md", "pth", "dist-info.py"],
+    HunkClass.SOURCE: ["setup.py", "Makefile", "requirements.txt", "poetry.lock",
+        "pkg/core.py", "pkg/testing.py", "attest/a.py", "contest.py", "docs/tests.md", "pth", "dist-info.py"],
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from turnsmith.rewards.import_roots import find_import_roots
-from turnsmith.rewards.shadows import PROTECTED, is_shadow
+from turnsmith.rewards.shadows import find_protected, is_shadow
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_whatever_pytest_asks_for_here_is_protected(tmp_path):
     ).stderr.partition("runpy")[2]
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in log.splitlines() if "|" in line}
     assert {"_pytest", "pluggy", "argparse"} < imported
-    assert imported - {"test_a"} <= PROTECTED
+    assert imported - {"test_a"} <= find_protected()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Plain patterns: they miss what is written in another way, and suspect some that 
 
 import re
 
-from turnsmith.rewards.patches import PatchRefused, read_hunks, read_patch
+from turnsmith.rewards.patches import PatchRefused, read_patch
 
 MAX_LINE = 2_000
 SUSPICIONS = {
@@ -34,6 +34,6 @@ def find_suspicions(patch: str) -> list[str]:
         files = read_patch(patch)
     except PatchRefused:
         return []
-    lines = [line[:MAX_LINE] for file in files for hunk in read_hunks(file) for line in hunk if line.startswith("+")]
+    lines = [line[:MAX_LINE] for file in files for hunk in file.hunks for line in hunk if line.startswith("+")]
     found = [name for name, pattern in _PATTERNS.items() if any(map(pattern.search, lines))]
-    return found + [BINARY] * any("\nGIT binary patch\n" in file.text for file in files)
+    return found + [BINARY] * any(file.is_binary for file in files)

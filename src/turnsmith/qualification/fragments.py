@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from turnsmith.qualification.record import LeakKind
-from turnsmith.rewards.patches import FilePatch, PatchRefused, read_hunks, read_patch
+from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch
 
 RUN_LINES, RUN_CHARACTERS = 4, 80
 """Added lines in a row that make a fragment of their own, and what they hold together at least."""
@@ -47,7 +47,7 @@ def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
             Fragment(kind, path, _join(lines))
             for file in _read_files(patch)
             for path in sorted(file.paths)
-            for body in read_hunks(file)
+            for body in file.hunks
             for lines in _split(body)
         )
     )
@@ -71,7 +71,7 @@ def changed_paths(patch: str) -> list[str]:
 
 def added_lines(patch: str, path: str = "") -> list[str]:
     """Lines that a patch adds, to one file or to all."""
-    bodies = [body for file in _read_files(patch) if not path or path in file.paths for body in read_hunks(file)]
+    bodies = [body for file in _read_files(patch) if not path or path in file.paths for body in file.hunks]
     return [line[1:] for body in bodies for line in body if line.startswith("+")]
 
 

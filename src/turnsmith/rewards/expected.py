@@ -1,27 +1,20 @@
 """The tests that a data set expects, found among those that a run reported: SWE-bench's rules, as pure functions."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from turnsmith.rewards.results import SEVERITY
 
 MISSING = "missing"
 
 
-@dataclass(frozen=True)
-class Rules:
-    """Statuses that count. A test that is nowhere never does."""
+RULES = {
+    "strict": ({"passed"}, {"passed"}),
+    "swe-bench": ({"passed", "xfailed"}, {"passed", "xfailed", "skipped"}),
+}
+"""Statuses that count for FAIL_TO_PASS and for PASS_TO_PASS; a test that is nowhere never does.
 
-    fixed: frozenset[str] = frozenset({"passed"})
-    """For FAIL_TO_PASS."""
-    maintained: frozenset[str] = frozenset({"passed"})
-    """For PASS_TO_PASS."""
-
-
-STRICT = Rules()
-"""Only a pass is one: the code under test can ask to be skipped, or to be expected to fail."""
-SWE_BENCH = Rules(fixed=frozenset({"passed", "xfailed"}), maintained=frozenset({"passed", "xfailed", "skipped"}))
-"""For rows whose data set counted so when it wrote down what passes."""
+The code under test can ask to be skipped, or to be expected to fail, so this counts only where the data set counted so, too.
+"""
 
 
 def find_status(test: str, statuses: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.base import Sandbox
 from turnsmith.sandboxes.comparison import is_excluded
 from turnsmith.sandboxes.layers import walk_merged
-from turnsmith.tasks.history import EXECUTABLE, FIXED_FILES, REGULAR, SYMLINK, Tree, TreeFile, make_history
+from turnsmith.tasks.history import EXECUTABLE, FIXED_FILES, REGULAR, SYMLINK, TreeFile, make_history
 
 GIT = ".git/"
 TIMEOUT_S = 600.0
@@ -47,22 +47,14 @@ def has_one_commit(layers: Sequence[Path]) -> bool:
     entries = {path: place for path, place in walk_merged(tuple(layers)) if place.is_symlink() or not place.is_dir()}
     git = {path.removeprefix(GIT): place for path, place in entries.items() if path.startswith(GIT)}
     paths = [path for path in entries if not path.startswith(GIT)]
-    if not _hold(git, FIXED_FILES) or any(map(is_excluded, _list_names(paths))):
+    if not _hold(git, FIXED_FILES) or any(is_excluded(name) for path in paths for name in path.split("/")):
         return False
-    history = make_history(_read_tree(entries, paths))
+    history = make_history({path: _read_file(entries[path]) for path in paths})
     return git.keys() == history.objects.keys() | history.files.keys() and _hold(git, history.files)
 
 
 def _hold(git: dict[str, Path], files: dict[str, bytes]) -> bool:
     return all(path in git and git[path].read_bytes() == content for path, content in files.items())
-
-
-def _list_names(paths: Iterable[str]) -> set[str]:
-    return {name for path in paths for name in path.split("/")}
-
-
-def _read_tree(entries: dict[str, Path], paths: Iterable[str]) -> Tree:
-    return {path: _read_file(entries[path]) for path in paths}
 
 
 def _read_file(place: Path) -> TreeFile:

@@ -12,53 +12,28 @@ from turnsmith.rewards.shadows import is_shadow
 
 
 class HunkClass(StrEnum):
-    """What a changed file is; the value is also the flag that it leaves in a grade."""
+    """What a changed file is; the value is also the flag that it leaves in a grade. Gravest first."""
 
-    SOURCE = "source"
-    """Code, data, documentation: what is graded."""
-    TEST_SURFACE = "test-surface"
-    """A test, or what lies among the tests."""
     TEST_INFRASTRUCTURE = "test-infrastructure"
     """Decides how tests run or which modules they get."""
-    BUILD = "build"
-    """Decides how the project is built or installed, which grading does not do."""
+    TEST_SURFACE = "test-surface"
+    """A test, or what lies among the tests."""
     GENERATED = "generated"
     """Made by a program from something else."""
+    SOURCE = "source"
+    """All else: what is graded."""
 
 
-LEFT_OUT = (HunkClass.TEST_SURFACE, HunkClass.TEST_INFRASTRUCTURE, HunkClass.GENERATED)
-"""Classes that never reach the tests."""
-
-INFRASTRUCTURE_FILES = {
-    "conftest.py",
-    "pytest.ini",
-    ".pytest.ini",
-    "pytest.toml",
-    ".pytest.toml",
-    "tox.ini",
-    "setup.cfg",
-    "pyproject.toml",
-    "noxfile.py",
-    "sitecustomize.py",
-    "usercustomize.py",
-}
-INFRASTRUCTURE_NAMES = re.compile(r".*\.pth|.*\.(dist|egg)-info|.*\.egg-link", re.IGNORECASE)
-"""Of files, or of folders on the way to one: plugins are found by the last two."""
-SURFACE_FOLDERS = {"test", "tests"}
-SURFACE_FILES = re.compile(r"test_.*\.py|.*_test\.py")
-BUILD_FILES = {"setup.py", "Makefile", "MANIFEST.in", "Dockerfile", "environment.yml", "meson.build", "CMakeLists.txt"}
-BUILD_NAMES = re.compile(r"requirements.*\.(txt|in)|.*\.lock")
-GENERATED_FOLDERS = {
-    "__pycache__",
-    ".pytest_cache",
-    ".hypothesis",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".tox",
-    ".nox",
-    ".eggs",
-}
-GENERATED_FILES = re.compile(r".*\.py[co]|\.coverage.*")
+INFRASTRUCTURE = re.compile(
+    r"(.*/)?(conftest\.py|\.?pytest\.(ini|toml)|tox\.ini|setup\.cfg|pyproject\.toml|noxfile\.py|(site|user)customize\.py"
+    r"|(?i:[^/]*\.(pth|dist-info|egg-info|egg-link)(/.*)?))",
+    re.DOTALL,
+)
+SURFACE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*\.py|[^/]*_test\.py)", re.DOTALL)
+GENERATED = re.compile(
+    r"(.*/)?((__pycache__|\.(pytest_cache|hypothesis|mypy_cache|ruff_cache|tox|nox|eggs))/.*|[^/]*\.py[co]|\.coverage[^/]*)",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -67,13 +42,8 @@ class Selection:
 
     patch: str
     """What reaches the tests."""
-    classes: Counter[HunkClass]
-    """Files of each class in the whole patch."""
-
-    @property
-    def dropped(self) -> Counter[HunkClass]:
-        """Files that were left out, by class."""
-        return Counter({kind: self.classes[kind] for kind in LEFT_OUT if self.classes[kind]})
+    dropped: Counter[HunkClass]
+    """Files that were left out, by class."""
 
 
 @dataclass(frozen=True)
@@ -99,27 +69,23 @@ class Project:
 def select_hunks(patch: str, project: Project) -> Selection:
     """Sort the files of a patch and leave out what has a say over the tests. Raises PatchRefused."""
     sorted_files = [(_classify_file(file, project), file.text) for file in read_patch(patch)]
-    kept = [text for kind, text in sorted_files if kind not in LEFT_OUT]
-    return Selection("".join(kept), Counter(kind for kind, _ in sorted_files))
+    kept = [text for kind, text in sorted_files if kind is HunkClass.SOURCE]
+    return Selection("".join(kept), Counter(kind for kind, _ in sorted_files if kind is not HunkClass.SOURCE))
 
 
 def _classify_file(file: FilePatch, project: Project) -> HunkClass:
     """The gravest class of the paths that it names: a renamed file has two."""
-    kinds = {project.classify(path) for path in file.paths}
-    gravest_first = (HunkClass.TEST_INFRASTRUCTURE, HunkClass.TEST_SURFACE, HunkClass.GENERATED, HunkClass.BUILD)
-    return next((kind for kind in gravest_first if kind in kinds), HunkClass.SOURCE)
+    return min(map(project.classify, file.paths), key=[*HunkClass].index)
 
 
 def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:
     """What a path is, by its names; `test_files` are tests whatever they are called."""
-    *folders, name = PurePosixPath(path).parts
-    if name in INFRASTRUCTURE_FILES or any(map(INFRASTRUCTURE_NAMES.fullmatch, (*folders, name))):
+    if INFRASTRUCTURE.fullmatch(path):
         return HunkClass.TEST_INFRASTRUCTURE
-    if GENERATED_FOLDERS.intersection(folders) or GENERATED_FILES.fullmatch(name):
+    if GENERATED.fullmatch(path):
         return HunkClass.GENERATED
-    if _is_in_the_place_of(path, test_files) or SURFACE_FOLDERS.intersection(folders) or SURFACE_FILES.fullmatch(name):
-        return HunkClass.TEST_SURFACE
-    return HunkClass.BUILD if name in BUILD_FILES or BUILD_NAMES.fullmatch(name) else HunkClass.SOURCE
+    is_test = _is_in_the_place_of(path, test_files) or SURFACE.fullmatch(path)
+    return HunkClass.TEST_SURFACE if is_test else HunkClass.SOURCE
 
 
 def _is_in_the_place_of(path: str, test_files: Collection[str]) -> bool:

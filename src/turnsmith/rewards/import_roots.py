@@ -7,21 +7,23 @@ import shlex
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, product
 from operator import getitem
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 _PATH = re.compile(r"PYTHONPATH=[\"']?([^\s\"']+)")
 _STEP = re.compile(r"\bcd +[\"']?([^\s;&|\"']+)")
-_SETTINGS = {"pytest.ini": "pytest", ".pytest.ini": "pytest", "tox.ini": "pytest", "setup.cfg": "tool:pytest"}
-"""Files of pytest's settings that are not TOML, and their section."""
 _TABLES = [
+    ("pytest.ini", ["pytest"]),
+    (".pytest.ini", ["pytest"]),
+    ("tox.ini", ["pytest"]),
+    ("setup.cfg", ["tool:pytest"]),
     ("pytest.toml", ["pytest"]),
     ("pyproject.toml", ["tool", "pytest"]),
     ("pyproject.toml", ["tool", "pytest", "ini_options"]),
 ]
-"""Those that are TOML, and the tables that hold the settings."""
+"""Files of pytest's settings, and where they stand in each."""
 
 
 def find_import_roots(test_files: Collection[str], command: str, layers: Sequence[Path]) -> frozenset[PurePosixPath]:
@@ -47,31 +49,26 @@ def find_import_roots(test_files: Collection[str], command: str, layers: Sequenc
 
 def _find_in_settings(folders: Sequence[Path]) -> Iterator[str]:
     """The setting `pythonpath`, in whichever file."""
-    for layer in folders:
-        for name, section in _SETTINGS.items():
-            yield from _read_ini(layer / name, section)
-        for name, table in _TABLES:
-            yield from _read_toml(layer / name, table)
+    for folder, (name, table) in product(folders, _TABLES):
+        yield from _read_folders(folder / name, table)
 
 
-def _read_ini(path: Path, section: str) -> list[str]:
-    """Nothing where pytest could not read it either."""
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read(path, encoding="utf-8")
-        return shlex.split(parser.get(section, "pythonpath", fallback=""))
-    except (configparser.Error, ValueError):
-        return []
-
-
-def _read_toml(path: Path, table: Sequence[str]) -> list[str]:
+def _read_folders(path: Path, table: Sequence[str]) -> list[str]:
     """Nothing where pytest could not read it either."""
     try:
-        settings: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-        folders = reduce(getitem, [*table, "pythonpath"], settings)
+        folders = reduce(getitem, [*table, "pythonpath"], _read_tables(path))
         return shlex.split(folders) if isinstance(folders, str) else [str(folder) for folder in folders]
-    except (OSError, KeyError, TypeError, ValueError):
+    except (OSError, KeyError, TypeError, ValueError, configparser.Error):
         return []
+
+
+def _read_tables(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        return tomllib.loads(text)
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.read_string(text)
+    return parser
 
 
 def _find_top(folder: PurePosixPath, layers: Sequence[Path]) -> PurePosixPath:

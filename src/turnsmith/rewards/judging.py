@@ -6,12 +6,11 @@ is seen to hold; and where the grader's own tests ended as they must.
 
 from collections.abc import Collection, Iterator, Sequence
 
-from turnsmith.rewards.expected import STRICT, SWE_BENCH, find_status
+from turnsmith.rewards.expected import RULES, find_status
 from turnsmith.rewards.sentinels import Sentinels
 from turnsmith.rewards.testing import CLEAN_STATUSES, SuiteReport, holds
 from turnsmith.types import Grade, Outcome, Task
 
-RULES = {"strict": STRICT, "swe-bench": SWE_BENCH}
 SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
 """Flags of a report that lied."""
 
@@ -23,9 +22,9 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
     """
     if report.timed_out:
         return Grade(outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than {report.duration_s:.0f} s")
-    rules = RULES[task.status_rules]
-    statuses = {test: _status(task, report, test, rules.maintained) for test in task.PASS_TO_PASS}
-    statuses |= {test: _status(task, report, test, rules.fixed) for test in task.FAIL_TO_PASS}
+    fixed, maintained = RULES[task.status_rules]
+    statuses = {test: _status(task, report, test, maintained) for test in task.PASS_TO_PASS}
+    statuses |= {test: _status(task, report, test, fixed) for test in task.FAIL_TO_PASS}
     broken = [test for test, status in statuses.items() if status != "passed"]
     if lies := dict(_find_lies(report, sentinels, statuses, is_broken=bool(broken))):
         return Grade(outcome=Outcome.TAMPERED, statuses=statuses, flags=[*lies], detail="; ".join(lies.values()))
@@ -49,9 +48,8 @@ def _find_lies(
         yield FORGED, "something wrote to the descriptor of the report"
     if sentinels and (bent := sentinels.find_bent(report, only_flattering=is_broken)):
         yield SENTINEL, bent[0]
-    if not is_broken and (
-        difference := _find_difference(report, [*statuses, *(sentinels.statuses if sentinels else [])])
-    ):
+    tests = [*statuses, *(sentinels.statuses if sentinels else [])]
+    if not is_broken and (difference := _find_difference(report, tests)):
         yield CHANNELS, difference
 
 
@@ -61,13 +59,11 @@ def _find_difference(report: SuiteReport, tests: Sequence[str]) -> str:
         return f"exit code {report.exit_code} does not agree with the log"
     if not report.sealed:
         return ""
-    pairs = {test: (find_status(test, report.statuses), find_status(test, report.sealed.statuses)) for test in tests}
-    differing = [
-        f"{test} is {logged} in the log, {told} in the report"
-        for test, (logged, told) in pairs.items()
-        if logged != told
-    ]
-    return next(iter(differing), "")
+    for test in tests:
+        logged, told = (find_status(test, statuses) for statuses in (report.statuses, report.sealed.statuses))
+        if logged != told:
+            return f"{test} is {logged} in the log, {told} in the report"
+    return ""
 
 
 def _describe(broken: Sequence[str], statuses: dict[str, str]) -> str:

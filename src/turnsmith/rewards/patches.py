@@ -6,7 +6,6 @@ The grammar is the one that git writes, and strict: a patch that git could read 
 import os
 import posixpath
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -17,8 +16,9 @@ HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 MODE = re.compile(r"(?:old mode|new mode|new file mode|deleted file mode|index \S+) (\d{6})")
 NAME = re.compile(r"(?:---|\+\+\+) (?P<prefixed>[^\t]*)\t?|(?:rename|copy) (?:from|to) (?P<bare>.*)")
 OTHER_HEADER = re.compile(r"index \S+|(?:dis)?similarity index \d+%|")
+BEGIN_BINARY = ["GIT binary patch"]
 BINARY = re.compile(r"(?:(?:literal|delta) \d+|[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+)?")
-"""A line after `GIT binary patch`: what follows, and its bytes in base 85."""
+"""A line below: what follows, and its bytes in base 85."""
 ESCAPE = re.compile(rb"\\([0-3][0-7]{2}|.)")
 ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
 
@@ -37,6 +37,9 @@ class FilePatch:
     """Paths that it reads or writes, from the root of the tree."""
     modes: frozenset[str]
     """File modes that it names, e.g. `100644`."""
+    hunks: tuple[list[str], ...]
+    """The lines of each hunk but its header, marks included."""
+    is_binary: bool
 
 
 def read_patch(patch: str) -> list[FilePatch]:
@@ -45,7 +48,7 @@ def read_patch(patch: str) -> list[FilePatch]:
         raise PatchRefused(patch.partition("\n")[0].removeprefix(NO_PATCH))
     if len(to_bytes(patch)) > MAX_PATCH_BYTES:
         raise PatchRefused(f"larger than {MAX_PATCH_BYTES} bytes")
-    files = [_read_file(lines) for lines in _sections(patch)]
+    files = [_read_file(blocks) for blocks in _split(patch)]
     for file in files:
         _check(file)
     return files
@@ -71,24 +74,14 @@ def _check(file: FilePatch) -> None:
     odd = file.modes - {"100644", "100755", "120000"}
     if odd:
         raise PatchRefused(f"only files and links may change, not mode {min(odd)}: {min(file.paths)!r}")
-    if "120000" in file.modes and not all(_stays_inside(path, _added_text(file)) for path in file.paths):
+    if "120000" in file.modes and not all(_stays_inside(path, _read_target(file)) for path in file.paths):
         raise PatchRefused(f"link out of the tree: {min(file.paths)!r}")
 
 
-def _added_text(file: FilePatch) -> str:
+def _read_target(file: FilePatch) -> str:
     """What the hunks add, or the root for a link in binary form, which no one needs."""
-    if "\nGIT binary patch\n" in file.text:
-        return "/"
-    return "".join(line[1:] for hunk in read_hunks(file) for line in hunk if line.startswith("+"))
-
-
-def read_hunks(file: FilePatch) -> Iterator[list[str]]:
-    """The lines of each hunk but its header, marks included."""
-    lines, at = file.text.split("\n"), 0
-    while at < len(lines):
-        start, at = at, _hunk_end(lines, at) if HUNK.match(lines[at]) else at + 1
-        if HUNK.match(lines[start]):
-            yield lines[start + 1 : at]
+    added = [line[1:] for hunk in file.hunks for line in hunk if line.startswith("+")]
+    return "/" if file.is_binary else "".join(added)
 
 
 def _stays_inside(link: str, target: str) -> bool:
@@ -97,18 +90,20 @@ def _stays_inside(link: str, target: str) -> bool:
     return not target.startswith("/") and reached != ".." and not reached.startswith("../")
 
 
-def _sections(patch: str) -> Iterator[list[str]]:
-    """The lines of each file's part; what lies between `diff --git` lines outside of any hunk."""
+def _split(patch: str) -> list[list[list[str]]]:
+    """The part of each file, in blocks: a hunk is one, and every line outside of any hunk. Raises PatchRefused."""
     lines = patch.removesuffix("\n").split("\n") if patch else []
-    start = 0
-    while start < len(lines):
-        if not lines[start].startswith("diff --git "):
-            raise PatchRefused(f"line {start + 1} is not what git writes: {lines[start][:60]!r}")
-        end = start + 1
-        while end < len(lines) and not lines[end].startswith("diff --git "):
-            end = _hunk_end(lines, end) if HUNK.match(lines[end]) else end + 1
-        yield lines[start:end]
-        start = end
+    parts: list[list[list[str]]] = []
+    at = 0
+    while at < len(lines):
+        end = _hunk_end(lines, at) if HUNK.match(lines[at]) else at + 1
+        if lines[at].startswith("diff --git "):
+            parts.append([])
+        elif not parts:
+            raise PatchRefused(f"line {at + 1} is not what git writes: {lines[at][:60]!r}")
+        parts[-1].append(lines[at:end])
+        at = end
+    return parts
 
 
 def _hunk_end(lines: list[str], start: int) -> int:
@@ -127,26 +122,23 @@ def _hunk_end(lines: list[str], start: int) -> int:
     return at
 
 
-def _read_file(lines: list[str]) -> FilePatch:
-    """Read the headers of one file's part, and see that nothing else follows them. Raises PatchRefused."""
-    paths, modes = _paired_name(lines[0].removeprefix("diff --git ")), set()
-    at = 1
-    while at < len(lines) and lines[at] != "GIT binary patch":
-        line = lines[at]
-        if HUNK.match(line):
-            at = _hunk_end(lines, at)
-            continue
+def _read_file(blocks: list[list[str]]) -> FilePatch:
+    """Read the part of one file, and see that nothing else stands in it. Raises PatchRefused."""
+    paths, modes = _paired_name(blocks[0][0].removeprefix("diff --git ")), set[str]()
+    is_binary = BEGIN_BINARY in blocks
+    end = blocks.index(BEGIN_BINARY) if is_binary else len(blocks)
+    for [line, *_] in blocks[1:end]:
         if name := NAME.fullmatch(line):
             paths |= _named(name)
         elif mode := MODE.fullmatch(line):
             modes.add(mode[1])
-        elif not OTHER_HEADER.fullmatch(line):
+        elif not (HUNK.match(line) or OTHER_HEADER.fullmatch(line)):
             raise PatchRefused(f"not a line that git writes: {line[:60]!r}")
-        at += 1
-    odd = next((line for line in lines[at + 1 :] if not BINARY.fullmatch(line)), None)
-    if odd is not None:
-        raise PatchRefused(f"not a line of a binary part: {odd[:60]!r}")
-    return FilePatch("\n".join(lines) + "\n", frozenset(paths), frozenset(modes))
+    if odd := [line for [line, *_] in blocks[end + 1 :] if not BINARY.fullmatch(line)]:
+        raise PatchRefused(f"not a line of a binary part: {odd[0][:60]!r}")
+    text = "".join(f"{line}\n" for block in blocks for line in block)
+    hunks = tuple(block[1:] for block in blocks if HUNK.match(block[0]))
+    return FilePatch(text, frozenset(paths), frozenset(modes), hunks, is_binary)
 
 
 def _named(name: re.Match[str]) -> set[str]:

@@ -9,22 +9,6 @@ from pathlib import Path, PurePosixPath
 
 from turnsmith.sandboxes.runtime import required_distributions
 
-PROTECTED = sys.stdlib_module_names | {
-    "_pytest",
-    "colorama",
-    "exceptiongroup",
-    "iniconfig",
-    "org",
-    "packaging",
-    "pluggy",
-    "py",
-    "pygments",
-    "pytest",
-    "sitecustomize",
-    "tomli",
-    "usercustomize",
-}
-"""Modules of the standard library, of pytest and of what pytest imports."""
 JYTHON = ["org", "python"]
 """A package that `pickle` and `copy` ask for and only Jython has: here a folder without `__init__` would do, too."""
 BINARY = {".so", ".pyd", ".pyc"}
@@ -32,12 +16,13 @@ BINARY = {".so", ".pyd", ".pyc"}
 
 @cache
 def find_protected() -> frozenset[str]:
-    """These, and the modules of every installed plugin of pytest with what it requires: a task may ask for any of them."""
+    """Modules of Python, of pytest and of every installed plugin, with what they require here or, as named, elsewhere."""
     plugins = {
         found.name for found in importlib.metadata.distributions() if found.entry_points.select(group="pytest11")
     }
     files = [file for found in required_distributions("pytest", *plugins) for file in found.files or []]
-    return PROTECTED | {file.parts[0].partition(".")[0] for file in files if _is_code(file.name)}
+    named = {"colorama", "exceptiongroup", "org", "py", "sitecustomize", "tomli", "usercustomize"}
+    return sys.stdlib_module_names | named | {file.parts[0].partition(".")[0] for file in files if _is_code(file.name)}
 
 
 def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path]) -> bool:

@@ -1,7 +1,8 @@
 """Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
 
 import re
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -28,9 +29,6 @@ TEST_ENV = {
     "TZ": "UTC",
 }
 """What would otherwise differ from machine to machine."""
-
-HOLDS = ("passed", "xfailed", "xpassed")
-"""Statuses of a test that holds on a clean tree; an expected failure is one, as in SWE-bench."""
 
 CLEAN_STATUSES = "clean_statuses"
 """Column of `Task.meta`: expected test → its status on the clean tree, where that is not `passed`."""
@@ -71,8 +69,8 @@ class SuiteReport:
 
     @property
     def passing(self) -> list[str]:
-        """Ids of the tests that hold."""
-        return self.with_status(*HOLDS)
+        """Ids of the tests that hold on a clean tree; an expected failure does, as in SWE-bench."""
+        return self.with_status("passed", "xfailed", "xpassed")
 
     @property
     def last_line(self) -> str:
@@ -116,42 +114,38 @@ class Suite:
 Prepare = Callable[[Sandbox], Coroutine[None, None, None]]
 
 
-async def leave(sandbox: Sandbox) -> None:
-    """The tree is ready as it is."""
-
-
 async def run_suite(
-    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare = leave
+    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare | None = None
 ) -> SuiteReport:
-    """Run a suite in a prepared sandbox of its own; again, cold, where pytest did not come to its end in a warm run.
+    """Run a suite in a sandbox of its own; again, cold, where pytest did not come to its end in a warm run.
 
     Raises SandboxError, and what `prepare` raises.
     """
     if suite.plain_command:
-        report = await _run_in_new_sandbox(provider, layers, suite, prepare, run_warm)
+        async with _open_sandbox(provider, layers, suite, prepare) as sandbox:
+            report = await run_warm(sandbox, suite)
         if report.is_finished or report.timed_out:
             return report
     return await run_suite_cold(provider, layers, suite, prepare)
 
 
 async def run_suite_cold(
-    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare = leave
+    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare | None = None
 ) -> SuiteReport:
-    """Run a suite by a fresh interpreter in a prepared sandbox of its own. Raises SandboxError, and what `prepare` raises."""
-    return await _run_in_new_sandbox(provider, layers, suite, prepare, run_cold)
+    """Run a suite by a fresh interpreter in a sandbox of its own. Raises SandboxError, and what `prepare` raises."""
+    async with _open_sandbox(provider, layers, suite, prepare) as sandbox:
+        return await run_cold(sandbox, suite)
 
 
-async def _run_in_new_sandbox(
-    provider: SandboxProvider,
-    layers: Sequence[Path],
-    suite: Suite,
-    prepare: Prepare,
-    run: Callable[[Sandbox, Suite], Coroutine[None, None, SuiteReport]],
-) -> SuiteReport:
+@asynccontextmanager
+async def _open_sandbox(
+    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare | None
+) -> AsyncIterator[Sandbox]:
     sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True, image=suite.image))
     try:
-        await prepare(sandbox)
-        return await run(sandbox, suite)
+        if prepare:
+            await prepare(sandbox)
+        yield sandbox
     finally:
         await sandbox.stop()
 

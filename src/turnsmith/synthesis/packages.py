@@ -13,7 +13,7 @@ from shlex import quote
 import libcst as cst
 
 from turnsmith.errors import UsageError
-from turnsmith.rewards.hunks import LEFT_OUT, classify
+from turnsmith.rewards.hunks import HunkClass, classify
 from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite, run_suite_cold
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
@@ -120,7 +120,7 @@ def _import_units(tree: Tree, root: str) -> dict[str, list[str]]:
     units: dict[str, list[str]] = defaultdict(list)
     for path in tree:
         below = PurePosixPath(path).relative_to(root) if PurePosixPath(path).is_relative_to(root) else None
-        if below is None or below.suffix != ".py" or below.name in ASIDE or classify(path) in LEFT_OUT:
+        if below is None or below.suffix != ".py" or below.name in ASIDE or classify(path) is not HunkClass.SOURCE:
             continue
         top = below.parts[0]
         if len(below.parts) == 1 or f"{PurePosixPath(root, top)}/__init__.py" in tree:
