@@ -149,7 +149,7 @@ def test_tasks_of_an_image_are_examined_in_it(turnsmith, tmp_path):
     result = turnsmith("tasks", "qualify", out, "--repeats", "2", "--json", *engine)
     assert result.exit_code == 1, result.output
     [record] = json.loads(result.stdout)
-    assert (record["verdict"], record["isolation"]) == ("infrastructure", "container-root")
+    assert (record["verdict"], record["isolation"]) == ("infrastructure", "container-user")
     assert record["detail"] == "git did not answer in the sandbox: is it installed there?"
 
 
