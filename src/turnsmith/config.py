@@ -273,19 +273,11 @@ class StageConfig(Section):
     """Optimizer of the stage."""
 
     @model_validator(mode="after")
-    def _threshold_below_limit(self) -> "StageConfig":
+    def _fits_together(self) -> "StageConfig":
         if self.length_threshold >= self.max_turns:
             raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
-        return self
-
-    @model_validator(mode="after")
-    def _curriculum_is_asked_for(self) -> "StageConfig":
         if self.curriculum_from and not self.curriculum:
             raise ValueError("curriculum_from needs curriculum = true")
-        return self
-
-    @model_validator(mode="after")
-    def _constant_rate(self) -> "StageConfig":
         if self.optimizer.schedule != "constant":
             raise ValueError("optimizer.schedule must be constant in RL: how many steps signal allows is not known")
         return self
@@ -425,12 +417,23 @@ class RunConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _sets_are_there(self) -> "RunConfig":
+    def _nothing_is_missing(self) -> "RunConfig":
         for name in self.eval.sets:
             if name not in self.eval_tasks:
                 raise ValueError(f"eval.sets names {name!r}: there is {', '.join(self.eval_tasks) or 'no eval_tasks'}")
         if self.eval.every and not self.eval_tasks and any(stage.plateau for stage in self.stages):
             raise ValueError("stages.plateau with eval.every needs eval_tasks: give a set, or set eval.every = 0")
+        made = [name for name, tasks in self.task_sets.items() if not tasks.path]
+        if self.sandbox.kind == "podman" and made and not self.sandbox.image:
+            raise ValueError(
+                f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
+                "give the name of one, or the path of a root file system"
+            )
+        if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
+            raise ValueError(
+                "stages.0.curriculum needs the solve rates of a stage before: name one of another run in curriculum_from, "
+                "or remove it"
+            )
         return self
 
     @property
@@ -441,22 +444,3 @@ class RunConfig(Section):
     def seed_of(self, section: TaskSetConfig | EvalConfig) -> int:
         """The seed of a section, or else that of the run."""
         return self.seed if section.seed is None else section.seed
-
-    @model_validator(mode="after")
-    def _containers_have_images(self) -> "RunConfig":
-        made = [name for name, tasks in self.task_sets.items() if not tasks.path]
-        if self.sandbox.kind == "podman" and made and not self.sandbox.image:
-            raise ValueError(
-                f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
-                "give the name of one, or the path of a root file system"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _curriculum_has_a_past(self) -> "RunConfig":
-        if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
-            raise ValueError(
-                "stages.0.curriculum needs the solve rates of a stage before: name one of another run in curriculum_from, "
-                "or remove it"
-            )
-        return self

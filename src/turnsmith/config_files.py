@@ -139,16 +139,7 @@ def _suggestion(name: str, kind: type[BaseModel]) -> str:
 
 def _field_names(kind: type[BaseModel]) -> list[str]:
     """Names of all fields of all sections: good enough to guess a misspelling."""
-    names: list[str] = []
-    waiting, seen = [kind], set[type[BaseModel]]()
-    while waiting:
-        section = waiting.pop()
-        if section in seen:
-            continue
-        seen.add(section)
-        names.extend(section.model_fields)
-        waiting.extend(sub for sub in Section.__subclasses__() if sub not in seen)
-    return names
+    return [name for section in (kind, *Section.__subclasses__()) for name in section.model_fields]
 
 
 def _short(value: Any) -> str:

@@ -140,12 +140,6 @@ class RunFolder:
         return done
 
 
-def _holds_its_own(journal: Path) -> bool:
-    """Do its ids name the checkpoint of its folder? Not where an evaluation was set aside under another name."""
-    with journal.open("rb") as lines:
-        return f'"eval-{journal.parts[-3]}/'.encode() in lines.readline()
-
-
 def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
     """Take a folder for a run; True where the run is new, False where it goes on.
 

@@ -15,7 +15,6 @@ from turnsmith.cli.tasks import make_tasks_app
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
-
 MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what is done is not done again."
 
 
@@ -36,8 +35,8 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    for name, command in running.LEARNING.items():
-        app.command(name, context_settings=OVERRIDES, epilog=HINT)(command)
+    for name, parts in running.LEARNING.items():
+        app.command(name, help=parts.__doc__, context_settings=OVERRIDES, epilog=HINT)(running.make_command(parts))
     app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
     app.add_typer(make_tasks_app(), name="tasks")
     app.command("redteam")(redteam.redteam)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from turnsmith.cli.options import Json
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
 from turnsmith.types import Trajectory
@@ -23,7 +24,6 @@ NOT_ISOLATED = (
     "warning: sandbox.kind was subprocess: neither agents nor tests were isolated, so a patch may have cheated"
 )
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Id = Annotated[
     str | None,
     typer.Option("--trajectory", metavar="ID", help="One trajectory, or the beginning of the ids of several."),
@@ -45,13 +45,11 @@ def to_json(folder: RunFolder, beginning: str | None) -> Any:
     """What `show` shows: results and iterations, or the trajectories whose ids begin so. Raises UsageError."""
     if beginning is not None:
         return [trajectory.model_dump(mode="json") for trajectory in find_trajectories(folder, beginning)]
-    iterations = [dataclasses.asdict(iteration) for iteration in read_iterations(folder)]
-    stopped = folder.stop_reason.read_text().strip() if folder.stop_reason.exists() else None
     return {
         "finished": folder.results.exists(),
-        "stopped": stopped,
+        "stopped": folder.stop_reason.read_text().strip() if folder.stop_reason.exists() else None,
         "results": read_results(folder),
-        "iterations": iterations,
+        "iterations": [dataclasses.asdict(iteration) for iteration in read_iterations(folder)],
     }
 
 

@@ -32,29 +32,6 @@ Out = Annotated[Path | None, typer.Option("--out", metavar="RUN", help="Run fold
 Parts = Callable[[RunConfig, str], RunConfig]
 
 
-def run_whole(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
-    """The whole recipe: base, RFT, RL, evaluations.
-
-    Base policy, rejection fine-tuning, the stages of RL; each checkpoint is evaluated.
-    """
-    start(context, config, dry_run, out, whole)
-
-
-def run_rft(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
-    """Rejection fine-tuning (RFT) only."""
-    start(context, config, dry_run, out, only_rft)
-
-
-def run_rl(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
-    """RL only, from the model at model.path."""
-    start(context, config, dry_run, out, only_stages)
-
-
-def run_evaluation(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
-    """Evaluation only, of the model at model.path."""
-    start(context, config, dry_run, out, only_evaluation)
-
-
 def resume(context: typer.Context, run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]) -> None:
     """Go on with a run that was stopped or killed, or give a finished one more to do."""
     folder = RunFolder(run)
@@ -67,36 +44,48 @@ def resume(context: typer.Context, run: Annotated[Path, typer.Argument(metavar="
     go(config, folder)
 
 
-LEARNING = {"run": run_whole, "rft": run_rft, "rl": run_rl, "eval": run_evaluation}
-"""Commands that take a configuration."""
-
-
 def whole(config: RunConfig, file: str) -> RunConfig:
-    """All that the configuration holds."""
+    """The whole recipe: base, RFT, RL, evaluations.
+
+    Base policy, rejection fine-tuning, the stages of RL; each checkpoint is evaluated.
+    """
     if not (config.rft or config.stages or config.eval_tasks):
         raise UsageError(f"{file} asks for nothing: give it an [rft] section, [[stages]] or [eval_tasks.NAME]")
     return config
 
 
 def only_rft(config: RunConfig, file: str) -> RunConfig:
-    """The configuration without its stages of RL."""
+    """Rejection fine-tuning (RFT) only."""
     if not config.rft:
         raise UsageError(f"{file} has no [rft] section: add one, an empty one takes the paper's numbers")
     return config.model_copy(update={"stages": []})
 
 
 def only_stages(config: RunConfig, file: str) -> RunConfig:
-    """The configuration without rejection fine-tuning."""
+    """RL only, from the model at model.path."""
     if not config.stages:
         raise UsageError(f"{file} has no [[stages]]: add one, an empty one takes the paper's numbers")
     return config.model_copy(update={"rft": None})
 
 
 def only_evaluation(config: RunConfig, file: str) -> RunConfig:
-    """The configuration without any training."""
+    """Evaluation only, of the model at model.path."""
     if not config.eval_tasks:
         raise UsageError(f"{file} has no [eval_tasks.NAME] section: add the tasks to evaluate on")
     return config.model_copy(update={"rft": None, "stages": []})
+
+
+LEARNING = {"run": whole, "rft": only_rft, "rl": only_stages, "eval": only_evaluation}
+"""Commands that take a configuration: what of it they do."""
+
+
+def make_command(parts: Parts) -> Callable[..., None]:
+    """The command that does these parts of a configuration."""
+
+    def command(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
+        start(context, config, dry_run, out, parts)
+
+    return command
 
 
 def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, parts: Parts) -> None:

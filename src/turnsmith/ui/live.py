@@ -34,14 +34,10 @@ def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
     """Show progress on standard error until the block ends; what is said goes to `log` too."""
     console = make_console(stderr=True)
     if not console.is_terminal:
-        yield _logged(Lines(console), log)
+        yield Lines(console, log=log)
         return
     with make_bars(console) as bars:
-        yield _logged(Bars(bars), log)
-
-
-def _logged(progress: tracking.Progress, log: Path | None) -> tracking.Progress:
-    return Logged(progress, log) if log else progress
+        yield Bars(bars, log)
 
 
 def make_bars(console: Console) -> Progress:
@@ -63,8 +59,9 @@ def make_bars(console: Console) -> Progress:
 class Bars:
     """One bar for each piece of work in progress, what is said above them."""
 
-    def __init__(self, bars: Progress) -> None:
+    def __init__(self, bars: Progress, log: Path | None = None) -> None:
         self._bars = bars
+        self._log = log
         self._ids: dict[str, TaskID] = {}
 
     def begin(self, label: str, total: int) -> None:
@@ -80,6 +77,7 @@ class Bars:
 
     def say(self, text: str) -> None:
         self._bars.console.print(to_line(text))
+        keep(text, self._log)
 
 
 @dataclass
@@ -109,8 +107,9 @@ class Work:
 class Lines:
     """Plain lines for logs and pipes."""
 
-    def __init__(self, console: Console, interval_s: float = LINE_INTERVAL_S) -> None:
+    def __init__(self, console: Console, interval_s: float = LINE_INTERVAL_S, log: Path | None = None) -> None:
         self._console = console
+        self._log = log
         self._interval_s = interval_s
         self._works: dict[str, Work] = {}
 
@@ -132,6 +131,7 @@ class Lines:
 
     def say(self, text: str) -> None:
         self._print(text)
+        keep(text, self._log)
 
     def _tell(self, label: str, work: Work, remark: str) -> None:
         self._print(", ".join(filter(None, [f"{label}: {work.done} of {work.total}", work.note, remark])))
@@ -140,26 +140,11 @@ class Lines:
         self._console.print(to_line(text), soft_wrap=True)
 
 
-class Logged:
-    """Passes everything on, and keeps what is said in a file, with the time."""
-
-    def __init__(self, progress: tracking.Progress, log: Path) -> None:
-        self._progress = progress
-        self._log = log
-
-    def begin(self, label: str, total: int) -> None:
-        self._progress.begin(label, total)
-
-    def advance(self, label: str, num: int = 1, note: str = "") -> None:
-        self._progress.advance(label, num, note)
-
-    def end(self, label: str) -> None:
-        self._progress.end(label)
-
-    def say(self, text: str) -> None:
-        self._progress.say(text)
-        with self._log.open("a", encoding="utf-8") as log:
-            log.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
+def keep(text: str, log: Path | None) -> None:
+    """Add a line to the log, where there is one, with the time."""
+    if log:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
 
 
 def to_duration(seconds: float) -> str:
