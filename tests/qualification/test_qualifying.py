@@ -90,17 +90,17 @@ def write_down(task_set, verdicts, quarantined=()):
 
 @pytest.mark.slow
 async def test_what_is_on_record_is_not_examined_again_and_a_kill_loses_one(tasks, bare):
-    records = await qualify_task_set(tasks, bare, CRITERIA, 1, Silence())
+    records = await qualify_task_set(tasks, CRITERIA, 1, bare, Silence())
     assert [record.instance_id for record in records] == [task.instance_id for task in tasks.tasks]
     assert {record.verdict for record in records} == {Verdict.QUALIFIED}
     assert {record.isolation for record in records} == {"none"}
     started = bare.num_started
-    assert await qualify_task_set(tasks, bare, CRITERIA, 1, Silence()) == records
+    assert await qualify_task_set(tasks, CRITERIA, 1, bare, Silence()) == records
     assert bare.num_started == started
     file = find_record_file(tasks)
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:2]) + lines[2][:50])
-    again = await qualify_task_set(tasks, bare, CRITERIA, 1, Silence())
+    again = await qualify_task_set(tasks, CRITERIA, 1, bare, Silence())
     assert again[:2] == records[:2] and again[2].verdict is Verdict.QUALIFIED
     assert 0 < bare.num_started - started < started
     assert len(list(read_records(file, Qualification))) == 3
@@ -110,7 +110,7 @@ async def test_two_do_not_qualify_the_same_tasks_at_once(tasks, bare):
     with find_record_file(tasks).open("ab") as records:
         hold(records)
         with pytest.raises(UsageError, match=r"another process is at work in .*tasks: wait for it"):
-            await qualify_task_set(tasks, bare, Criteria(), 1, Silence())
+            await qualify_task_set(tasks, Criteria(), 1, bare, Silence())
     assert bare.num_started == 0
 
 

@@ -1,17 +1,17 @@
 """The command `audit`: how many rewards of a run were lies?"""
 
-import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnsmith.cli.options import Json
+from turnsmith.cli.sandboxed import work_in_sandboxes
 from turnsmith.config import RunConfig
 from turnsmith.config_files import validate
 from turnsmith.runs import RunFolder, read_json
-from turnsmith.ui.live import watching
 from turnsmith.ui.tables import words_table
 from turnsmith.ui.terminal import make_console, to_line
 
@@ -21,26 +21,15 @@ if TYPE_CHECKING:
 
 def audit(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")], as_json: Json = False) -> None:
     """Look afterwards for lies among the patches of a run that resolved their tasks; what was audited is not done again."""
+    from turnsmith.recipes.auditing import review_run
+
     folder = RunFolder(run)
     config = validate(read_json(folder.config), folder.config, RunConfig)
-    review = asyncio.run(review_in(config, folder))
+    review = work_in_sandboxes(config.sandbox, partial(review_run, config, folder))
     if as_json:
         typer.echo(json.dumps(to_json(review), indent=2))
     else:
         print_review(review)
-
-
-async def review_in(config: RunConfig, folder: RunFolder) -> "Review":
-    """Audit a run in sandboxes like its own."""
-    from turnsmith.recipes.auditing import review_run
-    from turnsmith.sandboxes import make_provider
-
-    provider = make_provider(config.sandbox)
-    try:
-        with watching() as progress:
-            return await review_run(config, folder, provider, progress)
-    finally:
-        await provider.close()
 
 
 def to_json(review: "Review") -> dict[str, object]:

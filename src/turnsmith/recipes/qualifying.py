@@ -20,7 +20,7 @@ from turnsmith.tracking import Progress
 
 
 async def qualify_task_set(
-    task_set: TaskSet, provider: SandboxProvider, criteria: Criteria, num_workers: int, progress: Progress
+    task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
     """The records of all tasks, in their order; each is written down as it comes, and what is on record is not done again.
 
@@ -28,11 +28,11 @@ async def qualify_task_set(
     """
     with find_record_file(task_set).open("ab") as records:
         hold(records)
-        return await _qualify(task_set, provider, criteria, num_workers, progress)
+        return await _qualify(task_set, criteria, num_workers, provider, progress)
 
 
 async def _qualify(
-    task_set: TaskSet, provider: SandboxProvider, criteria: Criteria, num_workers: int, progress: Progress
+    task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
     known, cases = read_qualifications(task_set, criteria.sandbox), _cases(task_set, provider, criteria)
     waiting = [case for case in cases if not _is_done(known.get(case.task.instance_id), criteria)]
@@ -109,7 +109,7 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
         return train_tasks
     if source.package and len(read_qualifications(train_tasks, config.sandbox)) < len(train_tasks.tasks):
         criteria = Criteria(tests_timeout_s=config.rollouts.tests_timeout_s, sandbox=config.sandbox)
-        await qualify_task_set(train_tasks, provider, criteria, config.rollouts.grading_workers, progress)
+        await qualify_task_set(train_tasks, criteria, config.rollouts.grading_workers, provider, progress)
     return keep_qualified(train_tasks, config.sandbox, progress)
 
 

@@ -69,9 +69,9 @@ async def make_package_tasks(
 
     Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
     """
-    source = await asyncio.to_thread(fetch_source, package)
-    layout = find_layout(source)
     with building(out) as folder:
+        source = await asyncio.to_thread(fetch_source, package)
+        layout = find_layout(source)
         repository = write_repository(source.title, source.tree, folder)
         suite, before = await find_steady_suite(provider, repository, layout, SUITE_TIMEOUT_S)
         candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)

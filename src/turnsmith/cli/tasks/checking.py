@@ -1,19 +1,22 @@
 """`tasks check`: does the gold patch score 1, and the untouched tree 0?"""
 
-import asyncio
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox
+from turnsmith.cli.sandboxed import work_in_sandboxes
 from turnsmith.cli.tasks.opening import TaskPath, open_tasks, say_number
-from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.ui.tables import yes_no_table
 from turnsmith.ui.terminal import make_console
+
+if TYPE_CHECKING:
+    from turnsmith.recipes.checking import Check
 
 MAX_NAMED = 3
 """Tasks that an error names; the table has all."""
@@ -26,7 +29,10 @@ def check(
 
     The one must score 1 and the other 0, or the task is not sound.
     """
-    checks = asyncio.run(check_in(path, configure_sandbox(sandbox, image, engine)))
+    from turnsmith.recipes.checking import check_tasks
+
+    config = configure_sandbox(sandbox, image, engine)
+    checks = work_in_sandboxes(config, partial(check_tasks, open_tasks(path, config)))
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(check) | {"is_sound": check.is_sound} for check in checks], indent=2))
     else:
@@ -35,24 +41,13 @@ def check(
     refuse_unsound(path, checks)
 
 
-def refuse_unsound(path: Path, checks: list[Any]) -> None:
+def refuse_unsound(path: Path, checks: "list[Check]") -> None:
     """Raises SandboxError where a task could not be checked, and UsageError where one is not sound."""
+    of = f"of {say_number(checks)} in {path}"
     if unchecked := [check for check in checks if not check.is_checked]:
-        raise SandboxError(
-            f"{len(unchecked)} of {say_number(checks)} in {path} could not be checked: {unchecked[0].fault}"
-        )
+        raise SandboxError(f"{len(unchecked)} {of} could not be checked: {unchecked[0].fault}")
     if broken := [check for check in checks if not check.is_sound]:
-        names = ", ".join(f"{check.instance_id} ({check.fault})" for check in broken[:MAX_NAMED])
-        more = ", …" if len(broken) > MAX_NAMED else ""
+        named = [f"{check.instance_id} ({check.fault})" for check in broken[:MAX_NAMED]]
+        names = ", ".join([*named, "…"] if len(broken) > MAX_NAMED else named)
         are = "is" if len(broken) == 1 else "are"
-        raise UsageError(
-            f"{len(broken)} of {say_number(checks)} in {path} {are} not sound: {names}{more}: repair or remove them"
-        )
-
-
-async def check_in(path: Path, sandbox: SandboxConfig) -> list[Any]:
-    """Check a task set."""
-    from turnsmith.recipes.checking import check_tasks
-
-    async with open_tasks(path, sandbox) as (task_set, provider, progress):
-        return await check_tasks(task_set, provider, progress)
+        raise UsageError(f"{len(broken)} {of} {are} not sound: {names}: repair or remove them")

@@ -1,18 +1,18 @@
 """`tasks make`: tasks from a package or from practice repositories."""
 
-import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox
+from turnsmith.cli.sandboxed import work_in_sandboxes
 from turnsmith.cli.tasks.opening import say_number
-from turnsmith.config import SandboxConfig, TaskSetConfig
+from turnsmith.config import TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.tasks.dataset import load_tasks
-from turnsmith.ui.live import watching
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the tasks.")]
 Package = Annotated[
@@ -43,11 +43,11 @@ def make(
     engine: Engine = "",
 ) -> None:
     """Make tasks from a package or from practice repositories."""
+    from turnsmith.recipes.task_sets import make_tasks
+
     given = {"num": num, "split": split, "difficulty": difficulty}
     config = choose_source(package, practice, {name: value for name, value in given.items() if value is not None})
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} exists already: give a new folder by --out, nothing is written over")
-    asyncio.run(make_in(out, config, seed, configure_sandbox(sandbox, image, engine)))
+    work_in_sandboxes(configure_sandbox(sandbox, image, engine), partial(make_tasks, out.name, config, seed, out))
     tasks = load_tasks(out)
     report = {"folder": str(out), "num_tasks": len(tasks), "instance_ids": [task.instance_id for task in tasks]}
     typer.echo(json.dumps(report, indent=2) if as_json else f"{say_number(tasks)} in {out}")
@@ -63,16 +63,3 @@ def choose_source(package: str | None, practice: int | None, given: dict[str, in
         raise UsageError(f"--{ignored[0]} goes with --practice: leave it out for a package")
     chosen = {"package_tasks" if name == "num" else name: value for name, value in given.items()}
     return TaskSetConfig.model_validate({"package": package, "practice_tasks": practice or 0, **chosen})
-
-
-async def make_in(out: Path, config: TaskSetConfig, seed: int, sandbox: SandboxConfig) -> None:
-    """Make the tasks in a new folder."""
-    from turnsmith.recipes.task_sets import make_tasks
-    from turnsmith.sandboxes import make_provider
-
-    provider = make_provider(sandbox)
-    try:
-        with watching() as progress:
-            await make_tasks(out.name, config, seed, out, provider, progress)
-    finally:
-        await provider.close()

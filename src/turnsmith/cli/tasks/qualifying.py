@@ -1,20 +1,22 @@
 """`tasks qualify`: which tasks are fit to be trained on?"""
 
-import asyncio
 import json
 import os
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox
+from turnsmith.cli.sandboxed import work_in_sandboxes
 from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
 from turnsmith.cli.tasks.opening import TaskPath, open_tasks, say_number
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.qualification.record import MEANINGS, Qualification
 from turnsmith.ui.tables import words_table
 from turnsmith.ui.terminal import make_console
 
@@ -38,9 +40,7 @@ Hide = Annotated[
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
-        "--plugin",
-        metavar="NAME",
-        help="Plugin of pytest that tasks ask for, as sandbox.test_plugins; may be repeated.",
+        "--plugin", metavar="NAME", help="Plugin of pytest for tasks, as sandbox.test_plugins; may be repeated."
     ),
 ]
 
@@ -64,11 +64,17 @@ def qualify(
     task file. Exit code 1 where the infrastructure kept it from finding out, 2 where no task is fit.
     """
     from turnsmith.qualification.examination import Criteria
+    from turnsmith.recipes.qualifying import qualify_task_set
 
     hidden = [*SandboxConfig().hidden, *map(check_folder, hide or [])]
     config = configure_sandbox(sandbox, image, engine, hidden=hidden, test_plugins=plugins or [])
     criteria = Criteria(repeats, timeout_s, needs_names=not keep_missing_names, sandbox=config)
-    records = run_qualification(path, criteria, workers or os.cpu_count() or 1)
+    examine = partial(qualify_task_set, open_tasks(path, config), criteria, workers or os.cpu_count() or 1)
+    try:
+        records = work_in_sandboxes(config, examine)
+    except KeyboardInterrupt:
+        typer.echo("stopped; what is found out is kept, and the same command goes on", err=True)
+        raise typer.Exit(EXIT_STOPPED) from None
     if as_json:
         typer.echo(json.dumps([record.model_dump(mode="json") for record in records], indent=2))
     else:
@@ -83,33 +89,14 @@ def check_folder(name: str) -> str:
     return name
 
 
-def run_qualification(path: Path, criteria: Any, num_workers: int) -> list[Any]:
-    """The records of a task set; Ctrl-C loses nothing that is found out."""
-    try:
-        return asyncio.run(qualify_in(path, criteria, num_workers))
-    except KeyboardInterrupt:
-        typer.echo("stopped; what is found out is kept, and the same command goes on", err=True)
-        raise typer.Exit(EXIT_STOPPED) from None
-
-
-async def qualify_in(path: Path, criteria: Any, num_workers: int) -> list[Any]:
-    """Qualify a task set."""
-    from turnsmith.recipes.qualifying import qualify_task_set
-
-    async with open_tasks(path, criteria.sandbox) as (task_set, provider, progress):
-        return await qualify_task_set(task_set, provider, criteria, num_workers, progress)
-
-
-def print_records(records: Sequence[Any]) -> None:
+def print_records(records: Sequence[Qualification]) -> None:
     """What fell out and why, the flakes, what an audit sees less of, and the counts."""
-    from turnsmith.qualification.record import MEANINGS
-
     out = [record for record in records if not record.is_qualified]
     verdicts = Counter(record.verdict for record in records).most_common()
     tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
         ("fell out", "verdict", "why"): [(record.instance_id, record.verdict, record.detail) for record in out],
         ("in quarantine", "test", "passes"): [
-            (record.instance_id, test, count_passes(record, test)) for record in records for test in record.quarantined
+            (record.instance_id, test, say_passes(record, test)) for record in records for test in record.quarantined
         ],
         ("no FAIL_TO_PASS test with a mutant: audits see less",): [
             (record.instance_id,) for record in records if record.is_qualified and not record.num_mutated
@@ -123,19 +110,18 @@ def print_records(records: Sequence[Any]) -> None:
     typer.echo(f"{len(records) - len(out)} of {say_number(records)} {are} qualified, {len(out)} fell out")
 
 
-def count_passes(record: Any, test: str) -> str:
+def say_passes(record: Qualification, test: str) -> str:
     """`4 of 5 with the gold patch, 5 without`."""
     passes = record.passes[test]
     return f"{passes.gold} of {record.repeats} with the gold patch, {passes.base} without"
 
 
-def conclude(path: Path, records: Sequence[Any]) -> None:
+def conclude(path: Path, records: Sequence[Qualification]) -> None:
     """End with 1 where a task could not be examined. Raises UsageError where none is fit."""
     if not all(record.verdict.is_final for record in records):
         raise typer.Exit(EXIT_FAILED)
     if not any(record.is_qualified for record in records):
-        first = records[0]
+        why = f"e.g. {records[0].instance_id}: {records[0].verdict}, {records[0].detail}"
         raise UsageError(
-            f"none of {say_number(records)} in {path} is fit to be trained on, e.g. {first.instance_id}: {first.verdict}, "
-            f"{first.detail}: repair or replace them"
+            f"none of {say_number(records)} in {path} is fit to be trained on, {why}: repair or replace them"
         )
