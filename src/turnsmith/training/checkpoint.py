@@ -18,39 +18,21 @@ from turnsmith.errors import UsageError
 STATE = "trainer.pt"
 
 TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "chat_template.jinja",
+    *("tokenizer.*", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
+    *("vocab.*", "merges.txt", "chat_template.jinja"),
 )
 
 
 def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, Any]) -> None:
-    """Write weights, configuration, tokenizer and trainer state. Raises UsageError where the disk does not take them."""
+    """Write weights, configuration, the tokenizer that the model came with, and trainer state. Raises UsageError."""
     with replacing_directory(directory) as temporary:
-        export_model(temporary, model)
-        write_state(temporary / STATE, state)
-
-
-def export_model(directory: Path, model: PreTrainedModel) -> None:
-    """Save as a Hugging Face directory, with the tokenizer files of the directory that the model came from."""
-    model.save_pretrained(directory)
-    for name in TOKENIZER_FILES:
-        source = Path(model.name_or_path or "") / name
-        if source.is_file():
-            shutil.copyfile(source, directory / name)
-
-
-def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Serialise in memory first: torch's own writer hides the cause of a failed write."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    path.write_bytes(buffer.getbuffer())
+        model.save_pretrained(temporary)
+        for source in (file for name in TOKENIZER_FILES for file in Path(model.name_or_path or "").glob(name)):
+            shutil.copyfile(source, temporary / source.name)
+        # In memory first: torch's own writer hides the cause of a failed write.
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        (temporary / STATE).write_bytes(buffer.getbuffer())
 
 
 def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
@@ -64,21 +46,16 @@ def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
 @contextmanager
 def replacing_directory(path: Path) -> Iterator[Path]:
     """A temporary directory beside `path` that takes its place when the block ends well; nothing is left otherwise."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary, old = (path.with_name(f".{path.name}.{os.getpid()}.{kind}") for kind in ("tmp", "old"))
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        _swap(temporary, path)
+        # A directory cannot be renamed over a full one, so the old one steps aside.
+        if path.exists():
+            path.rename(old)
+        temporary.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         raise UsageError(f"cannot write {path}: {error}; make room there, then resume") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _swap(temporary: Path, path: Path) -> None:
-    """Put `temporary` in the place of `path`; a directory cannot be renamed over a full one, so the old steps aside."""
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    if path.exists():
-        path.rename(old)
-    temporary.rename(path)
-    shutil.rmtree(old, ignore_errors=True)

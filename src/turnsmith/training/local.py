@@ -18,7 +18,9 @@ from turnsmith.errors import TrainingError
 from turnsmith.training.base import Surprisal
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
 from turnsmith.training.model import logprobs_of_sampled, surprisal_of_sampled
-from turnsmith.types import MicroBatch, Sample
+from turnsmith.types import MicroBatch
+
+COUNTERS = ("num_steps", "total_steps", "policy_version")
 
 
 class LocalTrainer:
@@ -87,16 +89,20 @@ class LocalTrainer:
         """Log-probs now, by trajectory id; between micro-batches others may run."""
         rows: dict[str, np.ndarray] = {}
         for micro_batch in micro_batches:
-            rows |= spread(self._values(micro_batch), micro_batch)
+            rows |= self._logprobs_now(micro_batch)
             await asyncio.sleep(0)
         return rows
 
     @torch.no_grad()
-    def _values(self, micro_batch: MicroBatch) -> np.ndarray:
-        """Log-probs of the loss tokens, in order; a micro-batch without any needs no forward pass."""
-        if not micro_batch.num_loss_tokens:
-            return np.empty(0, np.float32)
-        return logprobs_of_sampled(self.model, micro_batch, self.dtype).cpu().numpy()
+    def _logprobs_now(self, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
+        """Of one micro-batch; without loss tokens it needs no forward pass."""
+        samples = micro_batch.samples
+        rows = {sample.trajectory_id: np.zeros(len(sample), np.float32) for sample in samples}
+        if micro_batch.num_loss_tokens:
+            values = logprobs_of_sampled(self.model, micro_batch, self.dtype).cpu()
+            for sample, part in zip(samples, values.split([s.num_loss_tokens for s in samples]), strict=True):
+                rows[sample.trajectory_id][sample.loss_mask] = part.numpy()
+        return rows
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
         """How surprising the loss tokens are to the policy now; between micro-batches others may run."""
@@ -117,22 +123,16 @@ class LocalTrainer:
 
     async def save(self, directory: Path) -> None:
         """Write a checkpoint that `load` resumes exactly and that is also a Hugging Face model directory."""
-        state = {
-            "optimizer": self.optimizer.state_dict(),
-            "num_steps": self.num_steps,
-            "total_steps": self.total_steps,
-            "policy_version": self.policy_version,
-            "rng": torch.get_rng_state(),
-        }
+        counters = {name: getattr(self, name) for name in COUNTERS}
+        state = {"optimizer": self.optimizer.state_dict(), "rng": torch.get_rng_state(), **counters}
         save_checkpoint(directory, self.model, state)
 
     async def load(self, directory: Path) -> None:
         """Resume from a checkpoint of `save`: weights (in place), optimizer, schedule, counters, random state."""
         state: dict[str, Any] = load_checkpoint(directory, self.model)
         self.optimizer.load_state_dict(state["optimizer"])
-        self.num_steps = state["num_steps"]
-        self.total_steps = state["total_steps"]
-        self.policy_version = state["policy_version"]
+        for name in COUNTERS:
+            setattr(self, name, state[name])
         torch.set_rng_state(state["rng"])
 
 
@@ -173,16 +173,3 @@ def merge_metrics(parts: list[Metrics], weights: list[int]) -> Metrics:
         else sum(part[name] * weight for part, weight in zip(parts, weights, strict=True)) / sum(weights)
         for name in parts[0]
     }
-
-
-def spread(values: np.ndarray, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
-    """Values of the loss tokens back to their positions, by trajectory id; 0 elsewhere."""
-    counts = [sample.num_loss_tokens for sample in micro_batch.samples]
-    parts = np.split(values, np.cumsum(counts)[:-1])
-    return {sample.trajectory_id: _place(sample, part) for sample, part in zip(micro_batch.samples, parts, strict=True)}
-
-
-def _place(sample: Sample, values: np.ndarray) -> np.ndarray:
-    row = np.zeros(len(sample), np.float32)
-    row[sample.loss_mask] = values
-    return row

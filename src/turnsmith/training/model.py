@@ -1,5 +1,6 @@
 """Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -44,12 +45,9 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
         cast(nn.Module, model).to(device).eval()
         _check_packing(model, directory)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        raise UsageError(f"the model at {directory} cannot be used: {_first_line(error)}: give another") from error
+        reason = str(error).strip().partition("\n")[0]
+        raise UsageError(f"the model at {directory} cannot be used: {reason}: give another") from error
     return model
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 def _check_supported(config: Any, directory: Path) -> None:
@@ -68,16 +66,13 @@ def _check_supported(config: Any, directory: Path) -> None:
 @torch.no_grad()
 def _check_packing(model: PreTrainedModel, directory: Path) -> None:
     """What lies packed before a sequence must not change it: some models have an attention of their own."""
-    alone = hidden_states(model, _tokens(0, 1, 2, like=model), PackedLayout([3], model.device))[-1]
-    packed = hidden_states(model, _tokens(3, 3, 3, 0, 1, 2, like=model), PackedLayout([3, 3], model.device))[-1]
+    token_ids = torch.tensor([3, 3, 3, 0, 1, 2], device=model.device)
+    packed = hidden_states(model, token_ids, PackedLayout([3, 3], model.device))[-1]
+    alone = hidden_states(model, token_ids[3:], PackedLayout([3], model.device))[-1]
     if not torch.allclose(alone, packed, rtol=0.0, atol=1e-3 * alone.abs().max().item()):
         raise UsageError(
             f"the model at {directory} has an attention of its own, so samples cannot be packed: use another"
         )
-
-
-def _tokens(*token_ids: int, like: PreTrainedModel) -> Tensor:
-    return torch.tensor(token_ids, device=like.device)
 
 
 def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -85,21 +80,36 @@ def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: 
 
     The layers compute in `dtype`, the head in float32: of all rounding, that of the logits moves log-probs most.
     """
-    hidden, targets = _before_targets(model, micro_batch, dtype)
-    return logprobs_of(model.get_output_embeddings(), hidden, targets)
+    return torch.cat(_measure_in_chunks(_logprobs, model, micro_batch, dtype))
 
 
 @torch.no_grad()
 def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
     """Sums (float64, `[3]`) over the tokens in the loss mask: −log p, entropy of the distribution, variance of −log p."""
+    return torch.stack(_measure_in_chunks(_surprisal, model, micro_batch, dtype)).sum(0)
+
+
+def _measure_in_chunks(
+    measure: Callable[[nn.Module, Tensor, Tensor], Tensor],
+    model: PreTrainedModel,
+    micro_batch: MicroBatch,
+    dtype: torch.dtype,
+) -> list[Tensor]:
+    """What the head says of the targets: in several chunks, computed again on the way back, where the logits are many."""
     hidden, targets = _before_targets(model, micro_batch, dtype)
     head = model.get_output_embeddings()
     chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
+    if len(targets) <= chunk:
+        return [measure(head, hidden, targets)]
     parts = zip(hidden.split(chunk), targets.split(chunk), strict=True)
-    return torch.stack([_head_surprisal(head, h, t) for h, t in parts]).sum(0)
+    return [checkpoint(measure, head, *part, use_reentrant=False) for part in parts]
 
 
-def _head_surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+def _logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
+    return -cross_entropy(head(hidden.float()), token_ids, reduction="none")
+
+
+def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
     surprise = -head(hidden.float()).log_softmax(-1)
     shares = surprise.neg().exp()
     entropy = (shares * surprise).sum(-1)
@@ -125,17 +135,3 @@ def hidden_states(model: PreTrainedModel, token_ids: Tensor, layout: PackedLayou
         input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False
     )
     return output.last_hidden_state[0]
-
-
-def logprobs_of(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
-    """Log-prob of each token under the head, shapes `[tokens, hidden_size]` and `[tokens]`, in chunks of bounded memory."""
-    vocabulary: int = head.weight.size(0)  # type: ignore[operator]
-    chunk = max(1, MAX_CHUNK_LOGITS // vocabulary)
-    if len(token_ids) <= chunk:
-        return _head_logprobs(head, hidden, token_ids)
-    parts = zip(hidden.split(chunk), token_ids.split(chunk), strict=True)
-    return torch.cat([checkpoint(_head_logprobs, head, h, t, use_reentrant=False) for h, t in parts])
-
-
-def _head_logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
-    return -cross_entropy(head(hidden.float()), token_ids, reduction="none")
