@@ -38,8 +38,7 @@ def examine_machine() -> list[MachineCheck]:
 
 def examine_packages() -> Iterator[MachineCheck]:
     """Are the packages that learn there, in the versions that we are made for? Nothing is imported."""
-    requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
-    for requirement in requirements:
+    for requirement in map(Requirement, importlib.metadata.requires("turnsmith") or []):
         if requirement.name in LEARNING_PACKAGES:
             yield examine_package(requirement)
 
@@ -51,20 +50,16 @@ def examine_package(requirement: Requirement) -> MachineCheck:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
         return MachineCheck(requirement.name, False, "not installed", remedy)
-    # A local build such as 2.13.0+cpu is that version.
-    is_admitted = requirement.specifier.contains(version, prereleases=True)
-    wanted = f"{version}, wanted {requirement.specifier}"
-    return MachineCheck(
-        requirement.name, is_admitted, version if is_admitted else wanted, "" if is_admitted else remedy
-    )
+    if requirement.specifier.contains(version, prereleases=True):  # a local build such as 2.13.0+cpu is that version
+        return MachineCheck(requirement.name, True, version)
+    return MachineCheck(requirement.name, False, f"{version}, wanted {requirement.specifier}", remedy)
 
 
 def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> MachineCheck:
     """Is there memory for the model, its optimizer and the sandboxes?"""
     [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
-    return _compare_bytes(
-        "memory", int(kilobytes) * 1024, MIN_MEMORY_BYTES, "lower rollouts.concurrency, or free memory"
-    )
+    remedy = "lower rollouts.concurrency, or free memory"
+    return _compare_bytes("memory", int(kilobytes) * 1024, MIN_MEMORY_BYTES, remedy)
 
 
 def examine_cores() -> MachineCheck:
@@ -96,7 +91,7 @@ def examine_python() -> MachineCheck:
 
 
 def _compare_bytes(name: str, found: int, wanted: int, remedy: str) -> MachineCheck:
-    is_enough = found >= wanted
-    gigabytes = f"{found / 2**30:.1f} GB free"
-    detail = gigabytes if is_enough else f"{gigabytes}, {wanted / 2**30:.0f} GB are needed"
-    return MachineCheck(name, is_enough, detail, "" if is_enough else remedy)
+    free = f"{found / 2**30:.1f} GB free"
+    if found >= wanted:
+        return MachineCheck(name, True, free)
+    return MachineCheck(name, False, f"{free}, {wanted / 2**30:.0f} GB are needed", remedy)

@@ -35,11 +35,10 @@ class Sentences(TyperGroup):
 
 def explain(error: BaseException) -> tuple[str, int]:
     """A sentence and an exit code for an error, or for the first of a group. Raises it again where it is none of ours."""
-    known = [_explain_known(leaf) for leaf in leaves(error)]
-    for found in known:
-        if found is None:
-            raise error
-    return known[0] or ("", EXIT_FAILED)
+    known = [found for leaf in leaves(error) if (found := _explain_known(leaf))]
+    if len(known) < len(list(leaves(error))):
+        raise error
+    return known[0]
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:

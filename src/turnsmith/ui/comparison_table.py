@@ -26,15 +26,12 @@ def comparison_table(comparison: Comparison) -> Table:
 def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """Heading and text of each line but the verdict."""
     pairs, sides = comparison.pairs, (comparison.before, comparison.after)
-    yield from zip(
-        "AB", (f"{side.name}  {rate:.1%}" for side, rate in zip(sides, pairs.means, strict=True)), strict=True
-    )
+    for letter, side, rate in zip("AB", sides, pairs.means, strict=True):
+        yield letter, f"{side.name}  {rate:.1%}"
     yield "B − A", f"{100 * pairs.mean:+.1f} points, {describe_interval(pairs)}"
     yield "p", describe_p(pairs)
-    yield (
-        "tasks",
-        f"{len(comparison.tasks)} in both, of {count(len(set(pairs.clusters)), 'repositories', 'repository')}",
-    )
+    num = len(set(pairs.clusters))
+    yield "tasks", f"{len(comparison.tasks)} in both, of {num} {'repository' if num == 1 else 'repositories'}"
     for reason, tasks in comparison.left_out.items():
         yield "left out", f"{reason}: {name_some(tasks)}"
     for side in sides:
@@ -73,8 +70,3 @@ def name_some(tasks: Sequence[str]) -> str:
     """How many, and the first by name: `3: a, b, c`."""
     more = f" and {len(tasks) - MAX_NAMED} more" if len(tasks) > MAX_NAMED else ""
     return f"{len(tasks)}: {', '.join(tasks[:MAX_NAMED])}{more}" if tasks else "none"
-
-
-def count(num: int, many: str, one: str) -> str:
-    """`1 rollout`, `2 rollouts`."""
-    return f"{num} {one if num == 1 else many}"

@@ -26,11 +26,9 @@ ITERATION_COLUMNS = {
 """Heading → metrics and how they are written. All of it fits into 80 columns; the files have more."""
 
 
-def make_table(headings: Sequence[str], num_names: int, title: str | None = None) -> Table:
+def make_table(headings: Sequence[str], num_names: int) -> Table:
     """A plain table: the first columns hold names, which are folded where it grows too wide, the rest numbers."""
-    table = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
-    )
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for position, heading in enumerate(headings):
         is_name = position < num_names
         table.add_column(heading, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name)
@@ -39,16 +37,8 @@ def make_table(headings: Sequence[str], num_names: int, title: str | None = None
 
 def results_table(results: Sequence[dict[str, Any]]) -> Table:
     """Each stage on each task set; stages of one set stand together, so that one sees what they gained."""
-    headings = [
-        "task set",
-        "stage",
-        "Pass@1 ± SEM",
-        f"pass@{results[0]['k'] or 'k'}",
-        "turns",
-        "submitted",
-        "tasks × runs",
-    ]
-    table = make_table(headings, num_names=2)
+    at_k = f"pass@{results[0]['k'] or 'k'}"
+    table = make_table(["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"], num_names=2)
     for result, is_last in with_ends(by_task_set(results), "task_set"):
         table.add_row(*_result_cells(result), end_section=is_last)
     return table

@@ -10,15 +10,9 @@ def make_console(*, stderr: bool = False) -> Console:
 
 def to_printable(text: str) -> str:
     """Text that cannot move the cursor, colour or rewrite the screen: `a\\x1b[2Jb` comes out spelled, line ends and tabs stay."""
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else _spell(character) for character in text
-    )
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def to_line(text: str) -> str:
     """The same in one line."""
     return " ".join(to_printable(text).split())
-
-
-def _spell(character: str) -> str:
-    return character.encode("unicode_escape").decode()

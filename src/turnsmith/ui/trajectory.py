@@ -1,5 +1,6 @@
 """One trajectory, turn by turn, readable in a terminal. All of it was written by an agent and is shown as plain text."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Console, RenderableType
@@ -38,13 +39,8 @@ def head(trajectory: Trajectory) -> Text:
         f"isolation {to_line(trajectory.isolation) or 'unknown'}",
         f"{trajectory.duration_s:.1f} s",
     ]
-    return Text.assemble(
-        (to_line(trajectory.trajectory_id), "bold"),
-        "  ",
-        (trajectory.outcome.value, style),
-        "\n",
-        (" · ".join(facts), "dim"),
-    )
+    name, ending = (to_line(trajectory.trajectory_id), "bold"), (trajectory.outcome.value, style)
+    return Text.assemble(name, "  ", ending, "\n", (" · ".join(facts), "dim"))
 
 
 def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[RenderableType]:
@@ -78,12 +74,9 @@ def verdict_parts(trajectory: Trajectory) -> Iterator[RenderableType]:
 
 def describe_tests(statuses: dict[str, str]) -> str:
     """How many tests ended how, and those that did not pass by name."""
-    counts: dict[str, int] = {}
-    for status in statuses.values():
-        counts[status] = counts.get(status, 0) + 1
     broken = [f"{status}: {to_line(test)}" for test, status in statuses.items() if status != "passed"]
     more = [f"… and {len(broken) - MAX_TESTS} more"] if len(broken) > MAX_TESTS else []
-    return "\n".join([f"tests: {count_up(counts)}", *broken[:MAX_TESTS], *more])
+    return "\n".join([f"tests: {count_up(Counter(statuses.values()))}", *broken[:MAX_TESTS], *more])
 
 
 def patch_text(patch: str) -> Text:
