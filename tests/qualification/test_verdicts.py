@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnsmith.qualification.record import MEANINGS, Passes, Qualification, Verdict, qualified
+from turnsmith.qualification.record import Passes, Qualification, Verdict, qualified
 from turnsmith.qualification.verdicts import decide
 from turnsmith.types import Grade, Outcome, Task
 
@@ -59,7 +59,7 @@ def test_missing_names_settle_it_only_where_nothing_else_does():
 
 
 def test_every_verdict_has_its_sentence():
-    assert set(MEANINGS) == set(Verdict) and len(set(MEANINGS.values())) == len(Verdict)
+    assert all(verdict.meaning for verdict in Verdict) and len({verdict.meaning for verdict in Verdict}) == len(Verdict)
     assert [verdict for verdict in Verdict if not verdict.is_final] == [Verdict.INFRASTRUCTURE]
 
 

@@ -16,34 +16,27 @@ QUARANTINED = "quarantined"
 class Verdict(StrEnum):
     """What a task is. The value is also the word in tables."""
 
-    QUALIFIED = "qualified"
-    LEAKS = "leaks"
-    BROKEN_SETUP = "broken set-up"
-    GOLD_FAILS = "gold fails"
-    NO_OP_PASSES = "no-op passes"
-    FLAKY = "flaky"
-    TOO_SLOW = "too slow"
-    NAMES_MISSING = "names missing"
-    INFRASTRUCTURE = "infrastructure"
+    meaning: str
+
+    def __new__(cls, word: str, meaning: str) -> "Verdict":
+        verdict = str.__new__(cls, word)
+        verdict._value_, verdict.meaning = word, meaning
+        return verdict
+
+    QUALIFIED = "qualified", "nothing leaks, the gold patch passes every time, the untouched tree never does"
+    LEAKS = "leaks", "the agent could read the fix or the hidden tests in another file"
+    BROKEN_SETUP = "broken set-up", "a set-up command fails, or the gold or the test patch does not apply"
+    GOLD_FAILS = "gold fails", "an expected test never passes with the gold patch"
+    NO_OP_PASSES = "no-op passes", "a FAIL_TO_PASS test passes on the untouched tree"
+    FLAKY = "flaky", "a FAIL_TO_PASS test does not end the same way every time, or no PASS_TO_PASS test is steady"
+    TOO_SLOW = "too slow", "the tests run out of time with the gold patch"
+    NAMES_MISSING = "names missing", "all FAIL_TO_PASS tests fail for want of names that only the gold patch brings"
+    INFRASTRUCTURE = "infrastructure", "the machinery failed each time; this says nothing of the task"
 
     @property
     def is_final(self) -> bool:
         """Does it say something of the task? A failure of the infrastructure does not, and is tried again."""
         return self is not Verdict.INFRASTRUCTURE
-
-
-MEANINGS: dict[Verdict, str] = {
-    Verdict.QUALIFIED: "nothing leaks, the gold patch passes every time, the untouched tree never does",
-    Verdict.LEAKS: "the agent could read the fix or the hidden tests in another file",
-    Verdict.BROKEN_SETUP: "a set-up command fails, or the gold or the test patch does not apply",
-    Verdict.GOLD_FAILS: "an expected test never passes with the gold patch",
-    Verdict.NO_OP_PASSES: "a FAIL_TO_PASS test passes on the untouched tree",
-    Verdict.FLAKY: "a FAIL_TO_PASS test does not end the same way every time, or no PASS_TO_PASS test is steady",
-    Verdict.TOO_SLOW: "the tests run out of time with the gold patch",
-    Verdict.NAMES_MISSING: "all FAIL_TO_PASS tests fail for want of names that only the gold patch brings",
-    Verdict.INFRASTRUCTURE: "the machinery failed each time; this says nothing of the task",
-}
-"""One sentence each."""
 
 
 class LeakKind(StrEnum):

@@ -61,11 +61,5 @@ async def check_task(task: Task, layers: tuple[Path, ...], grader: Grader) -> Ch
     """Grade the gold patch, then the tree as the agent finds it."""
     gold = await grader.grade(task, layers, task.patch)
     untouched = await grader.grade_unpatched(task, layers)
-    return Check(
-        instance_id=task.instance_id,
-        gold=gold.outcome,
-        gold_detail=gold.detail,
-        untouched=untouched.outcome,
-        untouched_detail=untouched.detail,
-        duration_s=gold.duration_s + untouched.duration_s,
-    )
+    verdicts = gold.outcome, gold.detail, untouched.outcome, untouched.detail
+    return Check(task.instance_id, *verdicts, gold.duration_s + untouched.duration_s)

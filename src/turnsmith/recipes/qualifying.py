@@ -34,8 +34,10 @@ async def qualify_task_set(
 async def _qualify(
     task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
-    known, cases = read_qualifications(task_set, criteria.sandbox), _cases(task_set, provider, criteria)
-    waiting = [case for case in cases if not _is_done(known.get(case.task.instance_id), criteria)]
+    known = read_qualifications(task_set, criteria.sandbox)
+    cases = [Case(task, layers, provider, criteria.tests_timeout_s) for task, layers in task_set.with_layers()]
+    done = {name for name, record in known.items() if is_settled(record, criteria)}
+    waiting = [case for case in cases if case.task.instance_id not in done]
     if len(waiting) < len(cases):
         left = "nothing is run" if not waiting else f"{len(waiting)} are left"
         progress.say(f"{task_set.name}: {len(cases) - len(waiting)} of {len(cases)} tasks are on record, {left}")
@@ -43,14 +45,6 @@ async def _qualify(
         systems = await _look_into_systems(waiting, progress)
         known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
     return [known[task.instance_id] for task in task_set.tasks]
-
-
-def _is_done(record: Qualification | None, criteria: Criteria) -> bool:
-    return record is not None and is_settled(record, criteria)
-
-
-def _cases(task_set: TaskSet, provider: SandboxProvider, criteria: Criteria) -> list[Case]:
-    return [Case(task, layers, provider, criteria.tests_timeout_s) for task, layers in task_set.with_layers()]
 
 
 async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
@@ -64,9 +58,8 @@ async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[
         try:
             systems[image] = await look_into_system(case.provider, spec, tasks)
         except SandboxError as error:
-            raise SandboxError(
-                f"no copies could be looked for in a sandbox of {case.task.instance_id}: {error}"
-            ) from error
+            where = f"in a sandbox of {case.task.instance_id}"
+            raise SandboxError(f"no copies could be looked for {where}: {error}") from error
         progress.advance(label)
     progress.end(label)
     return systems
@@ -133,11 +126,9 @@ def keep_qualified(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress
     records = read_qualifications(task_set, sandbox)
     unknown = [task for task in task_set.tasks if task.instance_id not in records]
     if unknown:
-        raise UsageError(
-            f"{len(unknown)} of {len(task_set.tasks)} tasks in {task_set.file} are not qualified, e.g. "
-            f"{unknown[0].instance_id}: run `turnsmith tasks qualify {task_set.file.parent}` first, or set "
-            "require_qualified = false"
-        )
+        what = f"{len(unknown)} of {len(task_set.tasks)} tasks in {task_set.file} are not qualified"
+        remedy = f"run `turnsmith tasks qualify {task_set.file.parent}` first, or set require_qualified = false"
+        raise UsageError(f"{what}, e.g. {unknown[0].instance_id}: {remedy}")
     return leave_out(task_set, records, progress)
 
 
@@ -148,27 +139,14 @@ def leave_out_unfit(task_set: TaskSet, sandbox: SandboxConfig, progress: Progres
 
 def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress: Progress) -> TaskSet:
     """A task set without what has fallen out, and without tests in quarantine. Raises UsageError where nothing is left."""
-    unfit = Counter(
-        records[task.instance_id].verdict.value
-        for task in task_set.tasks
-        if task.instance_id in records and not records[task.instance_id].is_qualified
-    )
-    kept = [
-        qualified(task, records[task.instance_id]) if task.instance_id in records else task
-        for task in task_set.tasks
-        if task.instance_id not in records or records[task.instance_id].is_qualified
-    ]
+    known = [(task, records.get(task.instance_id)) for task in task_set.tasks]
+    kept = [(task, record) for task, record in known if not record or record.is_qualified]
+    unfit = Counter(record.verdict.value for _, record in known if record and not record.is_qualified)
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(unfit.items()))
     if not kept:
-        raise UsageError(f"none of the {len(task_set.tasks)} tasks in {task_set.file} is qualified: {describe(unfit)}")
+        raise UsageError(f"none of the {len(known)} tasks in {task_set.file} is qualified: {counts}")
     if unfit:
-        progress.say(f"{task_set.name}: {unfit.total()} of {len(task_set.tasks)} tasks are left out: {describe(unfit)}")
-    if num_quarantined := sum(
-        len(records[task.instance_id].quarantined) for task in kept if task.instance_id in records
-    ):
+        progress.say(f"{task_set.name}: {unfit.total()} of {len(known)} tasks are left out: {counts}")
+    if num_quarantined := sum(len(record.quarantined) for _, record in kept if record):
         progress.say(f"{task_set.name}: {num_quarantined} tests in quarantine are not asked for")
-    return replace(task_set, tasks=kept)
-
-
-def describe(unfit: Mapping[str, int]) -> str:
-    """`{"flaky": 2}` → `2 flaky`."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(unfit.items()))
+    return replace(task_set, tasks=[qualified(task, record) if record else task for task, record in kept])

@@ -51,20 +51,15 @@ async def prepare_task_set(
 
 def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
     """Nothing that is trained on is evaluated on, or meant for it. Raises UsageError that names such tasks."""
-    held_out = [task.instance_id for task in train.tasks if task.meta.get("split") == "heldout"]
-    if held_out:
-        raise UsageError(
-            f"train_tasks holds {len(held_out)} held-out tasks, e.g. {held_out[0]}: those are for evaluation alone"
-        )
+    if held_out := [task.instance_id for task in train.tasks if task.meta.get("split") == "heldout"]:
+        what = f"{len(held_out)} held-out tasks, e.g. {held_out[0]}"
+        raise UsageError(f"train_tasks holds {what}: those are for evaluation alone")
     for other in others:
-        shared = find_shared(train.tasks, other.tasks)
-        if shared:
+        if shared := find_shared(train.tasks, other.tasks):
             evaluated, trained = shared[0]
             what = "the same id" if evaluated == trained else "the same repository and gold patch"
-            raise UsageError(
-                f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks, e.g. {evaluated} is trained on as "
-                f"{trained} ({what}): remove them from one"
-            )
+            shares = f"eval_tasks.{other.name} shares {len(shared)} tasks with train_tasks"
+            raise UsageError(f"{shares}, e.g. {evaluated} is trained on as {trained} ({what}): remove them from one")
 
 
 def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str, str]]:
@@ -100,8 +95,7 @@ async def make_tasks(
     name: str, config: TaskSetConfig, seed: int, folder: Path, provider: SandboxProvider, progress: Progress
 ) -> None:
     """Make practice tasks or tasks of a real package, whichever the configuration asks for."""
-    label = f"making tasks: {name}"
-    total = config.practice_tasks or config.package_tasks
+    label, total = f"making tasks: {name}", config.practice_tasks or config.package_tasks
     progress.begin(label, total)
     if config.package:
         tasks = await make_package_tasks(

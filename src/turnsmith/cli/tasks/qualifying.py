@@ -16,7 +16,7 @@ from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
 from turnsmith.cli.tasks.opening import TaskPath, open_tasks, say_number
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.qualification.record import MEANINGS, Qualification
+from turnsmith.qualification.record import Qualification
 from turnsmith.ui.tables import words_table
 from turnsmith.ui.terminal import make_console
 
@@ -101,7 +101,7 @@ def print_records(records: Sequence[Qualification]) -> None:
         ("no FAIL_TO_PASS test with a mutant: audits see less",): [
             (record.instance_id,) for record in records if record.is_qualified and not record.num_mutated
         ],
-        ("verdict", "tasks", "meaning"): [(verdict, str(count), MEANINGS[verdict]) for verdict, count in verdicts],
+        ("verdict", "tasks", "meaning"): [(verdict, str(count), verdict.meaning) for verdict, count in verdicts],
     }
     for headings, rows in tables.items():
         if rows:
