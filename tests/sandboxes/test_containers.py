@@ -17,7 +17,7 @@ from turnsmith.sandboxes.containers.images import name_root
 from turnsmith.sandboxes.containers.interpreter import find_libraries, find_loader
 from turnsmith.sandboxes.containers.owners import LABEL, find_owned, name_ourselves
 from turnsmith.sandboxes.containers.podman import remove
-from turnsmith.sandboxes.containers.probe import probe_podman
+from turnsmith.sandboxes.probes import probe_podman
 from turnsmith.sandboxes.runtime import cache_folder
 
 pytestmark = pytest.mark.slow

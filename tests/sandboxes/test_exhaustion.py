@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from turnsmith.sandboxes.inside import kernel, wire
-from turnsmith.sandboxes.inside.exhaustion import ExhaustedError
-from turnsmith.sandboxes.inside.supervisor import Supervisor
+from turnsmith.sandboxes.inside.supervisor import ExhaustedError, Supervisor
 from turnsmith.sandboxes.inside.wire import Limits
 
 LIMITS = Limits(memory_bytes=256 << 20, num_processes=200, disk_bytes=1 << 20, output_bytes=1000)
@@ -47,7 +46,7 @@ def leave_no_descriptor():
 def serve(connection, other_end, impoverish):
     other_end.close()
     os.setresuid(STRANGER, STRANGER, STRANGER)
-    kernel.adopt_orphans()
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     supervisor = Supervisor(connection, LIMITS, {}, "/nowhere")
     impoverish()
     try:

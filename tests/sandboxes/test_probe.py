@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from turnsmith.sandboxes.local.probe import probe_local
 from turnsmith.sandboxes.local.remedies import name_remedy
+from turnsmith.sandboxes.probes import probe_local
 
 FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
 """What makes a user namespace a machine without user namespaces."""
@@ -45,7 +45,7 @@ def test_where_namespaces_are_forbidden_the_error_names_the_setting_and_the_way_
 
 
 def test_where_namespaces_are_forbidden_the_probe_says_so():
-    result = run_where_forbidden("from turnsmith.sandboxes.local.probe import probe_local; print(probe_local()[0])")
+    result = run_where_forbidden("from turnsmith.sandboxes.probes import probe_local; print(probe_local()[0])")
     assert "ok=False" in result.stdout and "user.max_user_namespaces" in result.stdout, result
 
 

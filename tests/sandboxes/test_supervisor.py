@@ -25,7 +25,7 @@ LIMITS = Limits(memory_bytes=128 << 20, num_processes=20, disk_bytes=1 << 20, ou
 def serve(connection, other_end, toolbox):
     warnings.simplefilter("default")  # a coverage tracer warns at its end of what the parent had imported
     other_end.close()
-    kernel.adopt_orphans()
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     Supervisor(connection, LIMITS, resource_limits(LIMITS, is_contained=False), toolbox).run()
 
 
@@ -128,11 +128,11 @@ def test_a_received_descriptor_is_not_inherited():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         socket.send_fds(ours, [b"it"], [0])
-        message, descriptor = wire.receive_descriptor(theirs, 100)
+        message, [descriptor] = wire.receive_descriptors(theirs)
         assert message == b"it" and not os.get_inheritable(descriptor)
         os.close(descriptor)
         ours.send(b"nothing")
-        assert wire.receive_descriptor(theirs, 100) == (b"nothing", None)
+        assert wire.receive_descriptors(theirs) == (b"nothing", [])
 
 
 def test_frames_of_any_length_pass_whole():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from turnsmith.sandboxes.machine_check import MachineCheck
+from turnsmith.sandboxes.probes import MachineCheck
 
 NAME = "accelerators"
 TIMEOUT_S = 120.0

@@ -11,9 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from turnsmith.cli.accelerators import examine_accelerators
-from turnsmith.sandboxes.containers.probe import probe_podman
-from turnsmith.sandboxes.local.probe import probe_local
-from turnsmith.sandboxes.machine_check import MachineCheck
+from turnsmith.sandboxes.probes import MachineCheck, probe_local, probe_podman
 
 MIN_MEMORY_BYTES = 3 * 2**30
 MIN_DISK_BYTES = 2 * 2**30

@@ -81,17 +81,10 @@ class SupervisedSandbox:
     async def _run(self, request: Header, cwd: str, env: dict[str, str], stdin: bytes) -> ExecResult:
         request |= {"cwd": self._tree.locate(cwd), "env": {**self._environment, **env}}
         answer, written = await self._connection.request(request, stdin, patience_s=request["timeout_s"] + GRACE_S)
-        num_output = len(written) - answer["report_bytes"]
-        return ExecResult(
-            exit_code=answer["exit_code"],
-            output=written[:num_output],
-            report=written[num_output:],
-            duration_s=answer["duration_s"],
-            timed_out=answer["timed_out"],
-            truncated=answer["truncated"],
-            is_warm=answer["is_warm"],
-            cwd=self._tree.show(answer["cwd"]),
-        )
+        num_output = len(written) - answer.pop("report_bytes", 0)
+        facts = {**answer, "cwd": self._tree.show(answer["cwd"])}
+        del facts["id"]
+        return ExecResult(output=written[:num_output], report=written[num_output:], **facts)
 
     async def read(self, path: str) -> bytes:
         """Content of a file as the sandbox sees it; OSError (EFBIG) above 64 MB."""

@@ -71,7 +71,9 @@ def ask(
             "or choose --sandbox.kind local"
         ) from None
     if finished.returncode:
-        raise UsageError(f"{fault or f'{program} does not work on this machine'}: {read_complaint(finished.stderr)}")
+        *_, complaint = ["it did not say why", *finished.stderr.strip().splitlines()]
+        fault = fault or f"{program} does not work on this machine"
+        raise UsageError(f"{fault}: {complaint.removeprefix('Error: ')}")
     return finished.stdout
 
 
@@ -83,9 +85,3 @@ def remove(program: str, *containers: str) -> None:
     except UsageError as error:
         if not any(words in str(error).lower() for words in _GONE):
             raise
-
-
-def read_complaint(text: str) -> str:
-    """The last line of what podman said of its failure."""
-    lines = text.strip().splitlines()
-    return lines[-1].removeprefix("Error: ") if lines else "it did not say why"

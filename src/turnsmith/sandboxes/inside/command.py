@@ -152,16 +152,7 @@ def spawn_bash(command: str, environment: dict[str, str], streams: Streams) -> i
 def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
     """The answer where the command could not be started: the doing of whoever asked, so an ordinary result."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
-    header = {
-        "id": request["id"],
-        "exit_code": NOT_STARTED,
-        "duration_s": 0.0,
-        "timed_out": False,
-        "truncated": False,
-        "report_bytes": 0,
-        "is_warm": False,
-        "cwd": request["cwd"],
-    }
+    header = {"id": request["id"], "exit_code": NOT_STARTED, "duration_s": 0.0, "cwd": request["cwd"]}
     return header, f"bash: {request['cwd']}: {reason}\n".encode(errors="replace")
 
 

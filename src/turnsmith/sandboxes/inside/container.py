@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from turnsmith.sandboxes.inside import wire
-from turnsmith.sandboxes.inside.privileges import close_standard_streams, drop_privileges
+from turnsmith.sandboxes.inside.privileges import drop_privileges
 from turnsmith.sandboxes.inside.supervisor import Supervisor
 from turnsmith.sandboxes.inside.toolbox import contained_limits
 from turnsmith.sandboxes.inside.warm import serve_until_forked
@@ -31,7 +31,6 @@ def serve(*numbers: str) -> None:
     connection.connect(f"{CONNECTION}/{SOCKET}")
     try:
         drop_privileges()
-        close_standard_streams()
         if not Path("/bin/bash").exists():
             raise FileNotFoundError("the image has no /bin/bash")
         Supervisor(connection, limits, contained_limits(limits), TOOLBOX).run()

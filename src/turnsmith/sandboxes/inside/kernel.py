@@ -38,15 +38,15 @@ _MOVE_MOUNT_F_EMPTY_PATH = 4
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442  # one number on every architecture
 _SYS_PIVOT_ROOT, _SYS_CLONE = {"x86_64": (155, 56)}.get(os.uname().machine, (41, 220))
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
-_PR_SET_SECCOMP = 22
-_PR_SET_SECUREBITS = 28
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_NO_NEW_PRIVS = 38
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_SET_SECUREBITS = 28
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
-_SECCOMP_MODE_FILTER = 2
-_SECBIT_NO_SETUID_FIXUP = 4
+SECCOMP_MODE_FILTER = 2
+SECBIT_NO_SETUID_FIXUP = 4
 _LINUX_CAPABILITY_VERSION_3 = 0x2008_0522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -113,50 +113,24 @@ def attach_tree(tree: int, target: str) -> None:
     os.close(tree)
 
 
-def _prctl(option: int, value: int, pointer: bytes = b"") -> None:
+def prctl(option: int, value: int, pointer: bytes = b"") -> None:
+    """prctl(2)."""
     _check(_libc.prctl(option, ctypes.c_ulong(value), pointer or None, None, None), f"prctl {option}")
-
-
-def die_with_parent(signal_number: int) -> None:
-    """Have the kernel send us this signal when the parent ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal_number)
-
-
-def set_dumpable(allowed: bool) -> None:
-    """Whether processes of the same user may trace us and open our files under /proc."""
-    _prctl(_PR_SET_DUMPABLE, int(allowed))
-
-
-def keep_capabilities() -> None:
-    """Let the coming change of user leave the capabilities alone."""
-    _prctl(_PR_SET_SECUREBITS, _SECBIT_NO_SETUID_FIXUP)
 
 
 def keep_capabilities_over_exec() -> None:
     """Let the programs that we run have our capabilities, whoever we are (they become inheritable, and ambient)."""
-    header = struct.pack("II", _LINUX_CAPABILITY_VERSION_3, 0)
-    _check(_libc.capset(header, b"\xff" * 24), "capset")
+    _set_capabilities(b"\xff")
     for capability in range(int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1):
         arguments = [ctypes.c_ulong(number) for number in (_PR_CAP_AMBIENT_RAISE, capability, 0, 0)]
         _check(_libc.prctl(_PR_CAP_AMBIENT, *arguments), f"prctl {_PR_CAP_AMBIENT}")
 
 
-def adopt_orphans() -> None:
-    """Become the parent of every orphan among our descendants."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def forbid_new_privileges() -> None:
-    """No program that we or our children start can gain privileges."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-
-
-def set_filter(program: bytes) -> None:
-    """Pass every later system call of ours and our children through a seccomp program (`struct sock_fprog`)."""
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
-
-
 def drop_capabilities() -> None:
     """Give up every capability for good."""
+    _set_capabilities(b"\0")
+
+
+def _set_capabilities(every_byte: bytes) -> None:
     header = struct.pack("II", _LINUX_CAPABILITY_VERSION_3, 0)
-    _check(_libc.capset(header, bytes(24)), "capset")
+    _check(_libc.capset(header, every_byte * 24), "capset")

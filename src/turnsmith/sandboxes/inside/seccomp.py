@@ -128,7 +128,8 @@ def deny_system_calls() -> None:
     """Install the filter for this process and all its children; needs no_new_privs."""
     program = compile_filter()
     code = ctypes.create_string_buffer(program, len(program))
-    kernel.set_filter(struct.pack("HxxxxxxQ", len(program) // _INSTRUCTION.size, ctypes.addressof(code)))
+    described = struct.pack("HxxxxxxQ", len(program) // _INSTRUCTION.size, ctypes.addressof(code))  # struct sock_fprog
+    kernel.prctl(kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, described)
 
 
 @cache
@@ -149,41 +150,24 @@ def make_filter(machine: str) -> Iterator[Step]:
             number = numbers[column]
             if number is not None:
                 yield Step(_JUMP_EQUAL, number, then=end)
+    spare_process_one = Step(_JUMP_EQUAL, _PROCESS_ONE, then="forbidden", otherwise="allowed")
+    first, second, third = (Step(_LOAD, offset) for offset in (_FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT))
     for numbers in _OF_A_PROCESS.values():
-        yield from _spare_process_one(numbers[column])
+        yield from _only_for(numbers[column], first, spare_process_one)
     for numbers, user in _OF_PROCESSES.values():
-        yield from _spare_process_one_among_many(numbers[column], user)
-    yield from _forbid_namespaces(_CLONE[column])
-    yield from _hide_cookies(_GETSOCKOPT[column])
+        spare_the_user = Step(_JUMP_EQUAL, user, then="forbidden")
+        yield from _only_for(numbers[column], first, spare_the_user, second, spare_process_one)
+    forbid_namespaces = Step(_JUMP_IF_ANY, kernel.NAMESPACES, then="forbidden", otherwise="allowed")
+    yield from _only_for(_CLONE[column], first, forbid_namespaces)
+    is_for_sockets = Step(_JUMP_EQUAL, socket.SOL_SOCKET, otherwise="allowed")
+    hide_cookies = Step(_JUMP_EQUAL, _SO_COOKIE, then="no such option", otherwise="allowed")
+    yield from _only_for(_GETSOCKOPT[column], second, is_for_sockets, third, hide_cookies)
     yield from _allow_families(_SOCKET[column], _SOCKETPAIR[column])
 
 
-def _spare_process_one(call: int) -> Iterator[Step]:
-    yield Step(_JUMP_EQUAL, call, otherwise=2)
-    yield Step(_LOAD, _FIRST_ARGUMENT)
-    yield Step(_JUMP_EQUAL, _PROCESS_ONE, then="forbidden", otherwise="allowed")
-
-
-def _spare_process_one_among_many(call: int, user: int) -> Iterator[Step]:
-    yield Step(_JUMP_EQUAL, call, otherwise=4)
-    yield Step(_LOAD, _FIRST_ARGUMENT)
-    yield Step(_JUMP_EQUAL, user, then="forbidden")
-    yield Step(_LOAD, _SECOND_ARGUMENT)
-    yield Step(_JUMP_EQUAL, _PROCESS_ONE, then="forbidden", otherwise="allowed")
-
-
-def _forbid_namespaces(clone: int) -> Iterator[Step]:
-    yield Step(_JUMP_EQUAL, clone, otherwise=2)
-    yield Step(_LOAD, _FIRST_ARGUMENT)
-    yield Step(_JUMP_IF_ANY, kernel.NAMESPACES, then="forbidden", otherwise="allowed")
-
-
-def _hide_cookies(call: int) -> Iterator[Step]:
-    yield Step(_JUMP_EQUAL, call, otherwise=4)
-    yield Step(_LOAD, _SECOND_ARGUMENT)
-    yield Step(_JUMP_EQUAL, socket.SOL_SOCKET, otherwise="allowed")
-    yield Step(_LOAD, _THIRD_ARGUMENT)
-    yield Step(_JUMP_EQUAL, _SO_COOKIE, then="no such option", otherwise="allowed")
+def _only_for(call: int, *steps: Step) -> Iterator[Step]:
+    yield Step(_JUMP_EQUAL, call, otherwise=len(steps))
+    yield from steps
 
 
 def _allow_families(call: int, pair: int) -> Iterator[Step]:

@@ -3,6 +3,7 @@
 One loop, one thread. Where the host is gone it ends, and the kernel ends everyone else with it.
 """
 
+import errno
 import os
 import selectors
 import signal
@@ -14,7 +15,6 @@ from typing import TypeVar
 
 from turnsmith.sandboxes.inside import processes, wire
 from turnsmith.sandboxes.inside.command import Command, Spawn, not_started, spawn_bash, start_command
-from turnsmith.sandboxes.inside.exhaustion import ExhaustedError, naming_exhaustion
 from turnsmith.sandboxes.inside.files import FileAccess, start_access
 from turnsmith.sandboxes.inside.pipes import Pipe
 from turnsmith.sandboxes.inside.toolbox import with_shell_setup
@@ -27,7 +27,13 @@ WATCH_INTERVAL_S = 0.1
 LEFTOVER_SHARE = 0.5
 """More than this share of the process limit in the background, with no command running, is what a fork bomb leaves."""
 
+_SHORT = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+
 Job = TypeVar("Job", Command, FileAccess)
+
+
+class ExhaustedError(Exception):
+    """No process, descriptor or memory was to be had."""
 
 
 class Supervisor:
@@ -107,12 +113,15 @@ class Supervisor:
         Raises ExhaustedError where it is short even then: that is no doing of the sandbox's. Raises what else `start` raises.
         """
         try:
-            with naming_exhaustion():
-                return start()
-        except ExhaustedError:
-            with naming_exhaustion():
-                self._bury_everyone()
-                return start()
+            return start()
+        except OSError as error:
+            if error.errno not in _SHORT:
+                raise
+        try:
+            self._bury_everyone()
+            return start()
+        except OSError as error:
+            raise ExhaustedError(error.strerror) if error.errno in _SHORT else error from None
 
     def _add(self, job: Command | FileAccess) -> None:
         self._jobs[job.pid] = job

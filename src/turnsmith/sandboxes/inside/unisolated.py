@@ -21,7 +21,7 @@ def main() -> None:
 def serve(folder: str, *numbers: str) -> None:
     """Serve one sandbox. Raises Forked in a child that will be pytest."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    kernel.adopt_orphans()
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     limits = Limits(*map(int, numbers))
     connection = socket.socket(fileno=os.dup(0))
     try:

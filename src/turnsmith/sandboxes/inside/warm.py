@@ -109,7 +109,7 @@ def be_pytest(forked: Forked) -> None:
         os.execve(executable, command, dict(os.environ))
     os.write(CWD_FD, WARM)
     os.close(CWD_FD)
-    kernel.set_dumpable(True)
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
     newest = _forget_ourselves()
     _look_fresh(executable, command)
     with end_with(newest):

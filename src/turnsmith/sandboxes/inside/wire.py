@@ -19,7 +19,7 @@ MAX_REPORT_BYTES = 16 << 20
 """Longest report of a command."""
 
 MAX_REQUEST_BYTES = 1 << 16
-"""Longest packet that a provider's helper process accepts."""
+"""Longest packet between a provider and its helper process."""
 
 MAX_HEAD_BYTES = 1 << 20
 """Longest header of an answer that the host accepts."""
@@ -84,12 +84,12 @@ def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
         return None
 
 
-def receive_descriptor(connection: socket.socket, limit_bytes: int) -> tuple[bytes, int | None]:
-    """One message and the descriptor that came with it, if any; no program that we start inherits it."""
-    message, descriptors, _, _ = socket.recv_fds(connection, limit_bytes, 1)
+def receive_descriptors(connection: socket.socket, most: int = 1) -> tuple[bytes, list[int]]:
+    """One packet and the descriptors that came with it; the kernel drops those for which there is no room."""
+    message, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, most)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    return message, next(iter(descriptors), None)
+    return message, descriptors
 
 
 def _receive_exactly(connection: socket.socket, length: int) -> bytes:

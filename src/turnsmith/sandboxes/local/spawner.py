@@ -18,7 +18,6 @@ from turnsmith.sandboxes.local.remedies import name_remedy
 from turnsmith.sandboxes.runtime import describe_python
 
 START_TIMEOUT_S = 60.0
-MAX_GREETING_BYTES = 1 << 16
 
 
 class SpawnerProcess:
@@ -47,7 +46,7 @@ class SpawnerProcess:
         """Tell it what it needs, and wait until it is ready."""
         try:
             self._control.send(json.dumps(settings).encode())
-            answer = self._control.recv(MAX_GREETING_BYTES)
+            answer = self._control.recv(wire.MAX_REQUEST_BYTES)
         except ConnectionError:
             answer = b""
         greeting: wire.Header = json.loads(answer or b'{"error": "it died"}')
@@ -88,12 +87,12 @@ async def receive_scratch(connection: socket.socket) -> int:
         await is_readable.wait()
     finally:
         loop.remove_reader(connection)
-    frame, scratch = wire.receive_descriptor(connection, MAX_GREETING_BYTES)
+    frame, scratch = wire.receive_descriptors(connection)
     if not frame:
         raise ConnectionResetError("the spawner hung up")
     header = json.loads(frame[wire.PREFIX.size :])
     if "error" in header:
         raise OSError(header["error"])
-    if scratch is None:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # the kernel drops what finds no free descriptor
-    return scratch
+    if not scratch:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return scratch[0]

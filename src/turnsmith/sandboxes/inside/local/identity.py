@@ -37,7 +37,7 @@ def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
 def fork_owned(namespaces: int, identity: Identity) -> int:
     """Fork into new namespaces that belong to the identity: what the kernel counts in them it charges to that user, not to us."""
     ours = os.geteuid()
-    kernel.keep_capabilities()
+    kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.seteuid(identity.uid)
     try:
         pid = kernel.fork_into(namespaces)
@@ -51,7 +51,7 @@ def fork_owned(namespaces: int, identity: Identity) -> int:
 
 def take_user(uid: int, gid: int) -> None:
     """Become that user, keeping the capabilities inside the namespace until they are dropped."""
-    kernel.keep_capabilities()
+    kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
 

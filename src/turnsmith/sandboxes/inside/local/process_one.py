@@ -7,20 +7,18 @@ import os
 import signal
 import socket
 import struct
-from dataclasses import asdict, dataclass
 from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, wire
 from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.identity import Identity, fork_owned, name_user, take_user
 from turnsmith.sandboxes.inside.local.mounts import clear_stage, mount_files
-from turnsmith.sandboxes.inside.privileges import close_standard_streams, drop_privileges
+from turnsmith.sandboxes.inside.privileges import drop_privileges
 from turnsmith.sandboxes.inside.supervisor import Supervisor
 from turnsmith.sandboxes.inside.toolbox import resource_limits
 from turnsmith.sandboxes.inside.warm import Forked
 from turnsmith.sandboxes.inside.wire import Limits
 
-MAX_ORDER_BYTES = 1 << 16
 MAX_DESCRIPTORS = 253
 """What the kernel lets pass in one message."""
 _SIOCSIFFLAGS = 0x8914
@@ -30,14 +28,6 @@ _NAMESPACE_LIMITS = {
     "max_inotify_instances": 8,  # these two are counted for all sandboxes of a user together: each takes a small share
     "max_inotify_watches": 8192,
 }
-
-
-@dataclass(frozen=True)
-class Order:
-    """Whose sandbox a waiting one becomes; a connection and detached mounts, lowest first, come with it."""
-
-    num_layers: int
-    workdir: str
 
 
 def fork_sandbox(limits: Limits, identity: Identity) -> socket.socket:
@@ -57,10 +47,10 @@ def fork_sandbox(limits: Limits, identity: Identity) -> socket.socket:
     return ours
 
 
-def hand_over(sandbox: socket.socket, order: Order, connection: socket.socket, layers: list[int]) -> None:
-    """Tell it, and let go of it. Raises OSError where it has died."""
+def hand_over(sandbox: socket.socket, workdir: str, connection: socket.socket, layers: list[int]) -> None:
+    """Give it its workdir, the connection and detached mounts, lowest first, and let go. Raises OSError where it has died."""
     with sandbox:
-        socket.send_fds(sandbox, [json.dumps(asdict(order)).encode()], [connection.fileno(), *layers])
+        socket.send_fds(sandbox, [json.dumps([workdir, len(layers)]).encode()], [connection.fileno(), *layers])
 
 
 def _be_process_one(orders: socket.socket, limits: Limits) -> NoReturn:
@@ -78,17 +68,16 @@ def _be_process_one(orders: socket.socket, limits: Limits) -> NoReturn:
 def _live(orders: socket.socket, limits: Limits) -> None:
     """Make a sandbox around this process, wait for an order, serve."""
     failure = _make_ready()
-    message, descriptors, _, _ = socket.recv_fds(orders, MAX_ORDER_BYTES, MAX_DESCRIPTORS)
+    message, descriptors = wire.receive_descriptors(orders, MAX_DESCRIPTORS)
     orders.close()
     if not descriptors:
         return  # nobody wants us any longer
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, False)
     with socket.socket(fileno=descriptors[0]) as connection:
         try:
             if failure:
                 raise failure
-            _finish(connection, Order(**json.loads(message)), descriptors[1:], limits.disk_bytes)
+            workdir, num_layers = json.loads(message)
+            _finish(connection, workdir, num_layers, descriptors[1:], limits.disk_bytes)
             Supervisor(connection, limits, resource_limits(limits, is_contained=True), root.TOOLBOX).run()
         except Exception as error:
             wire.send(connection, {"error": f"{type(error).__name__}: {error}"})
@@ -98,7 +87,7 @@ def _make_ready() -> Exception | None:
     """All that does not depend on the order, and let go of the host; returns what went wrong."""
     try:
         take_user(root.UID, root.UID)
-        kernel.die_with_parent(signal.SIGKILL)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         tree = kernel.clone_tree(root.ROOT)
         kernel.set_mount_attributes(tree, kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID)
         kernel.attach_tree(tree, root.ROOT)
@@ -112,16 +101,15 @@ def _make_ready() -> Exception | None:
     return None
 
 
-def _finish(connection: socket.socket, order: Order, layers: list[int], disk_bytes: int) -> None:
+def _finish(connection: socket.socket, workdir: str, num_layers: int, layers: list[int], disk_bytes: int) -> None:
     """Mount its files, hand the host their place, and let go of all power: it will have to wait for that anyway."""
-    if len(layers) < order.num_layers:
+    if len(layers) < num_layers:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # the kernel drops what finds no free descriptor
-    scratch = mount_files(layers, order.workdir, disk_bytes)
+    scratch = mount_files(layers, workdir, disk_bytes)
     socket.send_fds(connection, [wire.pack({})], [scratch])
     os.close(scratch)
     clear_stage()
     drop_privileges()
-    close_standard_streams()
 
 
 def _enter_root() -> None:

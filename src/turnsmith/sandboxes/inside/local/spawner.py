@@ -18,7 +18,7 @@ from turnsmith.sandboxes.inside import kernel, wire
 from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.identity import Identity, choose_identity, open_ownership_map
 from turnsmith.sandboxes.inside.local.layer_copies import LayerCopies
-from turnsmith.sandboxes.inside.local.process_one import Order, fork_sandbox, hand_over
+from turnsmith.sandboxes.inside.local.process_one import fork_sandbox, hand_over
 from turnsmith.sandboxes.inside.seccomp import compile_filter
 from turnsmith.sandboxes.inside.warm import preload, serve_until_forked
 from turnsmith.sandboxes.inside.wire import Limits, StartRequest
@@ -46,7 +46,9 @@ class Spawner:
         """Loop; `host` is a descriptor that becomes readable when the host process is gone."""
         can_prepare = True
         while True:
-            kernel.die_with_parent(signal.SIGKILL)  # also from amid long work; each fork of a sandbox undoes it
+            kernel.prctl(
+                kernel.PR_SET_PDEATHSIG, signal.SIGKILL
+            )  # also from amid long work; each fork of a sandbox undoes it
             is_idle = not can_prepare or len(self.waiting) == NUM_WAITING
             ready, _, _ = select.select([self.control.fileno(), host], [], [], None if is_idle else 0)
             if not ready:
@@ -56,12 +58,12 @@ class Spawner:
             if host in ready:
                 return
             try:
-                message, end = wire.receive_descriptor(self.control, wire.MAX_REQUEST_BYTES)
+                message, ends = wire.receive_descriptors(self.control)
             except ConnectionError:
                 return  # the host was killed while it waited for an answer
             if not message:
                 return
-            if end is not None:  # else there was no room for it, and the host sees its connection hung up
+            for end in ends:  # else there was no room for it, and the host sees its connection hung up
                 with socket.socket(fileno=end) as connection:
                     self._start(StartRequest(**json.loads(message)), connection)
 
@@ -74,7 +76,7 @@ class Spawner:
             Path(root.ROOT + request.workdir).mkdir(parents=True, exist_ok=True)
             layers.extend(self._open_layer(path) for path in request.layers)
             sandbox = self.waiting.pop(0) if self.waiting else fork_sandbox(self.limits, self.identity)
-            hand_over(sandbox, Order(len(layers), request.workdir), connection, layers)
+            hand_over(sandbox, request.workdir, connection, layers)
         except OSError as error:
             with suppress(ConnectionError):  # nobody may be there to hear it
                 wire.send(connection, {"error": str(error)})

@@ -1,0 +1,107 @@
+"""What this machine can do for sandboxes, found by starting one of each kind and trying what it promises."""
+
+import asyncio
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import TurnsmithError
+from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.containers.images import import_root
+from turnsmith.sandboxes.containers.interpreter import find_libraries, find_loader
+from turnsmith.sandboxes.containers.podman import ask
+from turnsmith.temporary import temporary_folder
+
+_LOCAL, _PODMAN = "local sandbox", "containers by podman"
+_LIMITS = SandboxConfig(kind="local", memory_mb=128, max_processes=32, disk_mb=32)
+_NEEDLESS = "only tasks that come as images need containers"
+_REMEDY = f"{_NEEDLESS}; a script that calls podman with what it lacks can be named by --sandbox.container_engine"
+
+_CHECKS = {
+    "folders of layers": ("rm -r folder && mkdir folder && echo replaced", "replaced"),
+    "limit of memory": ("python -c 'bytearray(500 << 20)'", "MemoryError"),
+    "limit of disk": ("head -c 100M /dev/zero > file", "No space left on device"),
+    "no network": (
+        "python -c 'import socket; socket.create_connection((\"1.1.1.1\", 53), 2)'",
+        "Network is unreachable",
+    ),
+    "python runtime": ("python -m pytest --version", "pytest "),
+    "limit of processes": ("for i in $(seq 60); do sleep 1 & done", "Resource temporarily unavailable"),
+}
+"""Command to run in a real sandbox, and what its output must contain."""
+_GREETING = {_PODMAN: ("python -c 'print(6 * 7)'", "42")}
+
+
+@dataclass(frozen=True)
+class MachineCheck:
+    """One thing that was tried."""
+
+    name: str
+    ok: bool
+    detail: str
+    """What was seen, in one line."""
+    remedy: str = ""
+    """What to do about it; empty where it works."""
+
+
+def probe_local() -> list[MachineCheck]:
+    """Start a sandbox, and try each part of it. Call it outside any event loop."""
+    try:
+        isolation, checks = asyncio.run(_try_out(_LIMITS, _CHECKS))
+    except TurnsmithError as error:
+        return [MachineCheck(_LOCAL, False, str(error), "--sandbox.kind subprocess, which isolates nothing")]
+    return [MachineCheck(_LOCAL, True, f"isolation {isolation}"), *checks]
+
+
+def probe_podman(program: str = "podman") -> MachineCheck:
+    """Import an image with nothing but a shell, and run a command in a container of it. Call it outside any event loop."""
+    if not shutil.which(program):
+        return MachineCheck(_PODMAN, False, f"{program} is not installed", _NEEDLESS)
+    try:
+        with temporary_folder("probe") as folder:
+            image = import_root(program, make_root(folder))
+            config = SandboxConfig.model_validate({"kind": "podman", "container_engine": program, "image": image})
+            try:
+                isolation, [check] = asyncio.run(_try_out(config, _GREETING))
+            finally:
+                ask(program, ["rmi", "--force", image])
+    except (TurnsmithError, OSError) as error:
+        return MachineCheck(_PODMAN, False, str(error), _REMEDY)
+    return MachineCheck(_PODMAN, True, f"isolation {isolation}") if check.ok else check
+
+
+def make_root(folder: Path) -> Path:
+    """A root file system that holds this machine's bash and its libraries."""
+    bash = Path(shutil.which("bash") or "/bin/bash")
+    loader = find_loader(bash)
+    places = [(bash, "bin/bash"), (bash, "bin/sh"), *((path, path) for path in (loader, *find_libraries(loader, bash)))]
+    for file, place in places:
+        copy = folder / str(place).lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    return folder
+
+
+async def _try_out(config: SandboxConfig, checks: dict[str, tuple[str, str]]) -> tuple[str, list[MachineCheck]]:
+    provider = make_provider(config)
+    found = []
+    try:
+        with temporary_folder("probe") as folder:
+            (folder / "folder").mkdir()
+            sandbox = await provider.start(SandboxSpec((folder,)))
+            for name, (command, expected) in checks.items():
+                result = await sandbox.exec(command, timeout_s=60)
+                found.append(_check(name, command, expected, result.output.decode(errors="replace").strip()))
+    finally:
+        await provider.close()
+    return provider.isolation, found
+
+
+def _check(name: str, command: str, expected: str, output: str) -> MachineCheck:
+    if expected in output:
+        return MachineCheck(name, True, expected.strip())
+    return MachineCheck(
+        name, False, f"{command!r} printed {output[-200:]!r}", "report this as a bug, with your kernel's version"
+    )
