@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from turnsmith.plugins import check_name
-from turnsmith.types import Isolation
+from turnsmith.types import Isolation, SamplingParams
 
 TRAIN = "train"
 """Name of the training set's folder."""
@@ -283,21 +283,6 @@ class StageConfig(Section):
         return self
 
 
-class DecodingConfig(Section):
-    """How evaluations sample. What differs from the policy itself is for models of others, and never trains anything."""
-
-    temperature: float = Field(1.0, ge=0)
-    """Logits are divided by it; 0 takes the likeliest token."""
-    top_p: float = Field(1.0, gt=0, le=1)
-    """Draw from the fewest likeliest tokens that have this share together."""
-    top_k: int = Field(0, ge=0)
-    """Draw from so many likeliest tokens; 0: from all."""
-    min_p: float = Field(0.0, ge=0, lt=1)
-    """Draw from tokens that have at least this share of the likeliest one's."""
-    repetition_penalty: float = Field(1.0, gt=0)
-    """Weakens tokens that the history holds; 1: none."""
-
-
 class EvalConfig(Section):
     num_runs: int = Field(10, ge=1)
     """Runs per task (paper: 10)."""
@@ -309,7 +294,7 @@ class EvalConfig(Section):
     """Iterations of a stage after which it is evaluated on the way, again and again; 0: only at its end."""
     sets: list[str] = []
     """Names of the `eval_tasks` that are evaluated on the way; none named: all."""
-    sampling: DecodingConfig = DecodingConfig()
+    sampling: SamplingParams = SamplingParams()
     """Decoding of evaluations; left alone it is the policy itself, as in training, which takes no other."""
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from turnsmith.config import Section
 from turnsmith.errors import UsageError, first_fault
+from turnsmith.types import SamplingParams
 
 SHORTHANDS = {"sandbox": "sandbox.kind"}
 """Options that stand for a key."""
@@ -139,7 +140,8 @@ def _suggestion(name: str, kind: type[BaseModel]) -> str:
 
 def _field_names(kind: type[BaseModel]) -> list[str]:
     """Names of all fields of all sections: good enough to guess a misspelling."""
-    return [name for section in (kind, *Section.__subclasses__()) for name in section.model_fields]
+    sections: list[type[BaseModel]] = [kind, SamplingParams, *Section.__subclasses__()]
+    return [name for section in sections for name in section.model_fields]
 
 
 def _short(value: Any) -> str:

@@ -252,23 +252,22 @@ def append_line(path: Path, line: str) -> None:
 
 def _cut_torn_line(journal: BinaryIO) -> None:
     """Drop what a kill or a full disk left without its line end, lest the next record be glued to it."""
-    end = size = journal.seek(0, os.SEEK_END)
-    while end:
-        start = max(0, end - 2**16)
-        journal.seek(start)
-        found = journal.read(end - start).rfind(b"\n")
-        if found >= 0:
-            end = start + found + 1
-            break
-        end = start
-    if end < size:
-        journal.truncate(end)
+    if journal.seek(0, os.SEEK_END):
+        journal.seek(-1, os.SEEK_END)
+        if journal.read() != b"\n":
+            journal.seek(0)
+            journal.truncate(journal.read().rfind(b"\n") + 1)
 
 
 def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
     """Read a journal, or its lines that contain a text. Raises UsageError that names a damaged one."""
     for place, line in read_lines(path, containing):
-        yield _read_record(line, kind, place)
+        try:
+            record = kind.model_validate_json(line)
+        except ValidationError as error:
+            fault = f"{place} is damaged ({first_fault(error)})"
+            raise UsageError(f"{fault}: remove that line, or put back a copy of the file") from None
+        yield record
 
 
 def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
@@ -279,15 +278,6 @@ def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
         for number, line in enumerate(journal, start=1):
             if line.endswith(b"\n") and containing.encode() in line:
                 yield f"{path}:{number}", line
-
-
-def _read_record(line: bytes, kind: type[R], place: str) -> R:
-    try:
-        return kind.model_validate_json(line)
-    except ValidationError as error:
-        raise UsageError(
-            f"{place} is damaged ({first_fault(error)}): remove that line, or put back a copy of the file"
-        ) from None
 
 
 def write_json(path: Path, data: Any) -> None:

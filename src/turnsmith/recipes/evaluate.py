@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from pydantic import BaseModel
 
-from turnsmith.config import DecodingConfig, EvalConfig
+from turnsmith.config import EvalConfig
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs import read_json, write_json
 from turnsmith.stats import mean_and_sem, pass_at_k
-from turnsmith.types import OUTCOMES, Outcome, SamplingParams, StopReason, Trajectory
+from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
 
 
 class EvalResult(BaseModel):
@@ -95,9 +95,8 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
         num_each=config.eval.num_runs,
         noise=f"{config.seed_of(config.eval)}/eval",
     )
-    if config.eval.sampling != DecodingConfig():
-        decoding = SamplingParams(**config.eval.sampling.model_dump())
-        rollouts = [replace(rollout, decoding=decoding) for rollout in rollouts]
+    if not config.eval.sampling.is_policy:
+        rollouts = [replace(rollout, decoding=config.eval.sampling) for rollout in rollouts]
     journal = folder.eval_trajectories(stage, task_set.name)
     label = f"evaluating {stage} on {task_set.name}"
     trajectories = await run.generator.collect(rollouts, config.agent, journal, label=label)

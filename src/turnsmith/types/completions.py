@@ -3,19 +3,24 @@
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
-from turnsmith.types.records import check_parallel, to_array
+from turnsmith.types.records import Record, check_parallel, to_array
 
 
-@dataclass(frozen=True)
-class SamplingParams:
+class SamplingParams(Record):
     """How to sample. Anything but the policy's own distribution makes the importance ratio invalid (paper §5.2)."""
 
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    temperature: float = Field(1.0, ge=0)
+    """Logits are divided by it; 0 takes the likeliest token."""
+    top_p: float = Field(1.0, gt=0, le=1)
+    """Draw from the fewest likeliest tokens that have this share together."""
+    top_k: int = Field(0, ge=0)
+    """Draw from so many likeliest tokens; 0: from all."""
+    min_p: float = Field(0.0, ge=0, lt=1)
+    """Draw from tokens that have at least this share of the likeliest one's."""
+    repetition_penalty: float = Field(1.0, gt=0)
+    """Weakens tokens that the history holds; 1: none."""
 
     @property
     def is_policy(self) -> bool:

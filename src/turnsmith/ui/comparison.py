@@ -57,12 +57,12 @@ class Comparison:
     @property
     def gained(self) -> list[str]:
         """Tasks that the second resolves more often."""
-        return [task for task, change in zip(self.tasks, self.pairs.differences, strict=True) if change > 0]
+        return [task for task in self.tasks if self.after.rates[task] > self.before.rates[task]]
 
     @property
     def lost(self) -> list[str]:
         """Tasks that the second resolves less often."""
-        return [task for task, change in zip(self.tasks, self.pairs.differences, strict=True) if change < 0]
+        return [task for task in self.tasks if self.after.rates[task] < self.before.rates[task]]
 
     @property
     def left_out(self) -> dict[str, list[str]]:

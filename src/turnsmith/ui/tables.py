@@ -1,8 +1,9 @@
 """Tables for the terminal."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from rich import box
@@ -39,8 +40,7 @@ def results_table(results: Sequence[dict[str, Any]]) -> Table:
     """Each stage on each task set; stages of one set stand together, so that one sees what they gained."""
     at_k = f"pass@{results[0]['k'] or 'k'}"
     table = make_table(["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"], num_names=2)
-    for result, is_last in with_ends(by_task_set(results), "task_set"):
-        table.add_row(*_result_cells(result), end_section=is_last)
+    add_rows(table, map(_result_cells, by_task_set(results)))
     return table
 
 
@@ -60,9 +60,8 @@ def _result_cells(result: dict[str, Any]) -> list[str]:
 def endings_table(results: Sequence[dict[str, Any]]) -> Table:
     """How the rollouts of each evaluation ended."""
     table = make_table(["task set", "stage", "rollouts ended"], num_names=3)
-    for result, is_last in with_ends(by_task_set(results), "task_set"):
-        names = to_line(result["task_set"]), to_line(result["stage"])
-        table.add_row(*names, count_up(result["outcomes"] or {}), end_section=is_last)
+    cells = ((r["task_set"], r["stage"], count_up(r["outcomes"] or {})) for r in by_task_set(results))
+    add_rows(table, (list(map(to_line, row)) for row in cells))
     return table
 
 
@@ -72,19 +71,19 @@ def by_task_set(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [result for name in names for result in results if result["task_set"] == name]
 
 
-def with_ends(rows: Sequence[dict[str, Any]], key: str) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Each row, and whether another value of the key comes after it."""
-    for row, after in zip_longest(rows, rows[1:]):
-        yield row, bool(after) and after[key] != row[key]
+def add_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
+    """Add rows, with a line between them wherever the first cell changes."""
+    for _, section in groupby(rows, itemgetter(0)):
+        for row in section:
+            table.add_row(*row)
+        table.add_section()
 
 
 def iterations_table(iterations: Sequence[Iteration]) -> Table:
     """Metrics of the finished iterations."""
     table = make_table(["stage", "#", *ITERATION_COLUMNS], num_names=1)
-    rows = [{"stage": iteration.stage, "iteration": iteration} for iteration in iterations]
-    for row, is_last in with_ends(rows, "stage"):
-        cells = [_write(form, row["iteration"].metrics) for form in ITERATION_COLUMNS.values()]
-        table.add_row(to_line(row["stage"]), str(row["iteration"].number + 1), *cells, end_section=is_last)
+    forms = ITERATION_COLUMNS.values()
+    add_rows(table, ([to_line(i.stage), str(i.number + 1), *(_write(f, i.metrics) for f in forms)] for i in iterations))
     return table
 
 
