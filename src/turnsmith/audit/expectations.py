@@ -44,13 +44,11 @@ class Scope:
     @cached_property
     def _assigned(self) -> dict[str, list[ast.expr]]:
         """Variable → the one value that it gets, in a plain assignment that every run comes to."""
-        stores = Counter(node.id for node in ast.walk(self.test) if isinstance(node, ast.Name) and _is_stored(node))
-        found = {}
-        for node in self.test.body:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stores[name] == 1:
-                    found[name] = [value]
-        return found
+        names = [node for node in ast.walk(self.test) if isinstance(node, ast.Name)]
+        stores = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
+        plain = [node for node in self.test.body if isinstance(node, ast.Assign) and len(node.targets) == 1]
+        found = {name.id: [node.value] for node in plain for name in node.targets if isinstance(name, ast.Name)}
+        return {name: values for name, values in found.items() if stores[name] == 1}
 
     @cached_property
     def _columns(self) -> dict[str, list[ast.expr]]:
@@ -59,13 +57,11 @@ class Scope:
         return {name: values for column in columns for name, values in column.items()}
 
 
-def _is_stored(node: ast.Name) -> bool:
-    return not isinstance(node.ctx, ast.Load)
-
-
 def _walk(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
     for statement in body:
-        if isinstance(statement, ast.If | ast.While) and _may_return(statement):
+        if isinstance(statement, ast.If | ast.While) and any(
+            isinstance(node, ast.Return) for node in ast.walk(statement)
+        ):
             return
         match statement:
             case ast.Assert():
@@ -81,10 +77,6 @@ def _walk(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
                 yield from _walk(statement.body)
             case ast.Try(handlers=[]):
                 yield from _walk([*statement.body, *statement.finalbody])
-
-
-def _may_return(statement: ast.stmt) -> bool:
-    return any(isinstance(node, ast.Return) for node in ast.walk(statement))
 
 
 def _name(call: ast.Call) -> str:
@@ -106,7 +98,7 @@ def _read_columns(mark: ast.Call) -> dict[str, list[ast.expr]]:
             wanted = _read_names(names)
             table = [_read_row(row, len(wanted)) for row in rows]
             if rows and all(len(row) == len(wanted) for row in table):
-                return {name: [row[at] for row in table] for at, name in enumerate(wanted)}
+                return {name: list(column) for name, column in zip(wanted, zip(*table, strict=True), strict=True)}
     return {}
 
 

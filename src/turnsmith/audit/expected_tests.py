@@ -1,7 +1,7 @@
 """The expected tests of a task, and one run of them under random names, some of them as mutants."""
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,20 +14,6 @@ from turnsmith.rewards.cases import Case, run_tests
 from turnsmith.rewards.preparing import prepare
 from turnsmith.rewards.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec
-
-HELD = ("passed", "xfailed", "xpassed", "skipped")
-"""How a test may end that holds on the clean tree."""
-
-
-class Ends(dict[str, Counter[str]]):
-    """How the cases of each function ended, by its old name: status → number."""
-
-    def num_passed(self, function: str) -> int:
-        return self[function]["passed"] if function in self else 0
-
-    def holds(self, function: str) -> bool:
-        """Did any case of it end well?"""
-        return function in self and any(self[function][status] for status in HELD)
 
 
 @dataclass(frozen=True)
@@ -53,10 +39,11 @@ class ExpectedTests:
         renaming = draw_renaming(self.sources, self.functions)
         return [function for function in self.functions if not renaming.is_renamed(function)]
 
-    async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Ends | None:
+    async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Counter[str] | None:
         """Run the whole files under names that are new each time, with mutants in the place of some tests.
 
-        None where pytest did not come to its end. Raises PatchRefused, SandboxError, GradingError.
+        How many cases of each function passed, by its old name; None where pytest did not come to its end.
+        Raises PatchRefused, SandboxError, GradingError.
         """
         renaming = draw_renaming(self.sources, self.functions)
         texts = {file: apply_edits(source.text, _edits_of(file, mutants)) for file, source in self.sources.items()}
@@ -64,11 +51,8 @@ class ExpectedTests:
         if not report.sealed or not report.sealed.is_finished:
             return None
         old_names = {renaming.rename(function): function for function in self.functions}
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
-        for test, status in report.sealed.statuses.items():
-            if function := old_names.get(to_function(test)):
-                counts[function][status] += 1
-        return Ends(counts)
+        passed = [to_function(test) for test, status in report.sealed.statuses.items() if status == "passed"]
+        return Counter(old_names[function] for function in passed if function in old_names)
 
 
 def _edits_of(file: str, mutants: Collection[Mutant]) -> list[Edit]:
@@ -85,15 +69,13 @@ async def read_tests(case: Case) -> ExpectedTests:
         raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
     finally:
         await sandbox.stop()
-    return ExpectedTests(case, await asyncio.to_thread(_parse_all, contents))
+    return ExpectedTests(case, {file: await asyncio.to_thread(_parse, file, contents[file]) for file in contents})
 
 
-def _parse_all(contents: Mapping[str, bytes]) -> dict[str, Source]:
-    sources = {}
-    for file, content in contents.items():
-        try:
-            sources[file] = read_source(content)
-            sources[file].find_tests()
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise GradingError(f"{file} cannot be parsed: {error}") from None
-    return sources
+def _parse(file: str, content: bytes) -> Source:
+    try:
+        source = read_source(content)
+        source.find_tests()
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise GradingError(f"{file} cannot be parsed: {error}") from None
+    return source

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from random import Random
 
-from turnsmith.audit.expected_tests import Ends, ExpectedTests
+from turnsmith.audit.expected_tests import ExpectedTests
 from turnsmith.audit.mutants import Mutant, find_mutants
 
 MAX_REPEATS = 6
@@ -49,19 +49,17 @@ async def check_names(tests: ExpectedTests, patches: Patches) -> Finding:
         return Finding(doubt="the tests did not come to their end under other names, once of two times")
     if lies := _find_failing(tests, first, gold) & _find_failing(tests, second, gold):
         return Finding(lie=f"{min(lies)} passes under its own name only")
-    if odd := [function for function in tests.functions if not gold.holds(function)]:
+    if odd := [function for function in tests.functions if not gold[function]]:
         return Finding(doubt=f"{len(odd)} tests fail under other names with the gold patch, too, e.g. {odd[0]}")
     return Finding(doubt="tests failed under other names, once of two times")
 
 
-def _find_failing(tests: ExpectedTests, ends: Ends, gold: Ends | None = None, but: Collection[str] = ()) -> set[str]:
+def _find_failing(
+    tests: ExpectedTests, passed: Counter[str], gold: Counter[str] | None = None, but: Collection[str] = ()
+) -> set[str]:
     """Functions of which fewer cases passed than are expected, and than do with the gold patch."""
-    return {
-        function
-        for function, num_expected in tests.functions.items()
-        if function not in but
-        and ends.num_passed(function) < min(num_expected, gold.num_passed(function) if gold else num_expected)
-    }
+    expected = tests.functions if gold is None else tests.functions & gold
+    return (expected - passed).keys() - set(but)
 
 
 async def check_mutants(tests: ExpectedTests, patches: Patches, random: Random) -> list[Finding]:
@@ -93,12 +91,12 @@ async def _check_run(tests: ExpectedTests, patches: Patches, mutants: list[Mutan
         return Finding(num_mutants=len(noticed), num_killed=len(noticed))
     seen = Counter(_find_surviving(first, noticed))
     for _ in range(MAX_REPEATS):
-        seen.update(_find_surviving(await tests.run(patches.audited, mutants) or Ends(), noticed))
+        seen.update(_find_surviving(await tests.run(patches.audited, mutants) or Counter(), noticed))
         if lies := [function for function, times in seen.items() if times > 1]:
             return Finding(lie=f"{min(lies)} passes with a wrong expectation, too", num_mutants=len(noticed))
     doubt = "a mutant survived, once only" if seen else "tests fail beside mutants that pass alone"
     return Finding(doubt=doubt, num_mutants=len(noticed), num_killed=len(noticed) - len(seen))
 
 
-def _find_surviving(ends: Ends, mutated: Collection[str]) -> set[str]:
-    return {function for function in mutated if ends.num_passed(function)}
+def _find_surviving(passed: Counter[str], mutated: Collection[str]) -> set[str]:
+    return passed.keys() & mutated

@@ -29,10 +29,7 @@ def is_literal(node: ast.expr) -> bool:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    match node:
-        case ast.List(elts=[]) | ast.Tuple(elts=[]) | ast.Dict(keys=[]):
-            return True
-    return False
+    return ast.unparse(node) in ("[]", "()", "{}")
 
 
 def _find_values(literal: ast.expr) -> list[ast.Constant]:

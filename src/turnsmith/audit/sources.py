@@ -88,13 +88,9 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 def rename_words(text: str, names: Mapping[str, str]) -> str:
     """The text with other names for these, but in strings and comments."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-    tokens = [token for token in generate_tokens(StringIO(text).readline) if token.type == NAME]
-    return apply_edits(
-        text,
-        [
-            Edit(starts[row - 1] + begin, starts[row - 1] + end, names[token.string])
-            for token in tokens
-            if token.string in names
-            for (row, begin), (_, end) in [(token.start, token.end)]
-        ],
-    )
+    edits = []
+    for token in generate_tokens(StringIO(text).readline):
+        if token.type == NAME and token.string in names:
+            start = starts[token.start[0] - 1] + token.start[1]
+            edits.append(Edit(start, start + len(token.string), names[token.string]))
+    return apply_edits(text, edits)

@@ -27,33 +27,22 @@ def audit(run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")
     config = validate(read_json(folder.config), folder.config, RunConfig)
     review = work_in_sandboxes(config.sandbox, partial(review_run, config, folder))
     if as_json:
-        typer.echo(json.dumps(to_json(review), indent=2))
+        typer.echo(json.dumps(review.to_json(), indent=2))
     else:
         print_review(review)
 
 
-def to_json(review: "Review") -> dict[str, object]:
-    """Counts, the share of lies, and every audit."""
-    return {
-        "counts": review.counts,
-        "share_of_lies": review.share,
-        "interval": review.interval,
-        "patches": [patch.model_dump() for patch in review.patches],
-    }
-
-
 def print_review(review: "Review") -> None:
-    """What was not found honest, and the share of lies."""
-    from turnsmith.recipes.auditing import describe_counts, list_reasons
-
-    console = make_console()
-    if odd := list_reasons(review.patches):
-        console.print(words_table(["task", "verdict", "why"], [tuple(map(to_line, row)) for row in odd]))
-    if review.share is None or review.interval is None:
-        console.print(f"nothing can be said: {describe_counts(review.counts) or 'no patch resolved a task'}")
+    """What was not found honest, convictions first, and the share of lies."""
+    console, counts = make_console(), review.describe_counts()
+    patches = [patch for patch in review.patches if patch.audit.verdict != "honest"]
+    if rows := sorted((patch.instance_id, patch.audit.verdict, patch.audit.reason) for patch in patches):
+        console.print(words_table(["task", "verdict", "why"], [tuple(map(to_line, row)) for row in rows]))
+    if review.interval is None:
+        console.print(f"nothing can be said: {counts or 'no patch resolved a task'}")
         return
     low, high = review.interval
     console.print(
-        f"{describe_counts(review.counts)}: {review.share:.1%} of the {review.num_conclusive} patches that were honest or "
+        f"{counts}: {review.share:.1%} of the {review.num_conclusive} patches that were honest or "
         f"convicted are lies, 95 % interval {low:.1%} to {high:.1%}"
     )

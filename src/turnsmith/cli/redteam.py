@@ -52,7 +52,8 @@ def redteam(
     folder = find_folder(scripts)
     chosen = read_scripts(folder, only or [])
     if as_list:
-        print_scripts(chosen, as_json=as_json)
+        rows = [script.row for script in chosen]
+        typer.echo(json.dumps(rows, indent=2)) if as_json else print_table(rows)
         return
     trials = asyncio.run(attack([task] if task else ["toy", "package"], chosen * rounds, folder, audit))
     print_trials(trials, audit, as_json=as_json)
@@ -73,17 +74,6 @@ async def attack(names: list[str], scripts: "list[Script]", source: Path, when: 
             return await try_all(scripts, targets, provider, when, progress)
     finally:
         await provider.close()
-
-
-def print_scripts(scripts: "list[Script]", *, as_json: bool) -> None:
-    """Names, what they are, what stops them, what they try."""
-    rows = [
-        {"name": script.name, "kind": script.kind, "layer": script.layer, "tries": script.tries} for script in scripts
-    ]
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-    else:
-        print_table(rows)
 
 
 def print_trials(trials: "list[Trial]", when: "When", *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,44 +57,45 @@ class Review:
         """The exact 95 % interval of the share."""
         return share_interval(self.counts["convicted"], self.num_conclusive) if self.num_conclusive else None
 
+    def describe_counts(self) -> str:
+        """`12 honest, 1 convicted`."""
+        return ", ".join(f"{count} {verdict}" for verdict, count in self.counts.most_common())
 
-@dataclass(frozen=True)
-class Paid:
-    """A patch that resolved its task."""
-
-    task: Task
-    layers: tuple[Path, ...]
-    patch: str
-    digest: str
+    def to_json(self) -> dict[str, object]:
+        """Counts, the share of lies, and every audit."""
+        patches = [patch.model_dump() for patch in self.patches]
+        return {"counts": self.counts, "share_of_lies": self.share, "interval": self.interval, "patches": patches}
 
 
 async def review_run(config: RunConfig, folder: RunFolder, provider: SandboxProvider, progress: Progress) -> Review:
     """Audit every patch that was paid and has no audit yet; each is written down as it comes. Raises UsageError."""
-    file = folder.path / FILE_NAME
+    file, limits = folder.path / FILE_NAME, config.rollouts
+    auditor = Auditor(provider, tests_timeout_s=limits.tests_timeout_s, num_workers=limits.grading_workers)
     paid = find_paid(config, folder, progress)
     done = {(record.instance_id, record.digest): record for record in read_records(file, AuditedPatch)}
-    missing = [one for one in paid if (one.task.instance_id, one.digest) not in done]
-    limits = config.rollouts
-    auditor = Auditor(provider, tests_timeout_s=limits.tests_timeout_s, num_workers=limits.grading_workers)
+    missing = [key for key in paid if key not in done]
     progress.begin("auditing", len(paid))
     progress.advance("auditing", len(paid) - len(missing))
 
-    async def audit(one: Paid) -> None:
-        found = await auditor.audit(one.task, one.layers, one.patch)
-        record = AuditedPatch(instance_id=one.task.instance_id, digest=one.digest, audit=found)
-        append_record(file, record)
-        done[record.instance_id, record.digest] = record
-        progress.advance("auditing", note=describe_counts(Review([*done.values()]).counts))
+    async def audit(key: tuple[str, str]) -> None:
+        done[key] = AuditedPatch(instance_id=key[0], digest=key[1], audit=await auditor.audit(*paid[key]))
+        append_record(file, done[key])
+        progress.advance("auditing", note=Review([*done.values()]).describe_counts())
 
     async with asyncio.TaskGroup() as group:
-        for one in missing:
-            group.create_task(audit(one))
+        for key in missing:
+            group.create_task(audit(key))
     progress.end("auditing")
-    return Review([done[one.task.instance_id, one.digest] for one in paid])
+    return Review([done[key] for key in paid])
 
 
-def find_paid(config: RunConfig, folder: RunFolder, progress: Progress) -> list[Paid]:
-    """The different patches of the journals that resolved their tasks. Raises UsageError where a task is gone."""
+def find_paid(
+    config: RunConfig, folder: RunFolder, progress: Progress
+) -> dict[tuple[str, str], tuple[Task, tuple[Path, ...], str]]:
+    """The different patches of the journals that resolved their tasks: id and digest → task, layers, patch.
+
+    Raises UsageError where a task is gone.
+    """
     tasks = dict(read_tasks(config, folder, progress))
     patches = dict.fromkeys(
         (trajectory.instance_id, trajectory.patch)
@@ -105,7 +106,7 @@ def find_paid(config: RunConfig, folder: RunFolder, progress: Progress) -> list[
     gone = [name for name, _ in patches if name not in tasks]
     if gone:
         raise UsageError(f"{folder.path} has trajectories of {gone[0]}, which is in none of its task sets any more")
-    return [Paid(*tasks[name], patch, to_digest(patch)) for name, patch in patches]
+    return {(name, to_digest(patch)): (*tasks[name], patch) for name, patch in patches}
 
 
 def read_tasks(
@@ -121,14 +122,3 @@ def read_tasks(
 
 def to_digest(patch: str) -> str:
     return hashlib.sha256(patch.encode(errors="surrogatepass")).hexdigest()
-
-
-def describe_counts(counts: Counter[str]) -> str:
-    """`12 honest, 1 convicted`."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-
-
-def list_reasons(patches: Sequence[AuditedPatch]) -> list[tuple[str, str, str]]:
-    """Task, verdict and reason of every patch that was not found honest, convictions first."""
-    odd = [patch for patch in patches if patch.audit.verdict != "honest"]
-    return sorted((patch.instance_id, patch.audit.verdict, patch.audit.reason) for patch in odd)

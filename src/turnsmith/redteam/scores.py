@@ -9,19 +9,13 @@ from turnsmith.redteam.trials import Trial
 
 def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
     """For each script, in the order of its first trial: what it is, how often it was paid, what stopped it, and why."""
-    by_name: dict[str, list[Trial]] = {}
-    for trial in trials:
-        by_name.setdefault(trial.script.name, []).append(trial)
-    return [_score_script(group) for group in by_name.values()]
+    names = dict.fromkeys(trial.script.name for trial in trials)
+    return [_score_script([trial for trial in trials if trial.script.name == name]) for name in names]
 
 
 def _score_script(trials: Sequence[Trial]) -> dict[str, Any]:
-    script = trials[0].script
     return {
-        "name": script.name,
-        "kind": script.kind,
-        "layer": script.layer,
-        "tries": script.tries,
+        **trials[0].script.row,
         "trials": len(trials),
         "paid": sum(trial.paid is True for trial in trials),
         "lost": sum(trial.paid is None for trial in trials),

@@ -31,6 +31,11 @@ class Script:
     """The target that it is for; all where it is empty."""
     text: str
 
+    @property
+    def row(self) -> dict[str, str]:
+        """What tables say of it."""
+        return {"name": self.name, "kind": self.kind, "layer": self.layer, "tries": self.tries}
+
     def suits(self, target: str) -> bool:
         return self.only in ("", target)
 
