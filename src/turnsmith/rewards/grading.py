@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.cases import Case, run_tests
-from turnsmith.rewards.hunks import Selection, select_hunks
+from turnsmith.rewards.hunks import select_hunks
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
 from turnsmith.rewards.projects import describe_project
@@ -71,11 +71,14 @@ class Grader:
     async def _run(self, case: Case, patch: str) -> Grade:
         """Grade in a sandbox of its own. Raises PatchRefused, SandboxError, GradingError."""
         selection = select_hunks(patch, describe_project(case.task, case.layers))
-        if selection.dropped and not selection.patch:
+        num_dropped = selection.dropped.total()
+        if num_dropped and not selection.patch:
             grade = Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed but what is left out")
         else:
             grade = await try_patch(case, selection.patch)
-        return _note_dropped(grade, selection).model_copy(update={"isolation": self._provider.isolation})
+        details = [grade.detail, f"{num_dropped} files left out" if num_dropped and selection.patch else ""]
+        seen = {"flags": [*grade.flags, *map(str, selection.dropped)], "detail": "; ".join(filter(None, details))}
+        return grade.model_copy(update={**seen, "isolation": self._provider.isolation})
 
 
 async def try_patch(case: Case, patch: str) -> Grade:
@@ -90,14 +93,6 @@ async def try_patch(case: Case, patch: str) -> Grade:
     known = [*case.expected, *sentinels.statuses]
     report = await run_tests(case, patch, (*files, sentinels.path), {sentinels.path: sentinels.text}, known)
     return judge(case.task, report, sentinels)
-
-
-def _note_dropped(grade: Grade, selection: Selection) -> Grade:
-    """What was left out, in the flags and in words."""
-    num_dropped = selection.dropped.total()
-    dropped = f"{num_dropped} files left out" if num_dropped and selection.patch else ""
-    flags = [*grade.flags, *map(str, selection.dropped)]
-    return grade.model_copy(update={"flags": flags, "detail": "; ".join(filter(None, [grade.detail, dropped]))})
 
 
 def to_one_line(text: str) -> str:

@@ -46,20 +46,21 @@ def parse_pytest(log: str, known: Collection[str]) -> dict[str, TestResult]:
     if not summary:
         return {}
     text = log[summary.end() :]
-    results = _collect(text, known)
+    results = parse_lines(text, known)
     return results | _blame_parents(SUBTEST.findall(text), {*results, *known})
 
 
 def parse_lines(log: str, known: Collection[str]) -> dict[str, TestResult]:
     """Every line of the log that begins with a status word, e.g. `PASSED name`."""
-    return _collect(log, known)
+    split = ((word, split_message(rest[:MAX_LINE].rstrip(), known)) for word, rest in LINE.findall(log))
+    return keep_worst((name, TestResult(STATUSES[word], message)) for word, (name, message) in split)
 
 
 def parse_verbose(log: str, known: Collection[str]) -> dict[str, TestResult]:
     """Every line that begins or ends with a status word, timings left out: `PASSED name (0.1s)`, `name PASSED [ 50%]`."""
     text = TIMING.sub("", log)
     last = [found for line in text.split("\n") if (found := _read_last(line[:MAX_LINE])) and not LINE.match(found[0])]
-    return keep_worst([*_collect(text, known).items(), *last])
+    return keep_worst([*parse_lines(text, known).items(), *last])
 
 
 def _read_last(line: str) -> tuple[str, TestResult] | None:
@@ -94,11 +95,6 @@ PARSERS: dict[str, Parser] = {
     "parse_log_django": parse_unittest,
 }
 """Ours, and below them those of SWE-bench by the names that its data sets use."""
-
-
-def _collect(text: str, known: Collection[str]) -> dict[str, TestResult]:
-    split = ((word, split_message(rest[:MAX_LINE].rstrip(), known)) for word, rest in LINE.findall(text))
-    return keep_worst((name, TestResult(STATUSES[word], message)) for word, (name, message) in split)
 
 
 def _blame_parents(lines: Iterable[str], names: Collection[str]) -> dict[str, TestResult]:

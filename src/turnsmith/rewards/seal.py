@@ -77,14 +77,12 @@ def unseal(log: str, mark: str) -> str:
 def read_report(report: bytes, key: str) -> SealedReport:
     """Read the signed lines, in their order; what follows a line that is not ours is not read."""
     statuses: dict[str, str] = {}
-    is_ended = False
-    lines = report.split(b"\n")
-    records = list(_signed(lines[:-1], bytes.fromhex(key)))
+    lines = report.split(b"\n")[:-1]
+    records = list(_signed(lines, bytes.fromhex(key)))
     for record in records:
-        if "test" in record:
-            statuses[record["test"]] = _worse(statuses.get(record["test"], "passed"), _status(record))
-        is_ended = is_ended or "end" in record
-    return SealedReport(statuses, is_ended, is_forged=len(records) < len(lines) - 1)
+        if test := record.get("test"):
+            statuses[test] = max(statuses.get(test, "passed"), _status(record), key=SEVERITY.index)
+    return SealedReport(statuses, any("end" in record for record in records), is_forged=len(records) < len(lines))
 
 
 def _signed(lines: list[bytes], key: bytes) -> Iterator[dict[str, Any]]:
@@ -105,7 +103,3 @@ def _status(record: dict[str, Any]) -> str:
     if record["outcome"] == "skipped":
         return "xfailed" if record["xfail"] else "skipped"
     return "xpassed" if record["xfail"] else "passed"
-
-
-def _worse(first: str, second: str) -> str:
-    return max(first, second, key=SEVERITY.index)

@@ -44,7 +44,7 @@ def _read_progress(lines: list[str]) -> Found:
         if announced := ANNOUNCEMENT.fullmatch(line):
             names, rest = _names(before, announced[1]), announced[2] or ""
             result = _read_status(rest, at_end=True)
-            if result or _is_test(names[0]):
+            if result or METHOD.fullmatch(names[0]) or FUNCTION.fullmatch(names[0]):
                 last = names
         else:
             result = _read_status(line, at_end=False)
@@ -57,10 +57,6 @@ def _names(before: str, announced: str) -> tuple[str, ...]:
     if method := METHOD.match(announced):
         return (method[0],)
     return (before, announced) if METHOD.fullmatch(before) else (announced,)
-
-
-def _is_test(name: str) -> bool:
-    return bool(METHOD.fullmatch(name) or FUNCTION.fullmatch(name))
 
 
 def _read_status(text: str, *, at_end: bool) -> TestResult | None:
