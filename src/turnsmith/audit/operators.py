@@ -11,16 +11,7 @@ from random import Random
 from typing import Any
 
 from turnsmith.audit.expectations import Scope
-from turnsmith.audit.literals import (
-    ANOTHER,
-    change,
-    is_literal,
-    is_number,
-    is_text_or_number,
-    lengthen,
-    push,
-    spread,
-)
+from turnsmith.audit.literals import ANOTHER, change, is_literal, is_number, is_text_or_number, lengthen, push, spread
 from turnsmith.audit.sources import Edit, Source
 
 Edits = tuple[Edit, ...]
