@@ -5,6 +5,7 @@ The commit id is a function of the tree alone, so a task can be made twice and c
 
 import hashlib
 import zlib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,7 @@ def make_history(tree: Tree) -> GitFolder:
     """The history whose only commit holds `tree`."""
     objects: dict[str, bytes] = {}
     blobs = {path: _add_object(objects, b"blob", file.content) for path, file in tree.items()}
-    root = _add_trees(objects, tree, blobs).hex().encode()
+    root = _add_tree(objects, {path: (file.mode, blobs[path]) for path, file in tree.items()}).hex().encode()
     body = b"tree %s\nauthor %s\ncommitter %s\n\n%s\n" % (root, AUTHOR, AUTHOR, MESSAGE)
     commit = _add_object(objects, b"commit", body).hex()
     files = {**FIXED_FILES, "refs/heads/main": f"{commit}\n".encode(), "index": _index(tree, blobs)}
@@ -77,36 +78,23 @@ def _add_object(objects: dict[str, bytes], kind: bytes, body: bytes) -> bytes:
     return digest.digest()
 
 
-def _add_trees(objects: dict[str, bytes], tree: Tree, blobs: Mapping[str, bytes]) -> bytes:
-    """Add the tree object of each folder, deepest first; returns the id of the root."""
-    folders: dict[str, dict[str, tuple[int, bytes]]] = {"": {}}
-    for path, file in tree.items():
-        parent, _, name = path.rpartition("/")
-        _folder(folders, parent)[name] = (file.mode, blobs[path])
-    for path in sorted(folders, key=_depth, reverse=True):
-        node = _add_object(objects, b"tree", _tree_body(folders[path]))
-        if path:
-            parent, _, name = path.rpartition("/")
-            folders[parent][name] = (DIRECTORY, node)
-    return node
-
-
-def _folder(folders: dict[str, dict[str, tuple[int, bytes]]], path: str) -> dict[str, tuple[int, bytes]]:
-    """The entries of a folder; it and its parents are made where they are missing."""
-    if path not in folders:
-        folders[path] = {}
-        _folder(folders, path.rpartition("/")[0])
-    return folders[path]
-
-
-def _depth(path: str) -> int:
-    return path.count("/") + bool(path)
-
-
-def _tree_body(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
-    """git sorts the entries of a folder as if the names of sub-folders ended in `/`."""
-    order = sorted(entries, key=lambda name: f"{name}/".encode() if entries[name][0] == DIRECTORY else name.encode())
-    return b"".join(b"%o %s\0%s" % (entries[name][0], name.encode(), entries[name][1]) for name in order)
+def _add_tree(objects: dict[str, bytes], files: Mapping[str, tuple[int, bytes]]) -> bytes:
+    """Add the tree object of a folder and of those below it, given mode and blob of each file; returns its id."""
+    entries, folders = dict[str, tuple[int, bytes]](), defaultdict[str, dict[str, tuple[int, bytes]]](dict)
+    for path, entry in files.items():
+        name, slash, rest = path.partition("/")
+        if slash:
+            folders[name][rest] = entry
+        else:
+            entries[name] = entry
+    for name, below in folders.items():
+        entries[f"{name}/"] = DIRECTORY, _add_tree(objects, below)
+    # git sorts the entries of a folder as if the names of sub-folders ended in `/`.
+    body = b""
+    for name in sorted(entries, key=str.encode):
+        mode, digest = entries[name]
+        body += b"%o %s\0%s" % (mode, name.removesuffix("/").encode(), digest)
+    return _add_object(objects, b"tree", body)
 
 
 def _index(tree: Tree, blobs: Mapping[str, bytes]) -> bytes:

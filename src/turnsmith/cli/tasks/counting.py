@@ -8,8 +8,8 @@ import typer
 
 from turnsmith.cli.options import Json
 from turnsmith.cli.tasks.opening import TaskPath, say_number
+from turnsmith.qualification.fragments import count_changes
 from turnsmith.tasks.dataset import load_tasks
-from turnsmith.tasks.filters import count_changes
 from turnsmith.types import Task
 from turnsmith.ui.tables import counts_table, lengths_table
 from turnsmith.ui.terminal import make_console
@@ -42,12 +42,11 @@ def measure_tasks(tasks: list[Task]) -> dict[str, dict[str, float]]:
     """Smallest, median and largest of what has a length."""
     measured = {
         "issue characters": [len(task.problem_statement) for task in tasks],
-        "changed lines": [count_changes(task.patch)[1] for task in tasks],
+        "changed lines": [count_changes(task.patch) for task in tasks],
         "failing tests": [len(task.FAIL_TO_PASS) for task in tasks],
         "passing tests": [len(task.PASS_TO_PASS) for task in tasks],
     }
     return {
         name: {"min": min(values), "median": statistics.median(values), "max": max(values)}
         for name, values in measured.items()
-        if values
     }
