@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from turnsmith.errors import UsageError
 
@@ -46,6 +46,8 @@ BUILT_IN: dict[str, dict[str, str]] = {
 }
 """Import path of everything that has a name, by kind. They are text: nothing is imported before it is chosen."""
 
+T = TypeVar("T")
+
 IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -65,6 +67,14 @@ def load_by_name(kind: str, name: str) -> Any:
         return load_by_path(BUILT_IN[kind].get(name, check_name(kind, name)))
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def load_instance(kind: str, name: str, cls: type[T]) -> T:
+    """The same, being an instance of a class. Raises UsageError where it is not."""
+    found = load_by_name(kind, name)
+    if not isinstance(found, cls):
+        raise UsageError(f"{kind} {name} is a {type(found).__name__}: give a {cls.__module__}.{cls.__name__}")
+    return found
 
 
 def load_by_path(path: str) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from turnsmith.agent.scaffolds.base import load_scaffold
-from turnsmith.chat.parsing import Action, parse_turn
+from turnsmith.chat.parsing import parse_turn
 from turnsmith.errors import UsageError
 
 STATS = '''"""Small statistics."""
@@ -44,11 +44,9 @@ async def test_the_demonstration_is_what_the_tools_really_answer(name, play_with
     demonstration = scaffold.system(demonstration=True).removeprefix(scaffold.system())
     play = play_with(scaffold, window_lines=100)
     for text, observation in turns_of(demonstration):
-        action = parse_turn(text)
-        assert isinstance(action, Action), text
-        answer = f"{await play(action.command)}\n{scaffold.prompt_line(play.session)}\n".replace(
-            str(project), "/project"
-        )
+        command = parse_turn(text)
+        assert isinstance(command, str), text
+        answer = f"{await play(command)}\n{scaffold.prompt_line(play.session)}\n".replace(str(project), "/project")
         assert play.result.submitted or answer == observation
     assert play.result.submitted
     assert sorted(path.name for path in project.iterdir()) == sorted(PROJECTS[name])

@@ -8,7 +8,7 @@ from turnsmith.types import Completion
 
 
 class History:
-    """Three parallel arrays, as a trajectory holds them."""
+    """Three parallel arrays, named as the columns of a trajectory."""
 
     def __init__(self) -> None:
         self.token_ids = np.empty(0, np.int32)
@@ -25,10 +25,6 @@ class History:
     def add_sampled(self, completion: Completion) -> None:
         """Tokens that the policy sampled, exactly as it sampled them."""
         self._add(completion.token_ids, completion.logprobs, sampled=True)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The columns of a trajectory."""
-        return {"token_ids": self.token_ids, "sampled": self.sampled, "logprobs": self.logprobs}
 
     def _add(self, token_ids: np.ndarray, logprobs: np.ndarray, *, sampled: bool) -> None:
         self.token_ids = np.concatenate([self.token_ids, token_ids])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from turnsmith.agent.history import History
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.agent.tools.base import Session, ToolContext, ToolResult
-from turnsmith.chat.parsing import Action, FormatError, FormatErrorKind, parse_turn
+from turnsmith.chat.parsing import FormatError, parse_turn
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.truncation import check_budget, truncate
 from turnsmith.config import AgentConfig
@@ -22,8 +22,8 @@ from turnsmith.sandboxes.base import Sandbox
 from turnsmith.types import SamplingParams, StopReason, Task, Trajectory, Turn
 
 NOTHING_RUN = {
-    FormatErrorKind.NO_COMMAND: "Error: no command could be extracted, so nothing was run.",
-    FormatErrorKind.MULTIPLE_COMMANDS: "Error: multiple commands were extracted, so nothing was run.",
+    FormatError.NO_COMMAND: "Error: no command could be extracted, so nothing was run.",
+    FormatError.MULTIPLE_COMMANDS: "Error: multiple commands were extracted, so nothing was run.",
 }
 RIGHT_FORMAT = "Write your reasoning, then exactly one block:\n```command\nCOMMAND\n```"
 
@@ -62,7 +62,7 @@ async def run_episode(
     play.history.add_given(prompt)
     stop_reason, patch, detail = await play_and_diff(play)
     return trajectory.grow(
-        **play.history.arrays(),
+        **vars(play.history),
         turns=play.turns,
         stop_reason=stop_reason,
         prompt_tokens=len(prompt),
@@ -191,35 +191,37 @@ class Play:
             trains=self.decoding is None,
         )
 
-    async def answer(self, parsed: Action | FormatError) -> ToolResult:
+    async def answer(self, parsed: str | FormatError) -> ToolResult:
         """Run the command, or explain the format error, and write down what answered."""
         started = time.monotonic()
-        result = await self.act(parsed) if isinstance(parsed, Action) else self.explain(parsed)
+        result = self.explain(parsed) if isinstance(parsed, FormatError) else await self.act(parsed)
+        observation = f"{result.text}\n{self.scaffold.prompt_line(result.session)}"
         self.session = result.session
         self.command_s += result.command_s
         self.turns[-1] = self.turns[-1].model_copy(
             update={
-                "command": parsed.command if isinstance(parsed, Action) else None,
-                "format_error": parsed.kind.value if isinstance(parsed, FormatError) else None,
-                "observation": self.shorten(f"{result.text}\n{self.scaffold.prompt_line(self.session)}"),
+                "command": None if isinstance(parsed, FormatError) else parsed,
+                "format_error": parsed.value if isinstance(parsed, FormatError) else None,
+                "observation": truncate(observation, self.config.max_observation_tokens, self.renderer.tokenizer),
                 "exit_code": result.exit_code,
                 "act_s": time.monotonic() - started,
             }
         )
         return result
 
-    async def act(self, action: Action) -> ToolResult:
+    async def act(self, command: str) -> ToolResult:
         """Run the command within what is left of the episode's time."""
         self.num_format_errors = 0
         time_left_s = self.config.episode_timeout_s - self.command_s
         context = ToolContext(self.sandbox, self.config.window_lines, min(self.config.command_timeout_s, time_left_s))
-        return await self.scaffold.act(action.command, self.session, context)
+        return await self.scaffold.act(command, self.session, context)
 
     def explain(self, error: FormatError) -> ToolResult:
         """Tell the agent what was wrong and what is right; nothing is run."""
         self.num_format_errors += 1
-        cut = f" Your response was cut at {self.config.max_new_tokens} tokens." if self.was_cut else ""
-        return ToolResult(f"{NOTHING_RUN[error.kind]}{cut} {RIGHT_FORMAT}", self.session, exit_code=None)
+        was_cut = self.turns[-1].finish_reason == "length"
+        cut = f" Your response was cut at {self.config.max_new_tokens} tokens." if was_cut else ""
+        return ToolResult(f"{NOTHING_RUN[error]}{cut} {RIGHT_FORMAT}", self.session, exit_code=None)
 
     def observe(self) -> bool:
         """Add the last observation to the history; False, and nothing added, where no turn would fit after it."""
@@ -229,18 +231,10 @@ class Play:
         self.history.add_given(token_ids)
         return True
 
-    def shorten(self, observation: str) -> str:
-        """The observation within its budget of tokens."""
-        return truncate(observation, self.config.max_observation_tokens, self.renderer.tokenizer)
-
     @property
     def room(self) -> int:
         """Tokens that still fit into the context."""
         return self.config.max_context - len(self.history)
-
-    @property
-    def was_cut(self) -> bool:
-        return self.turns[-1].finish_reason == "length"
 
 
 def turn_seed(seed: int, turn: int) -> int:

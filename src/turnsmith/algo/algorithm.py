@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from turnsmith.config import Section, StageConfig
 from turnsmith.errors import UsageError, first_fault
-from turnsmith.plugins import load_by_name
+from turnsmith.plugins import load_instance
 from turnsmith.types import Group, Sample
 
 # Known to the type checker alone: torch takes seconds, and a configuration is checked before it is imported.
@@ -43,10 +43,7 @@ class Algorithm:
 
 def find_algorithm(name: str) -> Algorithm:
     """The algorithm of a name or an import path. Raises UsageError where there is none."""
-    found = load_by_name("algorithm", name)
-    if not isinstance(found, Algorithm):
-        raise UsageError(f"algorithm {name} is a {type(found).__name__}: give a turnsmith.algo.algorithm.Algorithm")
-    return found
+    return load_instance("algorithm", name, Algorithm)
 
 
 def choose_algorithm(

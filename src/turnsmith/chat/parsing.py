@@ -10,14 +10,13 @@ So a heredoc whose text holds a line of three backticks needs a block fenced wit
 """
 
 import re
-from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
 
 _OPENING = re.compile(r"^(?P<fence>`{3,})command[ \t\r]*$", re.MULTILINE)
 
 
-class FormatErrorKind(StrEnum):
-    """Why no command can be run; the two named by the paper (App. E)."""
+class FormatError(Enum):
+    """Why no command can be taken from a turn; the two named by the paper (App. E)."""
 
     NO_COMMAND = "no_command"
     """No block, an empty block, or a block that is never closed."""
@@ -25,28 +24,14 @@ class FormatErrorKind(StrEnum):
     """More than one block."""
 
 
-@dataclass(frozen=True)
-class Action:
-    """What the agent wants done."""
-
-    command: str
-
-
-@dataclass(frozen=True)
-class FormatError:
-    """A turn from which no command can be taken."""
-
-    kind: FormatErrorKind
-
-
-def parse_turn(text: str) -> Action | FormatError:
+def parse_turn(text: str) -> str | FormatError:
     """The one command of a turn, or the format error that it made."""
     blocks = find_blocks(text)
     if len(blocks) > 1:
-        return FormatError(FormatErrorKind.MULTIPLE_COMMANDS)
+        return FormatError.MULTIPLE_COMMANDS
     if not blocks or blocks[0] is None or not blocks[0].strip():
-        return FormatError(FormatErrorKind.NO_COMMAND)
-    return Action(blocks[0])
+        return FormatError.NO_COMMAND
+    return blocks[0]
 
 
 def find_blocks(text: str) -> list[str | None]:

@@ -42,7 +42,8 @@ class ChatRenderer:
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self.tokenizer = tokenizer
-        self._special = _special_tokens(tokenizer)
+        added: dict[int, Any] = tokenizer.added_tokens_decoder
+        self._special = {token.content: token_id for token_id, token in added.items() if token.special}
         prompt, glue = self._derive_glue()
         self._prompt_pieces = self._split(prompt)
         self._glue_pieces = self._split(glue)
@@ -76,22 +77,21 @@ class ChatRenderer:
     def _derive_glue(self) -> tuple[str, str]:
         """The first prompt and what comes between two turns, both with markers for contents."""
         renderings = [self._render(_probe(num_turns)) for num_turns in range(3)]
-        glues = [
-            _after(renderings[turn] + _REPLIES[turn], renderings[turn + 1], self._name)
-            for turn in range(len(renderings) - 1)
-        ]
-        if glues[0] != glues[1]:
-            raise _not_append_only(self._name)
-        self._check_markers(renderings[0], glues[0])
-        return renderings[0], glues[0]
-
-    def _check_markers(self, prompt: str, glue: str) -> None:
-        """A template that drops or repeats a content would lie to the policy without a word."""
+        beginnings = [rendering + reply for rendering, reply in zip(renderings, _REPLIES, strict=False)]
+        glues = {whole.removeprefix(begun) for begun, whole in zip(beginnings, renderings[1:], strict=True)}
+        if len(glues) > 1 or not renderings[1].startswith(beginnings[0]):
+            raise UsageError(
+                f"the chat template of {self._name} is not append-only (it rewrites earlier turns, for example drops their "
+                "reasoning): give the model directory a template that keeps every turn as it was sampled"
+            )
+        [prompt, *_], [glue] = renderings, glues
+        # A template that drops or repeats a content would lie to the policy without a word.
         if [prompt.count(_SYSTEM), prompt.count(_USER), glue.count(_OBSERVATION)] != [1, 1, 1]:
             raise UsageError(
                 f"the chat template of {self._name} does not show each message once: "
                 "use a chat template with system, user and assistant messages"
             )
+        return prompt, glue
 
     def _render(self, messages: Messages) -> str:
         try:
@@ -145,11 +145,6 @@ class ChatRenderer:
         return self.tokenizer.name_or_path or "this tokenizer"
 
 
-def _special_tokens(tokenizer: "PreTrainedTokenizerBase") -> dict[str, int]:
-    added: dict[int, Any] = tokenizer.added_tokens_decoder
-    return {token.content: token_id for token_id, token in added.items() if token.special}
-
-
 def _probe(num_turns: int) -> Messages:
     """A conversation of `num_turns` turns and observations, with markers for contents."""
     messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _USER}]
@@ -157,17 +152,3 @@ def _probe(num_turns: int) -> Messages:
         messages.append({"role": "assistant", "content": reply})
         messages.append({"role": "user", "content": _OBSERVATION})
     return messages
-
-
-def _after(beginning: str, whole: str, name: str) -> str:
-    """What `whole` adds to `beginning`."""
-    if not whole.startswith(beginning):
-        raise _not_append_only(name)
-    return whole.removeprefix(beginning)
-
-
-def _not_append_only(name: str) -> UsageError:
-    return UsageError(
-        f"the chat template of {name} is not append-only (it rewrites earlier turns, for example drops their reasoning): "
-        "give the model directory a template that keeps every turn as it was sampled"
-    )

@@ -11,7 +11,7 @@ from turnsmith.agent.tools.base import Session, Tool, ToolContext, ToolError, To
 from turnsmith.agent.tools.command_line import first_word, read_call
 from turnsmith.agent.tools.shell import run_shell
 from turnsmith.errors import UsageError
-from turnsmith.plugins import load_by_name
+from turnsmith.plugins import load_instance
 
 
 @dataclass(frozen=True)
@@ -64,24 +64,13 @@ async def use(tool: Tool, command: str, session: Session, context: ToolContext) 
 
 def load_scaffold(name: str = "paper", prompts: str | None = None, tools: Sequence[str] = ()) -> Scaffold:
     """A scaffold by name or import path, with other prompts and more tools where they are given. Raises UsageError."""
-    scaffold = load_by_name("scaffold", name)
-    if not isinstance(scaffold, Scaffold):
-        raise UsageError(
-            f"scaffold {name} is a {type(scaffold).__name__}: give a turnsmith.agent.scaffolds.base.Scaffold"
-        )
-    more = {tool.name: tool for tool in (scaffold.tools + tuple(map(load_tool, tools)))}
+    scaffold = load_instance("scaffold", name, Scaffold)
+    added = (load_instance("tool", tool, Tool) for tool in tools)
+    all_tools = {tool.name: tool for tool in (*scaffold.tools, *added)}
     folder = find_prompts(prompts) if prompts else scaffold.prompts
-    chosen = replace(scaffold, tools=tuple(more.values()), prompts=folder)
+    chosen = replace(scaffold, tools=tuple(all_tools.values()), prompts=folder)
     check_prompts(chosen)
     return chosen
-
-
-def load_tool(name: str) -> Tool:
-    """A tool by name or import path. Raises UsageError."""
-    tool = load_by_name("tool", name)
-    if not isinstance(tool, Tool):
-        raise UsageError(f"tool {name} is a {type(tool).__name__}: give a turnsmith.agent.tools.base.Tool")
-    return tool
 
 
 def check_prompts(scaffold: Scaffold) -> None:

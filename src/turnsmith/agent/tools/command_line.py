@@ -6,7 +6,6 @@ quoted. Variables, globs, pipes and redirections are not expanded: the text of a
 
 import re
 import shlex
-from collections.abc import Iterator
 
 from turnsmith.agent.tools.base import Call, Tool, ToolError
 
@@ -31,7 +30,7 @@ def read_call(tool: Tool, command: str) -> Call:
 def split_heredoc(command: str) -> tuple[str, str | None]:
     """The command line and, where its first line ends with `<< WORD`, the text up to the line WORD."""
     opening = _HEREDOC.match(command)
-    if opening is None or not _is_complete(opening["before"]):
+    if opening is None or not _has_closed_quotes(opening["before"]):
         return command, None
     body = command[opening.end() + 1 :].split("\n")
     delimiter = opening["delimiter"]
@@ -64,24 +63,18 @@ def split_options(tool: Tool, words: list[str]) -> tuple[list[str], dict[str, st
         if word == "--help" or word in tool.switches:
             options[word] = ""
         elif word in tool.valued:
-            options[word] = _value_of(word, rest)
+            if (value := next(rest, None)) is None:
+                raise ToolError(f"{word} needs a value")
+            options[word] = value
         else:
             arguments.append(word)
     return arguments, options
 
 
-def _value_of(option: str, rest: Iterator[str]) -> str:
-    """The word after an option. Raises ToolError where there is none."""
-    for value in rest:
-        return value
-    raise ToolError(f"{option} needs a value")
-
-
-def _is_complete(text: str) -> bool:
-    """True where all quotes of the text are closed."""
+def _has_closed_quotes(text: str) -> bool:
     try:
-        shlex.split(text)
-    except ValueError:
+        split_words(text)
+    except ToolError:
         return False
     return True
 

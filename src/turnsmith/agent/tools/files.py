@@ -68,5 +68,5 @@ async def exists(path: str, sandbox: Sandbox) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        return True
+        pass
     return True

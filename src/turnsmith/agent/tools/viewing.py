@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.files import TextFile, open_path, read_file
@@ -15,12 +16,7 @@ async def open_file(call: Call, session: Session, context: ToolContext) -> ToolR
     file = await read_file(session.absolute(call.arguments[0]), context.sandbox)
     if len(call.arguments) == 1:
         return show(file, 1, session, context)
-    return _open_at(file, parse_line_number(call.arguments[1]), session, context)
-
-
-def _open_at(file: TextFile, line: int, session: Session, context: ToolContext) -> ToolResult:
-    """A line past the end opens the end and says so."""
-    num_lines = len(file.lines)
+    line, num_lines = parse_line_number(call.arguments[1]), len(file.lines)
     result = show(file, line_into_view(line, num_lines, context.window_lines), session, context)
     if line <= num_lines:
         return result
@@ -35,17 +31,8 @@ async def goto_line(call: Call, session: Session, context: ToolContext) -> ToolR
     return show(file, line_into_view(line, len(file.lines), context.window_lines), session, context)
 
 
-async def scroll_down(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Move the window down."""
-    return await _scroll(1, session, context)
-
-
-async def scroll_up(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Move the window up."""
-    return await _scroll(-1, session, context)
-
-
-async def _scroll(direction: int, session: Session, context: ToolContext) -> ToolResult:
+async def scroll(direction: int, call: Call, session: Session, context: ToolContext) -> ToolResult:
+    """Move the window down (direction 1) or up (−1)."""
     file = await read_file(open_path(session), context.sandbox)
     first_line = scrolled(session.first_line, direction, len(file.lines), context.window_lines)
     return show(file, first_line, session, context)
@@ -77,5 +64,5 @@ OPEN = Tool(
     num_arguments=(0, 2),
 )
 GOTO = Tool("goto LINE_NUMBER", "Move the window of the open file to LINE_NUMBER.", goto_line, num_arguments=(1, 1))
-SCROLL_UP = Tool("scroll_up", "Move the window of the open file up and show it.", scroll_up)
-SCROLL_DOWN = Tool("scroll_down", "Move the window of the open file down and show it.", scroll_down)
+SCROLL_UP = Tool("scroll_up", "Move the window of the open file up and show it.", partial(scroll, -1))
+SCROLL_DOWN = Tool("scroll_down", "Move the window of the open file down and show it.", partial(scroll, 1))
