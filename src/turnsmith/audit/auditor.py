@@ -38,8 +38,9 @@ class Auditor:
         case = Case(task, tuple(layers), self._provider, PATIENCE * self._tests_timeout_s)
         async with self._free_workers:
             started = time.perf_counter()
+            random = SystemRandom() if self._seed is None else Random(f"{self._seed}/{patch}")
             try:
-                audit = await _audit(case, patch, self._draw(patch))
+                audit = await _audit(case, patch, random)
             except PatchRefused as refusal:
                 audit = Audit(verdict="inconclusive", reason=f"a patch is refused: {refusal}")
             except (SandboxError, GradingError) as error:
@@ -47,9 +48,6 @@ class Auditor:
             return audit.model_copy(
                 update={"duration_s": time.perf_counter() - started, "reason": to_one_line(audit.reason)}
             )
-
-    def _draw(self, patch: str) -> Random:
-        return SystemRandom() if self._seed is None else Random(f"{self._seed}/{patch}")
 
 
 async def _audit(case: Case, patch: str, random: Random) -> Audit:

@@ -4,11 +4,10 @@ import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from turnsmith.audit.expectations import Scope
 from turnsmith.audit.operators import Operators
-from turnsmith.audit.sources import Edit, Source, Test
+from turnsmith.audit.sources import Edit, Source
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,10 @@ def find_mutants(
             place = function.removeprefix(f"{file}::")
             if place != function and place in definitions:
                 test = definitions[place]
-                familiar = _read_constants(test) if is_familiar else []
-                operators = Operators(source, Scope(test), random, familiar)
+                values = [node.value for node in ast.walk(test) if isinstance(node, ast.Constant)]
+                operators = Operators(source, Scope(test), random, values if is_familiar else [])
                 found[function] = [Mutant(function, edits) for edits in operators.find_all()]
     return {function: mutants for function, mutants in found.items() if mutants}
-
-
-def _read_constants(test: Test) -> list[Any]:
-    return [node.value for node in ast.walk(test) if isinstance(node, ast.Constant)]
 
 
 def count_guarded(sources: Mapping[str, Source], tests: Iterable[str]) -> int:

@@ -1,23 +1,26 @@
 """The command `redteam`: is any attack paid, or any honest patch not?"""
 
-import asyncio
 import json
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from turnsmith.cli.options import Json
+from turnsmith.cli.sandboxed import work_in_sandboxes
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import SandboxConfig
 from turnsmith.temporary import temporary_folder
-from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
     from turnsmith.redteam.scripts import Script
     from turnsmith.redteam.trials import Trial, When
+    from turnsmith.sandboxes.base import SandboxProvider
+    from turnsmith.tracking import Progress
 
 Audit = Annotated[
     Literal["all", "suspicious", "off"],
@@ -52,28 +55,38 @@ def redteam(
     folder = find_folder(scripts)
     chosen = read_scripts(folder, only or [])
     if as_list:
-        rows = [script.row for script in chosen]
-        typer.echo(json.dumps(rows, indent=2)) if as_json else print_table(rows)
+        print_scripts([script.row for script in chosen], as_json=as_json)
         return
-    trials = asyncio.run(attack([task] if task else ["toy", "package"], chosen * rounds, folder, audit))
+    names: list[str] = [task] if task else ["toy", "package"]
+    trials = work_in_sandboxes(SandboxConfig(kind="local"), partial(attack, names, chosen * rounds, folder, audit))
     print_trials(trials, audit, as_json=as_json)
     if not all(is_right(trial, audit) for trial in trials):
         raise typer.Exit(EXIT_FAILED)
 
 
-async def attack(names: list[str], scripts: "list[Script]", source: Path, when: "When") -> "list[Trial]":
+async def attack(
+    names: list[str],
+    scripts: "list[Script]",
+    source: Path,
+    when: "When",
+    provider: "SandboxProvider",
+    progress: "Progress",
+) -> "list[Trial]":
     """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
     from turnsmith.redteam.targets import make_target
     from turnsmith.redteam.trials import try_all
-    from turnsmith.sandboxes import make_provider
 
-    provider = make_provider(SandboxConfig(kind="local"))
-    try:
-        with temporary_folder("redteam") as folder, watching() as progress:
-            targets = [await make_target(name, folder / "targets" / name, provider, source) for name in names]
-            return await try_all(scripts, targets, provider, when, progress)
-    finally:
-        await provider.close()
+    with temporary_folder("redteam") as folder:
+        targets = [await make_target(name, folder / "targets" / name, provider, source) for name in names]
+        return await try_all(scripts, targets, provider, when, progress)
+
+
+def print_scripts(rows: list[dict[str, str]], *, as_json: bool) -> None:
+    """Names, what they are, what stops them, what they try."""
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    else:
+        print_table(rows)
 
 
 def print_trials(trials: "list[Trial]", when: "When", *, as_json: bool) -> None:
@@ -89,7 +102,7 @@ def print_trials(trials: "list[Trial]", when: "When", *, as_json: bool) -> None:
     print_table([{"in all": name.replace("_", " "), "": value} for name, value in totals.items()])
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
+def print_table(rows: Sequence[dict[str, Any]]) -> None:
     table = make_table([*rows[0]], num_names=len(rows[0]))
     for row in rows:
         table.add_row(*(to_line(_to_text(value)) for value in row.values()))
