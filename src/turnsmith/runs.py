@@ -198,7 +198,10 @@ def sweep(folder: RunFolder, keep_checkpoints: int) -> None:
     Only for whoever holds the folder: to another process these names are work in progress.
     """
     for leftover in chain.from_iterable(map(folder.path.glob, LEFTOVERS)):
-        _remove(leftover)
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
     for stage in folder.path.glob("stages/*"):
         drop_old_checkpoints(folder, stage.name, keep_checkpoints)
 
@@ -207,13 +210,6 @@ def drop_old_checkpoints(folder: RunFolder, stage: str, num_kept: int) -> None:
     """Of the iterations of a stage that are done, keep the last checkpoints; 0 keeps all."""
     for iteration in range(folder.next_iteration(stage) - num_kept if num_kept else 0):
         shutil.rmtree(folder.checkpoint(stage, iteration), ignore_errors=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def first_difference(old: Any, new: Any) -> str:

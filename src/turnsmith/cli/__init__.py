@@ -48,22 +48,17 @@ def make_app() -> typer.Typer:
     return app
 
 
-def describe(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=lambda wanted: print_version(wanted),
-            is_eager=True,
-            help="Print the version and stop.",
-        ),
-    ] = False,
-) -> None:
-    """Train software-engineering agents by reinforcement learning."""
-
-
 def print_version(wanted: bool) -> None:
     """The version, and nothing else is done."""
     if wanted:
         typer.echo(f"turnsmith {__version__}")
         raise typer.Exit()
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and stop.")
+]
+
+
+def describe(version: Version = False) -> None:
+    """Train software-engineering agents by reinforcement learning."""

@@ -56,6 +56,11 @@ class StageSpan:
     end: float
 
 
+Spans = Sequence[StageSpan]
+Iterations = Sequence[Iteration]
+Results = Sequence[dict[str, Any]]
+
+
 def draw_curves(folder: RunFolder) -> Path:
     """Draw what a run has finished into its folder; returns the picture."""
     stages, iterations = read_outline(folder).stage_names, read_iterations(folder)
@@ -65,7 +70,7 @@ def draw_curves(folder: RunFolder) -> Path:
     return folder.curves
 
 
-def compose(stages: Sequence[str], iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]) -> Figure:
+def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> Figure:
     """The whole picture: resolved rates above, what else changed in a row of small panels below."""
     spans = lay_out(stages, iterations)
     panels = {title: panel for title, panel in PANELS.items() if any(panel[0] in i.metrics for i in iterations)}
@@ -78,7 +83,7 @@ def compose(stages: Sequence[str], iterations: Sequence[Iteration], results: Seq
     return figure
 
 
-def lay_out(stages: Sequence[str], iterations: Sequence[Iteration]) -> list[StageSpan]:
+def lay_out(stages: Sequence[str], iterations: Iterations) -> list[StageSpan]:
     """Stages end to end, as wide as they have iterations; RL begins at 0, so RFT lies before it.
 
     Base, RFT and two stages of 5 iterations: (−1, −1), (−1, 0), (0, 5), (5, 10).
@@ -91,22 +96,16 @@ def lay_out(stages: Sequence[str], iterations: Sequence[Iteration]) -> list[Stag
     return spans
 
 
-def draw_resolved(
-    axes: Axes, spans: Sequence[StageSpan], iterations: Sequence[Iteration], results: Sequence[dict[str, Any]]
-) -> None:
+def draw_resolved(axes: Axes, spans: Spans, iterations: Iterations, results: Results) -> None:
     """Rate of each iteration on the training tasks; Pass@1 ± SEM of each evaluation, at the end of its stage."""
     axes.set_title("Share of tasks resolved", fontsize=13, fontweight="bold", pad=24)
     draw_bands(axes, spans, named=True)
-    draw_metric(
-        axes, spans, iterations, "rollouts/resolved_rate", color=FAINT, label="training tasks, while collecting"
-    )
+    draw_metric(axes, spans, iterations, "rollouts/resolved_rate", FAINT, "training tasks, while collecting")
     labels: list[tuple[float, str, str]] = []
     for position, name in enumerate(dict.fromkeys(result["task_set"] for result in results)):
         points = [result for result in results if result["task_set"] == name]
-        color = COLOURS[position % len(COLOURS)]
-        draw_evaluations(
-            axes, [find_end(spans, point["stage"]) for point in points], points, color, f"{name}: Pass@1 ± SEM"
-        )
+        ends, color = [find_end(spans, point["stage"]) for point in points], COLOURS[position % len(COLOURS)]
+        draw_evaluations(axes, ends, points, color, f"{name}: Pass@1 ± SEM")
         labels.append((points[-1]["pass_at_1"], f"{name}  {points[-1]['pass_at_1']:.0%}", color))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
@@ -116,16 +115,14 @@ def draw_resolved(
         axes.legend(loc="best", frameon=False, labelcolor=INK, borderaxespad=0.8)
 
 
-def find_end(spans: Sequence[StageSpan], stage: str) -> float:
+def find_end(spans: Spans, stage: str) -> float:
     """Where a stage ends on the axis, or ended once: `stage1@4`."""
     name, _, iterations = stage.partition("@")
     [span] = [span for span in spans if span.stage == name]
     return span.start + int(iterations) if iterations else span.end
 
 
-def draw_evaluations(
-    axes: Axes, ends: Sequence[float], points: Sequence[dict[str, Any]], color: str, label: str
-) -> None:
+def draw_evaluations(axes: Axes, ends: Sequence[float], points: Results, color: str, label: str) -> None:
     """Pass@1 of one task set after each stage, with its standard error."""
     axes.errorbar(
         ends,
@@ -148,7 +145,7 @@ def draw_evaluations(
 def draw_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]]) -> None:
     """Name and last value beside the end of each line, pushed apart where they would overlap."""
     gap = LABEL_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
-    lowest = float("-inf")
+    lowest = -inf
     for value, text, color in sorted(labels):
         lowest = max(value, lowest + gap)
         axes.annotate(
@@ -157,9 +154,7 @@ def draw_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]]) 
         )  # fmt: skip
 
 
-def draw_panel(
-    axes: Axes, title: str, spans: Sequence[StageSpan], iterations: Sequence[Iteration], metric: str
-) -> None:
+def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, metric: str) -> None:
     """One metric over all iterations."""
     axes.set_title(title, color=INK)
     draw_bands(axes, spans)
@@ -182,12 +177,7 @@ def show_decades(axes: Axes) -> None:
 
 
 def draw_metric(
-    axes: Axes,
-    spans: Sequence[StageSpan],
-    iterations: Sequence[Iteration],
-    metric: str,
-    color: str,
-    label: str | None = None,
+    axes: Axes, spans: Spans, iterations: Iterations, metric: str, color: str, label: str | None = None
 ) -> None:
     """A line for each stage, a dot in the middle of each iteration; stages are not joined, since their limits differ."""
     for span in spans:
@@ -198,7 +188,7 @@ def draw_metric(
             label = None
 
 
-def draw_bands(axes: Axes, spans: Sequence[StageSpan], named: bool = False) -> None:
+def draw_bands(axes: Axes, spans: Spans, named: bool = False) -> None:
     """A band for every second stage, and the names of the stages above."""
     drawn = [span for span in spans if span.end > span.start]
     for position, span in enumerate(drawn):
