@@ -33,7 +33,6 @@ class GitFile:
 
 
 def _git_mode(mode: int) -> str:
-    """The mode of a link or a regular file, as git writes it."""
     if stat.S_ISLNK(mode):
         return "120000"
     return "100755" if mode & stat.S_IXUSR else "100644"

@@ -34,19 +34,13 @@ def refuse_image(spec: SandboxSpec) -> None:
 
 
 def allow_open_files() -> None:
-    """Let this process, and those that it starts, open as many files as it may.
-
-    The kernel sends no descriptor for a user who has more on their way than the sender may open; sandboxes may open fewer.
-    """
+    """Let us open as many files as we may: the kernel counts the descriptors that are on their way against the sender."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def run_inside(module: str, stdin: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a module of `inside` in a session of its own.
-
-    The variables are those of every command in a sandbox that an interpreter reads once, at its start.
-    """
+    """Start a module of `inside` in a session of its own, with the variables that every interpreter in a sandbox has."""
     python = sys._base_executable  # type: ignore[attr-defined]
     return subprocess.Popen(
         [*interpreter_arguments(python, module), *arguments],

@@ -52,7 +52,6 @@ class Place:
             os.close(folder)
 
     def _open_in(self, folder: int, flags: int) -> int:
-        """The last step."""
         name = PurePosixPath(self.path).name or "."
         flags |= _CAREFULLY
         try:

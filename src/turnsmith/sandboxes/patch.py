@@ -34,10 +34,7 @@ NO_PATCH = "no patch: "
 
 
 def format_patch(changes: list[Change]) -> str:
-    """A patch that `git apply` accepts, in order of paths, text before binary; empty where nothing changed.
-
-    Where it would be too large, what no grader takes. Raises SandboxError.
-    """
+    """A patch that `git apply` accepts, or, where it would be too large, what no grader takes. Raises SandboxError."""
     changes = [change for change in changes if _is_expressible(change)]
     if sum(map(_least_bytes, changes)) > MAX_PATCH_BYTES:
         return refuse(f"{len(changes)} files make more than {MAX_PATCH_BYTES} bytes")

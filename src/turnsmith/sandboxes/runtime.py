@@ -19,11 +19,7 @@ from turnsmith.sandboxes.inside.wire import HostPython
 
 
 def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> HostPython:
-    """Interpreter and test runtime of this process, links resolved, and the folders that nobody inside is to see.
-
-    Among them are pip's wheel, which holds copies of a dozen projects, and the packages installed beside the interpreter.
-    Raises UsageError.
-    """
+    """Our interpreter and test runtime; packages beside it, and pip's wheel with its copies, are hidden. Raises UsageError."""
     prefix = os.path.realpath(sys.base_prefix)
     wheels = str(Path(os.__file__).parent / "ensurepip" / "_bundled")
     folders = [*site.getsitepackages([sys.base_prefix]), wheels, *hidden]

@@ -61,5 +61,4 @@ def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place: str, 
 
 
 def _move(path: PurePosixPath, old: str, new: str) -> str:
-    """The same path below another folder; unchanged where it is elsewhere."""
     return str(new / path.relative_to(old)) if old != new and path.is_relative_to(old) else str(path)

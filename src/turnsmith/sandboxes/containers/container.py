@@ -40,10 +40,7 @@ class Settings:
 
 
 async def start_container(settings: Settings, name: str, image: str, workdir: str, folder: Path) -> Connection:
-    """Start a container of an image with `tree` of a folder at the workdir; returns the connection to its supervisor.
-
-    Raises OSError, SandboxError.
-    """
+    """The connection to the supervisor of a new container, `tree` of a folder at its workdir. Raises OSError, SandboxError."""
     with _listening(folder / "connection") as listener:
         options = [*_options(settings, folder, workdir), f"--name={name}", f"--entrypoint={to_command()[0]}"]
         arguments = [
@@ -54,7 +51,12 @@ async def start_container(settings: Settings, name: str, image: str, workdir: st
         await finish_in_thread(partial(ask, settings.podman.program, command, fault="podman run"))
         try:
             connection = await _connect(listener, settings.limits.payload_bytes)
-            await _wait_until_ready(connection)
+            ready = {
+                "op": "read",
+                "path": "/",
+                "timeout_s": START_TIMEOUT_S,
+            }  # any answer will do: it serves this image
+            await connection.request(ready, patience_s=START_TIMEOUT_S)
             return connection
         except BaseException:
             await remove_or_leave(settings.podman, name)
@@ -130,8 +132,3 @@ async def _connect(listener: socket.socket, max_payload_bytes: int) -> Connectio
         connection = await Connection.open(end, max_payload_bytes)
         undo.pop_all()
     return connection
-
-
-async def _wait_until_ready(connection: Connection) -> None:
-    """Until the supervisor answers anything. Raises SandboxError where it could not serve this image, and says why."""
-    await connection.request({"op": "read", "path": "/", "timeout_s": START_TIMEOUT_S}, patience_s=START_TIMEOUT_S)

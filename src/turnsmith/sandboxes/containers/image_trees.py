@@ -14,10 +14,7 @@ _ABSENT = "could not be found"
 
 
 def find_tree(program: str, image: Image, workdir: str, name: str) -> tuple[Path, ...]:
-    """The folder with the files at the workdir of an image, none where there are none; copied out once for each image.
-
-    It takes a container by that name. Raises UsageError.
-    """
+    """The files at an image's workdir, if any, copied out once by a container of that name. Raises UsageError."""
     key = hashlib.sha256(f"{image.identity}\0{workdir}".encode()).hexdigest()[:16]
     folder = prepare_folder(f"image-{key}", lambda folder: _copy_out(program, image, workdir, name, folder))
     return (folder,) if any(folder.iterdir()) else ()

@@ -97,7 +97,6 @@ def _fill_interpreter(folder: Path, python: Path) -> None:
 
 
 def _copy_native(folder: Path, python: Path, modules: list[Path]) -> None:
-    """The interpreter, its loader, and the libraries under the names by which they are asked for."""
     folder.mkdir()
     loader = find_loader(python)
     for source, name in ((python, "python"), (loader, "loader")):

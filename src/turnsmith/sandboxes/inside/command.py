@@ -67,7 +67,6 @@ class Command:
         return header, payload
 
     def _last_word(self) -> bytes:
-        """What came by the pipe for the directory."""
         try:
             return os.read(self.cwd_fd, MAX_PATH_BYTES + 1)
         except BlockingIOError:
@@ -133,7 +132,6 @@ def start_command(request: Header, stdin: bytes, spawn: Spawn, output_bytes: int
 
 
 def _open_pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
-    """Both ends of a pipe, each closed with those of its side."""
     reading, writing = os.pipe()
     ours.callback(os.close, reading)
     theirs.callback(os.close, writing)
@@ -172,7 +170,6 @@ def _readable(content: bytes) -> int:
 
 
 def _filled_file(content: bytes) -> int:
-    """A nameless file among what the sandbox has written, within its disk limit."""
     with os.fdopen(os.open("/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(content)
         file.seek(0)

@@ -42,7 +42,6 @@ def end_with(module: ModuleType) -> Iterator[None]:
 
 
 def _flush(stream: IO[Any] | None) -> bool:
-    """Write out what the last objects have printed; False where that failed."""
     try:
         if stream is not None and not stream.closed:
             stream.flush()

@@ -65,10 +65,7 @@ def _syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char],
 
 
 def fork_into(namespaces: int) -> int:
-    """Fork a child straight into new namespaces, process 1 where a PID namespace is among them; 0 in the child.
-
-    Python's own fork cannot name them, and unshare plus fork would take two. A single-threaded caller is required.
-    """
+    """Fork a child straight into new namespaces, as no fork of Python's can; 0 in the child. The caller must have one thread."""
     return _syscall(_SYS_CLONE, namespaces | signal.SIGCHLD, 0, 0, 0, 0, what="clone")
 
 

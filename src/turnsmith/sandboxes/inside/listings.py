@@ -23,7 +23,6 @@ def shorten_listings(modules: Collection[ModuleType]) -> None:
 
 
 def _listing(names: dict[str, Any], sought: list[str], seekers: set[CodeType]) -> Callable[[], list[str]]:
-    """The function that `dir` calls."""
     num_names = len(names) + 1
 
     def list_names() -> list[str]:

@@ -17,7 +17,6 @@ from turnsmith.sandboxes.inside import processes, wire
 from turnsmith.sandboxes.inside.command import Command, Spawn, not_started, spawn_bash, start_command
 from turnsmith.sandboxes.inside.files import FileAccess, start_access
 from turnsmith.sandboxes.inside.pipes import Pipe
-from turnsmith.sandboxes.inside.toolbox import with_shell_setup
 from turnsmith.sandboxes.inside.warm import fork_pytest
 from turnsmith.sandboxes.inside.wire import Header, Limits
 
@@ -74,7 +73,6 @@ class Supervisor:
         return max(min(self._next_watch, next_deadline) - time.monotonic(), 0.0)
 
     def _serve(self) -> None:
-        """Take one request."""
         frame = wire.receive(self._connection)
         if frame is None:
             self._is_open = False
@@ -86,7 +84,7 @@ class Supervisor:
             wire.send(self._connection, {"id": request["id"]})
             self._is_open = False
         elif request["op"] == "exec":
-            environment = with_shell_setup(request["env"], self._toolbox)
+            environment = {**request["env"], "BASH_ENV": f"{self._toolbox}/shell.sh"}
             self._start_command(request, payload, partial(spawn_bash, request["command"], environment))
         elif request["op"] == "pytest":
             self._start_command(request, payload, partial(fork_pytest, request, self._process_limits))
@@ -108,10 +106,7 @@ class Supervisor:
             self._listen(command.report.fd, partial(self._collect, command.report))
 
     def _begin(self, start: Callable[[], Job]) -> Job:
-        """Start a job, where something is short once more without anyone else, who may have used it up.
-
-        Raises ExhaustedError where it is short even then: that is no doing of the sandbox's. Raises what else `start` raises.
-        """
+        """Start a job; where something is short, once more without anyone else. Raises ExhaustedError if it still is."""
         try:
             return start()
         except OSError as error:
@@ -136,7 +131,6 @@ class Supervisor:
             pipe.close()
 
     def _reap(self) -> None:
-        """Bury every child that has ended, ours and adopted, and answer for ours."""
         while self._is_busy:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

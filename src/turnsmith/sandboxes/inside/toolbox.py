@@ -34,10 +34,7 @@ exec python -m pytest "$@"
 
 
 def interpreter_arguments(python: str, module: str) -> list[str]:
-    """Arguments that start a module of ours on the bare interpreter, in the directory that holds our packages: no site packages.
-
-    Our own path is neither an argument nor a variable, which show in /proc.
-    """
+    """Start a module of ours without site packages, from the directory of our packages: arguments and variables show in /proc."""
     code = (
         "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
         f"from turnsmith.sandboxes.inside.{module} import main; main()"
@@ -57,11 +54,7 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
 
 
 def shell_setup(numbers: dict[int, int]) -> str:
-    """What bash reads (BASH_ENV) before the command: hard limits, and the report of the last directory.
-
-    The limits stand here, not in the supervisor, so that the supervisor itself never runs into them. Each is set for itself,
-    since one that is lower already fails.
-    """
+    """What bash reads (BASH_ENV) first: hard limits, each for itself since one may be lower, and the last directory."""
     limits = "; ".join(f"ulimit -{_ULIMIT[kind][0]} {number // _ULIMIT[kind][1]}" for kind, number in numbers.items())
     return f"{{ {limits}; }} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
 
@@ -98,8 +91,3 @@ def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
         "TERM": "dumb",
         "PAGER": "cat",
     }
-
-
-def with_shell_setup(variables: dict[str, str], toolbox: str) -> dict[str, str]:
-    """The variables with the one that makes bash read `shell.sh`; nobody else may set it."""
-    return {**variables, "BASH_ENV": f"{toolbox}/shell.sh"}

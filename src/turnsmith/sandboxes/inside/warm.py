@@ -60,7 +60,6 @@ def preload(runtime: str) -> None:
 
 
 def _plugins_in(runtime: str) -> list[str]:
-    """Modules of the plugins that are installed there."""
     import importlib.metadata  # which pytest has imported by now, and who runs no tests need not
 
     found = [point for one in importlib.metadata.distributions(path=[runtime]) for point in one.entry_points]
@@ -137,7 +136,6 @@ def _reset_signals() -> None:
 
 
 def _command(request: Header) -> list[str]:
-    """What a shell would have started; the program `pytest` starts `python`."""
     python = "python" if request["program"] == MODULE else request["program"]
     return [python, "-m", MODULE, *request["arguments"]]
 
@@ -171,7 +169,6 @@ def _stands_in(request: Header) -> bool:
 
 
 def _module_names(folder: str) -> Iterator[str]:
-    """What could be imported from a folder."""
     for name in os.listdir(folder):
         stem, _, suffix = name.partition(".")
         if not suffix or name.endswith((".py", ".pyc", ".so")):
@@ -186,7 +183,6 @@ def _forget_ourselves() -> ModuleType:
 
 
 def _look_fresh(executable: str, command: list[str]) -> None:
-    """Flags, paths, arguments and streams as at the start of an interpreter."""
     sys.modules["__main__"] = ModuleType("__main__")
     _set_flags(no_site=0, safe_path=False)
     sys.executable = sys._base_executable = executable  # type: ignore[attr-defined]

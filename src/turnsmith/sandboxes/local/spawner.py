@@ -43,7 +43,6 @@ class SpawnerProcess:
         self.isolation: str = greeting["isolation"]
 
     def _greet(self, settings: wire.Header) -> wire.Header:
-        """Tell it what it needs, and wait until it is ready."""
         try:
             self._control.send(json.dumps(settings).encode())
             answer = self._control.recv(wire.MAX_REQUEST_BYTES)

@@ -51,6 +51,5 @@ def _enter_namespaces() -> None:
 
 
 def _go_on_as_spawner(python: str) -> NoReturn:
-    """Run the spawner on the interpreter of the root, with our modules where the host has them."""
     os.chdir(root.HOST + sys.path[-1])
     os.execve(python, interpreter_arguments(python, SPAWNER), INTERPRETER)

@@ -37,7 +37,6 @@ class LayerCopies:
         return str(copy)
 
     def _make(self, source: str) -> Path:
-        """Copy to a new tmpfs, all of it the sandbox user's."""
         target = self._folder / str(next(self._numbers))
         target.mkdir()
         kernel.mount("copy", str(target), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)

@@ -21,10 +21,7 @@ _FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
 def mount_files(layers: list[int], workdir: str, disk_bytes: int) -> int:
-    """Mount all that the sandbox can write, over layers that are detached mounts, lowest first.
-
-    Returns the scratch space as a detached mount.
-    """
+    """Mount all that it can write over detached layers, lowest first; returns the scratch space, detached too."""
     kernel.mount("stage", STAGE, "tmpfs", _FLAGS, "mode=0700")
     _mount_scratch(disk_bytes)
     scratch = kernel.clone_tree(SCRATCH)

@@ -66,7 +66,6 @@ def _be_process_one(orders: socket.socket, limits: Limits) -> NoReturn:
 
 
 def _live(orders: socket.socket, limits: Limits) -> None:
-    """Make a sandbox around this process, wait for an order, serve."""
     failure = _make_ready()
     message, descriptors = wire.receive_descriptors(orders, MAX_DESCRIPTORS)
     orders.close()

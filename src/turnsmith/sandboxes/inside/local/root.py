@@ -88,7 +88,6 @@ def enter_root() -> None:
 
 
 def _add_python(python: HostPython) -> None:
-    """The interpreter at its own path, with the packages installed beside it hidden, and the test runtime."""
     if not Path(ROOT + python.prefix).exists():
         _show(python.prefix)
     for folder in python.hidden:
