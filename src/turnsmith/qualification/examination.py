@@ -40,8 +40,7 @@ def is_settled(record: Qualification, criteria: Criteria) -> bool:
 
     What a sandbox shows around the tree may have changed, and is always looked at again.
     """
-    leaks_outside = any(leak.where.startswith("/") for leak in record.leaks)
-    if not record.verdict.is_final or leaks_outside:
+    if not record.verdict.is_final or any(leak.where.startswith("/") for leak in record.leaks):
         return False
     if record.verdict in (Verdict.QUALIFIED, Verdict.NAMES_MISSING):
         is_left_out = criteria.needs_names and bool(record.missing_names)
@@ -70,14 +69,13 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria) -> dict[
     )
     names = find_missing_names(case.task, find_messages(case.task.FAIL_TO_PASS, report).values())
     decision = decide(case.task, base, gold, names if criteria.needs_names else ())
+    passes = {test: Passes(base=count_passes(base, test), gold=count_passes(gold, test)) for test in case.expected}
     return {
         "verdict": decision.verdict,
         "detail": decision.detail,
         "quarantined": list(decision.quarantined),
         "repeats": len(gold),
-        "passes": {
-            test: Passes(base=count_passes(base, test), gold=count_passes(gold, test)) for test in case.expected
-        },
+        "passes": passes,
         "missing_names": names,
         "num_mutated": await insist(partial(count_mutated, case)) if decision.verdict is Verdict.QUALIFIED else 0,
         "gold_s": round(statistics.median(each.duration_s for each in gold), 4),

@@ -55,11 +55,8 @@ def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
 
 def _judge_rest(task: Task, base: Sequence[Grade], gold: Sequence[Grade]) -> Decision:
     """Put PASS_TO_PASS tests that are not steady in quarantine, one by one."""
-    unsteady = tuple(
-        test
-        for test in task.PASS_TO_PASS
-        if count_passes(gold, test) < len(gold) or 0 < count_passes(base, test) < len(base)
-    )
+    flaky = [test for test in task.PASS_TO_PASS if 0 < count_passes(base, test) < len(base)]
+    unsteady = tuple(test for test in task.PASS_TO_PASS if test in flaky or count_passes(gold, test) < len(gold))
     if unsteady and len(unsteady) == len(task.PASS_TO_PASS):
         return Decision(Verdict.FLAKY, "no PASS_TO_PASS test is steady", unsteady)
     detail = f"{len(unsteady)} PASS_TO_PASS tests in quarantine" if unsteady else ""

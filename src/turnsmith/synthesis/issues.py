@@ -17,16 +17,12 @@ def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collec
     Up to 1/3 the failing tests with their messages, up to 2/3 without messages, above that only their files. For example
     `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
     """
-    failing = {
-        test: report.results[test] for test in report.with_status("failed", "error") if test not in known_failures
-    }
+    new = [test for test in report.with_status("failed", "error") if test not in known_failures]
+    failing = {test: report.results[test] for test in new}
     lines = _lines(failing, vagueness)
     more = [f"and {len(lines) - MAX_TESTS} more"] if len(lines) > MAX_TESTS else []
-    return "\n".join([_headline(len(failing)), "", *lines[:MAX_TESTS], *more]) + "\n"
-
-
-def _headline(num_failing: int) -> str:
-    return "One test fails:" if num_failing == 1 else f"{num_failing} tests fail:"
+    headline = "One test fails:" if len(failing) == 1 else f"{len(failing)} tests fail:"
+    return "\n".join([headline, "", *lines[:MAX_TESTS], *more]) + "\n"
 
 
 def _lines(failing: dict[str, TestResult], vagueness: float) -> list[str]:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from shlex import quote
 
@@ -63,9 +64,7 @@ async def make_package_tasks(
     seed: int = 0,
     on_verdict: Callable[[Validation], None] = lambda verdict: None,
 ) -> list[Task]:
-    """Make tasks from `name==version` or a git checkout and write them to the new folder `out`.
-
-    Raises UsageError where no task can be made.
+    """Make tasks from `name==version` or a git checkout in the new folder `out`. Raises UsageError where none can be made.
 
     Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
     """
@@ -77,15 +76,10 @@ async def make_package_tasks(
         candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)
         kept, reasons = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=on_verdict)
         if not kept:
-            raise UsageError(
-                f"no bug in {source.title} can be told by its tests: {dict(reasons)}; take another package"
-            )
-        tasks = [
-            to_task(
-                *each, before, suite, vagueness=0.0, created_by=source.title, meta={"kind": "package", "seed": seed}
-            )
-            for each in kept
-        ]
+            what = f"no bug in {source.title} can be told by its tests: {dict(reasons)}"
+            raise UsageError(f"{what}; take another package")
+        meta = {"kind": "package", "seed": seed}
+        tasks = [to_task(*each, before, suite, vagueness=0.0, created_by=source.title, meta=meta) for each in kept]
         save_tasks(folder, tasks)
         made = {"source": source.title, "seed": seed, "num_tried": reasons.total(), "reasons": dict(reasons)}
         write_json(folder / "making.json", {**made, "suite_s": round(before.duration_s, 3)})
@@ -95,16 +89,13 @@ async def make_package_tasks(
 def find_layout(source: PackageSource) -> PackageLayout:
     """Find import root, modules and tests. Raises UsageError where there is nothing to break or nothing to notice."""
     root = "src" if any(path.startswith("src/") and path.endswith(".py") for path in source.tree) else ""
-    layout = PackageLayout(root, _find_modules(source, root), sorted(path for path in source.tree if _is_test(path)))
+    tests = sorted(path for path in source.tree if TEST_NAME.fullmatch(PurePosixPath(path).name))
+    layout = PackageLayout(root, _find_modules(source, root), tests)
     if not layout.modules:
         raise UsageError(f"{source.title} holds no Python package: its source may be built from something else")
     if not layout.tests:
         raise UsageError(f"{source.title} ships no test files: take a version whose source has them, or a git checkout")
     return layout
-
-
-def _is_test(path: str) -> bool:
-    return TEST_NAME.fullmatch(PurePosixPath(path).name) is not None
 
 
 def _find_modules(source: PackageSource, root: str) -> list[str]:
@@ -141,12 +132,8 @@ async def find_steady_suite(
     first = await run_suite(provider, [repository.layer], suite)
     _check_usable(first, repository, suite)
     deselected = "".join(f" --deselect {quote(test)}" for test in find_slow_tests(first.log))
-    suite = replace(
-        suite,
-        command=layout.test_command + deselected,
-        files=find_test_files(first.passing),
-        known=frozenset(first.passing),
-    )
+    files, known = find_test_files(first.passing), frozenset(first.passing)
+    suite = replace(suite, command=layout.test_command + deselected, files=files, known=known)
     second, third = await asyncio.gather(
         run_suite(provider, [repository.layer], suite), run_suite_cold(provider, [repository.layer], suite)
     )
@@ -164,9 +151,8 @@ def find_slow_tests(log: str) -> list[str]:
 
 def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> None:
     if report.timed_out:
-        raise UsageError(
-            f"the tests of {repository.name} take longer than {suite.timeout_s:.0f} s: too slow for training"
-        )
+        limit = f"{suite.timeout_s:.0f} s"
+        raise UsageError(f"the tests of {repository.name} take longer than {limit}: too slow for training")
     if not report.passing:
         raise UsageError(f"no test of {repository.name} holds in the sandbox; the log ends: {report.last_line!r}")
 
@@ -192,11 +178,9 @@ def spread(bugs: Mapping[str, list[Mutation]], rng: random.Random) -> Iterator[t
     """All bugs in an order in which families take turns, and inside a family files do."""
     queues: dict[str, list[tuple[float, str, Mutation]]] = {family: [] for family in FAMILIES}
     for path, mutations in bugs.items():
-        shuffled = rng.sample(mutations, len(mutations))
         turns = Counter[str]()
-        for mutation in shuffled:
+        for mutation in rng.sample(mutations, len(mutations)):
             queues[mutation.family].append((turns[mutation.family] + rng.random(), path, mutation))
             turns[mutation.family] += 1
-    in_turn = [sorted(queue, key=lambda entry: entry[0]) for queue in queues.values()]
-    for entries in zip_longest(*in_turn):
-        yield from ((entry[1], entry[2]) for entry in entries if entry)
+    for entries in zip_longest(*(sorted(queue, key=itemgetter(0)) for queue in queues.values())):
+        yield from (entry[1:] for entry in entries if entry)

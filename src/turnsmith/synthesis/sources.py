@@ -91,11 +91,7 @@ def read_archive(data: bytes, strip: int) -> dict[str, TreeFile]:
         for member in members:
             parts = PurePosixPath(member.name).parts[strip:]
             path, content = "/".join(parts), archive.extractfile(member)
-            if content and _belongs(parts) and not LEFT_OUT.fullmatch(path):
+            is_inside = parts and {"..", "/"}.isdisjoint(parts)
+            if content and is_inside and not LEFT_OUT.fullmatch(path):
                 tree[path] = TreeFile(content.read(), EXECUTABLE if member.mode & 0o100 else REGULAR)
     return tree
-
-
-def _belongs(parts: tuple[str, ...]) -> bool:
-    """Is it a path inside the tree?"""
-    return bool(parts) and ".." not in parts and "/" not in parts

@@ -74,9 +74,8 @@ def _read_lines(file: Path) -> list[str]:
     try:
         return file.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{file} is not UTF-8 text ({error.reason} at byte {error.start}): is it a task file?"
-        ) from None
+        reason = f"{error.reason} at byte {error.start}"
+        raise UsageError(f"{file} is not UTF-8 text ({reason}): is it a task file?") from None
 
 
 def _parse(line: str, file: Path, number: int) -> Task:

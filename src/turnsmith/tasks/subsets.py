@@ -15,9 +15,8 @@ def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
     by_id, wanted = {task.instance_id: task for task in tasks}, read_ids(subset)
     missing = [name for name in wanted if name not in by_id]
     if missing:
-        raise UsageError(
-            f"{len(missing)} of the {len(wanted)} ids of {subset} are not among the tasks, e.g. {missing[0]}"
-        )
+        number = f"{len(missing)} of the {len(wanted)} ids of {subset}"
+        raise UsageError(f"{number} are not among the tasks, e.g. {missing[0]}")
     return [by_id[name] for name in wanted]
 
 

@@ -61,9 +61,8 @@ async def make_practice_tasks(
     with building(out) as folder:
         while len(tasks) < spec.num_tasks:
             made = await make_repository_tasks(next(repositories), spec, folder, provider)
-            wanted = made[: spec.num_tasks - len(tasks)]
-            tasks += wanted
-            for task in wanted:
+            for task in made[: spec.num_tasks - len(tasks)]:
+                tasks.append(task)
                 on_task(task)
         save_tasks(folder, tasks)
     return tasks
