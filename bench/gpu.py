@@ -142,7 +142,7 @@ async def play_round(
 ) -> dict[str, float]:
     """Collect, score, train, hand over; figures of each."""
     reset_peak(trainer.model.device)
-    stopwatch, before = Stopwatch(trainer.model.device), engine.stats.prefilled_tokens
+    stopwatch, before = Stopwatch(trainer.model.device), engine.prefilled_tokens
     samples = await collect(engine, shape, num_episodes, seed)
     collected_s = stopwatch.lap()
     batches = pack(samples, trainer.config.max_tokens_per_micro_batch)
@@ -156,7 +156,7 @@ async def play_round(
     gaps = np.concatenate([np.abs(scored[s.trajectory_id] - s.sampled_logprobs)[s.loss_mask] for s in samples])
     return {
         "generated tokens/s": sum(sample.num_loss_tokens for sample in samples) / collected_s,
-        "prefilled tokens/s beside them": (engine.stats.prefilled_tokens - before) / collected_s,
+        "prefilled tokens/s beside them": (engine.prefilled_tokens - before) / collected_s,
         "scored tokens/s": num_tokens / scored_s,
         "trained tokens/s": num_tokens / trained_s,
         "publish, ms": 1_000 * stopwatch.lap(),

@@ -99,7 +99,7 @@ async def test_a_seed_gives_the_same_tokens_in_any_company():
 async def test_less_room_than_episodes_need_evicts_and_recomputes_with_equal_results():
     roomy, tight = make_engine(num_episodes=8), make_engine(num_episodes=1)
     assert_same(await play_all(tight, range(7)), await play_all(roomy, range(7)))
-    assert tight.stats.prefilled_tokens > roomy.stats.prefilled_tokens
+    assert tight.prefilled_tokens > roomy.prefilled_tokens
 
 
 async def test_long_prompts_take_several_steps_with_equal_results(monkeypatch):
@@ -113,8 +113,8 @@ async def test_only_new_tokens_are_computed():
     prompt = random_tokens(random.Random(0), 30)
     first = await engine.generate(GenerateRequest("a", prompt, 5, frozenset(), seed=1))
     await engine.generate(GenerateRequest("a", prompt + first.token_ids.tolist() + [1, 2, 3], 5, frozenset(), seed=2))
-    assert engine.stats.prefilled_tokens == 30 + 1 + 3  # the last sampled token has no keys yet
-    assert engine.stats.reused_tokens == 30 + 4
+    assert engine.prefilled_tokens == 30 + 1 + 3  # the last sampled token has no keys yet
+    assert engine.reused_tokens == 30 + 4
 
 
 async def test_siblings_that_start_together_compute_their_prompt_once():
@@ -122,7 +122,7 @@ async def test_siblings_that_start_together_compute_their_prompt_once():
     prompt = random_tokens(random.Random(0), 40)
     requests = [GenerateRequest(f"sibling-{i}", prompt, 3, frozenset(), seed=i) for i in range(6)]
     await asyncio.gather(*(engine.generate(request) for request in requests))
-    assert engine.stats.prefilled_tokens == 40 + 5
+    assert engine.prefilled_tokens == 40 + 5
 
 
 async def test_a_history_that_does_not_extend_the_last_one_is_recomputed_from_where_it_differs():
@@ -132,7 +132,7 @@ async def test_a_history_that_does_not_extend_the_last_one_is_recomputed_from_wh
     again = await engine.generate(GenerateRequest("a", changed, 5, frozenset(), seed=2))
     fresh = await make_engine().generate(GenerateRequest("a", changed, 5, frozenset(), seed=2))
     assert again.token_ids.tolist() == fresh.token_ids.tolist()
-    assert engine.stats.reused_tokens == 20
+    assert engine.reused_tokens == 20
 
 
 async def test_a_stop_token_ends_the_turn_and_is_part_of_it():
@@ -198,7 +198,7 @@ async def test_new_weights_void_what_was_kept():
     fresh = await make_engine(make_model(seed=5)).generate(request)
     assert completion.token_ids.tolist() == fresh.token_ids.tolist()
     assert completion.policy_version == 3
-    assert engine.stats.reused_tokens == 0
+    assert engine.reused_tokens == 0
 
 
 async def test_weights_are_cast_once_for_all_steps_and_again_when_they_have_changed():

@@ -48,17 +48,7 @@ async def run_episode(
     started = time.monotonic()
     prompt = first_prompt(task, renderer, scaffold, demonstration)
     check_limits(task, len(prompt), config, renderer)
-    play = Play(
-        engine,
-        sandbox,
-        renderer,
-        scaffold,
-        config,
-        trajectory.trajectory_id,
-        trajectory.seed,
-        Session(task.workdir),
-        decoding=decoding,
-    )
+    play = Play(trajectory, engine, sandbox, renderer, scaffold, config, decoding, Session(task.workdir))
     play.history.add_given(prompt)
     stop_reason, patch, detail = await play_and_diff(play)
     return trajectory.grow(
@@ -116,20 +106,22 @@ async def play_and_diff(play: "Play") -> tuple[StopReason, str, str]:
     except EngineError as error:
         return StopReason.ENGINE_FAILED, "", str(error)
     finally:
-        play.engine.release(play.episode_id)
+        play.engine.release(play.trajectory.trajectory_id)
 
 
 @dataclass
 class Play:
     """An episode in progress."""
 
+    trajectory: Trajectory
+    """Its record as it began."""
     engine: Engine
     sandbox: Sandbox
     renderer: ChatRenderer
     scaffold: Scaffold
     config: AgentConfig
-    episode_id: str
-    seed: int
+    decoding: SamplingParams | None
+    """How an evaluation samples; None where the policy itself is sampled."""
     session: Session
     history: History = field(default_factory=History)
     turns: list[Turn] = field(default_factory=list)
@@ -137,8 +129,6 @@ class Play:
     """Format errors in a row."""
     command_s: float = 0.0
     """Seconds that the agent's commands have taken together."""
-    decoding: SamplingParams | None = None
-    """How an evaluation samples; None where the policy itself is sampled."""
 
     async def to_the_end(self) -> StopReason:
         """Turn after turn until submit or a limit. Raises SandboxError and EngineError."""
@@ -182,11 +172,11 @@ class Play:
     def request(self) -> GenerateRequest:
         """The next turn, sampled from the policy itself, temperature 1 and no filters, unless an evaluation says otherwise."""
         return GenerateRequest(
-            episode_id=self.episode_id,
+            episode_id=self.trajectory.trajectory_id,
             token_ids=self.history.token_ids,
             max_new_tokens=min(self.config.max_new_tokens, self.room),
             stop_token_ids=self.renderer.stop_token_ids,
-            seed=turn_seed(self.seed, len(self.turns)),
+            seed=turn_seed(self.trajectory.seed, len(self.turns)),
             params=self.decoding or SamplingParams(),
             trains=self.decoding is None,
         )

@@ -22,19 +22,13 @@ def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
     bins: list[list[Sample]] = []
     room: list[int] = []
     for sample in sorted(samples, key=len, reverse=True):
-        _place(sample, bins, room, max_tokens)
+        index = next((index for index, free in enumerate(room) if free >= len(sample)), len(bins))
+        if index == len(bins):
+            bins.append([])
+            room.append(max_tokens)
+        bins[index].append(sample)
+        room[index] -= len(sample)
     return [MicroBatch(samples=packed) for packed in bins]
-
-
-def _place(sample: Sample, bins: list[list[Sample]], room: list[int], max_tokens: int) -> None:
-    """Put a sample into the first bin with room for it, or into a new one."""
-    fitting = (index for index, free in enumerate(room) if free >= len(sample))
-    index = next(fitting, len(bins))
-    if index == len(bins):
-        bins.append([])
-        room.append(max_tokens)
-    bins[index].append(sample)
-    room[index] -= len(sample)
 
 
 def split_batches(units: list[T], batch_size: int, seed: int) -> list[list[T]]:

@@ -9,7 +9,6 @@ thread was measured slower, for both want the interpreter's lock. Filters of sam
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -35,16 +34,6 @@ MAX_STEP_TOKENS = 2_048
 """Prompt tokens of one forward pass; longer prompts take several."""
 
 
-@dataclass
-class EngineStats:
-    """What the engine has done since it started."""
-
-    prefilled_tokens: int = 0
-    """Prompt and observation tokens that were computed."""
-    reused_tokens: int = 0
-    """Prompt and observation tokens whose keys were kept or copied."""
-
-
 class InProcessEngine:
     """Samples from a Hugging Face causal model that it shares with the trainer."""
 
@@ -68,7 +57,10 @@ class InProcessEngine:
             raise ValueError(f"{num_blocks} blocks of {BLOCK_TOKENS} tokens cannot hold an episode of {max_context}")
         model.set_attn_implementation(attention.NAME)
         self.policy_version = 0
-        self.stats = EngineStats()
+        self.prefilled_tokens = 0
+        """Prompt and observation tokens that were computed."""
+        self.reused_tokens = 0
+        """Prompt and observation tokens whose keys were kept or copied."""
         self._model = model
         self._decoder = make_decoder(model)
         self._max_context = max_context
@@ -136,14 +128,12 @@ class InProcessEngine:
         for request, answer in waiting:
             if answer.cancelled():
                 continue
-            row = None
             if has_room and not self._is_being_computed(request.token_ids[:-1]):
-                row = self._admit(request, answer)
-                has_room = row is not None
-            if row:
-                self._rows.append(row)
-            else:
-                self._waiting.append((request, answer))
+                if row := self._admit(request, answer):
+                    self._rows.append(row)
+                    continue
+                has_room = False
+            self._waiting.append((request, answer))
 
     def _admit(self, request: GenerateRequest, answer: "asyncio.Future[Completion]") -> Row | None:
         """A row with the longest prefix that is known, or None where there is no room for the turn."""
@@ -156,9 +146,8 @@ class InProcessEngine:
         sequence, copied = admission
         if copied:
             self._store.copy(*copied)
-        self.stats.reused_tokens += sequence.length
-        uniforms = draw_uniforms(request.seed, limit)
-        pending = history[sequence.length :].tolist()
+        self.reused_tokens += sequence.length
+        pending, uniforms = history[sequence.length :].tolist(), draw_uniforms(request.seed, limit)
         return Row(request, answer, sequence, sequence.length, pending, uniforms)
 
     def _is_being_computed(self, history: np.ndarray) -> bool:
@@ -194,7 +183,7 @@ class InProcessEngine:
     def _keep(self, row: Row, count: int) -> None:
         """Note that the keys of a row's first pending tokens are now kept."""
         row.sequence.hold(row.start, row.pending[:count])
-        self.stats.prefilled_tokens += 0 if row.token_ids else count
+        self.prefilled_tokens += 0 if row.token_ids else count
         row.start += count
         row.pending = row.pending[count:]
 
@@ -222,13 +211,10 @@ class InProcessEngine:
         """Answer the turns that are over and let their sequences rest; turns that no one waits for any more end too."""
         for row in self._rows:
             if row.finish_reason and not row.answer.cancelled():
-                completion = Completion(
-                    np.array(row.token_ids), np.array(row.logprobs), row.finish_reason, self.policy_version
-                )
-                row.answer.set_result(completion)
-        over = [row for row in self._rows if row.answer.done()]
-        for row in over:
-            self._sequences.rest(row.sequence)
+                sampled = np.array(row.token_ids), np.array(row.logprobs)
+                row.answer.set_result(Completion(*sampled, row.finish_reason, self.policy_version))
+            if row.answer.done():
+                self._sequences.rest(row.sequence)
         self._rows = [row for row in self._rows if not row.answer.done()]
 
     def _fail(self, error: EngineError) -> None:

@@ -85,11 +85,10 @@ class SequenceTable:
 
     def _find_source(self, own: Sequence, history: np.ndarray) -> tuple[Sequence, int]:
         """The sequence with the longest common beginning, its own if that is all of it, and the length of it."""
-        length = own.common_prefix(history)
-        if length and length == own.length:
-            return own, length
-        best = max(self._sequences, key=lambda each: each.common_prefix(history), default=own)
-        return max(((own, length), (best, best.common_prefix(history))), key=lambda pair: pair[1])
+        if 0 < own.length == own.common_prefix(history):
+            return own, own.length
+        best = max([own, *self._sequences], key=lambda each: each.common_prefix(history))
+        return best, best.common_prefix(history)
 
     def _can_free(self, count: int, kept: Iterable[int]) -> bool:
         """Are there so many blocks, if every idle sequence went but for the blocks that are kept?"""
