@@ -12,15 +12,11 @@ from turnsmith.cli.options import Json
 from turnsmith.cli.sandboxed import work_in_sandboxes
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import SandboxConfig
-from turnsmith.temporary import temporary_folder
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
-    from turnsmith.redteam.scripts import Script
     from turnsmith.redteam.trials import Trial, When
-    from turnsmith.sandboxes.base import SandboxProvider
-    from turnsmith.tracking import Progress
 
 Audit = Annotated[
     Literal["all", "suspicious", "off"],
@@ -50,7 +46,7 @@ def redteam(
     only the audit stops may be paid under --audit suspicious and off.
     """
     from turnsmith.redteam.scripts import find_folder, read_scripts
-    from turnsmith.redteam.trials import is_right
+    from turnsmith.redteam.trials import attack, is_right
 
     folder = find_folder(scripts)
     chosen = read_scripts(folder, only or [])
@@ -62,23 +58,6 @@ def redteam(
     print_trials(trials, audit, as_json=as_json)
     if not all(is_right(trial, audit) for trial in trials):
         raise typer.Exit(EXIT_FAILED)
-
-
-async def attack(
-    names: list[str],
-    scripts: "list[Script]",
-    source: Path,
-    when: "When",
-    provider: "SandboxProvider",
-    progress: "Progress",
-) -> "list[Trial]":
-    """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
-    from turnsmith.redteam.targets import make_target
-    from turnsmith.redteam.trials import try_all
-
-    with temporary_folder("redteam") as folder:
-        targets = [await make_target(name, folder / "targets" / name, provider, source) for name in names]
-        return await try_all(scripts, targets, provider, when, progress)
 
 
 def print_scripts(rows: list[dict[str, str]], *, as_json: bool) -> None:

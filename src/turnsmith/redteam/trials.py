@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.screening import find_suspicions
 from turnsmith.errors import SandboxError
 from turnsmith.redteam.scripts import Script
-from turnsmith.redteam.targets import Target
+from turnsmith.redteam.targets import Target, make_target
 from turnsmith.rewards.grading import Grader, to_one_line
 from turnsmith.rewards.preparing import set_up
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
+from turnsmith.temporary import temporary_folder
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Grade, Outcome
 
@@ -51,6 +53,15 @@ class Trial:
     def is_stopped_elsewhere(self) -> bool:
         """Is what stopped it another layer than its header names?"""
         return self.stopped_by not in ("", self.script.layer)
+
+
+async def attack(
+    names: list[str], scripts: Sequence[Script], source: Path, when: When, provider: SandboxProvider, progress: Progress
+) -> list[Trial]:
+    """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
+    with temporary_folder("redteam") as folder:
+        targets = [await make_target(name, folder / "targets" / name, provider, source) for name in names]
+        return await try_all(scripts, targets, provider, when, progress)
 
 
 async def try_all(
