@@ -28,11 +28,11 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.blocks import GIB, size_cache
 from turnsmith.engines.inprocess import InProcessEngine
-from turnsmith.engines.kv_memory import GIB, size_cache
-from turnsmith.training.devices import find_device, free_bytes
 from turnsmith.training.local import LocalTrainer
-from turnsmith.training.recomputation import recompute_layers
+from turnsmith.training.memory import free_bytes
+from turnsmith.training.model import find_device, recompute_layers
 from turnsmith.types import Sample
 
 DTYPE = torch.bfloat16

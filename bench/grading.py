@@ -42,7 +42,7 @@ COLD_PLUGINS, COLD, WARM, WARM_PLUGINS = (
     "warm, no plugins",
     "warm, usual plugins",
 )
-MIN_RATIOS = {COLD_PLUGINS: 10.0, COLD: 4.0}
+MIN_RATIOS = {COLD_PLUGINS: 10.0, COLD: 2.5}
 """Times as fast a warm run must be."""
 MAX_OUTCOME_RATIO = 1.3
 """Times as long as an unresolved verdict a resolved one may take."""

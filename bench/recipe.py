@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, first_difference, read_json
-from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
+from turnsmith.runs import RunFolder, list_differences, read_json
+from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.ui.comparison import Comparison, load_evaluation
 
@@ -84,7 +84,7 @@ class Judged:
     def control_misses(self, runs: list["Judged"]) -> list[str]:
         """A control that gains is no control, and neither is a run of another kind."""
         twins = [run for run in runs if run.config["seed"] == self.config["seed"]]
-        difference = first_difference(twins[0].unpermuted, self.unpermuted) if twins else "seed"
+        difference = next(list_differences(twins[0].unpermuted, self.unpermuted), "") if twins else "seed"
         sem = self.final["sem"] or 0.0
         bounds = {
             f"{len(self.tasks)} tasks, not {MIN_TASKS}": len(self.tasks) >= MIN_TASKS,
@@ -133,7 +133,9 @@ def count_steps(folder: RunFolder, config: dict) -> float:
 
 def find_misses(runs: list[Judged], controls: list[Judged]) -> list[str]:
     """What stands between these runs and the claim."""
-    others = {run.name: first_difference(runs[0].config | {"seed": run.config["seed"]}, run.config) for run in runs}
+    others = {
+        run.name: next(list_differences(runs[0].config | {"seed": run.config["seed"]}, run.config), "") for run in runs
+    }
     seeds = {run.config["seed"] for run in runs}
     return [
         *([f"{len(seeds)} seeds, not {MIN_RUNS}"] if len(seeds) < MIN_RUNS else []),

@@ -24,7 +24,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 
-MAX_CYCLE_MS = 8.0
+MAX_CYCLE_MS = 12.0
 MIN_CYCLES_PER_S = 150.0
 MAX_OVERHEAD_MS = 0.5
 NUM_FILES = 200

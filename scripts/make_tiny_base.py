@@ -30,12 +30,12 @@ from tiny_base.renaming import find_common_words, rename, to_script
 from tiny_base.teacher import CLEAN, HABITS, Faults
 from tiny_base.tokenizer import PHRASES, SPECIAL_TOKENS, VOCABULARY_SIZE, save_tokenizer, train_tokenizer
 from turnsmith.agent.scaffolds.base import load_scaffold
-from turnsmith.agent.tools.window import number_line
+from turnsmith.agent.tools.viewing import number_line
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import OptimizerConfig, SandboxConfig
 from turnsmith.engines import attention
 from turnsmith.sandboxes import make_provider
-from turnsmith.synthesis.practice.kinds import TRAIN_KINDS
+from turnsmith.synthesis.practice.functions import TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Sample

@@ -1,7 +1,9 @@
 """The shape of the house: imports go down only, and the way in is light."""
 
+import ast
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import turnsmith
@@ -27,6 +29,13 @@ def test_imports_go_down_only():
 def test_help_and_dry_run_import_nothing_heavy():
     assert not HEAVY & imported_by("--help")
     assert not HEAVY & imported_by("run", str(ROOT / "configs" / "laptop.toml"), "--dry-run")
+
+
+def test_no_two_public_classes_have_one_name():
+    files = Path(turnsmith.__file__).parent.rglob("*.py")
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef))
+    counts = Counter(node.name for node in nodes if not node.name.startswith("_"))
+    assert [name for name, count in counts.items() if count > 1] == []
 
 
 def test_nothing_is_called_a_bag():

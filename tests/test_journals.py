@@ -126,3 +126,4 @@ def test_a_line_that_is_no_trajectory_is_named(journal):
         file.write('{"trajectory_id": "x"}\n')
     with pytest.raises(UsageError, match=r"jsonl:2 is damaged .*: remove that line"):
         list(read_trajectories(journal))
+    assert next(read_trajectories(journal)).index == 0, "readers stream"

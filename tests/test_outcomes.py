@@ -8,16 +8,18 @@ import asyncio
 import tempfile
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from silence import Silence
 from small_models import make_model
 from turnsmith.algo.advantages import has_signal
 from turnsmith.algo.algorithm import choose_algorithm
-from turnsmith.algo.denominators import batch_denominator, group_denominators
+from turnsmith.algo.losses import batch_denominator, group_denominators
 from turnsmith.algo.packing import split_batches
 from turnsmith.config import EvalConfig, GapConfig, OptimizerConfig, RunConfig, StageConfig
 from turnsmith.errors import UsageError
@@ -31,7 +33,6 @@ from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.samples import to_groups, to_samples
 from turnsmith.runs import RunFolder
-from turnsmith.tracking import Silence
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import OUTCOMES, Group, Outcome, Sample, StopReason, Task, Trajectory, Turn
 
@@ -142,7 +143,7 @@ def test_no_infrastructure_outcome_changes_what_an_iteration_tells(members, lost
 def test_no_infrastructure_outcome_changes_a_bit_of_the_new_weights(members, lost, carried, stage):
     def weights_after(groups):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
-        asyncio.run(train(trainer, groups, CONFIG, stage, 0, Silence()))
+        asyncio.run(train(trainer, groups, 0, stage, SimpleNamespace(config=CONFIG, progress=Silence())))
         return list(trainer.model.parameters())
 
     torch.set_num_threads(1)

@@ -3,7 +3,7 @@
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.plugins import BUILT_IN, check_name, load_by_name, load_by_path
+from turnsmith.plugins import BUILT_IN, check_name, load_by_name
 
 
 @pytest.fixture
@@ -17,18 +17,18 @@ def write_module(working_directory):
 
 
 def test_an_object_is_found_by_its_import_path():
-    assert load_by_path("turnsmith.errors:UsageError") is UsageError
+    assert load_by_name("engine", "turnsmith.errors:UsageError") is UsageError
 
 
 def test_a_module_of_the_working_directory_is_found(write_module):
     write_module("plugin_of_mine", "answer = 42\n")
-    assert load_by_path("plugin_of_mine:answer") == 42
+    assert load_by_name("engine", "plugin_of_mine:answer") == 42
 
 
 def test_an_installed_module_goes_before_one_of_the_working_directory(write_module):
     write_module("packaging", "version = 'mine'\n")
-    assert load_by_path("packaging:__name__") == "packaging"
-    assert load_by_path("packaging.version:Version").__module__ == "packaging.version"
+    assert load_by_name("engine", "packaging:__name__") == "packaging"
+    assert load_by_name("engine", "packaging.version:Version").__module__ == "packaging.version"
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,17 @@ def test_an_installed_module_goes_before_one_of_the_working_directory(write_modu
         ("turnsmith.nothing:x", "there is no module turnsmith.nothing: install it"),
         ("turnsmith.errors.deeper:x", "there is no module turnsmith.errors.deeper: install it"),
         ("turnsmith.errors:x", "the module turnsmith.errors has no 'x': give a name that it defines"),
-        ("turnsmith.errors", "'turnsmith.errors' is no import path: write my_package.my_module:name"),
-        ("../x.py:y", "is no import path"),
-        (":", "is no import path"),
+        (
+            "turnsmith.errors",
+            "there is no engine 'turnsmith.errors': give inprocess, or an import path as my_package.my_module:name",
+        ),
+        ("../x.py:y", "there is no engine"),
+        (":", "there is no engine"),
     ],
 )
 def test_what_is_not_there_is_one_sentence(path, sentence):
     with pytest.raises(UsageError) as caught:
-        load_by_path(path)
+        load_by_name("engine", path)
     assert sentence in str(caught.value)
 
 
@@ -62,7 +65,7 @@ def test_a_module_that_fails_says_how_and_how_to_see_where(write_module, text, f
     with pytest.raises(
         UsageError, match=r"broken_plugin cannot be imported .*python -c 'import broken_plugin'"
     ) as caught:
-        load_by_path("broken_plugin:x")
+        load_by_name("engine", "broken_plugin:x")
     assert fault in str(caught.value)
 
 
@@ -77,4 +80,4 @@ def test_an_unknown_name_names_the_known_ones(monkeypatch):
 @pytest.mark.parametrize("kind", sorted(BUILT_IN.keys() - {"tracker"}))
 def test_every_built_in_name_leads_somewhere(kind):
     """Trackers need packages of their own: `test_services` has them."""
-    assert all(load_by_path(path) is not None for path in BUILT_IN[kind].values())
+    assert all(load_by_name(kind, name) is not None for name in BUILT_IN[kind])

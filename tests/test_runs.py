@@ -11,7 +11,7 @@ from turnsmith.runs import (
     append_record,
     claim,
     drop_old_checkpoints,
-    first_difference,
+    list_differences,
     locked,
     read_json,
     read_records,
@@ -177,7 +177,7 @@ values = st.recursive(
 
 @given(values, values)
 def test_a_difference_is_named_if_and_only_if_there_is_one(old, new):
-    found = first_difference({"root": old}, {"root": new})
+    found = next(list_differences({"root": old}, {"root": new}), "")
     assert (found == "") == (json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True))
     assert found == "" or found.startswith("root")
 

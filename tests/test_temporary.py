@@ -1,13 +1,16 @@
 """Temporary folders: gone at the end, swept after a kill, never taken from whoever lives."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
+import turnsmith
 from turnsmith.errors import UsageError
 from turnsmith.temporary import find_place, sweep, temporary_folder
 
@@ -92,6 +95,14 @@ def test_a_place_that_is_a_link_is_refused(place, tmp_path):
     place.symlink_to(tmp_path)
     with pytest.raises(UsageError, match="is not a folder of this user"):
         find_place()
+
+
+def test_no_temporary_folder_is_made_elsewhere():
+    """Whatever a kill leaves of diffs, sandboxes, downloads and attacks is then swept as these tests say."""
+    texts = {path: path.read_text() for path in Path(turnsmith.__file__).parent.rglob("*.py")}
+    assert [
+        path.name for path, text in texts.items() if re.search(r"^ *(import|from) tempfile", text, re.MULTILINE)
+    ] == ["temporary.py"]
 
 
 def test_a_temporary_folder_may_hold_others():

@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from turnsmith.algo.denominators import batch_denominator
-from turnsmith.algo.nll import nll_loss
+from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Sample

@@ -14,9 +14,8 @@ from tiny_base.lessons import find_body
 from tiny_base.rehearsal import AGENT
 from tiny_base.teacher import spoil, write_edit
 from turnsmith.agent.tools.files import TextFile
-from turnsmith.agent.tools.window import line_into_view, render_window
-from turnsmith.synthesis.practice.functions import Function
-from turnsmith.synthesis.practice.kinds import TRAIN_KINDS
+from turnsmith.agent.tools.viewing import line_into_view, render_window
+from turnsmith.synthesis.practice.functions import TRAIN_KINDS, Function
 from turnsmith.synthesis.practice.repository import make_module, write_module
 from turnsmith.synthesis.practice.words import invent_word
 from turnsmith.types import Sample

@@ -15,8 +15,6 @@ from turnsmith.types import Isolation, SamplingParams
 
 TRAIN = "train"
 """Name of the training set's folder."""
-RESERVED_STAGES = ("base", "rft")
-"""Names of what comes before the stages."""
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """What may name a stage or a task set: a folder that hides nothing and leads nowhere."""
 
@@ -373,7 +371,7 @@ class RunConfig(Section):
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> "RunConfig":
-        stages = Counter([*RESERVED_STAGES, *(stage.name for stage in self.stages)])
+        stages = Counter(["base", "rft", *(stage.name for stage in self.stages)])
         twice = [name for name, count in stages.items() if count > 1]
         if twice:
             raise ValueError(f"two stages are called {twice[0]!r}: give each stage a name of its own")

@@ -25,7 +25,7 @@ def load(path: Path, overrides: list[str], kind: type[C]) -> C:
 
 def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[C]) -> C:
     """Check what a file at `path` holds, with `--a.b value` pairs over it. Raises UsageError that names file and key."""
-    given = [(spell(key, kind), value) for key, value in pair_overrides(overrides)]
+    given = pair_overrides(overrides)
     for key, value in given:
         set_key(data, key, value)
     return validate(data, path, kind, given=[key for key, _ in given])
@@ -41,42 +41,29 @@ def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) ->
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file, or say in one sentence why not."""
+    remedy = "give the path of a TOML file, e.g. configs/laptop.toml"
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise UsageError(f"{path} is no regular file: give the path of a TOML file")
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no regular file: {remedy}")
         return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise UsageError(
-            f"no configuration file at {path}: give the path of a TOML file, e.g. configs/laptop.toml"
-        ) from None
-    except IsADirectoryError:
-        raise UsageError(f"{path} is a folder: give the path of a TOML file in it") from None
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}: give the path of a TOML file") from None
+        raise UsageError(f"cannot read {path}: {error.strerror}: {remedy}") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from None
 
 
 def pair_overrides(arguments: list[str]) -> list[tuple[str, Any]]:
     """`["--a.b", "3", "--c=x"]` → `[("a.b", 3), ("c", "x")]`."""
-    pairs, rest = [], list(arguments)
-    while rest:
-        key = rest.pop(0)
-        if not key.startswith("--"):
-            raise UsageError(f"unexpected argument {key!r}: overrides are written --section.key value")
-        key, has_value, value = key[2:].partition("=")
-        if not has_value:
-            if not rest:
-                raise UsageError(f"--{key} needs a value")
-            value = rest.pop(0)
-        pairs.append((SHORTHANDS.get(key, key), parse_value(value)))
+    pairs, rest = [], iter(arguments)
+    for argument in rest:
+        if not argument.startswith("--"):
+            raise UsageError(f"unexpected argument {argument!r}: overrides are written --section.key value")
+        key, has_value, value = argument[2:].partition("=")
+        given = value if has_value else next(rest, None)
+        if given is None:
+            raise UsageError(f"--{key} needs a value")
+        pairs.append((SHORTHANDS.get(key, key), parse_value(given)))
     return pairs
-
-
-def spell(key: str, kind: type[BaseModel]) -> str:
-    """`rft.batch-size` → `rft.batch_size`: dashes where a field has underscores; other names are left as they are."""
-    fields = _field_names(kind)
-    return ".".join(part.replace("-", "_") if part.replace("-", "_") in fields else part for part in key.split("."))
 
 
 def parse_value(text: str) -> Any:
@@ -92,24 +79,19 @@ def set_key(data: dict[str, Any], dotted: str, value: Any) -> None:
     *parents, last = dotted.split(".")
     node: Any = data
     for name in parents:
-        node = _descend(node, name, dotted)
-    if isinstance(node, list):
-        _descend(node, last, dotted)
-        node[int(last)] = value
-    elif isinstance(node, dict):
-        node[last] = value
-    else:
-        raise UsageError(f"--{dotted}: {parents[-1]!r} is a value, not a section")
+        key = _find_place(node, name, dotted)
+        node = node.setdefault(key, {}) if isinstance(node, dict) else node[key]
+    node[_find_place(node, last, dotted)] = value
 
 
-def _descend(node: Any, name: str, dotted: str) -> Any:
+def _find_place(node: Any, name: str, dotted: str) -> str | int:
     if isinstance(node, dict):
-        return node.setdefault(name, {})
+        return name
     if not isinstance(node, list):
         raise UsageError(f"--{dotted}: {name!r} is inside a value, not a section")
     if not name.isdigit() or int(name) >= len(node):
         raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}: give one, from 0")
-    return node[int(name)]
+    return int(name)
 
 
 def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Sequence[str]) -> str:
@@ -131,17 +113,12 @@ def _is_related(one: str, other: str) -> bool:
 
 
 def _suggestion(name: str, kind: type[BaseModel]) -> str:
-    known = _field_names(kind)
+    sections: list[type[BaseModel]] = [kind, SamplingParams, *Section.__subclasses__()]
+    known = [field for section in sections for field in section.model_fields]
     if name in known:
         return ", a key of another section: move it there (`--dry-run` prints every key in its place)"
     close = difflib.get_close_matches(name, known, n=1)
     return f": did you mean {close[0]!r}?" if close else ": remove it (`--dry-run` prints every key there is)"
-
-
-def _field_names(kind: type[BaseModel]) -> list[str]:
-    """Names of all fields of all sections: good enough to guess a misspelling."""
-    sections: list[type[BaseModel]] = [kind, SamplingParams, *Section.__subclasses__()]
-    return [name for section in sections for name in section.model_fields]
 
 
 def _short(value: Any) -> str:

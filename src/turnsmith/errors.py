@@ -1,14 +1,4 @@
-"""One exception per boundary that a fault can cross.
-
-TurnsmithError
-├── UsageError           bad input from a person: one sentence, exit code 2
-├── SandboxError         the sandbox itself failed (infrastructure), never what ran in it
-├── EngineError          the engine could not sample
-├── GradingError         the grader itself failed, never a failing test
-├── TrainingError        a loss or a gradient is not finite, or the engine does not sample from the policy
-├── NoSignal             groups have taught nothing for several iterations: the run stops
-└── InfrastructureStorm  too many infrastructure failures in one iteration: the run stops
-"""
+"""One exception per boundary that a fault can cross."""
 
 from pydantic import ValidationError
 

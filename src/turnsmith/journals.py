@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -33,8 +33,9 @@ def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
     journal.parent.mkdir(parents=True, exist_ok=True)
     record = save(trajectory.arrays(), metadata={"trajectory_id": trajectory.trajectory_id})
     with arrays_file(journal).open("ab") as file:
-        offset = _align(file)
-        file.write(record)
+        end = file.seek(0, os.SEEK_END)
+        offset = end + -end % ALIGNMENT
+        file.write(bytes(offset - end) + record)
     facts = trajectory.model_dump_json()
     append_line(journal, f'{facts[:-1]},"arrays":{{"offset":{offset},"size":{len(record)}}}}}')
 
@@ -49,13 +50,6 @@ def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajector
 def arrays_file(journal: Path) -> Path:
     """The file beside a journal."""
     return journal.with_suffix(".arrays")
-
-
-def _align(file: BinaryIO) -> int:
-    """Fill up to where a record may begin; what a kill tore before stays, and nothing names it."""
-    end = file.seek(0, os.SEEK_END)
-    file.write(bytes(-end % ALIGNMENT))
-    return end + -end % ALIGNMENT
 
 
 def _map(path: Path) -> np.ndarray:
@@ -89,9 +83,5 @@ def _find_arrays(arrays: np.ndarray, trajectory_id: str, offset: int, size: int)
     owner = header.pop("__metadata__")["trajectory_id"]
     if owner != trajectory_id:
         raise ValueError(f"the arrays at byte {offset} belong to {owner}, not to {trajectory_id}")
-    return {name: _view(record[start:], **tensor) for name, tensor in header.items()}
-
-
-def _view(data: np.ndarray, dtype: str, shape: list[int], data_offsets: list[int]) -> np.ndarray:
-    begin, end = data_offsets
-    return data[begin:end].view(DTYPES[dtype]).reshape(shape)
+    data = record[start:]
+    return {name: data[slice(*tensor["data_offsets"])].view(DTYPES[tensor["dtype"]]) for name, tensor in header.items()}

@@ -62,11 +62,16 @@ def check_name(kind: str, name: str) -> str:
 
 
 def load_by_name(kind: str, name: str) -> Any:
-    """What a known name or an import path stands for. Raises UsageError where that is nothing."""
+    """What a known name or an import path stands for. Raises UsageError where that is nothing, or its module fails."""
     try:
-        return load_by_path(BUILT_IN[kind].get(name, check_name(kind, name)))
+        path = BUILT_IN[kind].get(name) or check_name(kind, name)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    module_name, _, attribute = path.partition(":")
+    module = _import(module_name)
+    if not hasattr(module, attribute):
+        raise UsageError(f"the module {module_name} has no {attribute!r}: give a name that it defines")
+    return getattr(module, attribute)
 
 
 def load_instance(kind: str, name: str, cls: type[T]) -> T:
@@ -75,17 +80,6 @@ def load_instance(kind: str, name: str, cls: type[T]) -> T:
     if not isinstance(found, cls):
         raise UsageError(f"{kind} {name} is a {type(found).__name__}: give a {cls.__module__}.{cls.__name__}")
     return found
-
-
-def load_by_path(path: str) -> Any:
-    """The object at `my_package.my_module:name`. Raises UsageError where there is none, or its module fails."""
-    if not IMPORT_PATH.fullmatch(path):
-        raise UsageError(f"{path!r} is no import path: write my_package.my_module:name")
-    module_name, _, name = path.partition(":")
-    module = _import(module_name)
-    if not hasattr(module, name):
-        raise UsageError(f"the module {module_name} has no {name!r}: give a name that it defines")
-    return getattr(module, name)
 
 
 def _import(name: str) -> ModuleType:

@@ -125,8 +125,8 @@ class RunFolder:
 
     def unused_copy(self) -> Path:
         """Where the configuration is kept when another takes its place."""
-        numbers = (number for number in count(1) if not self.path.joinpath(f"config.json.{number}").exists())
-        return self.path / f"config.json.{next(numbers)}"
+        names = (self.path / f"config.json.{number}" for number in count(1))
+        return next(name for name in names if not name.exists())
 
     def is_untouched(self) -> bool:
         """True where a run was announced and nothing of it was done."""
@@ -134,10 +134,7 @@ class RunFolder:
 
     def next_iteration(self, stage: str) -> int:
         """The first iteration of a stage that is not done."""
-        done = 0
-        while self.metrics(stage, done).exists():
-            done += 1
-        return done
+        return next(iteration for iteration in count() if not self.metrics(stage, iteration).exists())
 
 
 def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
@@ -146,8 +143,7 @@ def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
     Raises UsageError where the folder is in use: by a run of another configuration, or for something else.
     """
     if folder.config.exists():
-        key = first_difference(read_json(folder.config), config)
-        if key:
+        if key := next(list_differences(read_json(folder.config), config), ""):
             raise UsageError(
                 f"{folder.path} holds a run of another configuration (its {key} differs): "
                 f"go on with that one by `turnsmith resume {folder.path}`, or give another --out"
@@ -212,25 +208,16 @@ def drop_old_checkpoints(folder: RunFolder, stage: str, num_kept: int) -> None:
         shutil.rmtree(folder.checkpoint(stage, iteration), ignore_errors=True)
 
 
-def first_difference(old: Any, new: Any) -> str:
-    """Dotted key of the first value that differs, or nothing."""
-    return next(list_differences(old, new), "")
-
-
 def list_differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
     """Dotted keys of values that differ: `{"a": {"b": 1}}`, `{"a": {"b": 2}}` → `a.b`."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        if old != new:
-            yield key
-        return
-    for name in dict.fromkeys([*new, *old]):
-        inner = f"{key}.{name}" if key else str(name)
-        if name in old and name in new:
-            yield from list_differences(old[name], new[name], inner)
-        else:
-            yield inner
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**new, **old}:
+            # `...` stands for a value that is not there.
+            yield from list_differences(old.get(name, ...), new.get(name, ...), f"{key}.{name}" if key else str(name))
+    elif old != new:
+        yield key
 
 
 def append_record(path: Path, record: BaseModel) -> None:
@@ -248,11 +235,11 @@ def append_line(path: Path, line: str) -> None:
 
 def _cut_torn_line(journal: BinaryIO) -> None:
     """Drop what a kill or a full disk left without its line end, lest the next record be glued to it."""
-    if journal.seek(0, os.SEEK_END):
-        journal.seek(-1, os.SEEK_END)
-        if journal.read() != b"\n":
-            journal.seek(0)
-            journal.truncate(journal.read().rfind(b"\n") + 1)
+    end = journal.seek(0, os.SEEK_END)
+    journal.seek(max(0, end - 1))
+    if journal.read() not in (b"", b"\n"):
+        journal.seek(0)
+        journal.truncate(journal.read().rfind(b"\n") + 1)
 
 
 def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:

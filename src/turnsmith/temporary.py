@@ -25,7 +25,11 @@ def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]
     place = parent or find_place()
     sweep(place, f"{purpose}-" if parent else "")
     with ExitStack() as held:
-        folder = _make_locked(place, f"{purpose}-", held)
+        with ExitStack() as making:
+            # As long as this is held nobody of this user sweeps, so that nobody finds the folder without its lock.
+            _lock(find_place(), fcntl.LOCK_SH, making)
+            folder = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=place))
+            _lock(folder, fcntl.LOCK_EX, held)
         held.callback(remove_tree, folder)
         yield folder
 
@@ -42,9 +46,17 @@ def find_place() -> Path:
 
 @cache
 def sweep(place: Path, prefix: str) -> None:
-    """Remove the folders whose makers are gone; once in a process for each place and prefix."""
+    """Remove the folders whose makers are gone; once in a process for each place and prefix.
+
+    None is removed where somebody is making one at this moment.
+    """
     with ExitStack() as held:
-        for folder in _lock_abandoned(place, prefix, held):
+        with ExitStack() as looking:
+            if not _lock(find_place(), fcntl.LOCK_EX | fcntl.LOCK_NB, looking):
+                return
+            folders = [folder for folder in place.glob(f"{prefix}*") if folder.is_dir() and not folder.is_symlink()]
+            abandoned = [folder for folder in folders if _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB, held)]
+        for folder in abandoned:
             remove_tree(folder)
 
 
@@ -56,24 +68,6 @@ def remove_tree(folder: Path) -> None:
                 with suppress(OSError):  # somebody else's, or just gone
                     below.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _make_locked(place: Path, prefix: str, held: ExitStack) -> Path:
-    """While it is made nobody of this user sweeps, so that nobody finds the folder without its lock."""
-    with ExitStack() as making:
-        _lock(find_place(), fcntl.LOCK_SH, making)
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        _lock(folder, fcntl.LOCK_EX, held)
-    return folder
-
-
-def _lock_abandoned(place: Path, prefix: str, held: ExitStack) -> list[Path]:
-    """Those of the folders that could be locked; none where somebody is making one at this moment."""
-    with ExitStack() as looking:
-        if not _lock(find_place(), fcntl.LOCK_EX | fcntl.LOCK_NB, looking):
-            return []
-        folders = [folder for folder in place.glob(f"{prefix}*") if folder.is_dir() and not folder.is_symlink()]
-        return [folder for folder in folders if _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB, held)]
 
 
 def _lock(folder: Path, kind: int, held: ExitStack) -> bool:

@@ -82,7 +82,8 @@ async def test_a_scaffold_and_a_tool_of_ones_own_are_files_of_the_working_direct
     working_directory, play_with, numbered, sandbox, renderer, make_task
 ):
     write_examples(working_directory)
-    mine = load_scaffold("my_scaffold:MINE")
+    assert "count_lines FILE" in load_scaffold("my_scaffold:MINE").system()
+    mine = load_scaffold("my_scaffold:MINE", prompts="my_prompts")
     assert await play_with(mine)(f"count_lines {numbered('a.txt', 3)}") == "3 lines"
     assert load_scaffold("bash", tools=["my_tool:COUNT_LINES"]).tools[-1].name == "count_lines"
     engine = ScriptedEngine(

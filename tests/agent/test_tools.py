@@ -13,7 +13,7 @@ from turnsmith.agent.tools.command_line import read_call, split_heredoc
 from turnsmith.agent.tools.editing import EDIT, MAX_LISTED_LINES, REPLACE, first_lines
 from turnsmith.agent.tools.files import TextFile
 from turnsmith.agent.tools.shell import refuse_interactive
-from turnsmith.agent.tools.window import OVERLAP, line_into_view, render_window, scrolled
+from turnsmith.agent.tools.viewing import OVERLAP, line_into_view, render_window, scrolled
 
 plain_lines = st.lists(
     st.text(alphabet=st.characters(exclude_characters="\n\0", codec="utf-8")), min_size=1, max_size=8

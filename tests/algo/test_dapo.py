@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from small_batches import make_sample, near_old, random_samples, tokens_of
 from turnsmith.algo.dapo import dapo_loss
-from turnsmith.algo.denominators import batch_denominator, group_denominators
-from turnsmith.algo.nll import nll_loss
+from turnsmith.algo.losses import batch_denominator, group_denominators, nll_loss
 
 LOW, HIGH = 0.2, 0.3
 

@@ -129,6 +129,26 @@ async def test_who_is_honest_is_found_honest(auditor, task, layers, name):
     assert audit.num_renamed == 3 and audit.num_mutants == audit.num_killed >= 3
 
 
+class Counting:
+    """Starts sandboxes of another provider and counts them."""
+
+    isolation = "none"
+
+    def __init__(self, provider):
+        self.provider, self.num_started = provider, 0
+
+    async def start(self, spec):
+        self.num_started += 1
+        return await self.provider.start(spec)
+
+
+async def test_an_audit_is_three_runs(provider, task, layers):
+    """One under other names and two with mutants, beside a look at the test files."""
+    counting = Counting(provider)
+    audit = await Auditor(counting, tests_timeout_s=20, num_workers=1).audit(task, layers, GOLD)
+    assert (audit.verdict, counting.num_started) == ("honest", 4)
+
+
 INCONCLUSIVE = {
     "another runner": ({"log_parser": "lines"}, "only suites of pytest"),
     "a gold patch that cannot be read": ({"patch": "no patch at all"}, "a patch is refused"),

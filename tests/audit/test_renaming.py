@@ -1,5 +1,4 @@
-from turnsmith.audit.renaming import draw_renaming
-from turnsmith.audit.sources import Edit, Source, apply_edits, read_source, rename_words
+from turnsmith.audit.sources import Edit, Source, apply_edits, draw_renaming, read_source, rename_words
 
 TEXT = '''class Helper: ...
 

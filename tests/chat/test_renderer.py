@@ -128,7 +128,6 @@ def test_a_directory_without_a_chat_template_is_named(tokenizer_maker, tmp_path)
 
 
 def test_a_directory_that_is_missing_or_empty_is_named(tmp_path):
-    with pytest.raises(UsageError, match="no model directory at"):
-        load_tokenizer(tmp_path / "none")
-    with pytest.raises(UsageError, match=f"{tmp_path} holds no tokenizer"):
-        load_tokenizer(tmp_path)
+    for directory in (tmp_path / "none", tmp_path):
+        with pytest.raises(UsageError, match=f"{directory} holds no tokenizer that can be loaded"):
+            load_tokenizer(directory)

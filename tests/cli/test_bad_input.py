@@ -57,7 +57,7 @@ def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
     path = tmp_path / "nothing.toml"
     path.write_text("train_tasks.practice_tasks = 3\n")
     for command, piece in {
-        "run": "asks for nothing",
+        "run": "add [rft] or [[stages]] or [eval_tasks.NAME]",
         "rft": "[rft]",
         "rl": "[[stages]]",
         "eval": "[eval_tasks",
@@ -66,28 +66,47 @@ def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
 
 
 FAULTS = {
-    "model.path": ("nowhere", "no model at {here}/nowhere: it has no config.json"),
-    "agent.prompts": ("long", "no prompts '{here}/long'"),
-    "eval_tasks.practice.path": ("nowhere.jsonl", "no task file at {here}/nowhere.jsonl"),
-    "train_tasks.path": ("nowhere.jsonl", "no task file at {here}/nowhere.jsonl"),
+    "model.path": ("nowhere", "no model at nowhere: it has no config.json"),
+    "agent.prompts": ("long", "no prompts 'long'"),
+    "engine.kind": ("nobodys:engine", "there is no module nobodys"),
+    "trainer.kind": ("os:trainer", "the module os has no 'trainer'"),
+    "tracking": ('["anyones:Tracker"]', "there is no module anyones"),
+    "stages.0.curriculum_from": ("nowhere:one", "curriculum_from 'nowhere:one' names no stage"),
+    "train_tasks.path": ("nowhere.jsonl", "no task file at nowhere.jsonl"),
+    "eval_tasks.practice.subset": ("nowhere.txt", "no subset 'nowhere.txt': give verified-50"),
+    "eval_tasks.more.package": ("no-such", "no package 'no-such'"),
 }
 
 
-@pytest.mark.parametrize("key", FAULTS)
-def test_what_is_not_there_is_found_without_torch(config_file, tmp_path, key):
+def run_without_torch(folder, *arguments):
     """A fresh process, as a user starts one, in which whoever imports torch or transformers is heard."""
-    value, sentence = FAULTS[key]
-    arguments = ["turnsmith", "rl", str(config_file), f"--{key}={value}", "--out", "run"]
     program = (
         "import sys; from turnsmith.__main__ import main\n"
-        f"sys.argv = {arguments!r}\n"
+        f"sys.argv = {['turnsmith', *map(str, arguments)]!r}\n"
         "try: main()\n"
         "finally: print([name for name in ('torch', 'transformers', 'scipy') if name in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    result = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    assert result.stdout.endswith("[]\n"), result.stdout
+    return result
+
+
+def test_all_that_is_not_there_is_found_without_torch(config_file, tmp_path):
+    options = [f"--{key}={value}" for key, (value, _) in FAULTS.items()]
+    result = run_without_torch(tmp_path, "rl", config_file, "--dry-run", "--stages.0.curriculum=true", *options)
+    assert [sentence for _, sentence in FAULTS.values() if sentence not in result.stderr] == []
+
+
+def test_a_run_that_names_what_is_not_there_is_refused_without_torch(config_file, tmp_path):
+    result = run_without_torch(tmp_path, "rl", config_file, "--train_tasks.path=nowhere.jsonl", "--out", "run")
     assert result.returncode == 2, result.stderr
-    assert result.stderr.startswith("error: " + sentence.format(here=tmp_path))
-    assert result.stdout == "[]\n"
+    assert result.stderr.startswith(f"error: no task file at {tmp_path}/nowhere.jsonl")
+    assert not (tmp_path / "run").exists()
+
+
+def test_tasks_that_are_trained_on_cannot_be_evaluated_on(turnsmith, config_file, task_folder, tmp_path):
+    result = turnsmith("rl", config_file, f"--eval_tasks.practice.path={task_folder}", "--out", tmp_path / "run")
+    assert_refused(result, "eval_tasks.practice shares 2 tasks with train_tasks")
     assert not (tmp_path / "run").exists()
 
 
@@ -176,17 +195,11 @@ def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
         assert_refused(turnsmith(command, tmp_path / "thesis"), tmp_path / "thesis", "is this a run folder?")
 
 
-def test_where_nothing_can_be_written_is_a_sentence():
-    error = OSError(errno.EROFS, "Read-only file system", "tasks/qualification.jsonl")
-    assert explain(error) == (
-        "nothing can be written to tasks/qualification.jsonl: Read-only file system: give another place",
-        2,
-    )
-
-
-def test_what_may_not_be_touched_is_a_sentence():
-    error = PermissionError(errno.EACCES, "Permission denied", "runs/hers/run.log")
-    assert explain(error) == ("no permission to use runs/hers/run.log: get it, or give another place", 2)
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_what_cannot_be_used_is_a_sentence(number):
+    error = OSError(number, os.strerror(number), "runs/hers/run.log")
+    sentence = f"cannot use runs/hers/run.log: {os.strerror(number)}: put that right, or give another place"
+    assert explain(error) == (sentence, 2)
 
 
 def test_a_name_that_no_file_can_have(turnsmith, tmp_path, monkeypatch):
@@ -197,14 +210,14 @@ def test_a_name_that_no_file_can_have(turnsmith, tmp_path, monkeypatch):
         ["make", "--practice", "1", "--out", name],
         ["make", "--package", name, "--out", "tasks"],
     ):
-        assert_refused(turnsmith("tasks", *arguments), name[:60], "is too long for a file: give a shorter one")
+        assert_refused(turnsmith("tasks", *arguments), f"cannot use {name[:200]}…: File name too long")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_where_the_records_belong(turnsmith, task_folder, tmp_path):
     shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
     (records := tmp_path / "tasks/qualification.jsonl").mkdir()
-    assert_refused(turnsmith("tasks", "qualify", tmp_path / "tasks"), records, "Is a directory", "move it away")
+    assert_refused(turnsmith("tasks", "qualify", tmp_path / "tasks"), records, "Is a directory", "put that right")
 
 
 def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):

@@ -9,8 +9,10 @@ import pytest
 
 from turnsmith import __version__
 from turnsmith.__main__ import main
+from turnsmith.cli.running import with_absolute_paths
 from turnsmith.config import RunConfig
 from turnsmith.config_files import load
+from turnsmith.tracking.feed import flatten
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 COMMANDS = [
@@ -99,6 +101,17 @@ def test_results_without_json_are_a_table(turnsmith, run_folder):
     assert "Pass@1 ± SEM" in turnsmith("results", run_folder.path).stdout
 
 
+def test_what_lost_rollouts_mean_for_each_figure_stands_below_the_table(turnsmith, run_folder):
+    losses = {"num_lost": 1, "num_attempts": 207, "num_tasks_at_k": 103, "num_tasks_in_set": 104}
+    bounds = {"pass_at_1_bounds": [0.079, 0.084], "pass_at_k_bounds": [0.11, 0.12]}
+    file = run_folder.result("base", "practice")
+    file.write_text(json.dumps(json.loads(file.read_text()) | losses | bounds))
+    for command in ("results", "show"):
+        words = " ".join(turnsmith(command, run_folder.path).stdout.split())
+        assert "base on practice: 1 rollouts were lost to the infrastructure; Pass@1 rests on 207 attempts" in words
+        assert "pass@2 on 103 (11.0% to 12.0% with all)" in words
+
+
 def test_results_without_isolation_carry_a_warning(turnsmith, run_folder):
     config = json.loads(run_folder.config.read_text())
     run_folder.config.write_text(json.dumps(config | {"sandbox": {"kind": "subprocess"}}))
@@ -152,3 +165,22 @@ def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):
     }
     assert all(finding["ok"] or finding["remedy"] for finding in findings)
     assert "remedy" in turnsmith("doctor").stdout
+
+
+def test_paths_are_written_down_from_the_root_and_names_stay(tmp_path, monkeypatch):
+    """A run can be resumed from anywhere."""
+    monkeypatch.chdir(tmp_path)
+    paths = {
+        "model": {"path": "base"}, "agent": {"prompts": "mine"}, "sandbox": {"kind": "podman", "image": "./root"},
+        "train_tasks": {"path": "tasks", "subset": "ids.txt"}, "eval_tasks": {"a": {"package": "checkout"}},
+        "stages": [{"curriculum": True, "curriculum_from": "runs/a:one"}],
+    }  # fmt: skip
+    names = {
+        "model": {"path": "tiny"}, "agent": {"prompts": "brief"}, "sandbox": {"kind": "podman", "image": "debian"},
+        "train_tasks": {"path": "/tasks", "subset": "verified-50"}, "eval_tasks": {"a": {"package": "toolz==1.0.0"}},
+    }  # fmt: skip
+    moved = flatten(with_absolute_paths(RunConfig.model_validate(paths)).model_dump(mode="json"))
+    for value in ("base", "mine", "root", "tasks", "ids.txt", "checkout", "runs/a:one"):
+        assert f"{tmp_path}/{value}" in moved.values(), value
+    config = RunConfig.model_validate(names)
+    assert with_absolute_paths(config) == config

@@ -1,13 +1,19 @@
 """A run with an algorithm, a scaffold, a tool, an engine, a trainer and a tracker of one's own, as docs/extending.md has them."""
 
 import json
+import re
+import runpy
+import shutil
+import subprocess
 
 import pytest
 
-from page_examples import write_examples
+from page_examples import PAGE, write_examples
+from turnsmith import plugins
 
 OWN = {
     "agent.scaffold": "my_scaffold:MINE",
+    "agent.prompts": "my_prompts",
     "agent.tools": '["search_file"]',
     "stages.0.algorithm": "my_algorithm:MINE",
     "stages.0.algorithm_options.max_advantage": "0.5",
@@ -24,13 +30,23 @@ def test_the_page_has_an_example_of_each_kind(tmp_path):
     assert write_examples(tmp_path) == modules | templates
 
 
+def test_an_algorithm_and_a_scaffold_touch_two_files_each(tmp_path):
+    """A file of their own, and one line in the table of names: the diffs of the page."""
+    names = tmp_path / "src/turnsmith/plugins.py"
+    names.parent.mkdir(parents=True)
+    shutil.copyfile(plugins.__file__, names)
+    for diff in re.findall(r"^```diff\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, text=True, check=True)
+    mine = {kind: paths.get("mine") for kind, paths in runpy.run_path(str(names))["BUILT_IN"].items()}
+    assert mine == dict.fromkeys(mine) | {"algorithm": "my_algorithm:MINE", "scaffold": "my_scaffold:MINE"}
+    assert {"my_algorithm.py", "my_scaffold.py"} <= write_examples(tmp_path)
+
+
 @pytest.mark.slow
 def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_directory):
     write_examples(working_directory)
     options = [part for key, value in OWN.items() for part in (f"--{key}", value)]
-    result = turnsmith(
-        "rl", config_file, "--out", working_directory / "run", "--agent.prompts", "null", *options, *SMALL
-    )
+    result = turnsmith("rl", config_file, "--out", working_directory / "run", *options, *SMALL)
     assert result.exit_code == 0, result.output
     [tracked] = (working_directory / "run").rglob("metrics.jsonl")
     assert [json.loads(line)["step"] for line in tracked.read_text().splitlines()] == [0, 1, 1]
@@ -45,6 +61,11 @@ def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_
         ("agent.tools", '["opne"]', "there is no tool 'opne': give create, edit"),
         ("stages.0.algorithm", "ppo", "there is no algorithm 'ppo': give cispo, dapo"),
         ("stages.0.algorithm", "my_tool:COUNT_LINES", "algorithm my_tool:COUNT_LINES is a Tool: give a"),
+        ("engine.kind", "vllm", "there is no engine 'vllm': give inprocess, or an import path"),
+        ("engine.kind", "nobodys:ENGINE", "there is no module nobodys"),
+        ("trainer.kind", "fsdp", "there is no trainer 'fsdp': give local, or an import path"),
+        ("tracking", '["comet"]', "there is no tracker 'comet': give tensorboard, wandb, mlflow, or an import path"),
+        ("tracking", '["my_tracker:Nothing"]', "the module my_tracker has no 'Nothing'"),
         ("stages.0.algorithm_options.beta", "0.1", "algorithm_options.beta is unknown to dapo: its options are none"),
     ],
 )

@@ -4,8 +4,7 @@ import sys
 import pytest
 from packaging.requirements import Requirement
 
-from turnsmith.cli.accelerators import examine_accelerators
-from turnsmith.cli.machine import examine_disk, examine_git, examine_memory, examine_package
+from turnsmith.cli.machine import examine_accelerators, examine_disk, examine_git, examine_memory, examine_package
 
 
 def test_memory_is_what_the_kernel_says_is_available(tmp_path):

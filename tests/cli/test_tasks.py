@@ -4,6 +4,8 @@ import shutil
 import pytest
 
 from podman_engine import IMAGE, find_podman
+from turnsmith.cli.tasks.qualifying import print_records
+from turnsmith.qualification.record import Qualification, Verdict
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 
 
@@ -85,6 +87,16 @@ def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmi
     assert shown.stdout.endswith("1 of 2 tasks are qualified, 1 fell out\n")
     assert "2 of 2 tasks are on record, nothing is run" in shown.stderr
     assert (out / "qualification.jsonl").read_text().count("\n") == 2
+
+
+def test_tasks_of_which_an_audit_sees_less_are_named(capsys):
+    records = [
+        Qualification(instance_id=name, key="k", verdict=Verdict.QUALIFIED, num_mutated=num)
+        for name, num in (("guarded-1", 2), ("bare-1", 0))
+    ]
+    print_records(records)
+    _, _, named = capsys.readouterr().out.partition("no FAIL_TO_PASS test with a mutant")
+    assert "bare-1" in named and "guarded-1" not in named
 
 
 def test_where_no_task_is_fit_qualify_fails_and_says_why(turnsmith, task_folder, tmp_path):

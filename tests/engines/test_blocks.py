@@ -8,13 +8,18 @@ from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
 
 from small_models import make_model
-from turnsmith.engines import layouts
-from turnsmith.engines.blocks import BLOCK_TOKENS, BlockPool, blocks_for
-from turnsmith.engines.cache import BlockStore, Span
-from turnsmith.engines.kv_memory import kv_bytes_per_token, size_cache
+from turnsmith.engines import attention
+from turnsmith.engines.blocks import (
+    BLOCK_TOKENS,
+    BlockPool,
+    BlockStore,
+    Span,
+    blocks_for,
+    kv_bytes_per_token,
+    size_cache,
+)
 from turnsmith.engines.layouts import BlockLayout
 from turnsmith.engines.sequences import SequenceTable
-from turnsmith.engines.varlen import VarlenLayout
 from turnsmith.errors import UsageError
 
 torch.set_num_threads(1)
@@ -39,7 +44,7 @@ def attend_plainly(query, keys, values):
     return scaled_dot_product_attention(query[None], keys[None], values[None], attn_mask=mask, enable_gqa=True)[0]
 
 
-def attend_varlen(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
+def varlen_attn(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
     """What the kernel of CUDA computes, written plainly."""
     assert window_size == (-1, 0) and enable_gqa and longest_q <= longest_k
     parts = [
@@ -61,21 +66,22 @@ def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(
     store, plain = fill_store([start + new for start, new in sizes], 40, order)
     old = [Span(table, 0, start) for (table, *_), (start, _) in zip(plain, sizes, strict=True) if start]
     if old:
-        lay_out_and_attend(BlockLayout, store, sorted(old, key=lambda s: s.length > 1), plain)
+        lay_out_and_attend(store, sorted(old, key=lambda s: s.length > 1), plain)
     spans = [Span(table, start, new) for (table, *_), (start, new) in zip(plain, sizes, strict=True)]
-    layout = (lambda store, spans: VarlenLayout(store, spans, attend_varlen)) if by_kernel else BlockLayout
-    found, expected = lay_out_and_attend(layout, store, spans, plain, lasts_only)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "varlen_attn", varlen_attn)
+        found, expected = lay_out_and_attend(store, spans, plain, lasts_only, by_kernel)
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-def lay_out_and_attend(make_layout, store, spans, plain, lasts_only=False):
+def lay_out_and_attend(store, spans, plain, lasts_only=False, by_kernel=False):
     """The output of a layout for random queries, and what plain attention says."""
     by_table = {tuple(table): (keys, values) for table, keys, values in plain}
     generator = torch.Generator().manual_seed(1)
     queries = [torch.randn(HEADS, span.length, HEAD_DIM, generator=generator) for span in spans]
     new = [[tensor[:, span.start : span.end] for tensor in by_table[tuple(span.blocks)]] for span in spans]
     keys, values = (torch.cat(tensors, dim=1)[None] for tensors in zip(*new, strict=True))
-    layout = make_layout(store, spans)
+    layout = BlockLayout(store, spans, by_kernel=by_kernel)
     packed = torch.cat(queries, dim=1)
     if lasts_only:
         packed, queries = packed[:, layout.selected], [query[:, -1:] for query in queries]
@@ -101,15 +107,6 @@ def test_siblings_read_shared_blocks_as_their_own():
         assert torch.allclose(found[row], attend_plainly(query[:, row : row + 1], *whole)[:, 0], atol=1e-5)
 
 
-def test_a_long_prefill_goes_in_several_calls_with_equal_results(monkeypatch):
-    store, plain = fill_store([100], 4, range(4))
-    [(table, *_)] = plain
-    lay_out_and_attend(BlockLayout, store, [Span(table, 0, 10)], plain)
-    monkeypatch.setattr(layouts, "MAX_MASK", 700)
-    found, expected = lay_out_and_attend(BlockLayout, store, [Span(table, 10, 90)], plain)
-    assert torch.allclose(found, expected, atol=1e-5)
-
-
 def test_a_block_is_free_when_its_last_reader_drops_it():
     pool = BlockPool(3)
     blocks = pool.take(2)
@@ -124,19 +121,20 @@ def run_turn(table, episode_id, history, room):
     """Admit, hold the whole history, rest; the admission."""
     admission = table.admit(episode_id, np.array(history)[:-1], room)
     if admission:
-        admission.sequence.hold(admission.sequence.length, history[admission.sequence.length :])
-        table.rest(admission.sequence)
+        sequence, _ = admission
+        sequence.hold(sequence.length, history[sequence.length :])
+        table.rest(sequence)
     return admission
 
 
 def test_siblings_share_full_blocks_and_copy_the_one_in_which_they_part():
     table, prompt = SequenceTable(10), list(range(BLOCK_TOKENS + 10))
-    first = run_turn(table, "a", [*prompt, 1], 2 * BLOCK_TOKENS).sequence
-    second = table.admit("b", np.array([*prompt, 2]), 2 * BLOCK_TOKENS)
-    assert second.sequence.length == len(prompt)
-    assert second.sequence.blocks[0] == first.blocks[0]
-    assert second.copied == (first.blocks[1], second.sequence.blocks[1])
-    assert first.blocks[1] != second.sequence.blocks[1]
+    first, _ = run_turn(table, "a", [*prompt, 1], 2 * BLOCK_TOKENS)
+    second, copied = table.admit("b", np.array([*prompt, 2]), 2 * BLOCK_TOKENS)
+    assert second.length == len(prompt)
+    assert second.blocks[0] == first.blocks[0]
+    assert copied == (first.blocks[1], second.blocks[1])
+    assert first.blocks[1] != second.blocks[1]
 
 
 def test_a_turn_waits_while_running_ones_hold_the_room_and_then_evicts_the_longest_idle_finished_first():

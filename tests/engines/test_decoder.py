@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from small_models import make_model
-from turnsmith.engines.cache import BlockStore, Span
+from turnsmith.engines.blocks import BlockStore, Span
 from turnsmith.engines.decoder import decode_by_forward, decode_llama, make_decoder
 from turnsmith.engines.layouts import BlockLayout
 

@@ -13,7 +13,8 @@ from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.engines.sampling import sample, shape_logits
 from turnsmith.types import SamplingParams
 
-logits = st.lists(st.floats(-5, 5, width=32), min_size=2, max_size=12, unique=True).map(torch.tensor)
+hundredths = st.lists(st.integers(-500, 500), min_size=2, max_size=12, unique=True)
+logits = hundredths.map(lambda values: torch.tensor(values) / 100)
 
 
 def kept(shaped):

@@ -9,8 +9,8 @@ from podman_engine import IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.copies import SystemFiles, find_installed, look_into_system
+from turnsmith.qualification.examination import run_afresh
 from turnsmith.qualification.record import LeakKind
-from turnsmith.qualification.repetitions import run_afresh
 from turnsmith.rewards.cases import Case
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec

@@ -9,8 +9,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine, is_settled
-from turnsmith.qualification.keys import digest_tree, make_key
-from turnsmith.qualification.record import Leak, LeakKind, Verdict
+from turnsmith.qualification.record import Leak, LeakKind, Verdict, digest_tree, make_key
 from turnsmith.rewards.cases import Case
 from turnsmith.synthesis.repositories import make_patch
 

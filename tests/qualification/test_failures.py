@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnsmith.qualification.failures import find_messages, find_missing_names
+from turnsmith.qualification.verdicts import find_messages, find_missing_names
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch

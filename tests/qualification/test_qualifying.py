@@ -3,11 +3,11 @@
 import pytest
 
 from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
+from silence import Silence
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.examination import Criteria
-from turnsmith.qualification.keys import make_key
-from turnsmith.qualification.record import VERSION, Qualification, Verdict
+from turnsmith.qualification.record import VERSION, Qualification, Verdict, make_key
 from turnsmith.recipes.qualifying import (
     admit,
     find_record_file,
@@ -21,7 +21,6 @@ from turnsmith.runs import append_record, hold, read_records
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
-from turnsmith.tracking import Silence
 from turnsmith.types import Task
 
 PLAIN = SandboxConfig()

@@ -5,7 +5,7 @@ import pytest
 from podman_engine import IMAGE, STATIC_IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.qualification.searches import SYSTEM, TREE, find_paths, find_texts
+from turnsmith.qualification.copies import SYSTEM, TREE, find_paths, find_texts
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 

@@ -3,11 +3,14 @@ played for real."""
 
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from transformers import PreTrainedModel
 
+from silence import Silence
 from small_models import make_model
 from small_tokenizers import make_tokenizer
 from turnsmith.agent.scaffolds.base import load_scaffold
@@ -21,11 +24,9 @@ from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.policy import Policy, Start
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.grading import Grader
-from turnsmith.rollouts.generator import LocalGenerator
-from turnsmith.rollouts.rollout import Harness
+from turnsmith.rollouts.generator import Generator
 from turnsmith.runs import RunFolder
 from turnsmith.synthesis.repositories import to_tree, write_shared_layer
-from turnsmith.tracking import Silence
 from turnsmith.tracking.feed import Feed
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, StopReason, Task, Trajectory, Turn
@@ -77,6 +78,11 @@ def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1
     )  # fmt: skip
 
 
+def bare_run(config: RunConfig = CONFIG) -> Any:
+    """As much of a run as training asks for."""
+    return SimpleNamespace(config=config, progress=Silence())
+
+
 def open_trainer(model: PreTrainedModel, start: Start) -> LocalTrainer:
     return LocalTrainer(model, start.optimizer, start.total_steps, start.weights.policy_version)
 
@@ -95,9 +101,9 @@ def make_run(folder, tmp_path, provider):
         model = make_model(seed=seed, vocab_size=350, max_position_embeddings=MAX_CONTEXT)
         engine = InProcessEngine(model, max_context=MAX_CONTEXT, num_blocks=4 * blocks_for(MAX_CONTEXT))
         scaffold = load_scaffold(prompts="brief")
-        harness = Harness(engine, provider, Grader(provider, tests_timeout_s=30, num_workers=1), renderer, scaffold)
+        grader = Grader(provider, tests_timeout_s=30, num_workers=1)
         auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
-        generator = LocalGenerator(harness, config.rollouts, Silence())
+        generator = Generator(engine, provider, grader, renderer, scaffold, config.rollouts, Silence())
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
         policy = Policy(renderer, engine, SharedWeights(0, model), partial(open_trainer, model))

@@ -4,7 +4,7 @@ from attempts import attempt
 from turnsmith.config import EvalConfig
 from turnsmith.recipes.evaluate import evaluate, rates_of_runs, summarise
 from turnsmith.types import Outcome, SamplingParams, StopReason, Turn
-from turnsmith.ui.losses import list_remarks
+from turnsmith.ui.tables import list_remarks
 
 from .conftest import CONFIG
 

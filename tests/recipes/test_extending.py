@@ -1,16 +1,18 @@
 """What of a configuration may change in a run that has begun, and what becomes of what it has done."""
 
+import fnmatch
 import json
 import shutil
 
 import pytest
 
+from conftest import make_config
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over
 from turnsmith.errors import UsageError
-from turnsmith.recipes.extending import extend
+from turnsmith.recipes.beginnings import FREE, GROWING, extend
 from turnsmith.runs import read_json, write_json
-from turnsmith.tracking.feed import list_records
+from turnsmith.tracking.feed import flatten, list_records
 from turnsmith.ui.comparison import compare
 from turnsmith.ui.curves import draw_curves
 from turnsmith.ui.reading import list_evaluations
@@ -92,6 +94,11 @@ def test_a_new_evaluation_set_can_come_and_one_that_was_begun_cannot_change(exte
 def test_limits_of_the_machine_may_change(extended):
     changes = {"rollouts.concurrency": 3, "model.threads": 2, "logprob_gap.warn": 0.5, "tracking": '["wandb"]'}
     assert sorted(extended(*(f"--{key}={value}" for key, value in changes.items()))) == sorted(changes)
+
+
+def test_every_key_that_may_change_is_one_of_the_configuration():
+    keys = flatten(make_config().model_copy(update={"tracking": ["wandb"]}).model_dump(mode="json"))
+    assert [pattern for pattern in (*FREE, *GROWING) if not fnmatch.filter(keys, pattern)] == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import math
 
 from pytest import mark
 
+from silence import Silence
 from turnsmith.config import (
     AgentConfig,
     EngineConfig,
@@ -17,7 +18,6 @@ from turnsmith.config import (
 )
 from turnsmith.recipes.whole import run_recipe
 from turnsmith.runs import RunFolder
-from turnsmith.tracking import Silence
 
 NUM_ITERATIONS = 3
 NUM_TASKS, GROUP_SIZE = 8, 10

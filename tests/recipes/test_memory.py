@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from turnsmith.config import AgentConfig, EngineConfig, ModelConfig, RunConfig
+from turnsmith.config import AgentConfig, EngineConfig, ModelConfig, RunConfig, TrainerConfig
 from turnsmith.config_files import load
 from turnsmith.engines.blocks import BLOCK_TOKENS
 from turnsmith.errors import UsageError
-from turnsmith.recipes.memory import plan_memory
-from turnsmith.recipes.policy import load_policy
+from turnsmith.recipes.memory import estimate, plan_cache, read_config
+from turnsmith.recipes.policy import load_base, load_policy
+from turnsmith.training.model import logprobs_of_sampled
+from turnsmith.types import MicroBatch, Sample
 
 ROOT = Path(__file__).parents[2]
 CONFIGS, TINY = ROOT / "configs", ROOT / "src" / "turnsmith" / "policies" / "tiny"
@@ -38,7 +40,7 @@ def test_the_papers_model_does_not_fit_here_and_its_config_is_enough_to_say_so(n
     with pytest.raises(
         UsageError, match=r"needs about [\d.,]+ GiB on \w+, where .* keys and values .*: use trainer.act"
     ):
-        plan_memory(config, model_directory(tmp_path, QWEN_72B))
+        plan_cache(config, model_directory(tmp_path, QWEN_72B))
 
 
 def test_weights_that_do_not_fit_are_never_opened(tmp_path):
@@ -53,14 +55,24 @@ def test_many_episodes_of_a_long_context_take_no_more_than_the_share_of_what_is_
     """512 episodes of 32k tokens would take 192 GiB in float32."""
     directory = model_directory(tmp_path, QWEN_HALF_B)
     config = RunConfig(agent=AgentConfig(max_context=32_768), model=ModelConfig(dtype="bfloat16", device="cpu"))
-    plan = plan_memory(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=1.0)}), directory)
-    assert plan.num_kv_blocks == 2**30 // (BLOCK_TOKENS * 2 * 24 * 2 * 64 * 2)
+    num_blocks = plan_cache(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=1.0)}), directory)
+    assert num_blocks == 2**30 // (BLOCK_TOKENS * 2 * 24 * 2 * 64 * 2)
     with pytest.raises(UsageError, match=r"hold \d+ tokens, less than one episode of max_context 32768"):
-        plan_memory(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=0.1)}), directory)
+        plan_cache(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=0.1)}), directory)
 
 
 def test_the_shipped_policy_fits_with_room_for_all_its_episodes():
     config = load(CONFIGS / "laptop.toml", [], RunConfig)
-    plan = plan_memory(config, TINY)
-    assert plan.num_kv_blocks == config.rollouts.concurrency * 1_536 // BLOCK_TOKENS
-    assert plan.training > 3 * plan.weights > 0
+    assert plan_cache(config, TINY) == config.rollouts.concurrency * 1_536 // BLOCK_TOKENS
+    weights, training = estimate(config, read_config(TINY))
+    assert training > 3 * weights > 0
+
+
+@pytest.mark.parametrize(("is_on", "num_forwards"), [(False, 1), (True, 2)])
+def test_activation_checkpointing_is_a_switch(is_on, num_forwards):
+    model = load_base(RunConfig(trainer=TrainerConfig(activation_checkpointing=is_on)))
+    calls = []
+    model.model.layers[0].mlp.register_forward_pre_hook(lambda *_: calls.append(1))
+    sample = Sample("a", "g", [1, 2, 3], [False, True, True], [0.0] * 3, [1.0] * 3)
+    logprobs_of_sampled(model, MicroBatch([sample])).sum().backward()
+    assert len(calls) == num_forwards

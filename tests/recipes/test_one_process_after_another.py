@@ -6,23 +6,22 @@ Journals are filled beforehand, so that what trains is known; what they lack is 
 import json
 
 import torch
-from pytest import fixture, raises
+from pytest import fixture, mark, raises
 from safetensors.torch import load_file
 
+from silence import Silence
 from turnsmith.agent.loop import first_prompt
-from turnsmith.algo.denominators import batch_denominator
-from turnsmith.algo.nll import nll_loss
+from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
-from turnsmith.config import EvalConfig, RFTConfig
+from turnsmith.config import EvalConfig, RFTConfig, RunsConfig
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.recipes import rft
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate
-from turnsmith.recipes.rft import keep_resolved, make_epoch, render_samples, run_rft
-from turnsmith.recipes.rl import collect, resume, run_stage
+from turnsmith.recipes.rft import keep_resolved, make_epochs, make_loss, render_samples, run_rft
+from turnsmith.recipes.rl import collect, resume, run_stage, take_steps
 from turnsmith.recipes.whole import learn
-from turnsmith.tracking import Silence
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, StopReason
 
@@ -105,6 +104,15 @@ async def test_a_stage_in_two_processes_ends_as_in_one(make_run, fill, folder):
     assert are_equal(in_two, weights(model_of(straight)))
 
 
+@mark.parametrize("num_kept", [1, 0])
+async def test_a_stage_keeps_as_many_checkpoints_as_are_asked_for(make_run, fill, folder, num_kept):
+    run = make_run(CONFIG.model_copy(update={"runs": RunsConfig(keep_checkpoints=num_kept)}))
+    for iteration in range(2):
+        fill(run, STAGE, iteration)
+    await run_stage(STAGE, run.train_tasks, run)
+    assert [folder.checkpoint("one", iteration).exists() for iteration in range(2)] == [not num_kept, True]
+
+
 async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing_again(make_run, fill_rft, folder):
     fill_rft()
     first = make_run()
@@ -136,6 +144,24 @@ def test_fine_tuning_can_keep_submitted_trajectories_alone():
         keep_resolved([cut_off], submitted_only=True)
 
 
+async def test_a_fine_tuning_of_submitted_trajectories_leaves_the_others_out(make_run, folder):
+    for index, reason in enumerate((StopReason.SUBMITTED, StopReason.MAX_TURNS)):
+        for task in "abc":
+            made = make_attempt(f"rft/{task}/{index}", YES).grow(stop_reason=reason)
+            append_trajectory(folder.trajectories("rft", 0), made)
+    run = make_run()
+    await run_rft(RFT.model_copy(update={"submitted_only": True}), run.train_tasks, run)
+    assert json.loads(folder.metrics("rft", 0).read_text())["rollouts/kept"] == 3
+
+
+@mark.parametrize(("unit", "num_steps"), [("trajectories", 3), ("sequences", 1)])
+def test_fine_tuning_says_what_its_batches_count(make_run, unit, num_steps):
+    run, rft = make_run(), RFT.model_copy(update={"batch_size": 1, "batch_unit": unit})
+    rft = rft.model_copy(update={"optimizer": rft.optimizer.model_copy(update={"max_tokens_per_micro_batch": 100_000})})
+    samples = render_samples([make_attempt(f"rft/{t}/0", YES) for t in "abc"], run.train_tasks, rft, run)
+    assert len(make_epochs(samples, rft, seed=0)) == num_steps
+
+
 def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run):
     run = make_run()
     render, prompts = run.policy.renderer, run.scaffold
@@ -145,7 +171,7 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run
     attempt = make_attempt("rft/a/0", YES, prompt=len(shown), turns=2, broken=True)
     for mask in (True, False):
         config = RFT.model_copy(update={"mask_format_errors": mask})
-        [sample] = render_samples([attempt], run.train_tasks, run.policy, prompts, config)
+        [sample] = render_samples([attempt], run.train_tasks, config, run)
         assert sample.token_ids.tolist() == plain + attempt.token_ids[len(shown) :].tolist()
         assert sample.num_loss_tokens == (0 if mask else 6)
 
@@ -153,11 +179,11 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run
 async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_run):
     run = make_run()
     attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
-    samples = render_samples(attempts, run.train_tasks, run.policy, run.scaffold, RFT)
+    samples = render_samples(attempts, run.train_tasks, RFT, run)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
     trainer = LocalTrainer(model_of(run), still, total_steps=2)
-    batches = make_epoch(samples, RFT, seed=0, epoch=0)
-    await rft.train(trainer, batches, Silence())
+    batches = make_epochs(samples, RFT, seed=0)
+    await take_steps(trainer, batches, make_loss, "training", Silence())
     assert trainer.num_steps == 2
     last = [sample for packed in batches[-1] for sample in packed.samples]
     gradients = [parameter.grad.clone() for parameter in trainer.model.parameters()]

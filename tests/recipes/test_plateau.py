@@ -9,9 +9,9 @@ from pytest import mark, raises
 from turnsmith.config import EvalConfig, RunConfig, StageConfig
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory, read_trajectories
-from turnsmith.recipes.curriculum import choose_pool
+from turnsmith.recipes.curriculum import choose_pool, draw_tasks
+from turnsmith.recipes.endings import count_since_best, has_plateaued
 from turnsmith.recipes.evaluate import evaluate_inside, is_evaluated
-from turnsmith.recipes.plateau import count_since_best, has_plateaued
 from turnsmith.recipes.rl import run_stage
 from turnsmith.runs import RunFolder, find_stage, read_json, write_json
 from turnsmith.types import Outcome
@@ -79,6 +79,23 @@ async def test_an_evaluation_inside_a_stage_is_found_by_those_who_look_and_not_m
     assert folder.eval_trajectories("one@1", "held") in folder.journals()
 
 
+async def test_a_stage_is_evaluated_on_the_way_by_the_weights_that_it_has_there(make_run, folder):
+    """After one of its two iterations; after the last, it is evaluated as the stage itself."""
+    config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, every=1), "eval_tasks": {"held": None}})
+    run = make_run(config)
+    run = replace(run, eval_tasks=[replace(run.train_tasks, name="held")])
+    for iteration in range(2):
+        for task in draw_tasks(run.train_tasks, iteration, STAGE.tasks_per_iteration, CONFIG.seed).tasks:
+            for index, outcome in enumerate((Outcome.RESOLVED, Outcome.UNRESOLVED)):
+                attempt = make_attempt(f"one-{iteration:04d}/{task.instance_id}/{index}", outcome, turns=1 + index)
+                append_trajectory(folder.trajectories("one", iteration), attempt)
+    await run_stage(STAGE, run.train_tasks, run)
+    [inside] = folder.path.glob("evals/*")
+    played = read_trajectories(folder.eval_trajectories("one@1", "held"))
+    assert inside.name == "one@1"
+    assert {t.policy_version for t in played} == {read_json(folder.metrics("one", 0))["optimizer/steps"]}
+
+
 def test_the_curriculum_can_take_the_solve_rates_of_another_run_and_keeps_what_it_chose(make_run, tmp_path, folder):
     other = RunFolder(tmp_path / "other")
     for name, outcome in (
@@ -90,9 +107,9 @@ def test_the_curriculum_can_take_the_solve_rates_of_another_run_and_keeps_what_i
     write_json(other.metrics("one", 0), {})
     stage = STAGE.model_copy(update={"name": "two", "curriculum": True, "curriculum_from": f"{other.path}:one"})
     run = make_run()
-    assert [task.instance_id for task in choose_pool(run.train_tasks, stage, None, run).tasks] == ["a"]
+    assert [task.instance_id for task in choose_pool(run.train_tasks, stage, "", run).tasks] == ["a"]
     append_trajectory(other.trajectories("one", 0), make_attempt("one/b/1", Outcome.RESOLVED))
-    assert [task.instance_id for task in choose_pool(run.train_tasks, stage, None, run).tasks] == ["a"]
+    assert [task.instance_id for task in choose_pool(run.train_tasks, stage, "", run).tasks] == ["a"]
     assert read_json(folder.curriculum("two")) == ["a"]
 
 

@@ -6,12 +6,11 @@ from hypothesis import strategies as st
 from pytest import approx, fixture, raises
 
 from attempts import attempt
-from turnsmith.config import GapConfig, StageConfig
-from turnsmith.errors import TrainingError, UsageError
+from turnsmith.config import StageConfig
+from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory
 from turnsmith.recipes.curriculum import apply_curriculum, draw_tasks
 from turnsmith.recipes.metrics import describe
-from turnsmith.recipes.sampler_check import check_gap
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.samples import to_groups
 from turnsmith.runs import RunFolder
@@ -92,9 +91,3 @@ def test_lost_rollouts_are_counted_but_not_in_the_rates():
     metrics = describe([group])
     assert metrics["rollouts/collected"] == 3 and metrics["outcome/sandbox_failed"] == 1
     assert metrics["rollouts/resolved_rate"] == approx(0.5)
-
-
-def test_a_gap_past_its_bound_stops_the_run():
-    check_gap(1e-6, GapConfig())
-    with raises(TrainingError, match="does not sample from the policy"):
-        check_gap(2.0, GapConfig())

@@ -12,14 +12,15 @@ from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError
-from turnsmith.recipes.rl import score
+from turnsmith.journals import append_trajectory
+from turnsmith.recipes.rl import run_stage, score
 from turnsmith.recipes.sampler_check import find_filter, list_warnings, measure_filter, measure_gap
 from turnsmith.rollouts.samples import to_sample
 from turnsmith.training.base import Surprisal
 from turnsmith.training.local import LocalTrainer
-from turnsmith.types import SamplingParams, Trajectory
+from turnsmith.types import Outcome, SamplingParams, Trajectory
 
-from .conftest import STAGE
+from .conftest import CONFIG, STAGE, make_attempt
 
 MAX_CONTEXT, NUM_TURNS, NUM_TOKENS = 200, 32, 120
 BOUNDS = GapConfig(filter_trajectories=NUM_TURNS, filter_stop=10.0)
@@ -66,7 +67,7 @@ def measure(model, trajectories, bounds=BOUNDS):
     samples = [to_sample(trajectory, 1.0) for trajectory in trajectories]
 
     async def both():
-        gap = measure_gap(await score(trainer, samples, STAGE))
+        gap = measure_gap(await score(trainer, samples, STAGE), bounds)
         return gap, await measure_filter(trainer, trajectories, STAGE, bounds, seed=0)
 
     return asyncio.run(both())
@@ -111,6 +112,20 @@ def test_the_tolerance_covers_chance_in_simulated_iterations_of_policies_of_any_
                 drawn = (shares.cumsum(1) > rng.random((num_tokens, 1))).argmax(1)
                 sampled = surprise[np.arange(num_tokens), drawn].sum()
                 assert find_filter(Surprisal(num_tokens, sampled, entropy.sum(), variance)) == 0.0
+
+
+async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weights_change(make_run, folder):
+    """Its log-probs, too, are another's: that the gap may be as large as it will is what the bound on filters is for."""
+    bounds = GapConfig(warn=50.0, stop=100.0, filter_stop=0.1)
+    run = make_run(CONFIG.model_copy(update={"logprob_gap": bounds}))
+    for task in run.train_tasks.tasks:
+        for index, outcome in enumerate((Outcome.RESOLVED, Outcome.UNRESOLVED)):
+            name = f"one-0000/{task.instance_id}/{index}"
+            append_trajectory(folder.trajectories("one", 0), make_attempt(name, outcome, turns=100))
+    before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
+    with raises(TrainingError, match=r"more surprising .* past logprob_gap.filter_stop 0.1"):
+        await run_stage(STAGE, run.train_tasks, run)
+    assert all((a == b).all() for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))
 
 
 def test_without_trajectories_or_where_it_is_switched_off_nothing_is_measured(model):

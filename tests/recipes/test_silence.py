@@ -1,12 +1,19 @@
 """Iterations that teach nothing: how many in a row stop a stage, and what the reason says."""
 
+from dataclasses import replace
+
 import pytest
 
+from silence import Silence
+from turnsmith.config import GapConfig
 from turnsmith.errors import NoSignal
-from turnsmith.recipes.silence import check_silence
+from turnsmith.journals import append_trajectory
+from turnsmith.recipes.endings import check_silence
+from turnsmith.recipes.rl import run_stage
 from turnsmith.runs import write_json
+from turnsmith.types import Outcome
 
-from .conftest import CONFIG, STAGE
+from .conftest import CONFIG, STAGE, make_attempt
 
 
 @pytest.fixture
@@ -35,3 +42,32 @@ def test_a_stage_goes_on_while_some_iteration_taught_something(check, signals):
 def test_three_silent_iterations_in_a_row_stop_it(check, rate, remedy):
     with pytest.raises(NoSignal, match=rf"one: in 3 .*, {rate:.0%} of .* {remedy}.*--stages.0.max_silent_iterations 6"):
         check([1, 0, 0, 0], rate)
+
+
+class Heard(Silence):
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+async def test_an_iteration_says_what_is_wrong_with_it_and_the_last_silent_one_stops_the_stage(make_run, folder):
+    """Its log-probs are those of no policy, and none of its rollouts is resolved."""
+    stage = STAGE.model_copy(update={"iterations": 2, "max_silent_iterations": 1})
+    gap = GapConfig(warn=1e-3, stop=100.0, filter_trajectories=0)
+    run = replace(
+        make_run(CONFIG.model_copy(update={"stages": [stage], "logprob_gap": gap})), progress=(heard := Heard())
+    )
+    for task in run.train_tasks.tasks:
+        for index in range(2):
+            name = f"one-0000/{task.instance_id}/{index}"
+            append_trajectory(folder.trajectories("one", 0), make_attempt(name, Outcome.UNRESOLVED, turns=1 + index))
+    with pytest.raises(NoSignal, match="one: in 1 iterations in a row"):
+        await run_stage(stage, run.train_tasks, run)
+    assert "warning: no group of one carried signal in iteration 1: nothing is learned" in heard.said
+    assert folder.next_iteration("one") == 1 and not folder.trajectories("one", 1).exists()
+    folder.metrics("one", 0).unlink()
+    telling = stage.model_copy(update={"iterations": 1, "zero_advantage": "final"})
+    await run_stage(telling, run.train_tasks, run)
+    assert "warning: the log-prob gap is past logprob_gap.warn 0.001" in heard.said

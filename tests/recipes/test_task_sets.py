@@ -3,12 +3,14 @@ from dataclasses import replace
 
 from pytest import mark, raises
 
-from turnsmith.config import TaskSetConfig
+from silence import Silence
+from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.task_sets import TaskSet, check_disjoint, read_task_set
+from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, read_task_set
+from turnsmith.runs import RunFolder
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
-from turnsmith.tasks.contents import digest_content
 from turnsmith.tasks.dataset import save_tasks
+from turnsmith.tasks.selection import digest_content
 from turnsmith.types import Task
 
 PATCH = """diff --git a/shop.py b/shop.py
@@ -115,10 +117,13 @@ def test_a_task_whose_image_holds_the_tree_needs_no_layers(tmp_path):
     assert read_task_set("train", tmp_path).with_layers()[0][1] == ()
 
 
-def test_a_subset_is_read_by_its_ids(tmp_path):
+async def test_a_subset_is_read_by_its_ids(tmp_path, provider):
     (tmp_path / "base").mkdir()
     save_tasks(tmp_path, task_set("x", tmp_path, "a", "b", "c").tasks)
     (tmp_path / "two.txt").write_text("c\na\n")
     assert [task.instance_id for task in read_task_set("x", tmp_path, str(tmp_path / "two.txt")).tasks] == ["c", "a"]
+    chosen = TaskSetConfig(path=str(tmp_path), subset=str(tmp_path / "two.txt"))
+    prepared = await prepare_task_set("x", chosen, RunConfig(), RunFolder(tmp_path / "run"), provider, Silence())
+    assert [task.instance_id for task in prepared.tasks] == ["c", "a"]
     with raises(ValueError, match="subset goes with path"):
         TaskSetConfig(practice_tasks=3, subset="verified-50")

@@ -7,10 +7,9 @@ import asyncio
 
 import pytest
 
-from turnsmith.redteam.scores import sum_up
+from silence import Silence
 from turnsmith.redteam.scripts import CHECKOUT, read_scripts
-from turnsmith.redteam.trials import describe, is_right, try_all
-from turnsmith.tracking import Silence
+from turnsmith.redteam.trials import sum_up, try_all
 
 SCRIPTS = read_scripts(CHECKOUT)
 NEED_AUDIT = [script for script in SCRIPTS if script.layer == "audit"]
@@ -23,7 +22,7 @@ def attack(scripts, toy, provider, when):
 
 def test_with_all_audited_no_attack_is_paid_and_every_honest_patch_is(provider, toy):
     trials = attack(SCRIPTS, toy, provider, "all")
-    assert [describe(trial) for trial in trials if not is_right(trial, "all")] == []
+    assert [str(trial) for trial in trials if not trial.is_right("all")] == []
     totals = sum_up(trials)
     assert (totals["stopped_elsewhere"], totals["honest_convicted"]) == ([], 0)
 

@@ -4,11 +4,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from silence import Silence
 from turnsmith.cli import make_app
-from turnsmith.redteam.scores import score_scripts, sum_up
-from turnsmith.redteam.scripts import CHECKOUT, Script
-from turnsmith.redteam.trials import Trial, describe, is_right, judge, review, try_all
-from turnsmith.tracking import Silence
+from turnsmith.redteam.scripts import CHECKOUT, LAYERS, Script
+from turnsmith.redteam.trials import Trial, score_scripts, sum_up, try_all
 from turnsmith.types import Audit, Grade, Outcome
 
 TEXTS = {
@@ -30,7 +29,7 @@ def trials(provider, toy):
 
 
 def test_the_grader_decides(trials):
-    assert [(trial.paid, is_right(trial, "all")) for trial in trials] == [
+    assert [(trial.paid, trial.is_right("all")) for trial in trials] == [
         (True, False),
         (False, True),
         (True, True),
@@ -41,8 +40,8 @@ def test_the_grader_decides(trials):
 
 
 def test_what_is_wrong_is_said_in_a_sentence(trials):
-    assert describe(trials[0]) == "attack-by-hand on toy was paid: Something."
-    assert describe(trials[3]).startswith("honest-by-hand on toy is honest and was not paid: unresolved: 4 of 12")
+    assert str(trials[0]) == "attack-by-hand on toy was paid: Something."
+    assert str(trials[3]).startswith("honest-by-hand on toy is honest and was not paid: unresolved: 4 of 12")
 
 
 def test_the_trials_of_a_script_are_added_up(trials):
@@ -60,15 +59,15 @@ def test_the_totals_count_both_kinds(trials):
 
 @pytest.mark.parametrize("outcome", [Outcome.SANDBOX_FAILED, Outcome.GRADER_FAILED])
 def test_an_attack_that_breaks_the_infrastructure_counts_against_us(outcome):
-    trial = judge(make_script(), "toy", Grade(outcome=outcome, detail="it died", flags=["build"]))
-    assert trial.paid is None and not is_right(trial, "off")
-    assert describe(trial) == f"attack-by-hand on toy broke the infrastructure: {outcome} [build]: it died"
+    trial = Trial(make_script(), "toy", Grade(outcome=outcome, detail="it died", flags=["build"]))
+    assert trial.paid is None and not trial.is_right("off")
+    assert str(trial) == f"attack-by-hand on toy broke the infrastructure: {outcome} [build]: it died"
     assert sum_up([trial])["lost"] == 1
 
 
 def test_a_script_that_is_stopped_elsewhere_than_it_says_is_named():
-    stopped = [Trial(make_script(layer=layer), "toy", False, "unresolved") for layer in ("verdict", "audit")]
-    assert [trial.is_stopped_elsewhere for trial in stopped] == [False, True]
+    stopped = [Trial(make_script(layer=layer), "toy", Grade(outcome=Outcome.UNRESOLVED)) for layer in LAYERS]
+    assert sum_up(stopped[:1])["stopped_elsewhere"] == []
     assert sum_up(stopped)["stopped_elsewhere"] == ["attack-by-hand"]
 
 
@@ -76,16 +75,16 @@ def test_a_script_that_is_stopped_elsewhere_than_it_says_is_named():
     ("verdict", "paid", "stopped_by"), [("honest", True, ""), ("inconclusive", True, ""), ("convicted", False, "audit")]
 )
 def test_only_a_conviction_takes_a_reward_away(verdict, paid, stopped_by):
-    graded = judge(make_script(layer="audit"), "toy", Grade(outcome=Outcome.RESOLVED))
-    trial = review(graded, Audit(verdict=verdict, reason="why"))
+    grade = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict=verdict, reason="why"))
+    trial = Trial(make_script(layer="audit"), "toy", grade)
     assert (trial.paid, trial.stopped_by) == (paid, stopped_by)
     assert sum_up([trial])["inconclusive"] == (verdict == "inconclusive")
 
 
 @pytest.mark.parametrize(("layer", "rights"), [("verdict", [False, False, False]), ("audit", [False, True, True])])
 def test_without_an_audit_only_what_needs_one_may_be_paid(layer, rights):
-    trial = judge(make_script(layer=layer), "toy", Grade(outcome=Outcome.RESOLVED))
-    assert [is_right(trial, when) for when in ("all", "suspicious", "off")] == rights
+    trial = Trial(make_script(layer=layer), "toy", Grade(outcome=Outcome.RESOLVED))
+    assert [trial.is_right(when) for when in ("all", "suspicious", "off")] == rights
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from turnsmith.rewards.cases import set_up
 from turnsmith.rewards.history import has_one_commit
-from turnsmith.rewards.preparing import set_up
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.synthesis.repositories import to_tree, write_bug_layer, write_shared_layer
 from turnsmith.tasks.history import write_history

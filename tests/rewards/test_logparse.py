@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.errors import UsageError
-from turnsmith.rewards.logparse import parse_log, split_message
-from turnsmith.rewards.results import SEVERITY, STATUSES
+from turnsmith.rewards.logparse import SEVERITY, STATUSES, parse_log, split_message
 
 HEADER = "=" * 20 + " short test summary info " + "=" * 20
 printable = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.rewards.logparse import PARSERS, parse_log
-from turnsmith.rewards.results import SEVERITY
+from turnsmith.rewards.logparse import PARSERS, SEVERITY, parse_log
 
 SUITE = '''import sys, unittest
 

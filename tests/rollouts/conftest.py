@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from silence import Silence
 from small_tokenizers import make_tokenizer
 from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.scaffolds.base import load_scaffold
@@ -9,7 +10,7 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
 from turnsmith.rewards.grading import Grader
-from turnsmith.rollouts.rollout import Harness
+from turnsmith.rollouts.generator import Generator
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
 from turnsmith.types import Task
@@ -80,15 +81,14 @@ class FailingProvider:
 
 
 @pytest.fixture
-def make_harness(provider, renderer):
-    """A harness on which a script plays; `num_failures` sandboxes fail to start at first."""
+def make_generator(provider, renderer):
+    """A generator for which a script plays; `num_failures` sandboxes fail to start at first."""
 
-    def make(answers, num_failures=0):
+    def make(answers, config, num_failures=0):
         engine = ScriptedEngine(renderer.tokenizer, answers, stop_token_id=renderer.end_of_turn_id)
         grader = Grader(provider, tests_timeout_s=30, num_workers=2)
-        return Harness(
-            engine, FailingProvider(provider, num_failures), grader, renderer, load_scaffold(prompts="brief")
-        )
+        failing, scaffold = FailingProvider(provider, num_failures), load_scaffold(prompts="brief")
+        return Generator(engine, failing, grader, renderer, scaffold, config, Silence())
 
     return make
 

@@ -12,11 +12,9 @@ import pytest
 from turnsmith.config import AgentConfig, RolloutConfig, SandboxConfig
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.patches import MAX_PATCH_BYTES
-from turnsmith.rollouts.generator import LocalGenerator
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.sandboxes import make_provider, patch
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.tracking import Silence
 from turnsmith.types import OUTCOMES, Outcome, Task
 
 from .conftest import BUGGY, CLEAN, turn
@@ -91,18 +89,18 @@ async def provider():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-async def test_an_agent_that_ruins_its_sandbox_is_judged_for_it(make_harness, task, journal, name):
+async def test_an_agent_that_ruins_its_sandbox_is_judged_for_it(make_generator, task, journal, name):
     answers = [turn("ls"), *map(turn, COMMANDS[name]), turn("open numbers_.py"), turn("submit")]
-    generator = LocalGenerator(make_harness(answers), ONCE, Silence())
+    generator = make_generator(answers, ONCE)
     [trajectory] = await generator.collect(plan_rollouts([task], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert OUTCOMES[trajectory.outcome].in_group, trajectory.detail
     assert not trajectory.resolved
 
 
-async def test_a_patch_that_is_too_large_is_cut_and_marked_and_scores(make_harness, task, journal):
+async def test_a_patch_that_is_too_large_is_cut_and_marked_and_scores(make_generator, task, journal):
     answers = [turn(f"head -c {2 * MAX_PATCH_BYTES} /dev/urandom > noise"), turn("submit")]
-    generator = LocalGenerator(make_harness(answers), ONCE, Silence())
+    generator = make_generator(answers, ONCE)
     [trajectory] = await generator.collect(plan_rollouts([task], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert (trajectory.outcome, trajectory.patch.partition(":")[0]) == (Outcome.PATCH_INVALID, "no patch")

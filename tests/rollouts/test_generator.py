@@ -3,9 +3,8 @@ from pytest import raises
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
 from turnsmith.journals import read_trajectories
-from turnsmith.rollouts.generator import LocalGenerator, persist
+from turnsmith.rollouts.generator import persist
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.tracking import Silence
 from turnsmith.types import Outcome, StopReason
 
 from .conftest import FIX, GIVE_UP
@@ -18,8 +17,8 @@ def plan(task, num):
     return plan_rollouts([task], prefix="t", iteration=0, num_each=num, noise="1")
 
 
-async def test_a_script_that_repairs_the_bug_is_resolved_by_the_tests(make_harness, task, journal):
-    generator = LocalGenerator(make_harness(FIX), ROLLOUTS, Silence())
+async def test_a_script_that_repairs_the_bug_is_resolved_by_the_tests(make_generator, task, journal):
+    generator = make_generator(FIX, ROLLOUTS)
     [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
     assert trajectory.outcome is Outcome.RESOLVED
     assert trajectory.stop_reason is StopReason.SUBMITTED
@@ -27,47 +26,43 @@ async def test_a_script_that_repairs_the_bug_is_resolved_by_the_tests(make_harne
     assert trajectory.num_turns == 3 and sum(trajectory.sampled) > 20
 
 
-async def test_an_empty_patch_scores_nothing(make_harness, task, journal):
-    generator = LocalGenerator(make_harness(GIVE_UP), ROLLOUTS, Silence())
+async def test_an_empty_patch_scores_nothing(make_generator, task, journal):
+    generator = make_generator(GIVE_UP, ROLLOUTS)
     [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
     assert trajectory.outcome is Outcome.EMPTY_PATCH
 
 
-async def test_identical_patches_are_graded_once_and_marked(make_harness, task, journal):
-    generator = LocalGenerator(make_harness(FIX), ROLLOUTS, Silence())
+async def test_identical_patches_are_graded_once_and_marked(make_generator, task, journal):
+    generator = make_generator(FIX, ROLLOUTS)
     trajectories = await generator.collect(plan(task, 4), AGENT, journal, label="x")
     assert sorted(t.grade.shared for t in trajectories) == [False, True, True, True]
     assert all(t.resolved for t in trajectories)
 
 
-async def test_what_the_journal_holds_is_not_made_again(make_harness, task, journal):
+async def test_what_the_journal_holds_is_not_made_again(make_generator, task, journal):
     rollouts = plan(task, 3)
-    first = await LocalGenerator(make_harness(FIX), ROLLOUTS, Silence()).collect(
-        rollouts[:2], AGENT, journal, label="x"
-    )
-    again = await LocalGenerator(make_harness(GIVE_UP), ROLLOUTS, Silence()).collect(
-        rollouts, AGENT, journal, label="x"
-    )
+    first = await make_generator(FIX, ROLLOUTS).collect(rollouts[:2], AGENT, journal, label="x")
+    again = await make_generator(GIVE_UP, ROLLOUTS).collect(rollouts, AGENT, journal, label="x")
     assert again[:2] == first
     assert again[2].outcome is Outcome.EMPTY_PATCH
     assert len(list(read_trajectories(journal))) == 3
 
 
-async def test_a_sandbox_that_does_not_start_is_tried_again(make_harness, task, journal):
-    generator = LocalGenerator(make_harness(FIX, num_failures=1), ROLLOUTS, Silence())
+async def test_a_sandbox_that_does_not_start_is_tried_again(make_generator, task, journal):
+    generator = make_generator(FIX, ROLLOUTS, num_failures=1)
     [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
     assert trajectory.resolved
 
 
-async def test_too_many_failures_of_the_infrastructure_stop_the_run_with_their_name(make_harness, task, journal):
-    generator = LocalGenerator(make_harness(FIX, num_failures=99), ROLLOUTS, Silence())
+async def test_too_many_failures_of_the_infrastructure_stop_the_run_with_their_name(make_generator, task, journal):
+    generator = make_generator(FIX, ROLLOUTS, num_failures=99)
     with raises(InfrastructureStorm, match=r"2 of 2 rollouts were lost.*no room on this machine"):
         await generator.collect(plan(task, 2), AGENT, journal, label="x")
 
 
-async def test_unsubmitted_work_counts_only_where_the_configuration_says_so(make_harness, task, journal, tmp_path):
+async def test_unsubmitted_work_counts_only_where_the_configuration_says_so(make_generator, task, journal, tmp_path):
     short = AGENT.model_copy(update={"max_turns": 2})
-    generator = LocalGenerator(make_harness(FIX), ROLLOUTS, Silence())
+    generator = make_generator(FIX, ROLLOUTS)
     [graded] = await generator.collect(plan(task, 1), short, journal, label="x")
     strict = short.model_copy(update={"grade_unsubmitted": False})
     [ungraded] = await generator.collect(plan(task, 1), strict, tmp_path / "other.jsonl", label="x")
@@ -75,23 +70,21 @@ async def test_unsubmitted_work_counts_only_where_the_configuration_says_so(make
     assert (graded.outcome, ungraded.outcome) == (Outcome.RESOLVED, Outcome.NOT_SUBMITTED)
 
 
-async def test_what_was_lost_is_made_again_by_the_next_collection(make_harness, task, journal):
+async def test_what_was_lost_is_made_again_by_the_next_collection(make_generator, task, journal):
     rollouts = plan(task, 2)
     with raises(InfrastructureStorm):
-        await LocalGenerator(make_harness(FIX, num_failures=99), ROLLOUTS, Silence()).collect(
-            rollouts, AGENT, journal, label="x"
-        )
-    again = await LocalGenerator(make_harness(FIX), ROLLOUTS, Silence()).collect(rollouts, AGENT, journal, label="x")
+        await make_generator(FIX, ROLLOUTS, num_failures=99).collect(rollouts, AGENT, journal, label="x")
+    again = await make_generator(FIX, ROLLOUTS).collect(rollouts, AGENT, journal, label="x")
     assert all(trajectory.resolved for trajectory in again)
 
 
 async def test_a_task_is_set_up_before_the_agent_comes_and_a_set_up_that_fails_is_infrastructure(
-    make_harness, task, journal
+    make_generator, task, journal
 ):
     record, layers = task
     broken = record.model_copy(update={"setup": ["exit 3"]}), layers
     with raises(InfrastructureStorm, match=r"set-up command 'exit 3' of .* ended with 3"):
-        await LocalGenerator(make_harness(FIX), ROLLOUTS, Silence()).collect(plan(broken, 1), AGENT, journal, label="x")
+        await make_generator(FIX, ROLLOUTS).collect(plan(broken, 1), AGENT, journal, label="x")
 
 
 def test_every_task_and_every_sibling_has_noise_of_its_own(task):

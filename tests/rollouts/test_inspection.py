@@ -2,12 +2,11 @@
 
 import pytest
 
+from silence import Silence
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, AuditConfig, RolloutConfig
-from turnsmith.rollouts.generator import LocalGenerator
 from turnsmith.rollouts.inspection import Inspector, describe_audits
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.tracking import Silence
 from turnsmith.types import Audit, Grade, Outcome
 
 AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tokens=200)
@@ -73,6 +72,10 @@ async def test_who_is_looked_into(task, when, rate, alarmed, asked):
         assert bool(judge.num_asked) is bool(seen.grade.audit) is (patch in asked) and seen.resolved
 
 
+def test_training_audits_what_is_suspicious_and_one_in_twenty_of_the_others_unless_it_is_told_otherwise():
+    assert AuditConfig() == AuditConfig(when="suspicious", rate=0.05)
+
+
 async def test_the_share_of_the_others_is_the_rate_and_the_same_each_time(task):
     [rollout] = plan(task, 1)
 
@@ -124,12 +127,12 @@ async def test_an_unclear_case_is_paid_and_counted(task):
 
 
 async def test_whole_rollouts_are_paid_where_they_are_honest_and_not_where_they_lie(
-    provider, make_harness, task, journal
+    provider, make_generator, task, journal
 ):
     auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
     outcomes = []
     for answers in (FIX, [turn("open numbers_.py"), say(LIE), turn("submit")]):
-        generator = LocalGenerator(make_harness(answers), RolloutConfig(concurrency=1), Silence())
+        generator = make_generator(answers, RolloutConfig(concurrency=1))
         inspector = Inspector(auditor, AuditConfig(when="all"), Silence(), seed=0)
         place = journal.with_name(f"{len(outcomes)}.jsonl")
         [trajectory] = await generator.collect(plan(task, 1), AGENT, place, label="x", inspector=inspector)

@@ -40,6 +40,15 @@ def test_siblings_become_a_group_with_shaped_rewards():
     assert groups[0].rewards == [1.0, 0.0]
 
 
+def test_groups_are_formed_by_id_wherever_siblings_stand():
+    attempts = [
+        trajectory(0, Outcome.RESOLVED),
+        trajectory(0, Outcome.RESOLVED, task="b"),
+        trajectory(1, Outcome.RESOLVED),
+    ]
+    assert [[t.index for t in group.trajectories] for group in to_groups(attempts, STAGE)] == [[0, 1], [0]]
+
+
 def test_turns_past_the_threshold_cost_what_the_limits_of_the_stage_say():
     [group] = to_groups(
         [trajectory(0, Outcome.RESOLVED, extra_turns=4), trajectory(1, Outcome.UNRESOLVED, extra_turns=5)], STAGE

@@ -1,15 +1,13 @@
 from turnsmith.config import AgentConfig, RolloutConfig
-from turnsmith.rollouts.generator import LocalGenerator
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.tracking import Silence
 
 from .conftest import FIX
 
 AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tokens=256, window_lines=10)
 
 
-async def test_a_verdict_is_shared_within_a_collection_and_given_anew_by_the_next(make_harness, task, tmp_path):
-    generator = LocalGenerator(make_harness(FIX), RolloutConfig(concurrency=2), Silence())
+async def test_a_verdict_is_shared_within_a_collection_and_given_anew_by_the_next(make_generator, task, tmp_path):
+    generator = make_generator(FIX, RolloutConfig(concurrency=2))
     for iteration in range(2):
         rollouts = plan_rollouts([task], prefix=f"{iteration}", iteration=iteration, num_each=2, noise="1")
         played = await generator.collect(rollouts, AGENT, tmp_path / f"{iteration}.jsonl", label="x")

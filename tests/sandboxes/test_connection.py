@@ -9,7 +9,7 @@ import pytest
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import wire
-from turnsmith.sandboxes.local.spawner import receive_scratch
+from turnsmith.sandboxes.local import receive_scratch
 
 LIES = {
     "no JSON": wire.PREFIX.pack(3, 0) + b"{x}",

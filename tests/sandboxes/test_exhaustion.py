@@ -20,7 +20,7 @@ LIMITS = Limits(memory_bytes=256 << 20, num_processes=200, disk_bytes=1 << 20, o
 STRANGER = 54_321
 """A user without any process, whose processes the kernel counts."""
 REQUESTS = {
-    "exec": {"command": "echo x", "cwd": "/", "timeout_s": 20, "env": {}, "has_report": True},
+    "exec": {"command": "echo x", "cwd": "/", "timeout_s": 20, "env": {}},
     "read": {"path": "/etc/passwd", "timeout_s": 20},
     "write": {"path": "/dev/null", "timeout_s": 20},
 }

@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 NOBODY = 65534
 PROMISES = (
     "not escape and not podman and "
-    "(tier or bomb or hog or disk or network or replace or unreadable or by_every_name or killed or stdin "
+    "(tier or bomb or hog or disk or network or replace or may_not_read or by_every_name or killed or stdin "
     "or locked or interpreter or forked or (fork and not hundred))"
 )
 ATTEMPTS = "escape and not by_root"

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from turnsmith.sandboxes.local.remedies import name_remedy
+from turnsmith.sandboxes.local import name_remedy
 from turnsmith.sandboxes.probes import probe_local
 
 FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
@@ -71,8 +71,8 @@ def test_the_spawner_side_needs_only_the_standard_library():
     code = """if True:
         import sys
         sys.path.append(sys.argv[1])
-        import turnsmith.sandboxes.inside.local.spawner, turnsmith.sandboxes.inside.local.builder
-        import turnsmith.sandboxes.inside.unisolated, turnsmith.sandboxes.inside.container
+        import turnsmith.sandboxes.inside.local.spawner, turnsmith.sandboxes.inside.local.root
+        import turnsmith.sandboxes.inside.supervisor, turnsmith.sandboxes.inside.container
         print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)))
     """
     source = str(__import__("turnsmith").__path__[0]).removesuffix("/turnsmith")

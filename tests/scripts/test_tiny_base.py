@@ -19,7 +19,7 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
-from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
+from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
 from turnsmith.synthesis.practice.words import NOUNS
 from turnsmith.training.directories import find_model

@@ -13,7 +13,6 @@ import pytest
 
 from turnsmith.errors import UsageError
 from turnsmith.rewards.grading import Grader
-from turnsmith.synthesis.candidates import write_repository
 from turnsmith.synthesis.mutators import FAMILIES, find_mutations
 from turnsmith.synthesis.packages import (
     PackageLayout,
@@ -23,7 +22,7 @@ from turnsmith.synthesis.packages import (
     make_package_tasks,
     spread,
 )
-from turnsmith.synthesis.repositories import to_tree
+from turnsmith.synthesis.repositories import to_tree, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source, read_archive
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.history import EXECUTABLE, TreeFile

@@ -11,7 +11,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.rewards.grading import Grader
 from turnsmith.sandboxes import make_provider
-from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
+from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories, make_practice_tasks
 from turnsmith.synthesis.practice.repository import evaluate, make_repository
 from turnsmith.synthesis.practice.words import NOUNS, invent_word, is_name

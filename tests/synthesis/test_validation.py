@@ -3,9 +3,8 @@ import pytest
 from turnsmith.rewards import judging
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import Suite, SuiteReport, run_suite
-from turnsmith.synthesis.candidates import write_candidate, write_repository
 from turnsmith.synthesis.mutators import find_mutations
-from turnsmith.synthesis.repositories import to_tree
+from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
 from turnsmith.synthesis.validation import compare_suites, to_task, validate
 
 COMMAND = "python -m pytest -q -rA --tb=no -p no:cacheprovider --color=no"

@@ -4,20 +4,15 @@ import json
 
 import pytest
 
+from silence import Silence
 from turnsmith.config import RunConfig
 
 
-class Listener:
+class Listener(Silence):
     """Hears what is said."""
 
     def __init__(self):
         self.said = []
-
-    def begin(self, label, total): ...
-
-    def advance(self, label, num=1, note=""): ...
-
-    def end(self, label): ...
 
     def say(self, text):
         self.said.append(text)

@@ -1,8 +1,11 @@
 """What is sent to a tracker: all that is finished, once, in order, whatever stops on the way."""
 
+from importlib.metadata import metadata
+
 import pytest
 
 from turnsmith.errors import UsageError
+from turnsmith.plugins import BUILT_IN
 from turnsmith.runs import write_json
 from turnsmith.tracking.feed import Feed, check_tracker, flatten, list_records
 
@@ -23,8 +26,6 @@ class Notebook:
         if len(lines) == 1 and (self.file.parent / "broken").exists():
             raise ConnectionError("no route")
         self.file.write_text("\n".join([*lines, f"{step} {sorted(metrics)[0]}"]) + "\n")
-
-    def flush(self): ...
 
     def close(self):
         (self.file.parent / "closed").touch()
@@ -106,6 +107,10 @@ def test_a_missing_package_is_asked_for_before_the_run(monkeypatch):
     monkeypatch.setattr("turnsmith.tracking.feed.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnsmith\[wandb\]'"):
         check_tracker("wandb")
+
+
+def test_the_extra_that_is_asked_for_exists():
+    assert set(BUILT_IN["tracker"]) <= set(metadata("turnsmith").get_all("Provides-Extra"))
 
 
 def test_a_configuration_becomes_flat():

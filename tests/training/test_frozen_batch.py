@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from turnsmith.algo.dapo import dapo_loss
-from turnsmith.algo.denominators import batch_denominator
-from turnsmith.algo.nll import nll_loss
+from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import ModelConfig

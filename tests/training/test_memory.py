@@ -4,13 +4,12 @@ import pytest
 import torch
 
 from turnsmith.config import ModelConfig
+from turnsmith.engines.attention import hidden_states
 from turnsmith.engines.precision import computing_in
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
-from turnsmith.training.devices import find_device
 from turnsmith.training.memory import activation_bytes, count_parameters
-from turnsmith.training.model import hidden_states, load_model, logprobs_of_sampled
-from turnsmith.training.recomputation import recompute_layers
+from turnsmith.training.model import find_device, load_model, logprobs_of_sampled, recompute_layers
 from turnsmith.types import MicroBatch
 
 
@@ -24,7 +23,8 @@ def kept_bytes(model, dtype, num_tokens):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), computing_in(dtype, model.device):
-        hidden_states(model, torch.zeros(num_tokens, dtype=torch.long), PackedLayout([num_tokens], model.device))
+        layout = PackedLayout([num_tokens], model.device)
+        hidden_states(model.get_decoder(), torch.zeros(num_tokens, dtype=torch.long), layout)
     return sum(t.untyped_storage().nbytes() for place, t in storages.items() if place not in weights)
 
 

@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from turnsmith.config import ModelConfig
 from turnsmith.errors import UsageError
 from turnsmith.training import model as model_module
+from turnsmith.training.attention import PackedLayout
 from turnsmith.training.model import load_model, logprobs_of_sampled
 from turnsmith.types import MicroBatch
 
@@ -38,6 +39,29 @@ def test_packed_logprobs_and_gradients_equal_plain_transformers_one_by_one(direc
     (expected * weights).sum().backward()
     for (name, a), b in zip(ours.named_parameters(), plain.parameters(), strict=True):
         assert torch.allclose(a.grad, b.grad, atol=1e-5 * max(1.0, b.grad.abs().max().item())), name
+
+
+def plain_varlen(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
+    """What the kernel of CUDA computes, `[tokens, heads, head_dim]` in and out, written plainly."""
+    assert window_size == (-1, 0) and enable_gqa and torch.equal(ends_q, ends_k)
+    assert longest_q == longest_k == ends_q.diff().max()
+    outputs = []
+    for start, end in ends_q.unfold(0, 2, 1).tolist():
+        q, k, v = (tensor[start:end].transpose(0, 1) for tensor in (query, key, value))
+        scores = scale * q @ k.repeat_interleave(len(q) // len(k), 0).transpose(1, 2)
+        hidden = torch.ones(end - start, end - start, dtype=torch.bool).triu(1)
+        shares = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        outputs.append((shares @ v.repeat_interleave(len(q) // len(v), 0)).transpose(0, 1))
+    return torch.cat(outputs)
+
+
+def test_attention_by_one_kernel_is_that_of_one_sample_after_the_other(monkeypatch):
+    layout = PackedLayout([3, 1, 6], torch.device("cpu"))
+    query, key, value = (torch.randn(1, heads, 10, 8) for heads in (4, 2, 2))
+    one_by_one = layout.attend(0, query, key, value, 0.3)
+    monkeypatch.setattr("turnsmith.engines.attention.varlen_attn", plain_varlen)
+    monkeypatch.setattr("turnsmith.training.attention.has_kernel", lambda device, dtype: True)
+    torch.testing.assert_close(layout.attend(0, query, key, value, 0.3), one_by_one)
 
 
 def test_chunks_of_the_head_change_neither_values_nor_gradients(make_model, samples, monkeypatch):

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from turnsmith.algo.dapo import dapo_loss
-from turnsmith.algo.denominators import batch_denominator
-from turnsmith.algo.nll import nll_loss
+from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
+from turnsmith.engines.base import SharedWeights
+from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.training.local import LocalTrainer, merge_metrics, schedule
 from turnsmith.types import MicroBatch
@@ -36,6 +37,17 @@ async def test_accumulating_over_micro_batches_equals_one_big_batch(make_model, 
         gradients.append([parameter.grad for parameter in trainer.model.parameters()])
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(*gradients, strict=True))
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)
+
+
+async def test_handing_weights_over_within_this_process_copies_nothing(model, samples):
+    trainer = LocalTrainer(model, FAST)
+    engine = InProcessEngine(model, max_context=64, num_blocks=8)
+    before = {name: tensor.data_ptr() for name, tensor in model.named_parameters()}
+    await trainer.step(pack(samples, 200), nll(samples))
+    await engine.load_weights(published := await trainer.publish())
+    assert published == SharedWeights(1, model) and published.model is engine._model is model
+    assert before == {name: tensor.data_ptr() for name, tensor in model.named_parameters()}
+    engine.close()
 
 
 async def test_loss_goes_down_when_one_batch_is_learnt(model, samples):

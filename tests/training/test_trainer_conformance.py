@@ -11,8 +11,7 @@ import torch
 from pairs import NAMES, PAIRS
 from small_models import make_model
 from turnsmith.algo.dapo import dapo_loss
-from turnsmith.algo.denominators import batch_denominator
-from turnsmith.algo.nll import nll_loss
+from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights

@@ -1,43 +1,49 @@
 import io
 import re
 
-import pytest
 from rich.console import Console
 
-from turnsmith.ui.live import Bars, Lines, Work, make_bars, to_duration, watching
+from turnsmith.ui.live import LINE_INTERVAL_S, Bars, Lines, make_bars, to_duration, watching
 
 
-def make_lines(interval_s):
-    return Lines(Console(file=io.StringIO(), width=200), interval_s)
+class Clock:
+    """Plain lines by a clock that stands still until it is moved."""
 
+    def __init__(self):
+        self.now, self.console = 0.0, Console(file=io.StringIO(), width=200)
+        bars = make_bars(self.console)
+        bars.get_time = lambda: self.now
+        self.lines = Lines(bars)
 
-def written(lines):
-    return lines._console.file.getvalue().splitlines()
+    @property
+    def written(self):
+        return self.console.file.getvalue().splitlines()
 
 
 def test_plain_lines_are_throttled_and_the_end_is_always_told():
-    lines = make_lines(interval_s=3600)
-    lines.begin("collecting", 200)
+    clock = Clock()
+    clock.lines.begin("collecting", 200)
     for _ in range(200):
-        lines.advance("collecting", note="resolved 3 of 9")
-    lines.end("collecting")
-    assert written(lines) == ["collecting: 200 of 200, resolved 3 of 9, took 0:00:00"]
+        clock.lines.advance("collecting", note="resolved 3 of 9")
+    clock.lines.end("collecting")
+    assert clock.written == ["collecting: 200 of 200, resolved 3 of 9, took 0:00:00"]
 
 
-def test_plain_lines_tell_the_time_left():
-    lines = make_lines(interval_s=0)
-    lines.begin("collecting", 4)
-    for _ in range(2):
-        lines.advance("collecting")
-    assert written(lines)[-1] == "collecting: 2 of 4, 0:00:00 left"
-
-
-def test_what_was_done_before_a_resume_is_no_pace():
-    work = Work(total=100, began=0.0, told=0.0)
-    work.add(90, "")
-    assert work.left_s(now=1.0) is None
-    work.add(5, "")
-    assert work.left_s(now=10.0) == pytest.approx(10.0)
+def test_plain_lines_tell_the_time_left_and_what_was_done_before_a_resume_is_no_pace():
+    clock = Clock()
+    clock.lines.begin("collecting", 100)
+    clock.now += LINE_INTERVAL_S
+    clock.lines.advance("collecting", 90)
+    clock.now += LINE_INTERVAL_S
+    clock.lines.advance("collecting", 5)
+    clock.lines.advance("collecting", 1)
+    clock.now += 65
+    clock.lines.end("collecting")
+    assert clock.written == [
+        "collecting: 90 of 100",
+        "collecting: 95 of 100, 0:00:10 left",
+        "collecting: 96 of 100, took 0:01:25",
+    ]
 
 
 def test_what_is_said_lands_in_the_log_with_its_time_and_without_control_characters(tmp_path, capsys):

@@ -1,13 +1,16 @@
 import io
+from collections import Counter
 
 from rich.console import Console
 
-from turnsmith.types import StopReason
+from conftest import make_trajectory
+from turnsmith.types import Outcome, StopReason
 from turnsmith.ui.reading import Iteration, read_iterations, read_results, read_trajectories
 from turnsmith.ui.tables import (
     count_up,
     endings_table,
     iterations_table,
+    make_table,
     results_table,
     trajectories_table,
     yes_no_table,
@@ -59,6 +62,22 @@ def test_every_table_fits_into_80_columns_and_numbers_stay_whole(run_folder):
         assert max(map(len, text.splitlines())) <= 80
         assert "…" not in text
     assert "2e-07  1234+567" in text
+
+
+def test_tables_of_words_fold_at_80_columns_and_lose_nothing():
+    long = "toolz-1.0.0.swap.1f3a9c04 and test_shop.py::test_bounded_sum_of_many_prices_and_then_some_more never passes"
+    attempt = make_trajectory("stage1-0049/toolz-1.0.0.swap.1f3a9c04/12", Outcome.TESTS_TIMED_OUT)
+    tables = {
+        long: make_table(["task", "verdict", "why"], [("toolz-1.0.0.swap.1f3a9c04", "gold fails", long)]),
+        f"{long}{long}": yes_no_table(["this machine", "", "found", "remedy"], [(False, ("namespaces", long, long))]),
+        attempt.trajectory_id: trajectories_table([attempt]),
+        f"{long}{long}{long}": make_table(["kind", "tasks"], [(long * 3, 1)], num_names=1),
+        "failing tests": make_table(["length", "median", "max"], [("failing tests", 12_345.5, "1e+06")], num_names=1),
+    }
+    for text, table in tables.items():
+        lines = shown(table, width=80).splitlines()
+        assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
+        assert not Counter(text.replace(" ", "")) - Counter("".join(lines))
 
 
 def test_a_result_of_an_older_version_has_gaps(run_folder):

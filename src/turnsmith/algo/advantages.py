@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from turnsmith.config import Section
-from turnsmith.types import OUTCOMES, Group, Trajectory
+from turnsmith.types import OUTCOMES, Group
 
 DELTA = 1e-6
 """Added to the standard deviation; the paper gives no value, the team's own public example this one."""
@@ -41,7 +41,7 @@ def leave_one_out(group: Group, options: Section) -> dict[str, float]:
 
 def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]) -> dict[str, float]:
     """(R − baseline) / scale of each member that trains; none where fewer than two count."""
-    rewards = counted_rewards(group)
+    rewards = _counted_rewards(group)
     if len(rewards) < 2:
         return {}
     baseline, scale = measure(rewards)
@@ -54,16 +54,11 @@ def has_signal(group: Group, rule: Literal["final", "resolved"]) -> bool:
 
     `final` compares R_final, length term included (the literal reading); `resolved` compares the verdicts of the tests.
     """
-    if rule == "final":
-        return len(set(counted_rewards(group))) > 1
-    return len({trajectory.resolved for trajectory in _counted(group)}) > 1
+    verdicts = [each.resolved for each in group.trajectories if OUTCOMES[each.outcome].in_group]
+    return len(set(_counted_rewards(group) if rule == "final" else verdicts)) > 1
 
 
-def counted_rewards(group: Group) -> list[float]:
+def _counted_rewards(group: Group) -> list[float]:
     """R_final of the members that enter the group's statistics."""
     members = zip(group.trajectories, group.rewards, strict=True)
     return [reward for trajectory, reward in members if OUTCOMES[trajectory.outcome].in_group]
-
-
-def _counted(group: Group) -> list[Trajectory]:
-    return [trajectory for trajectory in group.trajectories if OUTCOMES[trajectory.outcome].in_group]

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.clipping import bounded, entropy_metric, ratio_metrics
-from turnsmith.algo.denominators import batch_denominator
+from turnsmith.algo.losses import batch_denominator, bounded, ratio_metrics
 from turnsmith.types import Sample
 
 
@@ -34,8 +33,7 @@ def cispo_loss(
     log_ratio = bounded(logprobs - tokens.old_logprobs).detach()
     weight = log_ratio.exp().clamp(max=max_weight)
     loss = -(weight * tokens.advantages * logprobs / tokens.divisor(denominator)).sum()
-    metrics = ratio_metrics(log_ratio, tokens.advantages, 1.0, max_weight - 1)
-    return loss, metrics | entropy_metric(logprobs)
+    return loss, ratio_metrics(logprobs, log_ratio, tokens.advantages, 1.0, max_weight - 1)
 
 
 CISPO = Algorithm(normalised, make_loss, CispoOptions)

@@ -8,8 +8,7 @@ from typing import Literal
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
-from turnsmith.algo.denominators import batch_denominator, group_denominators
+from turnsmith.algo.losses import batch_denominator, bounded, clipped_surrogate, group_denominators, ratio_metrics
 from turnsmith.types import Sample
 
 
@@ -39,8 +38,7 @@ def dapo_loss(
     log_ratio = bounded(logprobs - tokens.old_logprobs)
     objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps_low, clip_eps_high)
     loss = -(objective / tokens.divisor(denominator)).sum()
-    metrics = ratio_metrics(log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
-    return loss, metrics | entropy_metric(logprobs)
+    return loss, ratio_metrics(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
 
 
 DAPO = Algorithm(normalised, make_loss, DapoOptions)

@@ -9,8 +9,7 @@ from pydantic import Field
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
-from turnsmith.algo.denominators import sequence_denominators
+from turnsmith.algo.losses import bounded, clipped_surrogate, ratio_metrics, sequence_denominators
 from turnsmith.errors import UsageError
 from turnsmith.types import Sample
 
@@ -40,7 +39,7 @@ def grpo_loss(
     """The clipped surrogate and the KL term, each sequence by its mean; `logprobs` has shape `[num_tokens]`."""
     log_ratio = bounded(logprobs - tokens.old_logprobs)
     objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps, clip_eps)
-    metrics = ratio_metrics(log_ratio, tokens.advantages, clip_eps, clip_eps) | entropy_metric(logprobs)
+    metrics = ratio_metrics(logprobs, log_ratio, tokens.advantages, clip_eps, clip_eps)
     if beta > 0:
         kl = kl_to_reference(logprobs, tokens)
         objective = objective - beta * kl

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.clipping import bounded, clipped_surrogate, entropy_metric, ratio_metrics
-from turnsmith.algo.denominators import sequence_denominators
+from turnsmith.algo.losses import bounded, clipped_surrogate, ratio_metrics, sequence_denominators
 from turnsmith.types import Sample
 
 
@@ -37,8 +36,7 @@ def gspo_loss(
     log_ratio = bounded(tokens.spread(tokens.sequence_means(logprobs - tokens.old_logprobs)))
     objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps_low, clip_eps_high)
     loss = -(objective / tokens.divisor(denominator)).sum()
-    metrics = ratio_metrics(log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
-    return loss, metrics | entropy_metric(logprobs)
+    return loss, ratio_metrics(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
 
 
 GSPO = Algorithm(normalised, make_loss, GspoOptions)

@@ -8,7 +8,7 @@ from functools import partial
 
 from turnsmith.algo.advantages import leave_one_out
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.clipping import entropy_metric
+from turnsmith.algo.losses import entropy_metric
 from turnsmith.config import Section
 from turnsmith.types import Sample
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from turnsmith.audit.literals import is_literal
 from turnsmith.audit.sources import Test
@@ -35,6 +36,11 @@ class Scope:
             return []
         values = self._assigned.get(side.id) or self._columns.get(side.id, [])
         return values if all(map(is_literal, values)) else []
+
+    @cached_property
+    def constants(self) -> list[Any]:
+        """All values that the test has written out."""
+        return [node.value for node in ast.walk(self.test) if isinstance(node, ast.Constant)]
 
     @cached_property
     def _num_reads(self) -> Counter[str]:

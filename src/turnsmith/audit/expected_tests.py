@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from turnsmith.audit.mutants import Mutant, to_function
-from turnsmith.audit.renaming import draw_renaming
-from turnsmith.audit.sources import Edit, Source, apply_edits, read_source
+from turnsmith.audit.sources import Edit, Source, apply_edits, draw_renaming, read_source
 from turnsmith.errors import GradingError
-from turnsmith.rewards.cases import Case, run_tests
-from turnsmith.rewards.preparing import prepare
+from turnsmith.rewards.cases import Case, prepare, run_tests
 from turnsmith.rewards.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec
 
@@ -75,7 +73,7 @@ async def read_tests(case: Case) -> ExpectedTests:
 def _parse(file: str, content: bytes) -> Source:
     try:
         source = read_source(content)
-        source.find_tests()
+        _ = source.tests
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise GradingError(f"{file} cannot be parsed: {error}") from None
     return source

@@ -41,13 +41,17 @@ def _find_values(literal: ast.expr) -> list[ast.Constant]:
 
 
 def change(source: Source, literal: ast.expr, random: Random, familiar: Sequence[Any] = ()) -> Edit:
-    """One of its constants becomes another of the same type, a familiar one where there is any; what is empty is filled."""
+    """One of its constants becomes another of the same type; what is empty is filled.
+
+    Every other one becomes a familiar one, where there is any, so that mutants cannot be told by their values.
+    """
     if _is_empty(literal):
         return source.replace(literal, "[None]" if isinstance(literal, ast.List) else "{None: None}")
     constant = random.choice(_find_values(literal))
     value = constant.value
     others = [other for other in familiar if type(other) is type(value) and other != value]
-    return source.replace(constant, repr(random.choice(others) if others else _alter(value, random)))
+    is_familiar = others and random.random() < 0.5
+    return source.replace(constant, repr(random.choice(others) if is_familiar else _alter(value, random)))
 
 
 def _alter(value: Any, random: Random) -> Any:

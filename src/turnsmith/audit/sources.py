@@ -1,4 +1,7 @@
-"""The text of a test file with its syntax tree, and changes of it by position: what is not changed stays as it was written."""
+"""The text of a test file with its syntax tree, and changes of it by position: what is not changed stays as it was written.
+
+Under random names, code that knows a test by its name, its class or its file knows none of them.
+"""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,7 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
 from itertools import accumulate
+from pathlib import PurePosixPath
+from secrets import token_hex
 from tokenize import NAME, generate_tokens
+
+from turnsmith.rewards.sentinels import draw_path
 
 Test = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -60,7 +67,8 @@ class Source:
         start, end = self.span(node)
         return Edit(start, start, before), Edit(end, end, after)
 
-    def find_tests(self) -> dict[str, Test]:
+    @cached_property
+    def tests(self) -> dict[str, Test]:
         """`TestX::test_y` → its definition, the last where there are several."""
         return dict(_find_functions(self.tree.body, ""))
 
@@ -94,3 +102,57 @@ def rename_words(text: str, names: Mapping[str, str]) -> str:
             start = starts[token.start[0] - 1] + token.start[1]
             edits.append(Edit(start, start + len(token.string), names[token.string]))
     return apply_edits(text, edits)
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """Names that were drawn for one run."""
+
+    files: Mapping[str, str]
+    """File of expected tests → the file that stands for it, in the same folder."""
+    names: Mapping[str, Mapping[str, str]]
+    """File → its tests and classes → the names that stand for them."""
+
+    def rename(self, function: str) -> str:
+        """`a.py::TestX::test_y` → `test_0f3a.py::Test77c1::test_9b2e`; a name that its file does not define stays."""
+        file, *parts = function.split("::")
+        return "::".join([self.files[file], *(self.names[file].get(part, part) for part in parts)])
+
+    def is_renamed(self, function: str) -> bool:
+        file, *_, name = function.split("::")
+        return name in self.names[file]
+
+    def write(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """The files of a run: these texts under their new names, nothing in the place of the old ones."""
+        return dict.fromkeys(texts, "") | {
+            self.files[file]: rename_words(text, self.names[file]) for file, text in texts.items()
+        }
+
+
+def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Renaming:
+    """New names for the functions, given as `file::TestX::test_y`, as far as their files define them."""
+    files = {file: draw_path(PurePosixPath(file).parent) for file in sources}
+    wanted = {
+        file: {part for name in functions if name.startswith(f"{file}::") for part in name.split("::")[1:]}
+        for file in files
+    }
+    return Renaming(files, {file: dict(_draw_names(source, wanted[file])) for file, source in sources.items()})
+
+
+def _draw_names(source: Source, wanted: set[str]) -> Iterator[tuple[str, str]]:
+    """In the order of the old ones, since unittest runs its tests by their names."""
+    found = {prefix: set[str]() for prefix in ("Test", "test_")}
+    for node in ast.walk(source.tree):
+        if isinstance(node, Test | ast.ClassDef) and node.name in wanted and (prefix := _find_prefix(node)):
+            found[prefix].add(node.name)
+    for prefix, names in found.items():
+        drawn = sorted(token_hex(4) for _ in names)
+        yield from ((old, f"{prefix}{new}") for old, new in zip(sorted(names), drawn, strict=True))
+
+
+def _find_prefix(node: Test | ast.ClassDef) -> str:
+    """What makes pytest see it; nothing where only the settings of the project could tell."""
+    if isinstance(node, Test):
+        return "test_" if node.name.startswith("test") else ""
+    is_unittest = any(ast.unparse(base).endswith("TestCase") for base in node.bases)
+    return "Test" if is_unittest or node.name.startswith("Test") else ""

@@ -9,10 +9,6 @@ from turnsmith.errors import UsageError
 
 def load_tokenizer(directory: Path) -> PreTrainedTokenizerBase:
     """Tokenizer of a Hugging Face model directory. Raises UsageError where there is none, or no chat template."""
-    if not directory.is_dir():
-        raise UsageError(f"no model directory at {directory}: give the path of a Hugging Face model directory")
-    if not any((directory / name).exists() for name in ("tokenizer.json", "tokenizer_config.json")):
-        raise UsageError(f"{directory} holds no tokenizer: add tokenizer.json")
     # tokenizer.json says everything; AutoTokenizer would put the splitting rules of the model's family in their place.
     kind = PreTrainedTokenizerFast if (directory / "tokenizer.json").exists() else AutoTokenizer
     try:

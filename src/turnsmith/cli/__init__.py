@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import auditing, comparing, looking, redteam, running
+from turnsmith.cli import auditing, looking, redteam, running
 from turnsmith.cli.sentences import Sentences
 from turnsmith.cli.tasks import make_tasks_app
 
@@ -35,14 +35,14 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    for name, parts in running.LEARNING.items():
-        app.command(name, help=parts.__doc__, context_settings=OVERRIDES, epilog=HINT)(running.make_command(parts))
+    for name, (text, _) in running.LEARNING.items():
+        app.command(name, help=text, context_settings=OVERRIDES, epilog=HINT)(running.start)
     app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
     app.add_typer(make_tasks_app(), name="tasks")
     app.command("redteam")(redteam.redteam)
     app.command("show")(looking.show)
     app.command("results")(looking.show_results)
-    app.command("compare", epilog=comparing.ADDRESS)(comparing.compare)
+    app.command("compare", epilog=looking.ADDRESS)(looking.compare)
     app.command("audit")(auditing.audit)
     app.command("doctor")(looking.doctor)
     return app

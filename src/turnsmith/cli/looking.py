@@ -1,33 +1,38 @@
-"""Commands that only look: `show` and `results` at a run folder, `doctor` at this machine."""
+"""Commands that only look: `show` and `results` at a run, `compare` at two, `doctor` at this machine."""
 
 import dataclasses
 import json
-from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
-from turnsmith.cli.options import Json
+from turnsmith.cli.options import Json, Run
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
 from turnsmith.types import Trajectory
-from turnsmith.ui.losses import list_remarks
-from turnsmith.ui.reading import Outline, find_task, read_iterations, read_outline, read_results, read_trajectories
-from turnsmith.ui.tables import endings_table, iterations_table, results_table, trajectories_table, yes_no_table
+from turnsmith.ui.reading import find_task, read_iterations, read_outline, read_results, read_trajectories
+from turnsmith.ui.tables import (
+    endings_table,
+    iterations_table,
+    list_remarks,
+    results_table,
+    trajectories_table,
+    yes_no_table,
+)
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
 
-NOT_ISOLATED = (
-    "warning: sandbox.kind was subprocess: neither agents nor tests were isolated, so a patch may have cheated"
-)
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
+ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET: runs/a is the last checkpoint that was evaluated,
+runs/a:base the policy that it began with, runs/a:stage1/practice one evaluation. Two evaluations are compared;
+otherwise all task sets that A and B share."""
 Id = Annotated[
     str | None,
     typer.Option("--trajectory", metavar="ID", help="One trajectory, or the beginning of the ids of several."),
 ]
+First = Annotated[str, typer.Argument(metavar="A", help="RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="The same; a gain is what B has more than A.")]
 
 
 def show(run: Run, trajectory: Id = None, as_json: Json = False) -> None:
@@ -55,9 +60,8 @@ def to_json(folder: RunFolder, beginning: str | None) -> Any:
 
 def show_run(folder: RunFolder) -> None:
     """Evaluations, iterations, and how to see more."""
-    console, outline = make_console(), read_outline(folder)
-    results, iterations = read_results(folder), read_iterations(folder)
-    print_results(results, outline)
+    console, results, iterations = make_console(), read_results(folder), read_iterations(folder)
+    print_results(folder)
     print_unfinished(folder)
     if results:
         console.print("", endings_table(results), "", sep="\n")
@@ -65,7 +69,7 @@ def show_run(folder: RunFolder) -> None:
         last = iterations[-1]
         console.print(iterations_table(iterations), "", sep="\n")
         console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
-    print_next_look(folder, outline, results)
+    print_next_look(folder)
 
 
 def print_unfinished(folder: RunFolder) -> None:
@@ -76,40 +80,37 @@ def print_unfinished(folder: RunFolder) -> None:
         typer.echo(f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on")
 
 
-def print_next_look(folder: RunFolder, outline: Outline, results: Sequence[dict[str, Any]]) -> None:
+def print_next_look(folder: RunFolder) -> None:
     """The command that lists trajectories that this run has."""
-    beginning = begin_id(outline, results)
-    make_console().print(
-        f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {beginning}", soft_wrap=True
-    )
+    typer.echo(f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {begin_id(folder)}")
 
 
-def begin_id(outline: Outline, results: Sequence[dict[str, Any]]) -> str:
+def begin_id(folder: RunFolder) -> str:
     """How ids begin in what was evaluated last, or else in what such a run collects first."""
+    outline, results = read_outline(folder), read_results(folder)
     if results or outline.eval_tasks:
-        return f"eval-{results[-1]['stage']}" if results else "eval-base"
+        return f"eval-{results[-1]['stage'] if results else 'base'}"
     return outline.stage_names[1] if outline.trains else "rft"
 
 
 def show_trajectories(folder: RunFolder, beginning: str) -> None:
     """The one trajectory with this id, or a table of those whose ids begin so. Raises UsageError where there is none."""
-    found, console = find_trajectories(folder, beginning), make_console()
-    exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning]
-    if exact or len(found) == 1:
-        [trajectory] = exact[:1] or found
-        show_trajectory(trajectory, find_task(folder, trajectory.instance_id), console)
+    found = find_trajectories(folder, beginning)
+    exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning] or found
+    if len(exact) == 1:
+        show_trajectory(exact[0], find_task(folder, exact[0].instance_id), make_console())
     else:
-        console.print(trajectories_table(found))
+        make_console().print(trajectories_table(found))
 
 
 def find_trajectories(folder: RunFolder, beginning: str) -> list[Trajectory]:
     """Those whose ids begin so. Raises UsageError where there is none."""
-    outline, found = read_outline(folder), list(read_trajectories(folder, beginning))
+    found = list(read_trajectories(folder, beginning))
     if not found:
         list(read_trajectories(folder, ""))  # where a journal is damaged, that is the answer
         raise UsageError(
             f"{folder.path} holds no trajectory whose id begins with {beginning!r}: "
-            f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(outline, read_results(folder))}"
+            f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(folder)}"
         )
     return found
 
@@ -117,26 +118,47 @@ def find_trajectories(folder: RunFolder, beginning: str) -> list[Trajectory]:
 def show_results(run: Run, as_json: Json = False) -> None:
     """What each checkpoint reached on each task set."""
     folder = RunFolder(run)
-    outline, results = read_outline(folder), read_results(folder)
-    if not as_json:
-        print_results(results, outline)
+    if as_json:
+        typer.echo(json.dumps(read_results(folder), indent=2))
+        warn_of_cheats(folder, err=True)
+    else:
+        print_results(folder)
         print_unfinished(folder)
-        return
-    typer.echo(json.dumps(results, indent=2))
-    if outline.sandbox.kind == "subprocess":
-        typer.echo(NOT_ISOLATED, err=True)
 
 
-def print_results(results: Sequence[dict[str, Any]], outline: Outline) -> None:
+def print_results(folder: RunFolder) -> None:
     """The table, and a warning where the numbers may not be trusted."""
+    results = read_results(folder)
     if not results:
         typer.echo("no evaluation is finished yet")
         return
     make_console().print(results_table(results))
     for remark in chain.from_iterable(map(list_remarks, results)):
         typer.echo(remark)
-    if outline.sandbox.kind == "subprocess":
-        typer.echo(NOT_ISOLATED)
+    warn_of_cheats(folder)
+
+
+def warn_of_cheats(folder: RunFolder, *, err: bool = False) -> None:
+    """A line where nothing was isolated."""
+    if read_outline(folder).sandbox.kind == "subprocess":
+        typer.echo(
+            "warning: sandbox.kind was subprocess: neither agents nor tests were isolated, so a patch may have cheated",
+            err=err,
+        )
+
+
+def compare(first: First, second: Second, as_json: Json = False) -> None:
+    """Two runs, stages or evaluations, paired by task: different, or noise?"""
+    # scipy takes a second, which --help need not wait for
+    from turnsmith.ui.comparison import compare as compare_all
+    from turnsmith.ui.comparison import comparison_table
+
+    comparisons = compare_all(first, second)
+    if as_json:
+        typer.echo(json.dumps([comparison.to_json() for comparison in comparisons], indent=2))
+        return
+    for comparison in comparisons:
+        make_console().print(comparison_table(comparison), "", sep="\n")
 
 
 def doctor(as_json: Json = False) -> None:

@@ -1,22 +1,34 @@
 """What this machine can do for a run of `configs/laptop.toml`, each answer with a remedy where it is no."""
 
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
-from turnsmith.cli.accelerators import examine_accelerators
 from turnsmith.sandboxes.probes import MachineCheck, probe_local, probe_podman
 
 MIN_MEMORY_BYTES = 3 * 2**30
 MIN_DISK_BYTES = 2 * 2**30
 MIN_CORES = 2
 LEARNING_PACKAGES = ("torch", "transformers")
+LEARNING_REMEDY = "pip install 'turnsmith[train]'"
+TIMEOUT_S = 120.0
+"""For torch, which can take long where its files are read for the first time."""
+QUESTION = """
+import json, torch
+cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+print(json.dumps({"build": torch.__version__, "devices": [(card.name, card.total_memory) for card in cards]}))
+"""
+"""Asked in a process of its own: a driver that fails takes only that one with it."""
+ASK_TORCH = (sys.executable, "-c", QUESTION)
 
 
 def examine_machine() -> list[MachineCheck]:
@@ -30,7 +42,7 @@ def examine_machine() -> list[MachineCheck]:
         examine_cores(),
         examine_disk(),
         examine_git(),
-        examine_python(),
+        MachineCheck("python", True, f"{platform.python_version()} {platform.machine()}"),
     ]
 
 
@@ -43,14 +55,39 @@ def examine_packages() -> Iterator[MachineCheck]:
 
 def examine_package(requirement: Requirement) -> MachineCheck:
     """Is a distribution installed in a version that the requirement admits?"""
-    remedy = "pip install 'turnsmith[train]'"
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        return MachineCheck(requirement.name, False, "not installed", remedy)
+        return MachineCheck(requirement.name, False, "not installed", LEARNING_REMEDY)
     if requirement.specifier.contains(version, prereleases=True):  # a local build such as 2.13.0+cpu is that version
         return MachineCheck(requirement.name, True, version)
-    return MachineCheck(requirement.name, False, f"{version}, wanted {requirement.specifier}", remedy)
+    return MachineCheck(requirement.name, False, f"{version}, wanted {requirement.specifier}", LEARNING_REMEDY)
+
+
+def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = ASK_TORCH) -> MachineCheck:
+    """CUDA devices and their memory; none is well, unless the machine has one that torch cannot use."""
+    found = ask_torch(command)
+    if isinstance(found, str):
+        return MachineCheck("accelerators", False, found, LEARNING_REMEDY)
+    build, cards = found["build"], [f"{name}, {size / 2**30:.0f} GB" for name, size in found["devices"]]
+    if cards:
+        return MachineCheck("accelerators", True, f"{'; '.join(cards)} (torch {build})")
+    if any(devices.glob("nvidia[0-9]*")):
+        remedy = "install a torch built for CUDA, see pytorch.org, and its driver"
+        return MachineCheck("accelerators", False, f"an NVIDIA device that torch {build} cannot use", remedy)
+    return MachineCheck("accelerators", True, f"none, runs use the CPU (torch {build})")
+
+
+def ask_torch(command: Sequence[str]) -> dict[str, Any] | str:
+    """Build and devices, or why there is no answer."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"torch gave no answer in {TIMEOUT_S:.0f} s"
+    if result.returncode != 0:
+        last = (result.stderr.strip().splitlines() or [f"it ended with {result.returncode}"])[-1]
+        return f"torch cannot be asked: {last}"
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> MachineCheck:
@@ -81,11 +118,6 @@ def examine_git() -> MachineCheck:
     except (OSError, subprocess.CalledProcessError) as error:
         return MachineCheck("git", False, str(error), remedy)
     return MachineCheck("git", True, result.stdout.strip().removeprefix("git version "))
-
-
-def examine_python() -> MachineCheck:
-    """The Python that runs us; an older one could not have come here."""
-    return MachineCheck("python", True, f"{platform.python_version()} {platform.machine()}")
 
 
 def _compare_bytes(name: str, found: int, wanted: int, remedy: str) -> MachineCheck:

@@ -3,36 +3,47 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from turnsmith.cli.anchoring import with_absolute_paths
+from turnsmith.agent.prompts import list_packaged
 from turnsmith.cli.looking import print_next_look, print_results
+from turnsmith.cli.options import Run
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, load, validate
 from turnsmith.errors import TurnsmithError, UsageError
-from turnsmith.recipes.extending import extend
-from turnsmith.recipes.preflight import find_faults
+from turnsmith.recipes.beginnings import extend, find_faults
 from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
+from turnsmith.synthesis.sources import REQUIREMENT
+from turnsmith.tasks.selection import BUILT_IN
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline, read_results
-from turnsmith.ui.terminal import make_console
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, print the resolved configuration as JSON, and stop.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="RUN", help="Run folder [default: runs/CONFIG-TIME].")]
-Parts = Callable[[RunConfig, str], RunConfig]
+WHOLE = """The whole recipe: base, RFT, RL, evaluations.
+
+Base policy, rejection fine-tuning, the stages of RL; each checkpoint is evaluated."""
+LEARNING = {
+    "run": (WHOLE, ["rft", "stages", "eval_tasks"]),
+    "rft": ("Rejection fine-tuning (RFT) only.", ["rft"]),
+    "rl": ("RL only, from the model at model.path.", ["stages"]),
+    "eval": ("Evaluation only, of the model at model.path.", ["eval_tasks"]),
+}
+"""Commands that take a configuration: what they say of themselves, and the parts that they do."""
+SECTIONS = {"rft": "[rft]", "stages": "[[stages]]", "eval_tasks": "[eval_tasks.NAME]"}
+"""How a configuration asks for each part."""
 
 
-def resume(context: typer.Context, run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]) -> None:
+def resume(context: typer.Context, run: Run) -> None:
     """Go on with a run that was stopped or killed, or give a finished one more to do."""
     folder = RunFolder(run)
     old = with_absolute_paths(validate(read_json(folder.config), folder.config, RunConfig))
@@ -44,59 +55,16 @@ def resume(context: typer.Context, run: Annotated[Path, typer.Argument(metavar="
     go(config, folder)
 
 
-def whole(config: RunConfig, file: str) -> RunConfig:
-    """The whole recipe: base, RFT, RL, evaluations.
-
-    Base policy, rejection fine-tuning, the stages of RL; each checkpoint is evaluated.
-    """
-    if not (config.rft or config.stages or config.eval_tasks):
-        raise UsageError(f"{file} asks for nothing: give it an [rft] section, [[stages]] or [eval_tasks.NAME]")
-    return config
-
-
-def only_rft(config: RunConfig, file: str) -> RunConfig:
-    """Rejection fine-tuning (RFT) only."""
-    if not config.rft:
-        raise UsageError(f"{file} has no [rft] section: add one, an empty one takes the paper's numbers")
-    return config.model_copy(update={"stages": []})
-
-
-def only_stages(config: RunConfig, file: str) -> RunConfig:
-    """RL only, from the model at model.path."""
-    if not config.stages:
-        raise UsageError(f"{file} has no [[stages]]: add one, an empty one takes the paper's numbers")
-    return config.model_copy(update={"rft": None})
-
-
-def only_evaluation(config: RunConfig, file: str) -> RunConfig:
-    """Evaluation only, of the model at model.path."""
-    if not config.eval_tasks:
-        raise UsageError(f"{file} has no [eval_tasks.NAME] section: add the tasks to evaluate on")
-    return config.model_copy(update={"rft": None, "stages": []})
-
-
-LEARNING = {"run": whole, "rft": only_rft, "rl": only_stages, "eval": only_evaluation}
-"""Commands that take a configuration: what of it they do."""
-
-
-def make_command(parts: Parts) -> Callable[..., None]:
-    """The command that does these parts of a configuration."""
-
-    def command(context: typer.Context, config: Config, dry_run: DryRun = False, out: Out = None) -> None:
-        start(context, config, dry_run, out, parts)
-
-    return command
-
-
-def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, parts: Parts) -> None:
-    """Check the configuration, take a run folder for it, go."""
+def start(context: typer.Context, file: Config, dry_run: DryRun = False, out: Out = None) -> None:
+    """Check the configuration, take a run folder for the part of it that this command does, go."""
     if file.startswith("-"):
         raise UsageError(f"{file} stands before the configuration: write CONFIG first, then {file}")
-    config = parts(load(Path(file), context.args, RunConfig), file)
+    config = take_part(load(Path(file), context.args, RunConfig), str(context.info_name), file)
     if dry_run:
         plan(config)
         return
-    config, folder = with_absolute_paths(config), RunFolder(out or name_folder(file))
+    config = with_absolute_paths(config)
+    folder = RunFolder(out or Path("runs") / f"{Path(file).stem}-{datetime.now():%Y%m%d-%H%M%S}")
     refuse_faulty(config)
     is_new = claim(folder, config.model_dump(mode="json"))
     try:
@@ -107,9 +75,16 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None, pa
         raise
 
 
-def name_folder(file: str) -> Path:
-    """`configs/laptop.toml` → `runs/laptop-20260131-235959`."""
-    return Path("runs") / f"{Path(file).stem}-{datetime.now():%Y%m%d-%H%M%S}"
+def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
+    """What of a configuration a command does. Raises UsageError where there is nothing of it."""
+    _, wanted = LEARNING[command]
+    if not any(getattr(config, part) for part in wanted):
+        sections = " or ".join(SECTIONS[part] for part in wanted)
+        raise UsageError(
+            f"{file} has nothing that `turnsmith {command}` does: add {sections}; keys left out have defaults"
+        )
+    nothing: dict[str, Any] = {"rft": None, "stages": []}
+    return config.model_copy(update={part: empty for part, empty in nothing.items() if part not in wanted})
 
 
 def plan(config: RunConfig) -> None:
@@ -125,12 +100,35 @@ def refuse_faulty(config: RunConfig) -> None:
         raise fault
 
 
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """The same with every path from the root, so that the run can be resumed from anywhere."""
+    data = config.model_dump()
+    anchor(data["model"], "path", names=["tiny"])
+    anchor(data["agent"], "prompts", names=list_packaged())
+    if config.sandbox.image.startswith("."):
+        anchor(data["sandbox"], "image")
+    for tasks in filter(None, [data["train_tasks"], *data["eval_tasks"].values()]):
+        anchor(tasks, "path")
+        anchor(tasks, "subset", names=[*BUILT_IN])
+        if not REQUIREMENT.fullmatch(tasks["package"] or ""):
+            anchor(tasks, "package")
+    for stage in data["stages"]:
+        anchor(stage, "curriculum_from")
+    return RunConfig.model_validate(data)
+
+
+def anchor(section: dict[str, Any], key: str, names: Sequence[str] = ()) -> None:
+    """Put a path in its place from the root, unless it is one of the names that stand for something else."""
+    if section[key] and section[key] not in names:
+        section[key] = str(Path(section[key]).absolute())
+
+
 def go(config: RunConfig, folder: RunFolder) -> None:
     """Start or resume, and show what came out."""
     try:
         with locked(folder):
             sweep(folder, config.runs.keep_checkpoints)
-            with noting_stop(folder), watching(folder.log) as progress:
+            with watching(folder.log) as progress:
                 learn(config, folder, progress)
             finish(folder)
     except KeyboardInterrupt:
@@ -144,37 +142,30 @@ def go(config: RunConfig, folder: RunFolder) -> None:
         ) from None
 
 
-@contextmanager
-def noting_stop(folder: RunFolder) -> Iterator[None]:
-    """Keep the reason in the folder where a run stops by itself, so that nobody promises that it goes on."""
-    folder.stop_reason.unlink(missing_ok=True)
-    try:
-        yield
-    except TurnsmithError as error:
-        folder.stop_reason.write_text(f"{error}\n")
-        raise
-
-
 def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
-    """Run the recipe to its end."""
+    """Run the recipe to its end. Where it stops by itself, the reason is kept, so that nobody promises that it goes on."""
     from turnsmith.recipes.whole import run_recipe
 
+    folder.stop_reason.unlink(missing_ok=True)
     progress.say(f"run folder {folder.path}")
     if config.sandbox.kind == "subprocess":
         progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
-    asyncio.run(run_recipe(config, folder, progress))
+    try:
+        asyncio.run(run_recipe(config, folder, progress))
+    except TurnsmithError as error:
+        folder.stop_reason.write_text(f"{error}\n")
+        raise
 
 
 def finish(folder: RunFolder) -> None:
     """Write results and curves, print the table and where to look next."""
     from turnsmith.ui.curves import draw_curves
 
-    outline, results = read_outline(folder), read_results(folder)
-    write_json(folder.results, results)
-    print_results(results, outline)
-    console = make_console()
-    if outline.trains:
-        console.print(f"curves        {draw_curves(folder)}", soft_wrap=True)
-    console.print(f"iterations    turnsmith show {quote(str(folder.path))}", soft_wrap=True)
-    print_next_look(folder, outline, results)
-    console.print(f"results       turnsmith results {quote(str(folder.path))} --json", soft_wrap=True)
+    name = quote(str(folder.path))
+    write_json(folder.results, read_results(folder))
+    print_results(folder)
+    if read_outline(folder).trains:
+        typer.echo(f"curves        {draw_curves(folder)}")
+    typer.echo(f"iterations    turnsmith show {name}")
+    print_next_look(folder)
+    typer.echo(f"results       turnsmith results {name} --json")

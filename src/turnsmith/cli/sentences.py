@@ -11,9 +11,11 @@ from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.ui.terminal import to_line
 
 EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED = 1, 2, 130
-MAX_NAMED = 60
-"""Characters of a name that is too long."""
-TRAIN_EXTRA = {"torch", "transformers", "safetensors", "tokenizers", "numpy", "matplotlib"}
+MAX_NAME = 200
+"""Characters of a path that is said."""
+UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
+"""What a person can put right who gave the path."""
+TRAIN_EXTRA = {"torch", "transformers", "tokenizers", "matplotlib"}
 """Packages that only `turnsmith[train]` brings."""
 
 
@@ -56,20 +58,14 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 def _explain_known(error: BaseException) -> tuple[str, int] | None:
-    if isinstance(error, UsageError):
-        return str(error), EXIT_USAGE
     if isinstance(error, TurnsmithError):
-        return str(error), EXIT_FAILED
+        return str(error), EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     if is_disk_full(error):
         return f"the disk is full ({error}): make room, then give the command again", EXIT_USAGE
-    if isinstance(error, PermissionError):
-        return f"no permission to use {error.filename}: get it, or give another place", EXIT_USAGE
-    if isinstance(error, OSError) and error.errno == errno.EROFS:
-        return f"nothing can be written to {error.filename}: {error.strerror}: give another place", EXIT_USAGE
-    if isinstance(error, IsADirectoryError | NotADirectoryError):
-        return f"{error.filename} cannot be used: {error.strerror}: give another place, or move it away", EXIT_USAGE
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        return f"the name {str(error.filename)[:MAX_NAMED]!r}… is too long for a file: give a shorter one", EXIT_USAGE
+    if isinstance(error, OSError) and error.errno in UNUSABLE:
+        name = str(error.filename)
+        place = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+        return f"cannot use {place}: {error.strerror}: put that right, or give another place", EXIT_USAGE
     if isinstance(error, ImportError) and error.name in TRAIN_EXTRA:
         return f"this command needs {error.name}: install it by `pip install 'turnsmith[train]'`", EXIT_USAGE
     return None

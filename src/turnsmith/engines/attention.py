@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface
 
 NAME = "turnsmith"
@@ -23,19 +24,27 @@ class Layout(Protocol):
         """Causal attention of one layer: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
 
 
-class EngineLayout(Layout, Protocol):
-    """A layout that wants the final hidden states of some tokens only, and attends with the queries of these or of all."""
-
-    selected: Tensor
-    """Their indices, `[selected]`."""
-
-
 class Boundaries:
     """Where sequences that lie end to end begin and end, as kernels for sequences of different lengths ask for it."""
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.offsets = torch.tensor([0, *lengths], device=device).cumsum(0).int()
         self.longest = max(lengths)
+
+
+def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
+    """Is there one kernel for sequences of different lengths?"""
+    return device.type == "cuda" and dtype.itemsize == 2
+
+
+def attend_packed(
+    query: Tensor, key: Tensor, value: Tensor, queries: Boundaries, keys: Boundaries, scaling: float | None
+) -> Tensor:
+    """Attention by that kernel, causal from the end of each sequence: `[tokens, heads, head_dim]` in and out."""
+    lengths = queries.offsets, keys.offsets, queries.longest, keys.longest
+    output = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=(-1, 0), enable_gqa=True)
+    assert isinstance(output, Tensor)
+    return output
 
 
 def attend(
@@ -54,3 +63,10 @@ def attend(
 
 
 AttentionInterface.register(NAME, attend)
+
+
+def hidden_states(decoder: Any, token_ids: Tensor, layout: Layout) -> Tensor:
+    """Final hidden states `[tokens, hidden_size]` by a decoder's own forward, so that hooks on its modules fire."""
+    position_ids = layout.position_ids[None]
+    output = decoder(input_ids=token_ids[None], position_ids=position_ids, layout=layout, use_cache=False)
+    return output.last_hidden_state[0]

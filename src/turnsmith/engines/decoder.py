@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn.functional import linear, rms_norm, silu
 from transformers import PreTrainedModel
 
-from turnsmith.engines.attention import EngineLayout
+from turnsmith.engines.attention import hidden_states
+from turnsmith.engines.layouts import BlockLayout
 
-Decoder = Callable[[Tensor, EngineLayout], Tensor]
+Decoder = Callable[[Tensor, BlockLayout], Tensor]
 """Token ids `[tokens]` and their layout to the hidden states of `layout.selected`, `[selected, hidden_size]`."""
 
 Rotation = tuple[Tensor, Tensor]
@@ -34,13 +35,12 @@ def make_decoder(model: PreTrainedModel) -> Decoder:
     return partial(decode_llama if is_short else decode_by_forward, model.get_decoder())
 
 
-def decode_by_forward(decoder: Any, token_ids: Tensor, layout: EngineLayout) -> Tensor:
+def decode_by_forward(decoder: Any, token_ids: Tensor, layout: BlockLayout) -> Tensor:
     """By the forward that transformers gives a model."""
-    output = decoder(input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False)
-    return output.last_hidden_state[0, layout.selected]
+    return hidden_states(decoder, token_ids, layout)[layout.selected]
 
 
-def decode_llama(decoder: Any, token_ids: Tensor, layout: EngineLayout) -> Tensor:
+def decode_llama(decoder: Any, token_ids: Tensor, layout: BlockLayout) -> Tensor:
     """The same function of the same weights, without modules and hooks."""
     hidden = decoder.embed_tokens.weight[token_ids]
     rotation = find_rotation(decoder, hidden, layout.position_ids)
@@ -57,13 +57,13 @@ def find_rotation(decoder: Any, hidden: Tensor, position_ids: Tensor) -> Rotatio
 
 
 def attend(
-    layer: Any, hidden: Tensor, rotation: Rotation, layout: EngineLayout, wanted: Tensor | slice = ALL_TOKENS
+    layer: Any, hidden: Tensor, rotation: Rotation, layout: BlockLayout, wanted: Tensor | slice = ALL_TOKENS
 ) -> Tensor:
     """Residual plus attention of the wanted tokens, `[wanted, hidden_size]`; the keys are those of all."""
     attention, normal, (cos, sin) = layer.self_attn, normalize(layer.input_layernorm, hidden), rotation
     query = rotate(to_heads(attention, "q_proj", normal[wanted]), (cos[wanted], sin[wanted]))
     key, value = (to_heads(attention, name, normal) for name in ("k_proj", "v_proj"))
-    query, key, value = by_head(query, rotate(key, rotation), value)
+    query, key, value = (tensor.transpose(0, 1)[None] for tensor in (query, rotate(key, rotation), value))
     output = layout.attend(attention.layer_idx, query, key, value, attention.scaling)
     return hidden[wanted] + apply(attention.o_proj, output[0].flatten(1))
 
@@ -87,11 +87,6 @@ def apply(projection: Any, hidden: Tensor) -> Tensor:
 def to_heads(attention: Any, name: str, hidden: Tensor) -> Tensor:
     """A projection cut into heads, `[tokens, heads, head_dim]`."""
     return apply(getattr(attention, name), hidden).unflatten(-1, (-1, attention.head_dim))
-
-
-def by_head(*tensors: Tensor) -> list[Tensor]:
-    """`[tokens, heads, head_dim]` as `[1, heads, tokens, head_dim]`, the way of transformers."""
-    return [tensor.transpose(0, 1)[None] for tensor in tensors]
 
 
 def rotate(vectors: Tensor, rotation: Rotation) -> Tensor:

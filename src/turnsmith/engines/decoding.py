@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from turnsmith.engines.blocks import BLOCK_TOKENS
-from turnsmith.engines.cache import Span
+from turnsmith.engines.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
 """Blocks of others that are read along where blocks lie apart: that costs less than one more call."""

@@ -16,10 +16,8 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from turnsmith.engines import attention
-from turnsmith.engines.attention import EngineLayout
 from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource
-from turnsmith.engines.blocks import BLOCK_TOKENS, blocks_for
-from turnsmith.engines.cache import BlockStore, Span
+from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, Span, blocks_for
 from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.layouts import BlockLayout
 from turnsmith.engines.precision import computing_in, keeping_casts, without_gradients
@@ -32,6 +30,9 @@ from turnsmith.types import Completion
 
 MAX_STEP_TOKENS = 2_048
 """Prompt tokens of one forward pass; longer prompts take several."""
+
+SWITCHES_PER_STEP = 4
+"""Passes of the event loop between steps: what a sandbox answers is read, wakes its task, and becomes the next request."""
 
 
 class InProcessEngine:
@@ -118,8 +119,8 @@ class InProcessEngine:
                 except Exception as error:
                     self._fail(EngineError(f"the engine failed: {type(error).__name__}: {error}"))
                 # Once no turn runs the weights may change, so nothing is awaited before the casts are gone.
-                if self._waiting or self._rows:
-                    await let_others_run()
+                for _ in range(SWITCHES_PER_STEP if self._waiting or self._rows else 0):
+                    await asyncio.sleep(0)
 
     def _join(self) -> None:
         """Let waiting turns run, in order of arrival, until one finds no room; a prompt that is being computed is waited for."""
@@ -167,18 +168,12 @@ class InProcessEngine:
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
         """Compute the first pending tokens of some rows; hidden states of the last of each, `[rows, hidden_size]`."""
-        layout = self._lay_out([Span(row.sequence.blocks, row.start, count) for row, count in parts])
+        device = self._model.device
+        spans = [Span(row.sequence.blocks, row.start, count) for row, count in parts]
+        layout = BlockLayout(self._store, spans, by_kernel=attention.has_kernel(device, self._dtype))
         token_ids = [token for row, count in parts for token in row.pending[:count]]
-        with computing_in(self._dtype, self._model.device):
-            return self._decoder(torch.tensor(token_ids, device=self._model.device), layout)
-
-    def _lay_out(self, spans: list[Span]) -> EngineLayout:
-        """One kernel for all spans where there is one."""
-        if self._model.device.type == "cuda" and self._dtype.itemsize == 2:
-            from turnsmith.engines.varlen import VarlenLayout
-
-            return VarlenLayout(self._store, spans)
-        return BlockLayout(self._store, spans)
+        with computing_in(self._dtype, device):
+            return self._decoder(torch.tensor(token_ids, device=device), layout)
 
     def _keep(self, row: Row, count: int) -> None:
         """Note that the keys of a row's first pending tokens are now kept."""
@@ -225,12 +220,6 @@ class InProcessEngine:
         for answer in answers:
             if not answer.done():
                 answer.set_exception(error)
-
-
-async def let_others_run() -> None:
-    """Sandboxes answer and turns arrive between steps; an answer takes several passes: read, wake its task, call again."""
-    for _ in range(4):
-        await asyncio.sleep(0)
 
 
 @contextmanager

@@ -1,32 +1,36 @@
 """What packed tokens of an engine's step see: all keys of their own sequence up to their own, in blocks of the cache."""
 
-from typing import Protocol
-
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from turnsmith.engines.cache import BlockStore, Span, place_new, position
+from turnsmith.engines.attention import Boundaries, attend_packed
+from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, Span
 from turnsmith.engines.decoding import Decoding
-
-MAX_MASK = 2**24
-"""Entries of the mask of one call of attention; a longer prefill goes in several."""
 
 
 class BlockLayout:
     """Each packed token sees the keys of its own sequence up to itself; wanted is the last token of each span."""
 
-    def __init__(self, store: BlockStore, spans: list[Span]) -> None:
-        """`spans` lie in the order of the packed tokens: single tokens first, then the longer ones."""
+    position_ids: Tensor
+    selected: Tensor
+    """Indices of the tokens whose final hidden states are wanted, `[spans]`; the last layer attends with these alone."""
+
+    def __init__(self, store: BlockStore, spans: list[Span], *, by_kernel: bool = False) -> None:
+        """`spans` lie in the order of the packed tokens: single tokens first, then the longer ones.
+
+        `by_kernel`: attend by the kernel for sequences of different lengths, where there is one.
+        """
         self._store = store
-        self._places = place_new(spans, store.device)
-        self.position_ids = position(spans, store.device)
+        positions = [np.arange(span.start, span.end) for span in spans]
+        blocks = [np.array(span.blocks)[each // BLOCK_TOKENS] for span, each in zip(spans, positions, strict=True)]
+        self.position_ids = torch.from_numpy(np.concatenate(positions)).to(store.device)
+        self._places = torch.from_numpy(np.concatenate(blocks)).to(store.device), self.position_ids % BLOCK_TOKENS
         self.selected = torch.tensor([span.length for span in spans], device=store.device).cumsum(0) - 1
-        singles = [span for span in spans if span.length == 1]
-        decoding: list[Part] = [Decoding(singles, store.device)] if singles else []
-        self._parts = [*decoding, *(Prefill(span, store.device) for span in spans[len(singles) :])]
         lasts = [Span(span.blocks, span.end - 1, 1) for span in spans]
-        self._last_parts = decoding if len(singles) == len(spans) else [Decoding(lasts, store.device)]
+        self._parts = make_parts(spans, store.device, by_kernel)
+        self._last_parts = self._parts if lasts == spans else make_parts(lasts, store.device, by_kernel)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
         """Keep the new keys and values, then attend, part by part, with all tokens or the last of each span."""
@@ -36,12 +40,24 @@ class BlockLayout:
         return torch.cat([part.attend(q, *stores, scaling) for part, q in zip(parts, queries, strict=True)])[None]
 
 
-class Part(Protocol):
-    """Neighbouring packed tokens that one call attends with, over the blocks of a layer; shapes as in `Decoding.attend`."""
+class Packed:
+    """All tokens by one kernel. The keys that they see are gathered from their blocks end to end, at the cost of a copy."""
 
-    num_tokens: int
+    def __init__(self, spans: list[Span], device: torch.device) -> None:
+        self.num_tokens = sum(span.length for span in spans)
+        self._queries = Boundaries([span.length for span in spans], device)
+        self._keys = Boundaries([span.end for span in spans], device)
+        # They are many, so the device makes their places out of the blocks.
+        blocks = torch.tensor([block for span in spans for block in span.seen], device=device)
+        num_seen = torch.tensor([count for span in spans for count in span.fills], device=device)
+        rows, self._offsets = (torch.arange(BLOCK_TOKENS, device=device) < num_seen[:, None]).nonzero(as_tuple=True)
+        self._blocks = blocks[rows]
 
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor: ...
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
+        """Shapes as in `Decoding.attend`."""
+        query = query.transpose(0, 1).to(values.dtype).contiguous()
+        keys, values = (store[self._blocks, :, self._offsets] for store in (keys, values))
+        return attend_packed(query, keys, values, self._queries, self._keys, scaling)
 
 
 class Prefill:
@@ -49,36 +65,35 @@ class Prefill:
 
     def __init__(self, span: Span, device: torch.device) -> None:
         self.num_tokens = span.length
-        self._span = span
-        self._seen = torch.tensor(span.seen, device=device)
+        self._end = span.end
+        self._blocks = torch.tensor(span.seen, device=device)
+        is_seen = torch.ones(span.length, span.end, dtype=torch.bool, device=device).tril(span.start)
+        self._mask = is_seen if span.start else None
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        keys, values = self._gather(keys), self._gather(values)
-        query, step = query.to(values.dtype), max(1, MAX_MASK // self._span.end)
-        firsts = range(self._span.start, self._span.end, step)
-        parts = zip(firsts, query.split(step, dim=1), strict=True)
-        return torch.cat([attend_from(first, q, keys, values, scaling) for first, q in parts])
-
-    def _gather(self, store: Tensor) -> Tensor:
-        """Its own keys or values of a layer, `[heads, tokens, head_dim]`."""
-        return store[self._seen].transpose(0, 1).flatten(1, 2)[:, : self._span.end]
-
-
-def attend_from(first: int, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-    """Causal attention of queries `[heads, tokens, head_dim]` from position `first` on, to `[tokens, heads, head_dim]`."""
-    end = first + query.shape[1]
-    output = scaled_dot_product_attention(
-        query[None],
-        keys[None, :, :end],
-        values[None, :, :end],
-        attn_mask=None if first == 0 else causal_mask(first, end, query),
-        is_causal=first == 0,
-        scale=scaling,
-        enable_gqa=True,
-    )
-    return output[0].transpose(0, 1)
+        """Shapes as in `Decoding.attend`."""
+        stores = (store[self._blocks].transpose(0, 1).flatten(1, 2) for store in (keys, values))
+        keys, values = (store[None, :, : self._end] for store in stores)
+        output = scaled_dot_product_attention(
+            query[None].to(values.dtype),
+            keys,
+            values,
+            attn_mask=self._mask,
+            is_causal=self._mask is None,
+            scale=scaling,
+            enable_gqa=True,
+        )
+        return output[0].transpose(0, 1)
 
 
-def causal_mask(first: int, end: int, like: Tensor) -> Tensor:
-    """Additive mask `[end - first, end]`: each token sees the positions up to its own."""
-    return like.new_full((end - first, end), float("-inf")).triu_(first + 1)
+Part = Decoding | Packed | Prefill
+"""Neighbouring packed tokens that one call attends with, over the blocks of a layer."""
+
+
+def make_parts(spans: list[Span], device: torch.device, by_kernel: bool) -> list[Part]:
+    """All spans in one part by the kernel; else the single tokens together, and each longer span for itself."""
+    if by_kernel:
+        return [Packed(spans, device)]
+    singles = [span for span in spans if span.length == 1]
+    decoding: list[Part] = [Decoding(singles, device)] if singles else []
+    return [*decoding, *(Prefill(span, device) for span in spans[len(singles) :])]

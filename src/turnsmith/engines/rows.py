@@ -43,11 +43,11 @@ def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]
 
     Single tokens first, as the layout of the step asks for.
     """
-    singles = [(row, 1) for row in rows if len(row.pending) == 1]
-    prompts, room = [], max_prompt_tokens
+    parts, room = [], max_prompt_tokens
     for row in rows:
-        if len(row.pending) > 1 and room > 0:
-            prompts.append((row, min(len(row.pending), room)))
-            room -= prompts[-1][1]
-    # A prompt cut down to one token is a single one.
-    return sorted(singles + prompts, key=lambda part: part[1] > 1)
+        if len(row.pending) == 1:
+            parts.append((row, 1))
+        elif room > 0:
+            parts.append((row, min(len(row.pending), room)))
+            room -= parts[-1][1]
+    return sorted(parts, key=lambda part: part[1] > 1)

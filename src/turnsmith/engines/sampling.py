@@ -1,10 +1,19 @@
 """Sampling by one given uniform number per token: from the policy itself, or in evaluations from what filters leave of it."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from turnsmith.types import SamplingParams
 
@@ -29,30 +38,12 @@ def sample(logits: Tensor, uniforms: Tensor, drawn_from: Tensor | None = None) -
 
 
 def shape_logits(logits: Tensor, params: SamplingParams, seen: Sequence[int]) -> Tensor:
-    """Logits `[vocabulary]` as a model's own decoding has them: penalty for what was seen, temperature, top-k, top-p, min-p."""
-    logits = _penalise(logits.float(), params.repetition_penalty, seen)
+    """Logits `[vocabulary]` as transformers shapes them: penalty for what was seen, temperature, top-k, top-p, min-p."""
+    token_ids = cast(torch.LongTensor, torch.tensor([seen], dtype=torch.long, device=logits.device))
+    scores = RepetitionPenaltyLogitsProcessor(params.repetition_penalty)(token_ids, logits.float()[None])
     if params.temperature == 0:
-        return torch.full_like(logits, float("-inf")).index_fill(0, logits.argmax(), 0.0)
-    logits = logits / params.temperature
-    if params.top_k:
-        logits = logits.where(logits >= logits.topk(min(params.top_k, len(logits))).values[-1], float("-inf"))
+        return torch.full_like(scores[0], float("-inf")).index_fill(0, scores.argmax(), 0.0)
+    warpers = [TemperatureLogitsWarper(params.temperature), TopKLogitsWarper(params.top_k or len(logits))]
     if params.top_p < 1:
-        logits = _keep_top_p(logits, params.top_p)
-    shares = logits.softmax(-1)
-    return logits.where(shares >= params.min_p * shares.max(), float("-inf"))
-
-
-def _penalise(logits: Tensor, penalty: float, seen: Sequence[int]) -> Tensor:
-    """Divide positive logits of tokens that were seen, multiply negative ones."""
-    if penalty == 1:
-        return logits
-    tokens = torch.tensor(sorted(set(seen)), device=logits.device)
-    values = logits[tokens]
-    return logits.index_copy(0, tokens, torch.where(values > 0, values / penalty, values * penalty))
-
-
-def _keep_top_p(logits: Tensor, top_p: float) -> Tensor:
-    """The fewest tokens, likeliest first, whose shares add up to `top_p`."""
-    shares, order = logits.softmax(-1).sort(descending=True, stable=True)
-    dropped = order[shares.cumsum(-1) - shares >= top_p]
-    return logits.index_fill(0, dropped, float("-inf"))
+        warpers.append(TopPLogitsWarper(params.top_p))
+    return LogitsProcessorList([*warpers, MinPLogitsWarper(params.min_p)])(token_ids, scores)[0]

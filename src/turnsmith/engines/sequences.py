@@ -8,13 +8,10 @@ until then it waits itself, and idle sequences are evicted, those of finished ep
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from turnsmith.engines.blocks import BLOCK_TOKENS, BlockPool, blocks_for
-
-NO_TOKENS = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(eq=False)
@@ -23,7 +20,7 @@ class Sequence:
 
     episode_id: str | None
     """None when the episode is over: the keys may still serve as a prefix."""
-    tokens: np.ndarray = field(default_factory=lambda: NO_TOKENS)
+    tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """Room for token ids; the first `length` are held."""
     length: int = 0
     blocks: list[int] = field(default_factory=list)
@@ -40,11 +37,8 @@ class Sequence:
         self.tokens[start : self.length] = token_ids
 
 
-class Admission(NamedTuple):
-    """A sequence that may run, and a block to be copied before, `(source, target)`, where its keys part from another's."""
-
-    sequence: Sequence
-    copied: tuple[int, int] | None
+Admission = tuple[Sequence, tuple[int, int] | None]
+"""A sequence that may run, and a block to be copied before, `(source, target)`, where its keys part from another's."""
 
 
 class SequenceTable:
@@ -78,7 +72,7 @@ class SequenceTable:
         fresh = self._pool.take(num_fresh)
         self._enter(own, history[:start], kept + fresh)
         copied = (parting[0], fresh[0]) if start % BLOCK_TOKENS and parting[0] != fresh[0] else None
-        return Admission(own, copied)
+        return own, copied
 
     def _idle_of(self, episode_id: str) -> Sequence | None:
         return next((each for each in self._sequences if each.episode_id == episode_id and not each.is_busy), None)

@@ -1,44 +1,56 @@
-"""Other copies of what the patches of a task bring: in the working tree, in the system around it, in archives of both."""
+"""Other copies of what the patches of a task bring: in the working tree, and in the system around it.
+
+The searches run in a sandbox, as its user, so that exactly what an agent could read is found. Archives are not looked into.
+A file is put into the tree to be found. A search that misses it, for want of a tool or of one of its options, proves nothing:
+that is a SandboxError.
+"""
 
 import fnmatch
 import glob
 import posixpath
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from shlex import quote
 
-from turnsmith.qualification import searches
-from turnsmith.qualification.archives import ARCHIVES, unpack
-from turnsmith.qualification.fragments import Fragment, added_lines, changed_paths, make_fragments, strip_lines
+from turnsmith.errors import SandboxError
+from turnsmith.qualification.fragments import Fragment, changed_paths, make_fragments, strip_lines
 from turnsmith.qualification.record import Leak, LeakKind
-from turnsmith.rewards.cases import Case
-from turnsmith.rewards.preparing import set_up
+from turnsmith.rewards.cases import Case, set_up
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
 """Share of a file's distinct lines that another must hold to be a copy of it; of fewer lines there are no copies."""
 MAX_QUOTE_CHARACTERS = 60
-SOURCE_FOLDERS = ("src/", "lib/")
-"""Folders of a tree that imports start from."""
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
 """Where modules of a single file are installed; packages are known by their name anywhere."""
+TIMEOUT_S = 900.0
+BAIT, ANSWER = ".turnsmith-bait", ".turnsmith-answer"
+"""The file to be found, and where paths are written down, which may be more than a command may print."""
+TREE = "set -- .; "
+"""The working tree alone."""
+SYSTEM = (
+    'set --; for top in /*; do case "$top" in /proc|/sys|/dev) ;; *) [ -h "$top" ] || set -- "$@" "$top";; esac; done; '
+)
+"""Every folder at the root but those that hold no files, links left out; the tree is in one of them."""
+GREP = f'LC_ALL=C grep -rlsIZF -D skip --exclude={ANSWER} -f {BAIT} -- "$@" || [ $? -le 2 ]'
+"""What cannot be read is passed over, and ends grep with 2."""
 
 
 @dataclass(frozen=True)
 class SystemFiles:
     """What sandboxes of an image hold outside of the working trees."""
 
-    texts: tuple[tuple[str, bytes], ...] = ()
-    """Files, and members of archives, that hold a line which is looked for."""
+    texts: Mapping[str, bytes] = field(default_factory=dict)
+    """Files that hold a line which is looked for, by path."""
     paths: tuple[str, ...] = ()
     """Files, and bytecode, that are imported by the name of one that a patch changes."""
 
     def find_leaks(self, task: Task) -> list[Leak]:
         """What of it gives a task away."""
         fragments = fragments_of(task)
-        held = [leak for where, content in self.texts for leak in find_leak(where, content, fragments)]
-        told = {leak.where for leak in held}
-        return held + [leak for leak in find_installed(self.paths, task) if leak.where not in told]
+        held = [leak for where, content in self.texts.items() for leak in find_leak(where, content, fragments)]
+        return [*held, *find_installed(self.paths, task)]
 
 
 async def look_into_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Sequence[Task]) -> SystemFiles:
@@ -48,18 +60,15 @@ async def look_into_system(provider: SandboxProvider, spec: SandboxSpec, tasks: 
     """
     if provider.isolation == Isolation.NONE:
         return SystemFiles()
-    sandbox, tree = await provider.start(spec), f"{spec.workdir}/"
-    fragments = [fragment for task in tasks for fragment in fragments_of(task)]
+    anchors = {fragment.anchor for task in tasks for fragment in fragments_of(task)}
     names = {name for task in tasks for path in changed_paths(task.patch) for name in _name_installed(path)}
+    sandbox, tree = await provider.start(spec), f"{spec.workdir}/"
     try:
-        texts = [text async for text in _find_texts(sandbox, searches.SYSTEM, fragments)]
-        paths = await searches.find_paths(sandbox, searches.SYSTEM, sorted(names))
+        texts = [path for path in await find_texts(sandbox, SYSTEM, anchors) if not path.startswith(tree)]
+        paths = [path for path in await find_paths(sandbox, SYSTEM, names) if not path.startswith(tree)]
+        return SystemFiles({path: await _read(sandbox, path) for path in texts}, tuple(paths))
     finally:
         await sandbox.stop()
-    return SystemFiles(
-        tuple(text for text in texts if not text[0].startswith(tree)),
-        tuple(path for path in paths if not path.startswith(tree)),
-    )
 
 
 async def look_into_tree(case: Case) -> list[Leak]:
@@ -68,22 +77,23 @@ async def look_into_tree(case: Case) -> list[Leak]:
     Lines of the fix may stand in the tree by right, in a function that was written twice. A file of the same kind counts only
     where it is a copy of the changed one; in any other, such as a patch, a fragment is enough.
     """
-    fragments = fragments_of(case.task)
+    fragments, found = fragments_of(case.task), list[Leak]()
     sandbox = await case.provider.start(SandboxSpec(case.layers, case.task.workdir, image=case.task.image))
     try:
         await set_up(sandbox, case.task, case.layers)
-        texts = [text async for text in _find_texts(sandbox, searches.TREE, fragments)]
-        originals = {each.path: await _read_original(sandbox, each.path, case.task) for each in fragments}
+        originals = {path: await _read(sandbox, path) for path in {each.path for each in fragments}}
+        for where in await find_texts(sandbox, TREE, {each.anchor for each in fragments}):
+            path, content = where.removeprefix("./"), await _read(sandbox, where)
+            others = [each for each in fragments if each.path != path]
+            telling = [
+                each
+                for each in others
+                if posixpath.splitext(each.path)[1] != posixpath.splitext(path)[1]
+                or is_copy(content, originals[each.path] + each.text)
+            ]
+            found += find_leak(path, content, telling)
     finally:
         await sandbox.stop()
-    found = list[Leak]()
-    for where, content in texts:
-        path, kind, lines = where.removeprefix("./"), posixpath.splitext(where)[1], strip_lines(content)
-        others = [each for each in fragments if each.path != path]
-        telling = [
-            each for each in others if posixpath.splitext(each.path)[1] != kind or is_copy(lines, originals[each.path])
-        ]
-        found += find_leak(path, content, telling)
     return found
 
 
@@ -92,46 +102,17 @@ def fragments_of(task: Task) -> list[Fragment]:
     return [*make_fragments(task.patch, LeakKind.GOLD_PATCH), *make_fragments(task.test_patch, LeakKind.TEST_PATCH)]
 
 
-async def _find_texts(sandbox: Sandbox, where: str, fragments: Iterable[Fragment]) -> AsyncIterator[tuple[str, bytes]]:
-    """Texts that hold the longest line of some fragment: files, and members of archives. Raises SandboxError."""
-    anchors = {fragment.anchor for fragment in fragments}
-    if not anchors:
-        return
-    for path in await searches.find_texts(sandbox, where, anchors):
-        for content in await _read(sandbox, path):
-            yield path, content
-    for path in await searches.find_paths(sandbox, where, [f"*{ending}" for ending in ARCHIVES]):
-        for content in await _read(sandbox, path):
-            for member, inner in unpack(path, content):
-                if not anchors.isdisjoint(strip_lines(inner)):
-                    yield member, inner
-
-
-async def _read(sandbox: Sandbox, path: str) -> list[bytes]:
-    """The content, or nothing where it is gone or too large to be read."""
-    try:
-        return [await sandbox.read(path)]
-    except OSError:
-        return []
-
-
-async def _read_original(sandbox: Sandbox, path: str, task: Task) -> set[bytes]:
-    """The lines of a file that a patch changes, those included that the patch adds."""
-    added = "\n".join([*added_lines(task.patch, path), *added_lines(task.test_patch, path)])
-    contents = [added.encode(errors="surrogateescape"), *await _read(sandbox, path)]
-    return {line for content in contents for line in strip_lines(content)}
-
-
-def is_copy(lines: Collection[bytes], original: set[bytes]) -> bool:
+def is_copy(content: bytes, original: bytes) -> bool:
     """Does a file hold most of another's lines?"""
-    return len(original) >= MIN_COPY_LINES and len(original.intersection(lines)) >= COPY_SHARE * len(original)
+    wanted = set(strip_lines(original))
+    return len(wanted) >= MIN_COPY_LINES and len(wanted.intersection(strip_lines(content))) >= COPY_SHARE * len(wanted)
 
 
 def find_leak(where: str, content: bytes, fragments: Iterable[Fragment]) -> Iterator[Leak]:
     """A leak where a content holds one of the fragments."""
     if found := next((fragment for fragment in fragments if fragment.is_in(content)), None):
-        quote = repr(found.anchor.decode(errors="replace")[:MAX_QUOTE_CHARACTERS])
-        yield Leak(kind=found.kind, where=where, what=f"what it makes of {found.path}: {quote}")
+        quoted = repr(found.anchor.decode(errors="replace")[:MAX_QUOTE_CHARACTERS])
+        yield Leak(kind=found.kind, where=where, what=f"what it makes of {found.path}: {quoted}")
 
 
 def find_installed(paths: Collection[str], task: Task) -> Iterator[Leak]:
@@ -143,7 +124,40 @@ def find_installed(paths: Collection[str], task: Task) -> Iterator[Leak]:
 
 def _name_installed(path: str) -> list[str]:
     """Patterns of an installed file and of its bytecode: `src/a/b.py` → `*/a/b.py`, `*/a/b.pyc`, `*/a/__pycache__/b.*.pyc`."""
-    folder, name = posixpath.split(glob.escape(path.removeprefix(next(filter(path.startswith, SOURCE_FOLDERS), ""))))
+    folder, name = posixpath.split(glob.escape(path.removeprefix("src/").removeprefix("lib/")))
     places, stem = [f"*/{folder}"] if folder else IMPORT_FOLDERS, name.removesuffix(".py")
     names = [name, f"{stem}.pyc", f"__pycache__/{stem}.*.pyc"] if stem != name else [name]
     return [f"{place}/{each}" for place in places for each in names]
+
+
+async def find_texts(sandbox: Sandbox, where: str, lines: Collection[bytes]) -> list[str]:
+    """Text files that hold one of these fragments of a line. Raises SandboxError."""
+    return await _search(sandbox, where + GREP, b"\n".join(sorted(lines))) if lines else []
+
+
+async def find_paths(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
+    """Files whose paths match; `*` stands for slashes, too. Raises SandboxError."""
+    tests = " -o ".join(f"-path {quote(pattern)}" for pattern in [f"*/{BAIT}", *sorted(patterns)])
+    return await _search(sandbox, f'{where}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
+
+
+async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str]:
+    """The paths that a command finds, without the bait."""
+    try:
+        await sandbox.write(BAIT, bait)
+        result = await sandbox.exec(f"( {command} ) > {ANSWER} && echo >> {ANSWER}", timeout_s=TIMEOUT_S)
+        *paths, end = (await sandbox.read(ANSWER)).decode(errors="surrogateescape").split("\0")
+    except OSError as error:
+        raise SandboxError(f"the sandbox could not be looked through: {error}") from None
+    found = [path for path in paths if path.rpartition("/")[2] != BAIT]
+    if result.exit_code or len(found) == len(paths) or end != "\n":
+        raise SandboxError("a search missed a file that was put there to be found: has the sandbox GNU grep and find?")
+    return found
+
+
+async def _read(sandbox: Sandbox, path: str) -> bytes:
+    """The content; nothing where it is gone or too large to be read."""
+    try:
+        return await sandbox.read(path)
+    except OSError:
+        return b""

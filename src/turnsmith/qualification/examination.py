@@ -1,24 +1,33 @@
-"""The examination of one task, from the search for copies to the record."""
+"""The examination of one task: the search for copies, then its tests over and over, the first time by a fresh interpreter."""
 
 import asyncio
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from turnsmith.audit.expected_tests import read_tests
 from turnsmith.audit.mutants import count_guarded
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
-from turnsmith.qualification.failures import find_messages, find_missing_names
-from turnsmith.qualification.keys import make_key
-from turnsmith.qualification.record import Leak, Passes, Qualification, Verdict
-from turnsmith.qualification.repetitions import count_passes, insist, repeat
-from turnsmith.qualification.verdicts import FINAL, decide
-from turnsmith.rewards.cases import Case
-from turnsmith.rewards.preparing import SetupFailed
+from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
+from turnsmith.qualification.verdicts import FINAL, count_passes, decide, find_messages, find_missing_names
+from turnsmith.rewards.cases import Case, SetupFailed, prepare
+from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.hunks import select_gold
+from turnsmith.rewards.judging import judge
+from turnsmith.rewards.patches import PatchRefused
+from turnsmith.rewards.testing import Suite, SuiteReport, run_suite_cold
+from turnsmith.types import Grade, Outcome
+
+T = TypeVar("T")
+MAX_TRIES = 3
+MIN_REPEATS = 2
+"""One run by a fresh interpreter, one by the grader."""
+BASE_PATIENCE, BASE_PATIENCE_S = 10.0, 60.0
+"""The untouched tree may take so many times as long as the gold patch, and so much longer: a bug that hangs is not waited for."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +49,13 @@ def is_settled(record: Qualification, criteria: Criteria) -> bool:
 
     What a sandbox shows around the tree may have changed, and is always looked at again.
     """
-    if not record.verdict.is_final or any(leak.where.startswith("/") for leak in record.leaks):
-        return False
-    if record.verdict in (Verdict.QUALIFIED, Verdict.NAMES_MISSING):
-        is_left_out = criteria.needs_names and bool(record.missing_names)
-        return record.repeats >= criteria.repeats and is_left_out is (record.verdict is Verdict.NAMES_MISSING)
-    return True
+    match record.verdict:
+        case Verdict.QUALIFIED:
+            return record.repeats >= criteria.repeats and not (criteria.needs_names and record.missing_names)
+        case Verdict.NAMES_MISSING:
+            return record.repeats >= criteria.repeats and criteria.needs_names
+        case verdict:
+            return verdict.is_final and not any(leak.where.startswith("/") for leak in record.leaks)
 
 
 async def examine(case: Case, system: SystemFiles, criteria: Criteria) -> Qualification:
@@ -63,23 +73,78 @@ async def examine(case: Case, system: SystemFiles, criteria: Criteria) -> Qualif
 async def _examine(case: Case, system: SystemFiles, criteria: Criteria) -> dict[str, Any]:
     """Columns of the record. Raises SetupFailed, SandboxError, GradingError."""
     if leaks := system.find_leaks(case.task) or await insist(partial(look_into_tree, case)):
-        return {"verdict": Verdict.LEAKS, "detail": _describe(leaks), "leaks": leaks}
-    base, gold, report = await repeat(
-        case, criteria.repeats, lambda base, gold: decide(case.task, base, gold).verdict in FINAL
-    )
+        more = f" and {len(leaks) - 1} more" if len(leaks) > 1 else ""
+        detail = f"{leaks[0].kind} in {leaks[0].where}{more}: {leaks[0].what}"
+        return {"verdict": Verdict.LEAKS, "detail": detail, "leaks": leaks}
+    base, gold, report = await repeat(case, criteria.repeats)
     names = find_missing_names(case.task, find_messages(case.task.FAIL_TO_PASS, report).values())
     decision = decide(case.task, base, gold, names if criteria.needs_names else ())
-    passes = {test: Passes(base=count_passes(base, test), gold=count_passes(gold, test)) for test in case.expected}
     return {
         "verdict": decision.verdict,
         "detail": decision.detail,
         "quarantined": list(decision.quarantined),
         "repeats": len(gold),
-        "passes": passes,
+        "passes": {
+            each: Passes(base=count_passes(base, each), gold=count_passes(gold, each)) for each in case.expected
+        },
         "missing_names": names,
         "num_mutated": await insist(partial(count_mutated, case)) if decision.verdict is Verdict.QUALIFIED else 0,
         "gold_s": round(statistics.median(each.duration_s for each in gold), 4),
     }
+
+
+async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Try again what fails for another reason than the tests. Raises the last SandboxError or GradingError."""
+    for _ in range(MAX_TRIES - 1):
+        try:
+            return await attempt()
+        except (SandboxError, GradingError):
+            continue
+    return await attempt()
+
+
+async def repeat(case: Case, num: int) -> tuple[list[Grade], list[Grade], SuiteReport]:
+    """Grades of the untouched tree and of the gold patch, and the first report of the untouched tree.
+
+    Two runs of each are enough for a verdict that more would not better. Raises SetupFailed, SandboxError, GradingError.
+    """
+    first = await insist(partial(run_afresh, case, is_gold=True))
+    patience_s = min(case.tests_timeout_s, BASE_PATIENCE_S + BASE_PATIENCE * first.duration_s)
+    hurried = replace(case, tests_timeout_s=patience_s)
+    report = await insist(partial(run_afresh, hurried, is_gold=False))
+    gold, base = (
+        [judge(case.task, each).model_copy(update={"duration_s": each.duration_s})] for each in (first, report)
+    )
+    while len(gold) < max(num, MIN_REPEATS):
+        gold.append(await insist(partial(grade, case, is_gold=True)))
+        base.append(await insist(partial(grade, hurried, is_gold=False)))
+        if decide(case.task, base, gold).verdict in FINAL:
+            break
+    return base, gold, report
+
+
+async def grade(case: Case, *, is_gold: bool) -> Grade:
+    """A grading like any other. Raises GradingError."""
+    grader = Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
+    task, layers = case.task, case.layers
+    verdict = await (grader.grade(task, layers, task.patch) if is_gold else grader.grade_unpatched(task, layers))
+    if verdict.outcome is Outcome.GRADER_FAILED:
+        raise GradingError(verdict.detail)
+    return verdict
+
+
+async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
+    """The same tests by a fresh interpreter in a sandbox of its own. Raises SandboxError, GradingError, SetupFailed."""
+    task, known = case.task, frozenset(case.expected)
+    # Short tracebacks make pytest say why a file could not be collected.
+    command = task.test_command + (" --tb=short" if case.is_sealed and not is_gold else "")
+    suite = Suite(command, case.directives, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
+    try:
+        patch = select_gold(task, case.layers) if is_gold else ""
+        ready = partial(prepare, task=task, layers=case.layers, patch=patch, added={})
+        return await run_suite_cold(case.provider, case.layers, suite, ready)
+    except PatchRefused as refusal:
+        raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 
 
 async def count_mutated(case: Case) -> int:
@@ -91,8 +156,3 @@ async def count_mutated(case: Case) -> int:
     except GradingError:
         return 0
     return await asyncio.to_thread(count_guarded, tests.sources, case.task.FAIL_TO_PASS)
-
-
-def _describe(leaks: Sequence[Leak]) -> str:
-    more = f" and {len(leaks) - 1} more" if len(leaks) > 1 else ""
-    return f"{leaks[0].kind} in {leaks[0].where}{more}: {leaks[0].what}"

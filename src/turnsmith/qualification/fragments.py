@@ -69,10 +69,9 @@ def changed_paths(patch: str) -> list[str]:
     return sorted({path for file in _read_files(patch) for path in file.paths})
 
 
-def added_lines(patch: str, path: str = "") -> list[str]:
-    """Lines that a patch adds, to one file or to all."""
-    bodies = [body for file in _read_files(patch) if not path or path in file.paths for body in file.hunks]
-    return [line[1:] for body in bodies for line in body if line.startswith("+")]
+def added_lines(patch: str) -> list[str]:
+    """Lines that a patch adds, to all files together."""
+    return [line[1:] for file in _read_files(patch) for body in file.hunks for line in body if line.startswith("+")]
 
 
 def count_changes(patch: str) -> int:

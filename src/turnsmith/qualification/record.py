@@ -1,16 +1,27 @@
-"""What was found out about a task, in words of a closed list; kept beside the task file."""
+"""What was found out about a task, in words of a closed list; kept beside the task file, and found again by a key."""
 
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
 from enum import StrEnum
+from functools import cache, lru_cache
+from pathlib import Path
 
 from pydantic import Field
 
+from turnsmith.config import SandboxConfig
+from turnsmith.sandboxes.layers import walk_merged
+from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.types import Record, Task
 
-VERSION = 9
+VERSION = 10
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
 """Column of `Task.meta`: PASS_TO_PASS tests that are not asked for, since they do not always pass with the gold patch."""
+KIND_AND_EXECUTABLE = 0o170100
+"""Of a file's mode."""
 
 
 class Verdict(StrEnum):
@@ -55,7 +66,7 @@ class Leak(Record):
 
     kind: LeakKind
     where: str
-    """Path in the tree, or absolute path in the sandbox; `a.whl!b.py` for a file in an archive."""
+    """Path in the tree, or absolute path in the sandbox."""
     what: str
     """What was found there, in a few words."""
 
@@ -104,5 +115,37 @@ def qualified(task: Task, record: Qualification) -> Task:
     """The task as it is graded: without the tests in quarantine."""
     if not record.quarantined:
         return task
-    kept = [test for test in task.PASS_TO_PASS if test not in set(record.quarantined)]
+    kept = [test for test in task.PASS_TO_PASS if test not in record.quarantined]
     return task.model_copy(update={"PASS_TO_PASS": kept, "meta": task.meta | {QUARANTINED: record.quarantined}})
+
+
+def make_key(task: Task, layers: Sequence[Path], sandbox: SandboxConfig) -> str:
+    """What a verdict rests on: the row, its tree, what the sandboxes run, hide and are made of, and our own version.
+
+    Where anything of it changes, the task is examined again.
+    """
+    runtime = f"{VERSION} {_name_runtime(tuple(sandbox.test_plugins))} {sandbox.kind}"
+    parts = [runtime, sandbox.image, *sorted(sandbox.hidden), task.model_dump_json(), digest_tree(tuple(layers))]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def digest_tree(layers: tuple[Path, ...]) -> str:
+    """SHA-256 of the names, kinds, modes and contents of the stacked tree; read once by a process."""
+    digest = hashlib.sha256()
+    for path, place in sorted(walk_merged(layers)):
+        mode = place.lstat().st_mode & KIND_AND_EXECUTABLE
+        content = (
+            os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes() if place.is_file() else b""
+        )
+        for part in (os.fsencode(path), b"%o" % mode, content):
+            digest.update(b"%d:" % len(part) + part)
+    return digest.hexdigest()
+
+
+@cache
+def _name_runtime(plugins: tuple[str, ...]) -> str:
+    """Versions of Python, of pytest, of plugins that tasks may ask for, and of all that these require."""
+    distributions = required_distributions("pytest", *plugins)
+    versions = [f"{distribution.name}=={distribution.version}" for distribution in distributions]
+    return " ".join([f"{sys.version_info.major}.{sys.version_info.minor}", *versions])

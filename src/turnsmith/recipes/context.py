@@ -7,7 +7,7 @@ from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.rollouts.generator import LocalGenerator
+from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.runs import RunFolder
 from turnsmith.tracking import Progress
@@ -22,7 +22,7 @@ class RunContext:
     folder: RunFolder
     policy: Policy
     scaffold: Scaffold
-    generator: LocalGenerator
+    generator: Generator
     auditor: Auditor
     train_tasks: TaskSet
     """Empty where nothing is trained."""

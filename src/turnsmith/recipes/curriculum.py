@@ -10,35 +10,31 @@ from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.runs import RunFolder, find_stage, read_json, write_json
-from turnsmith.tasks import filters
+from turnsmith.tasks.selection import has_signal
 from turnsmith.types import OUTCOMES
 
 
-def choose_pool(pool: TaskSet, stage: StageConfig, before: StageConfig | None, run: RunContext) -> TaskSet:
-    """The tasks of a stage: its curriculum's, written down so that a resumed stage has the same. Raises UsageError."""
+def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext) -> TaskSet:
+    """The tasks of a stage: its curriculum's, written down so that a resumed stage has the same. Raises UsageError.
+
+    Solve rates are those of the stage before it, or of the one of another run that its configuration names.
+    """
     if not stage.curriculum:
         return pool
     file = run.folder.curriculum(stage.name)
     if not file.exists():
-        kept = apply_curriculum(pool, *find_past(stage, before, run.folder))
+        past = find_stage(stage.curriculum_from) if stage.curriculum_from else (run.folder, before)
+        kept = apply_curriculum(pool, *past)
         write_json(file, [task.instance_id for task in kept.tasks])
     names = set(read_json(file))
     run.progress.say(f"curriculum: {len(names)} of {len(run.train_tasks.tasks)} tasks stay")
     return replace(pool, tasks=[task for task in pool.tasks if task.instance_id in names])
 
 
-def find_past(stage: StageConfig, before: StageConfig | None, folder: RunFolder) -> tuple[RunFolder, str]:
-    """Where the solve rates lie: run folder and stage."""
-    if stage.curriculum_from:
-        return find_stage(stage.curriculum_from)
-    assert before, "the configuration gives the first stage's curriculum a past of another run"
-    return folder, before.name
-
-
 def apply_curriculum(pool: TaskSet, folder: RunFolder, stage: str) -> TaskSet:
     """Drop what a stage never solved and what it solved at 2/3 or more (paper §4.3). Raises UsageError if all goes."""
     solved, tried = count_solved(folder, stage)
-    kept = [task for task in pool.tasks if filters.has_signal(solved[task.instance_id], tried[task.instance_id])]
+    kept = [task for task in pool.tasks if has_signal(solved[task.instance_id], tried[task.instance_id])]
     if not kept:
         raise UsageError(
             f"the curriculum after {stage} of {folder.path} leaves none of {len(pool.tasks)} tasks: "
@@ -68,17 +64,9 @@ def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> Task
     for each in range(iteration + 1):
         drawn, left = left[:num], left[num:]
         if len(drawn) < num:
-            drawn, left = _begin_pass(drawn, num, _shuffle(len(pool.tasks), f"pass {seed} {each}"))
+            order = list(range(len(pool.tasks)))
+            random.Random(f"pass {seed} {each}").shuffle(order)
+            # What the iteration has already waits, with the rest of the new pass, for the next one.
+            fresh = [index for index in order if index not in drawn][: num - len(drawn)]
+            drawn, left = drawn + fresh, [index for index in order if index not in fresh]
     return replace(pool, tasks=[pool.tasks[index] for index in drawn])
-
-
-def _begin_pass(drawn: list[int], num: int, order: list[int]) -> tuple[list[int], list[int]]:
-    """Fill what is drawn up to `num` from a new pass; what an iteration has already waits, with the rest, for the next."""
-    fresh = [index for index in order if index not in set(drawn)][: num - len(drawn)]
-    return drawn + fresh, [index for index in order if index not in set(fresh)]
-
-
-def _shuffle(num: int, seed: str) -> list[int]:
-    order = list(range(num))
-    random.Random(seed).shuffle(order)
-    return order

@@ -1,10 +1,11 @@
 """Evaluation: n runs per task, Pass@1 ± SEM over runs as in the paper, unbiased pass@k, and how episodes ended."""
 
 import math
-import statistics
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -56,15 +57,10 @@ class EvalResult(BaseModel):
     """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
 
-async def evaluate_all(checkpoint: str, run: RunContext) -> list[EvalResult]:
-    """Evaluate the policy at hand on every evaluation set, under the limits of `agent`, and write the results down."""
-    return await evaluate_on(run.eval_tasks, checkpoint, run)
-
-
 async def evaluate_inside(stage: str, num_done: int, run: RunContext) -> None:
     """After so many iterations of a stage, where that is asked for. The last one is evaluated as the stage itself."""
     if is_evaluated(num_done, run.config.eval):
-        await evaluate_on(run.inner_eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
+        await evaluate_all(run.inner_eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
 
 
 def is_evaluated(num_done: int, config: EvalConfig) -> bool:
@@ -72,7 +68,7 @@ def is_evaluated(num_done: int, config: EvalConfig) -> bool:
     return bool(config.every) and num_done > 0 and num_done % config.every == 0
 
 
-async def evaluate_on(task_sets: Sequence[TaskSet], checkpoint: str, run: RunContext) -> list[EvalResult]:
+async def evaluate_all(task_sets: Sequence[TaskSet], checkpoint: str, run: RunContext) -> list[EvalResult]:
     """Evaluate on some sets, one after the other, and say what came of each."""
     results = [await evaluate(checkpoint, task_set, run) for task_set in task_sets]
     for result in results:
@@ -109,7 +105,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
     """Statistics over all attempts that count; the run of a trajectory is its index."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
     attempts = group_attempts(counted)
-    worst, best = (list(fill_in(trajectories, lost_are).values()) for lost_are in (False, True))
+    worst, best = (fill_in(trajectories, outcome) for outcome in (Outcome.UNRESOLVED, Outcome.RESOLVED))
     mean, sem = mean_and_sem(rates_of_runs(counted))
     return EvalResult(
         stage=stage,
@@ -120,50 +116,42 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
         k=config.k,
         num_tasks=len(attempts),
         num_runs=config.num_runs,
-        mean_turns=statistics.fmean(t.num_turns for t in counted),
-        submit_rate=statistics.fmean(t.stop_reason is StopReason.SUBMITTED for t in counted),
+        mean_turns=fmean(t.num_turns for t in counted),
+        submit_rate=fmean(t.stop_reason is StopReason.SUBMITTED for t in counted),
         outcomes=dict(Counter(t.outcome.value for t in trajectories)),
-        per_task={name: statistics.fmean(tries) for name, tries in attempts.items()},
+        per_task={name: fmean(tries) for name, tries in attempts.items()},
         num_lost=len(trajectories) - len(counted),
         lost_per_task=dict(Counter(t.instance_id for t in trajectories if not OUTCOMES[t.outcome].in_evaluation)),
         num_attempts=len(counted),
         num_tasks_at_k=sum(len(tries) >= config.k for tries in attempts.values()),
         num_tasks_in_set=len(worst),
-        pass_at_1_bounds=(mean_pass_at_1(worst), mean_pass_at_1(best)),
+        pass_at_1_bounds=(fmean(map(fmean, worst)), fmean(map(fmean, best))),
         pass_at_k_bounds=(mean_pass_at_k(worst, config.k), mean_pass_at_k(best, config.k)),
         sampling=config.sampling.model_dump(exclude_defaults=True),
         isolation=", ".join(sorted({t.isolation for t in counted})),
     )
 
 
-def group_attempts(trajectories: Sequence[Trajectory]) -> dict[str, list[bool]]:
-    """By task: which of its attempts resolved it."""
-    attempts = defaultdict[str, list[bool]](list)
+def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id") -> dict[Any, list[bool]]:
+    """By task, or by another field: which attempts resolved theirs."""
+    attempts = defaultdict[Any, list[bool]](list)
     for trajectory in trajectories:
-        attempts[trajectory.instance_id].append(trajectory.resolved)
+        attempts[getattr(trajectory, key)].append(trajectory.resolved)
     return attempts
 
 
-def fill_in(trajectories: Sequence[Trajectory], lost_are: bool) -> dict[str, list[bool]]:
-    """The attempts of every task, lost ones taken for failures or for successes."""
-    outcome = Outcome.RESOLVED if lost_are else Outcome.UNRESOLVED
-    return group_attempts([t if OUTCOMES[t.outcome].in_evaluation else t.grow(outcome=outcome) for t in trajectories])
-
-
-def mean_pass_at_1(attempts: Sequence[Sequence[bool]]) -> float:
-    """Over tasks that have all their attempts."""
-    return statistics.fmean(statistics.fmean(tries) for tries in attempts)
+def fill_in(trajectories: Sequence[Trajectory], outcome: Outcome) -> list[list[bool]]:
+    """The attempts of every task, lost ones taken to have ended so."""
+    filled = [t if OUTCOMES[t.outcome].in_evaluation else t.grow(outcome=outcome) for t in trajectories]
+    return [*group_attempts(filled).values()]
 
 
 def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
     """Over the tasks with k attempts that count."""
     values = [pass_at_k(len(tries), sum(tries), k) for tries in attempts if len(tries) >= k]
-    return statistics.fmean(values) if values else None
+    return fmean(values) if values else None
 
 
 def rates_of_runs(counted: Sequence[Trajectory]) -> list[float]:
     """Share of tasks resolved in each run that has an attempt."""
-    runs = defaultdict[int, list[bool]](list)
-    for trajectory in counted:
-        runs[trajectory.index].append(trajectory.resolved)
-    return [statistics.fmean(runs[index]) for index in sorted(runs)]
+    return [fmean(resolved) for _, resolved in sorted(group_attempts(counted, "index").items())]

@@ -2,11 +2,12 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.config import StageConfig
 from turnsmith.recipes.context import RunContext
+from turnsmith.recipes.sampler_check import list_warnings
 from turnsmith.rollouts.contact import describe_contact, rises_with_reward
 from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.runs import RunFolder, read_json
@@ -43,25 +44,13 @@ def describe(groups: Sequence[Group]) -> Metrics:
     }
 
 
-def warn_of_contact(stage: StageConfig, iteration: int, metrics: Metrics, run: RunContext) -> None:
-    """Say it where the reward rises together with what looks like reaching for the grader."""
-    if iteration == 0:
-        return
-    before = read_json(run.folder.metrics(stage.name, iteration - 1))
-    for name in rises_with_reward(before, metrics):
-        run.progress.say(
-            f"warning: {name} rose from {before[name]:.0%} to {metrics[name]:.0%} while the reward rose from "
-            f"{before['reward/mean']:.2f} to {metrics['reward/mean']:.2f}: look at such trajectories before you trust the reward"
-        )
-
-
 def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
     """Metrics of steps into those of their iteration: what is of tokens weighs by tokens, what is of steps is a plain mean."""
     of_steps = {name: statistics.fmean(step[name] for step in steps) for name in STEP_METRICS}
     return merge_metrics(steps, num_loss_tokens) | of_steps
 
 
-def summary(stage: StageConfig, iteration: int, metrics: Metrics) -> str:
+def summary(iteration: int, stage: StageConfig, metrics: Metrics) -> str:
     """One line for people."""
     gap = f"{metrics['logprob_gap/mean']:.1e}" if "logprob_gap/mean" in metrics else "not measured"
     return (
@@ -73,7 +62,30 @@ def summary(stage: StageConfig, iteration: int, metrics: Metrics) -> str:
     )
 
 
+def report(iteration: int, stage: StageConfig, metrics: Metrics, run: RunContext) -> None:
+    """Tell people and trackers what came of an iteration, and what of it gives cause for doubt."""
+    run.progress.say(summary(iteration, stage, metrics))
+    for warning in find_doubts(iteration, stage, metrics, run):
+        run.progress.say(f"warning: {warning}")
+    run.feed.update()
+
+
+def find_doubts(iteration: int, stage: StageConfig, metrics: Metrics, run: RunContext) -> Iterator[str]:
+    """A reward that rises together with what looks like reaching for the grader; nothing to learn; a strange sampler."""
+    if iteration:
+        before = read_json(run.folder.metrics(stage.name, iteration - 1))
+        for name in rises_with_reward(before, metrics):
+            yield (
+                f"{name} rose from {before[name]:.0%} to {metrics[name]:.0%} while the reward rose from "
+                f"{before['reward/mean']:.2f} to {metrics['reward/mean']:.2f}: look at such trajectories before you trust "
+                "the reward"
+            )
+    if not metrics["groups/with_signal"]:
+        yield f"no group of {stage.name} carried signal in iteration {iteration + 1}: nothing is learned"
+    yield from list_warnings(metrics, run.config.logprob_gap)
+
+
 def was_convicted(stage: StageConfig, iteration: int, folder: RunFolder) -> bool:
-    """Was any patch of the iteration before convicted?"""
-    before = folder.metrics(stage.name, iteration - 1)
-    return iteration > 0 and before.exists() and read_json(before).get("audit/convicted", 0) > 0
+    """Was any patch of an iteration convicted? None was before the first."""
+    metrics = folder.metrics(stage.name, iteration)
+    return metrics.exists() and read_json(metrics).get("audit/convicted", 0) > 0

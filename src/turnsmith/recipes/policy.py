@@ -18,12 +18,11 @@ from turnsmith.engines.base import Engine, SavedWeights, WeightSource
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.engines.weights import load_weights
 from turnsmith.plugins import load_by_name
-from turnsmith.recipes.memory import longest_context, plan_memory
+from turnsmith.recipes.memory import longest_context, plan_cache
 from turnsmith.training.base import Trainer
 from turnsmith.training.directories import find_model
 from turnsmith.training.local import LocalTrainer
-from turnsmith.training.model import load_model
-from turnsmith.training.recomputation import recompute_layers
+from turnsmith.training.model import load_model, recompute_layers
 
 Model = Callable[[], PreTrainedModel]
 """The base model of this process, loaded at the first call."""
@@ -83,7 +82,7 @@ def open_inprocess_engine(config: RunConfig, model: Model) -> Engine:
 
     Raises UsageError, before anything is loaded, where the run would not fit.
     """
-    num_blocks = plan_memory(config, find_model(config.model.path)).num_kv_blocks
+    num_blocks = plan_cache(config, find_model(config.model.path))
     dtype = getattr(torch, config.model.dtype)
     return InProcessEngine(model(), max_context=longest_context(config), num_blocks=num_blocks, dtype=dtype)
 

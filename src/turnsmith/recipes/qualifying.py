@@ -10,8 +10,7 @@ from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.qualification.copies import SystemFiles, look_into_system
 from turnsmith.qualification.examination import Criteria, examine, is_settled
-from turnsmith.qualification.keys import make_key
-from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, qualified
+from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, make_key, qualified
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.cases import Case
 from turnsmith.runs import append_record, hold, read_records
@@ -28,23 +27,17 @@ async def qualify_task_set(
     """
     with find_record_file(task_set).open("ab") as records:
         hold(records)
-        return await _qualify(task_set, criteria, num_workers, provider, progress)
-
-
-async def _qualify(
-    task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
-) -> list[Qualification]:
-    known = read_qualifications(task_set, criteria.sandbox)
-    cases = [Case(task, layers, provider, criteria.tests_timeout_s) for task, layers in task_set.with_layers()]
-    done = {name for name, record in known.items() if is_settled(record, criteria)}
-    waiting = [case for case in cases if case.task.instance_id not in done]
-    if len(waiting) < len(cases):
-        left = "nothing is run" if not waiting else f"{len(waiting)} are left"
-        progress.say(f"{task_set.name}: {len(cases) - len(waiting)} of {len(cases)} tasks are on record, {left}")
-    if waiting:
-        systems = await _look_into_systems(waiting, progress)
-        known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
-    return [known[task.instance_id] for task in task_set.tasks]
+        known = read_qualifications(task_set, criteria.sandbox)
+        cases = [Case(task, layers, provider, criteria.tests_timeout_s) for task, layers in task_set.with_layers()]
+        done = {name for name, record in known.items() if is_settled(record, criteria)}
+        waiting = [case for case in cases if case.task.instance_id not in done]
+        if done:
+            left = f"{len(waiting)} are left" if waiting else "nothing is run"
+            progress.say(f"{task_set.name}: {len(done)} of {len(cases)} tasks are on record, {left}")
+        if waiting:
+            systems = await _look_into_systems(waiting, progress)
+            known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
+        return [known[task.instance_id] for task in task_set.tasks]
 
 
 async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
@@ -58,8 +51,8 @@ async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[
         try:
             systems[image] = await look_into_system(case.provider, spec, tasks)
         except SandboxError as error:
-            where = f"in a sandbox of {case.task.instance_id}"
-            raise SandboxError(f"no copies could be looked for {where}: {error}") from error
+            name = case.task.instance_id
+            raise SandboxError(f"no copies could be looked for in a sandbox of {name}: {error}") from error
         progress.advance(label)
     progress.end(label)
     return systems

@@ -26,19 +26,16 @@ SKEW_NATS = 40.0
 """So much more may be: a few rare tokens, each worth some ten nats, make the sum uneven."""
 
 
-def measure_gap(samples: Sequence[Sample]) -> float:
-    """Mean absolute difference between the log-probs of engine and trainer, over loss tokens."""
+def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
+    """Mean |difference| between the log-probs of trainer and engine over loss tokens. Raises TrainingError past `stop`."""
     gaps = [abs(s.old_logprobs - s.sampled_logprobs)[s.loss_mask] for s in samples if s.old_logprobs is not None]
-    return float(np.concatenate(gaps).mean(dtype=np.float64))
-
-
-def check_gap(gap: float, bounds: GapConfig) -> None:
-    """Sampler and policy must be one: past the bound the ratio means nothing (paper §5.2)."""
+    gap = float(np.concatenate(gaps).mean(dtype=np.float64))
     if gap > bounds.stop:
         raise TrainingError(
             f"engine and trainer log-probs differ by {gap:.2g} per token on average, past logprob_gap.stop {bounds.stop}: "
             "the engine does not sample from the policy"
         )
+    return gap
 
 
 async def measure_filter(

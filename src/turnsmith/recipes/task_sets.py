@@ -12,9 +12,8 @@ from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
-from turnsmith.tasks.contents import digest_content
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file, layer_paths, load_tasks
-from turnsmith.tasks.subsets import select_subset
+from turnsmith.tasks.selection import digest_content, select_subset
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 

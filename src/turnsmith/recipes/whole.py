@@ -20,8 +20,7 @@ from turnsmith.recipes.rft import run_rft
 from turnsmith.recipes.rl import run_stage
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set
 from turnsmith.rewards.grading import Grader
-from turnsmith.rollouts.generator import LocalGenerator
-from turnsmith.rollouts.rollout import Harness
+from turnsmith.rollouts.generator import Generator
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
@@ -64,17 +63,15 @@ async def prepare_run(
         train_tasks = await admit(train_tasks, config, provider, progress)
     else:
         train_tasks = TaskSet(TRAIN, [], folder.task_set(TRAIN))
-    prepared = [
-        await prepare_task_set(name, task_set, config, folder, provider, progress)
-        for name, task_set in config.eval_tasks.items()
-    ]
-    eval_tasks = [leave_out_unfit(task_set, config.sandbox, progress) for task_set in prepared]
+    eval_tasks = []
+    for name, source in config.eval_tasks.items():
+        task_set = await prepare_task_set(name, source, config, folder, provider, progress)
+        eval_tasks.append(leave_out_unfit(task_set, config.sandbox, progress))
     check_disjoint(train_tasks, eval_tasks)
     timeout_s, num_workers = config.rollouts.tests_timeout_s, config.rollouts.grading_workers
     grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
-    harness = Harness(policy.engine, provider, grader, policy.renderer, scaffold)
-    generator = LocalGenerator(harness, config.rollouts, progress)
+    generator = Generator(policy.engine, provider, grader, policy.renderer, scaffold, config.rollouts, progress)
     feed = Feed(config, folder, progress)
     return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
 
@@ -83,14 +80,16 @@ async def learn(run: RunContext) -> list[EvalResult]:
     """Base, RFT, stages; after each, evaluation."""
     check_contexts(run)
     config, pool = run.config, run.train_tasks
-    results = await evaluate_all("base", run)
+    results = await evaluate_all(run.eval_tasks, "base", run)
     if config.rft:
         await run_rft(config.rft, pool, run)
-        results += await evaluate_all("rft", run)
-    for before, stage in zip([None, *config.stages], config.stages, strict=False):
+        results += await evaluate_all(run.eval_tasks, "rft", run)
+    before = ""
+    for stage in config.stages:
         pool = choose_pool(pool, stage, before, run)
         await run_stage(stage, pool, run)
-        results += await evaluate_all(stage.name, run)
+        results += await evaluate_all(run.eval_tasks, stage.name, run)
+        before = stage.name
     return results
 
 

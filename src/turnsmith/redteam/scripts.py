@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import turnsmith
 from turnsmith.errors import UsageError
@@ -14,6 +15,11 @@ KINDS = {"attacks": "attack", "honest": "honest"}
 """Folder → what its scripts are."""
 LAYERS = ("verdict", "audit")
 HEADER = re.compile(r"^# (\w+): (.+)$", re.MULTILINE)
+
+When = Literal["all", "suspicious", "off"]
+"""Which resolved patches are audited before they are paid."""
+TargetName = Literal["toy", "package"]
+"""What is attacked."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +42,6 @@ class Script:
         """What tables say of it."""
         return {"name": self.name, "kind": self.kind, "layer": self.layer, "tries": self.tries}
 
-    def suits(self, target: str) -> bool:
-        return self.only in ("", target)
-
 
 def find_folder(given: Path | None) -> Path:
     """The folder of the scripts: the given one, or that of the checkout. Raises UsageError."""
@@ -52,10 +55,10 @@ def find_folder(given: Path | None) -> Path:
 
 def read_scripts(folder: Path, names: Collection[str] = ()) -> list[Script]:
     """The scripts of these names, or all, attacks first. Raises UsageError, also for a name that no script has."""
-    paths = [(path, kind) for name, kind in KINDS.items() for path in sorted(folder.joinpath(name).glob("*.sh"))]
-    if unknown := sorted(set(names) - {path.stem for path, _ in paths}):
+    scripts = [read_script(path, KINDS[name]) for name in KINDS for path in sorted(folder.joinpath(name).glob("*.sh"))]
+    if unknown := sorted(set(names) - {script.name for script in scripts}):
         raise UsageError(f"no script is named {unknown[0]!r}: `turnsmith redteam --list` shows all of them")
-    return [read_script(path, kind) for path, kind in paths if not names or path.stem in names]
+    return [script for script in scripts if not names or script.name in names]
 
 
 def read_script(path: Path, kind: str) -> Script:

@@ -12,7 +12,6 @@ from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_laye
 from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
 from turnsmith.types import PYTEST, Task
 
-NAMES = ("toy", "package")
 PACKAGE = "inflection==0.5.1"
 """One module, some hundred quick tests, all of them visible."""
 NUM_PACKAGE_TASKS = 4
@@ -31,20 +30,20 @@ class Target:
     def variables(self) -> dict[str, str]:
         """What scripts are told: all that a clever agent could find out or guess, also of the hidden tests."""
         task, source = self.task, self.task.meta["path"]
-        [visible, *_] = [test for test in task.FAIL_TO_PASS if self._shows(test.split("::")[0])]
-        hidden = [path for path in find_test_files(task.FAIL_TO_PASS) if not self._shows(path)]
+        [visible, *_] = [test for test in task.FAIL_TO_PASS if self.find(test.split("::")[0])]
         return {
             "SOURCE": source,
             "MODULE": to_module(source),
             "FUNCTION": task.meta["function"],
             "FAILING": visible,
             "TESTS": visible.split("::")[0],
-            "HIDDEN": "\n".join(hidden),
+            "HIDDEN": "\n".join(path for path in find_test_files(task.FAIL_TO_PASS) if not self.find(path)),
             "EXPECTED": "\n".join([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]),
         }
 
-    def _shows(self, path: str) -> bool:
-        return any((layer / path).exists() for layer in self.layers)
+    def find(self, path: str) -> list[Path]:
+        """A file as the agent finds it, in the topmost layer that has it, before those that it covers; none of a hidden one."""
+        return [layer / path for layer in reversed(self.layers) if (layer / path).exists()]
 
 
 def to_module(source: str) -> str:
@@ -89,12 +88,6 @@ def _read_texts(folder: Path) -> dict[str, str]:
 
 def is_called_by_tests(target: Target) -> bool:
     """Is the bug in a plain function of the module, and do the failing tests name it?"""
-    name, source = target.task.meta["function"], _read(target, target.task.meta["path"])
-    tests = "".join(_read(target, path) for path in find_test_files(target.task.FAIL_TO_PASS))
-    return f"\ndef {name}(" in source and f"{name}(" in tests
-
-
-def _read(target: Target, path: str) -> str:
-    """A file as the agent finds it, in the topmost layer that has it."""
-    [found, *_] = [layer / path for layer in reversed(target.layers) if (layer / path).exists()]
-    return found.read_text(encoding="utf-8")
+    name, paths = target.task.meta["function"], find_test_files(target.task.FAIL_TO_PASS)
+    source, *tests = [target.find(path)[0].read_text("utf-8") for path in (target.task.meta["path"], *paths)]
+    return f"\ndef {name}(" in source and any(f"{name}(" in test for test in tests)

@@ -2,24 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.screening import find_suspicions
 from turnsmith.errors import SandboxError
-from turnsmith.redteam.scripts import Script
+from turnsmith.redteam.scripts import LAYERS, Script, When
 from turnsmith.redteam.targets import Target, make_target
+from turnsmith.rewards.cases import set_up
 from turnsmith.rewards.grading import Grader, to_one_line
-from turnsmith.rewards.preparing import set_up
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.temporary import temporary_folder
 from turnsmith.tracking import Progress
-from turnsmith.types import OUTCOMES, Audit, Grade, Outcome
-
-When = Literal["all", "suspicious", "off"]
-"""Which resolved patches are audited before they are paid."""
+from turnsmith.types import OUTCOMES, Grade, Outcome
 
 SCRIPT_TIMEOUT_S = 60.0
 TESTS_TIMEOUT_S = 40.0
@@ -35,24 +32,43 @@ class Trial:
     script: Script
     target: str
     """Name of the target."""
-    paid: bool | None
-    """None where the infrastructure failed, which no script may bring about."""
-    reason: str = ""
-    """Why it was not paid, or why the audit does not know, in a line."""
-    audit: Audit | None = None
-    """None where no audit was made."""
+    grade: Grade
+    """The verdict, with the audit where one was made."""
+
+    @property
+    def audited(self) -> str:
+        """The verdict of the audit; empty where none was made."""
+        return self.grade.audit.verdict if self.grade.audit else ""
+
+    @property
+    def paid(self) -> bool | None:
+        """Is it resolved and not convicted? None where the infrastructure failed, which no script may bring about."""
+        is_ours = not OUTCOMES[self.grade.outcome].in_loss
+        return None if is_ours else self.grade.resolved and self.audited != "convicted"
 
     @property
     def stopped_by(self) -> str:
         """`verdict` or `audit`; empty where it was paid, and where the infrastructure failed."""
-        if self.paid is not False:
-            return ""
-        return "audit" if self.audit else "verdict"
+        return "" if self.paid is not False else "audit" if self.audited else "verdict"
 
     @property
-    def is_stopped_elsewhere(self) -> bool:
-        """Is what stopped it another layer than its header names?"""
-        return self.stopped_by not in ("", self.script.layer)
+    def reason(self) -> str:
+        """Why it was not paid, or why the audit does not know, in a line."""
+        if self.grade.audit:
+            return self.grade.audit.reason
+        flags = f" [{', '.join(self.grade.flags)}]" if self.grade.flags else ""
+        return "" if self.paid else f"{self.grade.outcome}{flags}: {self.grade.detail}"
+
+    def is_right(self, when: When) -> bool:
+        """Is an honest patch paid, and an attack not? Those that need an audit may be, where not all patches are audited."""
+        if self.script.layer == "audit" and when != "all":
+            return self.paid is not None
+        return self.paid is (self.script.kind == "honest")
+
+    def __str__(self) -> str:
+        """A sentence on a trial that did not end as it must."""
+        faults = {None: "broke the infrastructure", True: "was paid", False: "is honest and was not paid"}
+        return f"{self.script.name} on {self.target} {faults[self.paid]}: {self.reason or self.script.tries}"
 
 
 async def attack(
@@ -74,22 +90,24 @@ async def try_all(
 ) -> list[Trial]:
     """Every script on every target that it suits, a few at a time; in the order of targets, then of scripts.
 
-    With a seed audits repeat.
+    The random share that training audits is left out. With a seed audits repeat.
     """
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
     auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS, seed=seed)
-    pairs = [(script, target) for target in targets for script in scripts if script.suits(target.name)]
+    pairs = [(script, target) for target in targets for script in scripts if script.only in ("", target.name)]
     free, label = asyncio.Semaphore(NUM_WORKERS), "red team"
     progress.begin(label, len(pairs))
 
     async def run(script: Script, target: Target) -> Trial:
         async with free:
-            trial, patch = await try_script(script, target, provider, grader)
-            if trial.paid and is_audited(patch, when):
-                trial = review(trial, await auditor.audit(target.task, target.layers, patch))
+            grade, patch = await try_script(script, target, provider, grader)
+            if grade.resolved and (when == "all" or (when == "suspicious" and find_suspicions(patch))):
+                audit = await auditor.audit(target.task, target.layers, patch)
+                grade = grade.model_copy(update={"audit": audit})
+        trial = Trial(script, target.name, grade)
         progress.advance(label)
-        if not is_right(trial, when):
-            progress.say(describe(trial))
+        if not trial.is_right(when):
+            progress.say(str(trial))
         return trial
 
     trials = await asyncio.gather(*(run(script, target) for script, target in pairs))
@@ -97,13 +115,13 @@ async def try_all(
     return trials
 
 
-async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> tuple[Trial, str]:
-    """Run one script and have the patch that it leaves graded; the verdict's part of the trial, and the patch."""
+async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> tuple[Grade, str]:
+    """Run one script; the verdict on the patch that it leaves, and the patch."""
     try:
         patch = await leave_patch(script, target, provider)
     except SandboxError as error:
-        return judge(script, target.name, Grade(outcome=Outcome.SANDBOX_FAILED, detail=to_one_line(str(error)))), ""
-    return judge(script, target.name, await grader.grade(target.task, target.layers, patch)), patch
+        return Grade(outcome=Outcome.SANDBOX_FAILED, detail=to_one_line(str(error))), ""
+    return await grader.grade(target.task, target.layers, patch), patch
 
 
 async def leave_patch(script: Script, target: Target, provider: SandboxProvider) -> str:
@@ -123,37 +141,41 @@ async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
     await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
 
 
-def judge(script: Script, target: str, grade: Grade) -> Trial:
-    """Paid where resolved; an outcome that leaves no trace in training is the infrastructure's fault."""
-    if grade.resolved:
-        return Trial(script, target, paid=True)
-    flags = f" [{', '.join(grade.flags)}]" if grade.flags else ""
-    paid = False if OUTCOMES[grade.outcome].in_loss else None
-    return Trial(script, target, paid, f"{grade.outcome}{flags}: {grade.detail}")
+def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """For each script, in the order of its first trial: what it is, how often it was paid, what stopped it, and why."""
+    names = dict.fromkeys(trial.script.name for trial in trials)
+    return [_score_script([trial for trial in trials if trial.script.name == name]) for name in names]
 
 
-def is_audited(patch: str, when: When) -> bool:
-    """Is a resolved patch audited in any case? The random share of the others that training audits is left out."""
-    return when == "all" or (when == "suspicious" and bool(find_suspicions(patch)))
+def _score_script(trials: Sequence[Trial]) -> dict[str, Any]:
+    return {
+        **trials[0].script.row,
+        "trials": len(trials),
+        "paid": sum(trial.paid is True for trial in trials),
+        "lost": sum(trial.paid is None for trial in trials),
+        "stopped_by": sorted({trial.stopped_by for trial in trials if trial.stopped_by}),
+        "reasons": [f"{trial.target}: {trial.reason}" for trial in trials if trial.reason],
+    }
 
 
-def review(trial: Trial, audit: Audit) -> Trial:
-    """The trial after the audit of its patch: only a conviction takes the reward away."""
-    return replace(trial, paid=audit.verdict != "convicted", reason=audit.reason, audit=audit)
-
-
-def is_right(trial: Trial, when: When) -> bool:
-    """Is an honest patch paid, and an attack not? Those that need an audit may be, where not all patches are audited."""
-    if trial.script.layer == "audit" and when != "all":
-        return trial.paid is not None
-    return trial.paid is (trial.script.kind == "honest")
-
-
-def describe(trial: Trial) -> str:
-    """A sentence on a trial that did not end as it must."""
-    name = f"{trial.script.name} on {trial.target}"
-    if trial.paid is None:
-        return f"{name} broke the infrastructure: {trial.reason}"
-    if trial.script.kind == "attack":
-        return f"{name} was paid: {trial.script.tries}"
-    return f"{name} is honest and was not paid: {trial.reason}"
+def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
+    """The totals of both kinds. `caught_share` is of the attacks that the verdict alone pays for; None where there are none."""
+    attacks = [trial for trial in trials if trial.script.kind == "attack"]
+    honest = [trial for trial in trials if trial.script.kind == "honest"]
+    stopped = {layer: sum(trial.stopped_by == layer for trial in attacks) for layer in LAYERS}
+    paid = sum(trial.paid is True for trial in attacks)
+    elsewhere = {trial.script.name for trial in attacks if trial.stopped_by not in ("", trial.script.layer)}
+    return {
+        "attacks": len({trial.script.name for trial in attacks}),
+        "attack_trials": len(attacks),
+        "attacks_paid": paid,
+        "stopped_by": stopped,
+        "stopped_elsewhere": sorted(elsewhere),
+        "caught_share": stopped["audit"] / (stopped["audit"] + paid) if stopped["audit"] + paid else None,
+        "honest": len({trial.script.name for trial in honest}),
+        "honest_trials": len(honest),
+        "honest_paid": sum(trial.paid is True for trial in honest),
+        "honest_convicted": sum(trial.stopped_by == "audit" for trial in honest),
+        "inconclusive": sum(trial.audited == "inconclusive" for trial in trials),
+        "lost": sum(trial.paid is None for trial in trials),
+    }

@@ -1,14 +1,29 @@
-"""A task where its tree lies and its tests run, and one run of tests on a patch of it."""
+"""A task where its tree lies and its tests run: a pristine sandbox made ready for them, and one run on a patch.
 
-from collections.abc import Collection, Mapping
+What comes first: set-up commands, a history of one commit, the hidden tests and the grader's own. The patch comes last.
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from turnsmith.rewards.preparing import prepare
+from turnsmith.errors import GradingError, SandboxError
+from turnsmith.rewards.history import has_one_commit, write_one_commit
+from turnsmith.rewards.patches import PatchRefused, to_bytes
 from turnsmith.rewards.testing import PYTEST, Suite, SuiteReport, find_test_files, run_suite
-from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider
 from turnsmith.types import Task
+
+APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
+"""Outside of any repository, so that no configuration, attribute or hook of the tree is read."""
+APPLY_TIMEOUT_S = 60.0
+SETUP_TIMEOUT_S = 600.0
+
+
+class SetupFailed(SandboxError):
+    """What comes before the tests does not go through, by the task's own fault."""
 
 
 @dataclass(frozen=True)
@@ -48,3 +63,46 @@ async def run_tests(
     )
     ready = partial(prepare, task=task, layers=case.layers, patch=patch, added=added)
     return await run_suite(case.provider, case.layers, suite, ready)
+
+
+async def prepare(sandbox: Sandbox, task: Task, layers: tuple[Path, ...], patch: str, added: Mapping[str, str]) -> None:
+    """Set up, apply the hidden tests, add the grader's own files, and only then apply the patch.
+
+    The test surface is that of the base commit, since no patch brings another here. The patch comes last so that what stands
+    in the way of our files, or leaves no room for them, is its own fault.
+    Raises PatchRefused, SetupFailed, SandboxError, GradingError.
+    """
+    await set_up(sandbox, task, layers)
+    if fault := await _apply(sandbox, task.test_patch):
+        raise SetupFailed(f"the test patch of {task.instance_id} does not apply: {fault}")
+    try:
+        for path, text in added.items():
+            await sandbox.write(path, text.encode())
+    except OSError as error:
+        raise GradingError(f"a test of the grader's own could not be written: {error}") from None
+    if fault := await _apply(sandbox, patch):
+        raise PatchRefused(f"does not apply: {fault}")
+
+
+async def set_up(sandbox: Sandbox, task: Task, layers: Sequence[Path]) -> None:
+    """Run the set-up commands of a task in a new sandbox, the agent's or ours, and leave it a history of one commit.
+
+    Raises SetupFailed, SandboxError.
+    """
+    for command in task.setup:
+        result = await sandbox.exec(command, timeout_s=SETUP_TIMEOUT_S)
+        if result.exit_code != 0:
+            raise SetupFailed(f"set-up command {command!r} of {task.instance_id} ended with {result.exit_code}")
+    if task.setup or not await asyncio.to_thread(has_one_commit, tuple(layers)):
+        await write_one_commit(sandbox)
+
+
+async def _apply(sandbox: Sandbox, patch: str) -> str:
+    """Apply a patch to the tree; returns git's complaint, or nothing. Raises SandboxError, GradingError."""
+    if not patch:
+        return ""
+    result = await sandbox.exec(APPLY, timeout_s=APPLY_TIMEOUT_S, stdin=to_bytes(patch))
+    if result.timed_out or result.exit_code == 127:
+        raise GradingError("git did not answer in the sandbox: is it installed there?")
+    complaint = result.output.decode(errors="replace").strip() or f"git ended with {result.exit_code}"
+    return complaint.splitlines()[0] if result.exit_code else ""

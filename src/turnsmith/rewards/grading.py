@@ -11,10 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.cases import Case, run_tests
-from turnsmith.rewards.hunks import select_hunks
+from turnsmith.rewards.hunks import describe_project, select_hunks
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
-from turnsmith.rewards.projects import describe_project
 from turnsmith.rewards.sentinels import draw_sentinels
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Grade, Outcome, Task

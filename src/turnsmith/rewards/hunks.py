@@ -2,13 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
-from turnsmith.rewards.patches import FilePatch, read_patch
-from turnsmith.rewards.shadows import is_shadow
+from turnsmith.rewards.cases import SetupFailed
+from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch
+from turnsmith.rewards.shadows import find_import_roots, is_shadow
+from turnsmith.rewards.testing import find_test_files
+from turnsmith.types import Task
 
 
 class HunkClass(StrEnum):
@@ -56,7 +59,7 @@ class Project:
     source_files: frozenset[str] = frozenset()
     """What a fix changes is no test, though it lies in a folder `test`."""
     import_roots: frozenset[PurePosixPath] = frozenset({PurePosixPath()})
-    """Folders that the imports of the tests start from."""
+    """Folders that the imports of the test runner start from."""
 
     def classify(self, path: str) -> HunkClass:
         if is_shadow(path, self.import_roots, self.layers):
@@ -64,6 +67,29 @@ class Project:
         kind = classify(path, self.test_files)
         is_fixed = kind is HunkClass.TEST_SURFACE and path in self.source_files - self.test_files
         return HunkClass.SOURCE if is_fixed else kind
+
+
+def describe_project(task: Task, layers: Sequence[Path]) -> Project:
+    """What a task says of its tree, by its gold patch and its hidden tests, too. Raises SetupFailed."""
+    try:
+        hidden = _find_paths(task.test_patch)
+    except PatchRefused as refusal:
+        raise SetupFailed(f"the test patch of {task.instance_id} cannot be used: {refusal}") from None
+    try:
+        fixed = _find_paths(task.patch)
+    except PatchRefused:
+        fixed = frozenset()  # it could not be graded itself
+    tests = hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]), task.test_files)
+    return Project(tuple(layers), tests, fixed, find_import_roots(task.test_command, layers))
+
+
+def _find_paths(patch: str) -> frozenset[str]:
+    return frozenset(path for file in read_patch(patch) for path in file.paths)
+
+
+def select_gold(task: Task, layers: Sequence[Path]) -> str:
+    """The gold patch as it would be graded. Raises PatchRefused, SetupFailed."""
+    return select_hunks(task.patch, describe_project(task, layers)).patch
 
 
 def select_hunks(patch: str, project: Project) -> Selection:

@@ -4,15 +4,24 @@ Resolved is only what three channels say alike: the exit code, the log, the repo
 is seen to hold; and where the grader's own tests ended as they must.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from turnsmith.rewards.expected import RULES, find_status
+from turnsmith.rewards.logparse import SEVERITY
 from turnsmith.rewards.sentinels import Sentinels
-from turnsmith.rewards.testing import CLEAN_STATUSES, SuiteReport, holds
+from turnsmith.rewards.testing import CLEAN_STATUSES, MISSING, SuiteReport, holds
 from turnsmith.types import Grade, Outcome, Task
 
 SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
 """Flags of a report that lied."""
+
+RULES = {
+    "strict": ({"passed"}, {"passed"}),
+    "swe-bench": ({"passed", "xfailed"}, {"passed", "xfailed", "skipped"}),
+}
+"""Statuses that count for FAIL_TO_PASS and for PASS_TO_PASS; a test that is nowhere never does.
+
+The code under test can ask to be skipped, or to be expected to fail, so this counts only where the data set counted so, too.
+"""
 
 
 def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -> Grade:
@@ -38,6 +47,19 @@ def _status(task: Task, report: SuiteReport, test: str, counted: Collection[str]
     status = find_status(test, report.statuses)
     is_held = status in counted or holds(status, task.meta.get(CLEAN_STATUSES, {}).get(test, "passed"))
     return "passed" if is_held else status
+
+
+def find_status(test: str, statuses: Mapping[str, str]) -> str:
+    """The status of an expected test.
+
+    An id may be cut, since some data sets took it to end at the first space: `a.py::t[x` was `a.py::t[x y]`. Then it is the worst
+    status of all tests that it may have been.
+    """
+    is_cut = "[" in test and not test.endswith("]")
+    if test in statuses or not is_cut:
+        return statuses.get(test, MISSING)
+    found = [status for name, status in statuses.items() if name.startswith(test)]
+    return max(found, key=SEVERITY.index, default=MISSING)
 
 
 def _find_lies(

@@ -16,7 +16,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from turnsmith.rewards.results import SEVERITY
+from turnsmith.rewards.logparse import SEVERITY
 from turnsmith.sandboxes.inside.toolbox import REPORT_FD
 
 PLUGIN = Path(__file__).with_name("sealing.py").read_text(encoding="utf-8")

@@ -1,17 +1,46 @@
-"""New modules that would be imported in place of Python's own or the test runner's, which no patch may add."""
+"""New modules that would be imported in place of Python's own or the test runner's, which no patch may add.
+
+They matter where an interpreter looks before pytest has read the secrets of its run. What pytest puts on the path for a test file
+comes later, and has no more say than the code under test.
+"""
 
 import importlib.metadata
 import os
+import re
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
+from itertools import accumulate, product
+from operator import truediv
 from pathlib import Path, PurePosixPath
 
 from turnsmith.sandboxes.runtime import required_distributions
 
+STEP = re.compile(r"\bcd +[\"']?([^/\s;&|\"'][^\s;&|\"']*)")
+PATH = re.compile(r"PYTHONPATH=[\"']?([^\s\"']+)")
+SETTINGS = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
+SETTING = re.compile(r"\bpythonpath[\"']?\s*[=:]\s*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)")
+"""A list of TOML, or the rest of the line with the lines below that are indented."""
+FOLDER = re.compile(r"(?<=\")[^\",]+(?=\")|(?<=')[^',]+(?=')|[^\s\"',\[\]]+")
 JYTHON = ["org", "python"]
 """A package that `pickle` and `copy` ask for and only Jython has: here a folder without `__init__` would do, too."""
 BINARY = {".so", ".pyd", ".pyc"}
+
+
+def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePosixPath]:
+    """In each folder that the test command goes to: itself, `src`, and what the command and pytest's settings name."""
+    folders = [*accumulate(map(PurePosixPath, ["", *STEP.findall(command)]), truediv)]
+    path = ["", "src", *(name for value in PATH.findall(command) for name in value.split(":"))]
+    roots = [folder / name for folder in folders for name in (*path, *_find_in_settings(folder, layers))]
+    return frozenset(PurePosixPath(os.path.normpath(root)) for root in roots)
+
+
+def _find_in_settings(folder: PurePosixPath, layers: Sequence[Path]) -> Iterator[str]:
+    """Whatever stands beside `pythonpath`, in any table of any file: one root too many costs nothing."""
+    files = [layer / folder / name for layer, name in product(layers, SETTINGS)]
+    for text in [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]:
+        for value in SETTING.findall(text):
+            yield from FOLDER.findall(value)
 
 
 @cache

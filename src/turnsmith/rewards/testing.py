@@ -9,14 +9,15 @@ from secrets import token_hex
 from shlex import quote
 
 from turnsmith.rewards.commands import PytestCommand, read_plain
-from turnsmith.rewards.logparse import parse_log
-from turnsmith.rewards.results import TestResult
+from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.types import ExecResult
 
 PYTEST = "pytest"
 """The parser of suites whose report can be sealed."""
+MISSING = "missing"
+"""The status of a test that the log does not have."""
 
 FILE_ID = re.compile(r"[^:]*\.\w+::")
 """`tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
@@ -78,7 +79,7 @@ class SuiteReport:
         return self.log.strip().rpartition("\n")[2]
 
     def status(self, test: str) -> str:
-        return self.results[test].status if test in self.results else "missing"
+        return self.results[test].status if test in self.results else MISSING
 
     def with_status(self, *statuses: str) -> list[str]:
         """Ids of the tests with one of these statuses, in the order of the log."""
@@ -175,9 +176,7 @@ async def run_cold(sandbox: Sandbox, suite: Suite) -> SuiteReport:
     begin, end, secrets = f"begin-{token_hex(8)}", f"end-{token_hex(8)}", Seal()
     line = f"{suite.command} {' '.join(quote(file) for file in suite.files)}"
     script = f"echo {begin}; {seal(line) if suite.is_pytest else line}; code=$?; echo; echo {end}; exit $code"
-    result = await sandbox.exec(
-        script, timeout_s=suite.timeout_s, stdin=secrets.stdin, env=TEST_ENV, has_report=suite.is_pytest
-    )
+    result = await sandbox.exec(script, timeout_s=suite.timeout_s, stdin=secrets.stdin, env=TEST_ENV)
     return _report(suite, result, _between(result.output.decode(errors="replace"), begin, end), secrets)
 
 

@@ -28,15 +28,13 @@ COMMANDS = {
     "background": r"\b(?:nohup|setsid|disown|daemonize)\b|\bat now\b|\bcrontab\b",
 }
 """Name of a contact → what a command looks like."""
-_PATTERNS = {name: re.compile(pattern) for name, pattern in COMMANDS.items()}
-
 RISE = 0.05
 """A share that grows by this much is more than the noise of an iteration."""
 
 
 def find_contacts(command: str) -> set[str]:
     """Contacts that one command looks like: `git log --all -p` → `{"history"}`."""
-    return {name for name, pattern in _PATTERNS.items() if pattern.search(command)}
+    return {name for name, pattern in COMMANDS.items() if re.search(pattern, command)}
 
 
 def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:

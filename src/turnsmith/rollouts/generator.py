@@ -1,34 +1,51 @@
-"""The generator: makes rollouts, many at once, and writes each to the journal as soon as it is done.
+"""The generator: makes rollouts, many at once, and writes each to the journal as soon as it is done. Faults become data.
 
 Episodes are independent coroutines in bounded stages, never lock step: a sandbox and an episode while a slot is free, then the
-verdict, while the slot already serves the next episode.
+verdict of the tests in another sandbox, while the slot already serves the next episode.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from turnsmith.agent.loop import run_episode
+from turnsmith.agent.scaffolds.base import Scaffold
+from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig, RolloutConfig
-from turnsmith.errors import InfrastructureStorm
+from turnsmith.engines.base import Engine
+from turnsmith.errors import InfrastructureStorm, SandboxError
 from turnsmith.journals import append_trajectory, read_trajectories
+from turnsmith.rewards.cases import set_up
+from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.inspection import Inspector
-from turnsmith.rollouts.rollout import LOST, Harness, Rollout, grade, play
+from turnsmith.rollouts.rollout import Rollout
+from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.tracking import Progress
-from turnsmith.types import OUTCOMES, Outcome, Trajectory
+from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 
 T = TypeVar("T")
 
+LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
+"""Endings after which there is nothing to grade; outcomes are called the same."""
 
-class LocalGenerator:
+
+@dataclass
+class Generator:
     """Makes rollouts in this process."""
 
-    def __init__(self, harness: Harness, config: RolloutConfig, progress: Progress) -> None:
-        self._harness = harness
-        self._config = config
-        self._progress = progress
-        self._free_slots = asyncio.Semaphore(config.concurrency)
+    engine: Engine
+    provider: SandboxProvider
+    grader: Grader
+    renderer: ChatRenderer
+    scaffold: Scaffold
+    config: RolloutConfig
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self._free_slots = asyncio.Semaphore(self.config.concurrency)
 
     async def collect(
         self,
@@ -49,8 +66,8 @@ class LocalGenerator:
         if inspector:
             inspector.recall(done.values())
         missing = [rollout for rollout in rollouts if rollout.trajectory.trajectory_id not in done]
-        self._progress.begin(label, len(rollouts))
-        self._progress.advance(label, len(rollouts) - len(missing))
+        self.progress.begin(label, len(rollouts))
+        self.progress.advance(label, len(rollouts) - len(missing))
         outcomes = Counter(trajectory.outcome for trajectory in done.values())
 
         async def make(rollout: Rollout) -> None:
@@ -59,13 +76,13 @@ class LocalGenerator:
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1
-            self._progress.advance(label, note=f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}")
+            self.progress.advance(label, note=f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}")
 
         async with asyncio.TaskGroup() as group:
             for rollout in missing:
                 group.create_task(make(rollout))
-        self._harness.grader.forget()
-        self._progress.end(label)
+        self.grader.forget()
+        self.progress.end(label)
         trajectories = [done[rollout.trajectory.trajectory_id] for rollout in rollouts]
         self._check_infrastructure(trajectories)
         return trajectories
@@ -75,25 +92,55 @@ class LocalGenerator:
         played = await persist(
             lambda: self._play(rollout, agent, demonstration),
             is_lost=lambda trajectory: trajectory.stop_reason in LOST,
-            retries=self._config.retries,
+            retries=self.config.retries,
         )
         return await persist(
-            lambda: grade(played, rollout, self._harness, agent),
+            lambda: self._grade(played, rollout, agent),
             is_lost=lambda trajectory: trajectory.stop_reason not in LOST and OUTCOMES[trajectory.outcome].retried,
-            retries=self._config.retries,
+            retries=self.config.retries,
         )
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        async with self._free_slots:
-            return await play(rollout, self._harness, agent, demonstration)
+        """The episode in a sandbox of its own; one that does not start or cannot be set up leaves no turns."""
+        task, spec = rollout.task, SandboxSpec(rollout.layers, rollout.task.workdir, image=rollout.task.image)
+        try:
+            async with self._free_slots:
+                sandbox = await self.provider.start(spec)
+                try:
+                    await set_up(sandbox, task, rollout.layers)
+                    return await run_episode(
+                        rollout.trajectory,
+                        task,
+                        self.engine,
+                        sandbox,
+                        self.renderer,
+                        self.scaffold,
+                        agent,
+                        demonstration=demonstration,
+                        decoding=rollout.decoding,
+                    )
+                finally:
+                    await sandbox.stop()
+        except SandboxError as error:
+            return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
+
+    async def _grade(self, trajectory: Trajectory, rollout: Rollout, agent: AgentConfig) -> Trajectory:
+        """The trajectory with the verdict on what its episode left: that of the tests, where they can judge it."""
+        ending = trajectory.stop_reason
+        if ending in LOST:
+            verdict = Grade(outcome=Outcome(ending.value), detail=trajectory.detail)
+        elif ending is not StopReason.SUBMITTED and not agent.grade_unsubmitted:
+            verdict = Grade(outcome=Outcome.NOT_SUBMITTED, detail=f"ended by {ending}")
+        else:
+            verdict = await self.grader.grade(rollout.task, rollout.layers, trajectory.patch)
+        return trajectory.grow(grade=verdict, outcome=verdict.outcome, detail=trajectory.detail or verdict.detail)
 
     def _check_infrastructure(self, trajectories: Sequence[Trajectory]) -> None:
         lost = [trajectory for trajectory in trajectories if OUTCOMES[trajectory.outcome].retried]
-        if lost and (
-            len(lost) > self._config.max_infrastructure_share * len(trajectories) or len(lost) == len(trajectories)
-        ):
+        num, total = len(lost), len(trajectories)
+        if lost and (num > self.config.max_infrastructure_share * total or num == total):
             raise InfrastructureStorm(
-                f"{len(lost)} of {len(trajectories)} rollouts were lost to the infrastructure "
+                f"{num} of {total} rollouts were lost to the infrastructure "
                 f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair it, then resume the run"
             )
 

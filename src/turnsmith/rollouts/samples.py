@@ -2,6 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -15,16 +17,11 @@ def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Gr
     siblings = defaultdict[str, list[Trajectory]](list)
     for trajectory in trajectories:
         siblings[trajectory.group_id].append(trajectory)
-    return [to_group(members, stage) for members in siblings.values()]
-
-
-def to_group(siblings: list[Trajectory], stage: StageConfig) -> Group:
-    """Trajectories of one task, and what each earned."""
-    rewards = [
-        shape_reward(t.resolved, t.num_turns, length_threshold=stage.length_threshold, max_turns=stage.max_turns)
-        for t in siblings
+    reward = partial(shape_reward, length_threshold=stage.length_threshold, max_turns=stage.max_turns)
+    return [
+        Group(group_id=name, trajectories=members, rewards=[reward(t.resolved, t.num_turns) for t in members])
+        for name, members in siblings.items()
     ]
-    return Group(group_id=siblings[0].group_id, trajectories=siblings, rewards=rewards)
 
 
 def to_samples(group: Group, advantages: dict[str, float]) -> list[Sample]:
@@ -59,9 +56,8 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_
         trains[turn.start : turn.end] = False
     start, zeros = trajectory.prompt_tokens, np.zeros(len(prompt_ids), np.float32)
     token_ids = np.concatenate([np.array(prompt_ids, np.int32), trajectory.token_ids[start:]])
-    return Sample(
-        trajectory_id=trajectory.trajectory_id,
-        group_id=trajectory.group_id,
+    return replace(
+        to_sample(trajectory, 1.0),
         token_ids=token_ids,
         loss_mask=np.concatenate([zeros > 0, trains[start:]]),
         sampled_logprobs=np.concatenate([zeros, trajectory.logprobs[start:]]),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def make_provider(config: SandboxConfig) -> SandboxProvider:
     """A provider of `config.kind`, ready to start sandboxes. Raises UsageError where this machine forbids it."""
     if config.kind == "local":
-        from turnsmith.sandboxes.local.provider import LocalProvider
+        from turnsmith.sandboxes.local import LocalProvider
 
         return LocalProvider(config)
     if config.kind == "podman":

@@ -39,11 +39,10 @@ class Sandbox(Protocol):
         cwd: str | None = None,
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
-        has_report: bool = False,
     ) -> ExecResult:
         """Run a shell command as a fresh process group; it is dead, with all it started in the foreground, when this returns.
 
-        With a report, it may write to descriptor REPORT_FD (251) what is not for its output.
+        It may write to descriptor REPORT_FD (251) what is not for its output.
         """
 
     async def run_pytest(

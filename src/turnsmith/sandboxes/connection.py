@@ -4,8 +4,6 @@ import asyncio
 import itertools
 import json
 import socket
-from collections.abc import Iterator
-from typing import cast
 
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.inside import wire
@@ -16,28 +14,22 @@ Answer = tuple[Header, bytes]
 STOPPED = "the sandbox was stopped"
 
 
-class Connection(asyncio.Protocol):
+class Connection:
     """Sends requests to a supervisor and hands each answer to the one who waits for it."""
 
-    _transport: asyncio.WriteTransport
-
-    def __init__(self, max_payload_bytes: int) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_payload_bytes: int) -> None:
+        self._reader = reader
+        self._writer = writer
         self._max_payload_bytes = max_payload_bytes
-        self._received = bytearray()
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
-        self._numbers: Iterator[int] = itertools.count()
+        self._numbers = itertools.count()
         self._death = ""
+        self._listening = asyncio.create_task(self._listen())
 
     @classmethod
     async def open(cls, end: socket.socket, max_payload_bytes: int) -> "Connection":
         """Take over a connected socket; an answer with a longer payload ends the sandbox."""
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(lambda: cls(max_payload_bytes), sock=end)
-        return connection
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the loop, also where whoever opens is cancelled."""
-        self._transport = cast(asyncio.WriteTransport, transport)
+        return cls(*await asyncio.open_connection(sock=end), max_payload_bytes)
 
     async def request(self, header: Header, payload: bytes = b"", *, patience_s: float) -> Answer:
         """Send one request and wait for its answer. Raises SandboxError where the sandbox is dead or does not answer."""
@@ -46,7 +38,7 @@ class Connection(asyncio.Protocol):
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._transport.write(wire.pack({**header, "id": number}, payload))
+            self._writer.write(wire.pack({**header, "id": number}, payload))
             async with asyncio.timeout(patience_s):
                 return await answer
         except TimeoutError:
@@ -55,33 +47,22 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiting.pop(number, None)
 
-    def data_received(self, data: bytes) -> None:
-        """Called by the loop."""
-        self._received += data
+    async def _listen(self) -> None:
         try:
-            while not self._death and (answer := self._take_answer()):
-                self._hand_over(*answer)
+            while not self._death:
+                self._hand_over(*await self._receive())
+        except (EOFError, OSError):
+            self.close("the sandbox died")
         except Exception as error:  # hostile bytes fail in more ways than a list can name
             self.close(f"the sandbox sent what is no answer: {error!r}")
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the loop."""
-        self.close("the sandbox died")
-
-    def _take_answer(self) -> Answer | None:
-        """The next frame, once it is whole. Raises ValueError as soon as it is known to be too long."""
-        if len(self._received) < wire.PREFIX.size:
-            return None
-        head_length, payload_length = wire.PREFIX.unpack_from(self._received)
+    async def _receive(self) -> Answer:
+        """The next frame. Raises ValueError as soon as it is known to be too long."""
+        head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
         if head_length > wire.MAX_HEAD_BYTES or payload_length > self._max_payload_bytes:
             raise ValueError(f"a frame of {head_length + payload_length} bytes")
-        begin = wire.PREFIX.size + head_length
-        end = begin + payload_length
-        if len(self._received) < end:
-            return None
-        frame = bytes(self._received[:end])
-        del self._received[:end]
-        return json.loads(frame[wire.PREFIX.size : begin]), frame[begin:]
+        head = await self._reader.readexactly(head_length)
+        return json.loads(head), await self._reader.readexactly(payload_length)
 
     def _hand_over(self, header: Header, payload: bytes) -> None:
         if "error" in header:
@@ -106,4 +87,4 @@ class Connection(asyncio.Protocol):
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(SandboxError(self._death))
-        self._transport.close()
+        self._writer.close()

@@ -1,54 +1,40 @@
-"""Starting what runs on the sandbox's side, and the limits that it is given."""
+"""Work beside the event loop: processes on the sandbox's side, and threads that must come to their end."""
 
-import resource
+import asyncio
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import turnsmith
-from turnsmith.config import SandboxConfig
-from turnsmith.errors import UsageError
-from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.inside.toolbox import INTERPRETER, interpreter_arguments
-from turnsmith.sandboxes.inside.wire import Limits
 
 END_TIMEOUT_S = 10.0
 """How long a process may take to end once its socket is closed."""
 
-
-def to_limits(config: SandboxConfig) -> Limits:
-    return Limits(
-        memory_bytes=config.memory_mb << 20,
-        num_processes=config.max_processes,
-        disk_bytes=config.disk_mb << 20,
-        output_bytes=config.max_output_bytes,
-    )
+T = TypeVar("T")
 
 
-def refuse_image(spec: SandboxSpec) -> None:
-    """For providers whose sandboxes show this machine's own system. Raises UsageError, also where only an image has the tree."""
-    if spec.image:
-        raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman")
-    if not spec.layers:
-        raise UsageError("a task without layers needs an image that holds its tree: choose --sandbox.kind podman")
+def run_inside(
+    module: str, *arguments: str, kind: int = socket.SOCK_STREAM
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a module of `inside` in a session of its own; returns it, and our end of the socket that is its input.
 
-
-def allow_open_files() -> None:
-    """Let us open as many files as we may: the kernel counts the descriptors that are on their way against the sender."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def run_inside(module: str, stdin: int, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a module of `inside` in a session of its own, with the variables that every interpreter in a sandbox has."""
-    python = sys._base_executable  # type: ignore[attr-defined]
-    return subprocess.Popen(
-        [*interpreter_arguments(python, module), *arguments],
-        stdin=stdin,
-        env=INTERPRETER,
-        cwd=Path(turnsmith.__file__).parent.parent,
-        start_new_session=True,
-    )
+    Its variables are those that every interpreter in a sandbox has.
+    """
+    ours, theirs = socket.socketpair(type=kind)
+    with theirs:
+        process = subprocess.Popen(
+            [*interpreter_arguments(sys._base_executable, module), *arguments],  # type: ignore[attr-defined]
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,  # what it forks for tests must not take its output for a terminal
+            env=INTERPRETER,
+            cwd=Path(turnsmith.__file__).parent.parent,
+            start_new_session=True,
+        )
+    return process, ours
 
 
 def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
@@ -58,3 +44,13 @@ def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+async def finish_in_thread(work: Callable[[], T]) -> T:
+    """What the work returns; who is cancelled meanwhile still waits for its end, since no thread can be interrupted."""
+    working = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    finally:
+        await asyncio.wait([working])
+        working.exception()  # looked at, also where nobody asks any longer

@@ -7,7 +7,6 @@ import os
 import shutil
 import site
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from py_compile import PycInvalidationMode
@@ -16,6 +15,7 @@ from packaging.requirements import Requirement
 
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.inside.wire import HostPython
+from turnsmith.temporary import temporary_folder
 
 
 def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> HostPython:
@@ -43,13 +43,17 @@ def prepare_runtime(plugins: Sequence[str] = ()) -> Path:
 
 
 def prepare_folder(name: str, fill: Callable[[Path], None]) -> Path:
-    """A folder of the cache, filled beside its final place and moved there: others see all of it or nothing."""
+    """A folder of the cache, filled beside its final place and moved there, so that others see all of it. Raises UsageError."""
     folder = cache_folder() / name
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         if not folder.is_dir():
-            _build(folder, fill)
+            with temporary_folder(f".{name}", folder.parent) as staged:
+                fill(staged)
+                staged.chmod(0o755)
+                staged.rename(folder)
     except OSError as error:
-        if not folder.is_dir():
+        if not folder.is_dir():  # else somebody was quicker
             raise UsageError(
                 f"cannot make {folder}: {error}: set XDG_CACHE_HOME to a folder that you may write"
             ) from None
@@ -73,16 +77,6 @@ def required_distributions(*names: str) -> list[importlib.metadata.Distribution]
         requirements = map(Requirement, found[name].requires or [])
         waiting.extend(r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""}))
     return [found[name] for name in sorted(found)]
-
-
-def _build(folder: Path, fill: Callable[[Path], None]) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
-        staged = Path(temporary) / "staged"
-        staged.mkdir()
-        fill(staged)
-        if not folder.is_dir():
-            staged.rename(folder)
 
 
 def _fill_runtime(folder: Path, distributions: list[importlib.metadata.Distribution]) -> None:

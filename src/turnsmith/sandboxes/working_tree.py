@@ -3,13 +3,12 @@
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.comparison import compare
-from turnsmith.sandboxes.finishing import finish_in_thread
-from turnsmith.sandboxes.layers import copy_merged
+from turnsmith.sandboxes.launch import finish_in_thread
+from turnsmith.sandboxes.layers import Place, copy_merged
 from turnsmith.sandboxes.patch import format_patch
 
 
@@ -23,25 +22,19 @@ class WorkingTree:
     """Path at which the supervisor finds it."""
     layers: tuple[Path, ...]
     """What it was made of, lowest first."""
-    holder: int
-    """Descriptor of the folder that holds what was written since."""
-    name: str
-    """Name in that folder of what belongs to the working tree."""
+    written: Place
+    """What was written since, over the layers; or the whole tree."""
     is_stacked: bool
     """True where that lies over the layers; False where it is the whole tree."""
 
     async def diff(self) -> str:
         """Patch of the tree against its layers, taken from outside. Raises SandboxError."""
-        with ExitStack() as held:
-            try:
-                holder = os.dup(self.holder)  # a stop meanwhile must not pull it away
-                held.callback(os.close, holder)
-                return await finish_in_thread(partial(self._take_diff, holder))
-            except OSError as error:
-                raise SandboxError(f"cannot take a diff: {error}") from None
-
-    def _take_diff(self, holder: int) -> str:
-        return format_patch(compare(self.layers, holder, self.name, is_stacked=self.is_stacked))
+        try:
+            return await finish_in_thread(
+                lambda: format_patch(compare(self.layers, self.written, is_stacked=self.is_stacked))
+            )
+        except OSError as error:
+            raise SandboxError(f"cannot take a diff: {error}") from None
 
     def locate(self, path: str) -> str:
         """From a caller's path, absolute or relative to the workdir, to the supervisor's."""
@@ -52,12 +45,12 @@ class WorkingTree:
         return _move(PurePosixPath(path), self.place, self.workdir)
 
 
-def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place: str, undo: ExitStack) -> WorkingTree:
-    """A working tree that is a copy of the layers, as `tree` in a folder that stays open until `undo`. Raises OSError."""
-    copy_merged(layers, folder / "tree")
-    holder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    undo.callback(os.close, holder)
-    return WorkingTree(workdir, place, layers, holder, "tree", is_stacked=False)
+async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place: str, undo: ExitStack) -> WorkingTree:
+    """A working tree that is a copy of the layers in a new folder, which stays open until `undo`. Raises OSError."""
+    await finish_in_thread(lambda: copy_merged(layers, folder))
+    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    undo.callback(os.close, root)
+    return WorkingTree(workdir, place, layers, Place(root), is_stacked=False)
 
 
 def _move(path: PurePosixPath, old: str, new: str) -> str:

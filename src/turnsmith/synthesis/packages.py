@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from shlex import quote
@@ -19,12 +19,11 @@ from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_s
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.building import building
-from turnsmith.synthesis.candidates import Candidate, Repository, write_candidate, write_repository
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
+from turnsmith.synthesis.repositories import Candidate, Repository, write_candidate, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source
 from turnsmith.synthesis.validation import Validation, to_task, validate
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.tasks.history import Tree
 from turnsmith.types import PYTEST, Task
 
 TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
@@ -99,24 +98,18 @@ def find_layout(source: PackageSource) -> PackageLayout:
 
 
 def _find_modules(source: PackageSource, root: str) -> list[str]:
-    """Modules of the import unit that is named like the package; of all units where none is."""
-    units = _import_units(source.tree, root)
-    name = source.name.lower().replace("-", "_").replace(".", "_")
-    named = [unit for unit in units if unit.lower() == name]
-    return sorted(path for unit in named or units for path in units[unit])
-
-
-def _import_units(tree: Tree, root: str) -> dict[str, list[str]]:
-    """`{"toolz": [its modules]}`: what can be imported from the root; a folder counts if it is a package."""
-    units: dict[str, list[str]] = defaultdict(list)
-    for path in tree:
+    """Modules that can be imported from the root: of the package or module that is named like the source, or else of all."""
+    units = defaultdict[str, list[str]](list)
+    for path in source.tree:
         below = PurePosixPath(path).relative_to(root) if PurePosixPath(path).is_relative_to(root) else None
         if below is None or below.suffix != ".py" or below.name in ASIDE or classify(path) is not HunkClass.SOURCE:
             continue
         top = below.parts[0]
-        if len(below.parts) == 1 or f"{PurePosixPath(root, top)}/__init__.py" in tree:
+        if len(below.parts) == 1 or f"{PurePosixPath(root, top)}/__init__.py" in source.tree:
             units[top.removesuffix(".py")].append(path)
-    return units
+    name = source.name.lower().replace("-", "_").replace(".", "_")
+    named = [unit for unit in units if unit.lower() == name]
+    return sorted(path for unit in named or units for path in units[unit])
 
 
 async def find_steady_suite(
@@ -162,7 +155,7 @@ def draw_candidates(
 ) -> Iterator[Candidate]:
     """Write candidates one by one, in an order that spreads them over families and files."""
     bugs = {path: _find_bugs(repository.tree[path].content) for path in layout.modules}
-    for path, mutation in [*spread(bugs, rng)][: num_tasks * MAX_TRIES_PER_TASK]:
+    for path, mutation in islice(spread(bugs, rng), num_tasks * MAX_TRIES_PER_TASK):
         yield write_candidate(repository, path, mutation)
 
 

@@ -5,11 +5,47 @@ stacked tree hides it.
 """
 
 import difflib
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+from turnsmith.synthesis.mutators import Mutation
 from turnsmith.tasks.history import EXECUTABLE, SYMLINK, Tree, TreeFile, write_history
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A clean tree on disk, ready for bugs."""
+
+    name: str
+    """E.g. `toolz-1.0.0`; begins the ids of its tasks."""
+    tree: Tree
+    folder: Path
+    """The folder of the task file; layers are written under `layers/` in it."""
+
+    @property
+    def layer(self) -> Path:
+        return self.folder / "layers" / self.name
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One bug in one repository, its layer written, that has yet to prove itself; what proves itself becomes a task."""
+
+    repository: Repository
+    path: str
+    """File that the bug is in."""
+    mutation: Mutation
+    instance_id: str
+    """E.g. `toolz-1.0.0.swap.1f3a9c04`."""
+    layer: Path
+    base_commit: str
+
+    @property
+    def layers(self) -> tuple[Path, Path]:
+        return self.repository.layer, self.layer
 
 
 def to_tree(texts: Mapping[str, str]) -> dict[str, TreeFile]:
@@ -34,6 +70,22 @@ def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes]) -> s
     buggy = {path: TreeFile(content, tree[path].mode) for path, content in changed.items()}
     write_shared_layer(folder, buggy)
     return write_history(folder / ".git", {**tree, **buggy})
+
+
+def write_repository(name: str, tree: Tree, folder: Path) -> Repository:
+    """Write the shared layer of a repository under the folder of the task file."""
+    repository = Repository(name, tree, folder)
+    write_shared_layer(repository.layer, tree)
+    return repository
+
+
+def write_candidate(repository: Repository, path: str, mutation: Mutation) -> Candidate:
+    """Write the layer of one bug."""
+    digest = hashlib.sha256(f"{path} {mutation.hash8}".encode()).hexdigest()[:8]
+    instance_id = f"{repository.name}.{mutation.family}.{digest}"
+    layer = repository.folder / "layers" / instance_id
+    base_commit = write_bug_layer(layer, repository.tree, {path: mutation.apply().encode()})
+    return Candidate(repository, path, mutation, instance_id, layer, base_commit)
 
 
 def make_patch(path: str, before: str, after: str) -> str:

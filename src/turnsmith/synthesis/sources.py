@@ -8,12 +8,12 @@ import re
 import subprocess
 import sys
 import tarfile
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
 from turnsmith.tasks.history import EXECUTABLE, REGULAR, TreeFile
+from turnsmith.temporary import temporary_folder
 
 REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
 MAX_TREE_BYTES = 200_000_000
@@ -53,10 +53,10 @@ def check_source(package: str) -> None:
 
 def _fetch_sdist(name: str, version: str) -> PackageSource:
     """Let pip download the source; it runs the package's own build to learn its name, as any installation does."""
-    with tempfile.TemporaryDirectory(prefix="turnsmith-sdist-") as folder:
-        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name, "--dest", folder]
+    with temporary_folder("sdist") as folder:
+        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name, "--dest", str(folder)]
         _run([sys.executable, "-m", "pip", "download", *options, f"{name}=={version}"], f"fetch {name}=={version}")
-        archives = list(Path(folder).glob("*.tar.*"))
+        archives = list(folder.glob("*.tar.*"))
         if not archives:
             raise UsageError(f"{name}=={version} has no .tar.gz source in the package index: take another version")
         return PackageSource(name, version, read_archive(archives[0].read_bytes(), strip=1))

@@ -1,21 +1,28 @@
-"""A bug makes a task only if, of the tests that pass without it, at least one fails with it and at least one still passes."""
+"""From bugs to tasks.
+
+A bug makes a task only if, of the tests that pass without it, at least one fails with it and at least one still passes. The issue
+is written from what the failing tests say and from nothing else: never from the diff.
+"""
 
 import asyncio
+import re
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport, holds, run_suite
+from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport, find_test_files, holds, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.synthesis.candidates import Candidate
-from turnsmith.synthesis.issues import write_issue
-from turnsmith.synthesis.repositories import make_patch
+from turnsmith.synthesis.repositories import Candidate, make_patch
 from turnsmith.types import Task
 
 KEPT = "kept"
+MAX_TESTS = 5
+MAX_MESSAGE_CHARACTERS = 200
+"""Of the tests that an issue names, and of the message of each."""
+ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
 @dataclass(frozen=True)
@@ -66,31 +73,20 @@ async def validate(
             else:
                 shutil.rmtree(candidate.layer)
     finally:
-        await _abandon(running)
+        for candidate, run in running:
+            run.cancel()
+            await asyncio.gather(run, return_exceptions=True)
+            shutil.rmtree(candidate.layer, ignore_errors=True)
     return kept, reasons
-
-
-async def _abandon(running: Iterable[tuple[Candidate, asyncio.Task[SuiteReport]]]) -> None:
-    """End suites that nobody waits for and remove their layers."""
-    for candidate, run in running:
-        run.cancel()
-        await asyncio.gather(run, return_exceptions=True)
-        shutil.rmtree(candidate.layer, ignore_errors=True)
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
     """Compare the suite without and with the bug; a test that did not pass before cannot be what the bug breaks."""
     pass_to_pass = [test for test in before.passing if holds(after.status(test), before.status(test))]
     fail_to_pass = [test for test in before.with_status("passed") if after.status(test) != "passed"]
-    return Validation(_reason(after, fail_to_pass, pass_to_pass), fail_to_pass, pass_to_pass, after)
-
-
-def _reason(after: SuiteReport, fail_to_pass: list[str], pass_to_pass: list[str]) -> str:
-    if after.timed_out:
-        return "too slow"
-    if not fail_to_pass:
-        return "no test fails"
-    return KEPT if pass_to_pass else "no test passes"
+    faults = {"too slow": after.timed_out, "no test fails": not fail_to_pass, "no test passes": not pass_to_pass}
+    reason = next((fault for fault, is_so in faults.items() if is_so), KEPT)
+    return Validation(reason, fail_to_pass, pass_to_pass, after)
 
 
 def to_task(
@@ -130,3 +126,27 @@ def to_task(
             **meta,
         },
     )
+
+
+def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
+    """A few lines of plain text; `vagueness` says how much is held back.
+
+    Up to 1/3 the failing tests with their messages, up to 2/3 without messages, above that only their files. For example
+    `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
+    """
+    new = [test for test in report.with_status("failed", "error") if test not in known_failures]
+    failing = {test: report.results[test] for test in new}
+    lines = [f"{test}: {shorten(result.message)}".removesuffix(": ") for test, result in failing.items()]
+    if vagueness > 1 / 3:
+        lines = list(failing)
+    if vagueness > 2 / 3:
+        lines = list(find_test_files(failing))
+    more = [f"and {len(lines) - MAX_TESTS} more"] if len(lines) > MAX_TESTS else []
+    headline = "One test fails:" if len(failing) == 1 else f"{len(failing)} tests fail:"
+    return "\n".join([headline, "", *lines[:MAX_TESTS], *more]) + "\n"
+
+
+def shorten(message: str) -> str:
+    """One line of bounded length; memory addresses, which differ from run to run, become `0x…`."""
+    text = ADDRESS.sub("0x…", message)
+    return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[: MAX_MESSAGE_CHARACTERS - 1] + "…"

@@ -3,7 +3,8 @@
 So a run that was killed, or that gets another tracker on the way, sends what is missing.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.plugins import BUILT_IN, load_by_name
 from turnsmith.runs import RunFolder, read_json, write_json
-from turnsmith.tracking.base import Progress, Tracker
+from turnsmith.tracking import Progress, Tracker
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,10 @@ def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
 
 
 def check_tracker(name: str) -> None:
-    """Nothing is imported. Raises UsageError where a tracker of ours lacks its package."""
-    if name in BUILT_IN["tracker"] and not find_spec(name):
+    """Raises UsageError where a tracker of ours lacks its package, or where an import path leads nowhere."""
+    if name not in BUILT_IN["tracker"]:
+        load_by_name("tracker", name)
+    elif not find_spec(name):
         raise UsageError(f"tracking to {name} needs {name}: install it by `pip install 'turnsmith[{name}]'`")
 
 
@@ -69,48 +72,49 @@ class Feed:
 
     def __init__(self, config: RunConfig, folder: RunFolder, progress: Progress) -> None:
         self._config, self._folder, self._progress = config, folder, progress
-        self._names = list(config.tracking)
-        self._open: dict[str, Tracker] = {}
+        self._trackers: dict[str, Tracker | None] = dict.fromkeys(config.tracking)
+        """None until there is something to send."""
 
     def update(self) -> None:
         """Send what is finished and was not sent. Never raises: what fails is said once and tried again by `resume`."""
-        for name in list(self._names):
-            self._guard(name, self._send)
+        for name in list(self._trackers):
+            with self._guarding(name):
+                self._send(name)
 
     def close(self) -> None:
         """Take leave of each tracker that is still there. Never raises."""
-        for name in list(self._open):
-            self._guard(name, lambda name: self._open.pop(name).close())
+        for name, tracker in list(self._trackers.items()):
+            if tracker:
+                with self._guarding(name):
+                    tracker.close()
 
-    def _guard(self, name: str, action: Callable[[str], None]) -> None:
+    @contextmanager
+    def _guarding(self, name: str) -> Iterator[None]:
         try:
-            action(name)
+            yield
         except Exception as error:  # whatever a library raises, the run is worth more than its curves
-            self._names.remove(name)
-            self._open.pop(name, None)
+            del self._trackers[name]
             self._progress.say(
                 f"warning: tracking to {name} has stopped ({type(error).__name__}: {error}); the run goes on, "
                 "and `turnsmith resume` sends what is missing"
             )
 
     def _send(self, name: str) -> None:
-        marks = self._folder.tracking(name) / "sent.json"
+        folder = self._folder.tracking(name)
+        marks = folder / "sent.json"
         sent = set(read_json(marks)) if marks.exists() else set()
         records = [record for record in list_records(self._config, self._folder) if record.key not in sent]
         if not records:
             return
-        tracker = self._open.get(name) or self._make(name)
+        tracker = self._trackers[name] = self._trackers[name] or self._open(name, folder)
         for record in records:
             tracker.log(record.step, record.metrics, record.when_s)
-        tracker.flush()
         write_json(marks, sorted(sent | {record.key for record in records}))
 
-    def _make(self, name: str) -> Tracker:
-        folder = self._folder.tracking(name)
+    def _open(self, name: str, folder: Path) -> Tracker:
         folder.mkdir(parents=True, exist_ok=True)
         make = load_by_name("tracker", name)
-        self._open[name] = make(folder, self._folder.path.name, flatten(self._config.model_dump(mode="json")))
-        return self._open[name]
+        return make(folder, self._folder.path.name, flatten(self._config.model_dump(mode="json")))
 
 
 def flatten(data: Any, key: str = "") -> dict[str, str]:

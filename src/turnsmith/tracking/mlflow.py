@@ -10,8 +10,6 @@ from pathlib import Path
 from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
-EXPERIMENT = "turnsmith"
-"""Experiment of the run where `MLFLOW_EXPERIMENT_NAME` names none."""
 MAX_PARAMS = 100
 """Parameters that one request may carry."""
 
@@ -28,9 +26,6 @@ class MLflow:
         when_ms = round(1000 * when_s)
         self._client.log_batch(self._run_id, [Metric(key, value, when_ms, step) for key, value in metrics.items()])
 
-    def flush(self) -> None:
-        """Each request is answered when it is done."""
-
     def close(self) -> None:
         self._client.set_terminated(self._run_id)
 
@@ -38,7 +33,7 @@ class MLflow:
 def find_run(client: MlflowClient, file: Path, name: str, config: Mapping[str, str]) -> str:
     """The id of the run, which is made once, with the configuration as its parameters."""
     if not file.exists():
-        experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
+        experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", "turnsmith")
         found = client.get_experiment_by_name(experiment)
         run = client.create_run(found.experiment_id if found else client.create_experiment(experiment), run_name=name)
         params = [Param(key, value) for key, value in config.items()]

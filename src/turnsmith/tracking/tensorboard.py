@@ -21,8 +21,6 @@ class TensorBoard:
         for tag, value in metrics.items():
             if (tag, step) not in self._written:
                 self._writer.add_scalar(tag, value, step, walltime=when_s)
-
-    def flush(self) -> None:
         self._writer.flush()
 
     def close(self) -> None:

@@ -7,8 +7,6 @@ from uuid import uuid4
 
 import wandb
 
-PROJECT = "turnsmith"
-"""Project of the run where `WANDB_PROJECT` names none."""
 STEP = "iteration"
 """The axis of all charts: its own steps would drop what comes late for one that has passed."""
 
@@ -17,10 +15,13 @@ class WeightsAndBiases:
     """One run there for one run here, however often it is resumed."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
+        file = folder / "id"
+        if not file.exists():
+            file.write_text(uuid4().hex)
         self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            project=os.environ.get("WANDB_PROJECT", "turnsmith"),
             name=name,
-            id=keep_id(folder / "id"),
+            id=file.read_text(),
             resume="allow",
             dir=folder,
             config=dict(config),
@@ -31,15 +32,5 @@ class WeightsAndBiases:
     def log(self, step: int, metrics: Mapping[str, float], when_s: float) -> None:
         self._run.log({STEP: step, "time": when_s, **metrics})
 
-    def flush(self) -> None:
-        """The library writes to its disk by a process of its own."""
-
     def close(self) -> None:
         self._run.finish()
-
-
-def keep_id(file: Path) -> str:
-    """The id of the run, drawn once."""
-    if not file.exists():
-        file.write_text(uuid4().hex)
-    return file.read_text()

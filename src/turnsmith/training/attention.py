@@ -4,10 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from turnsmith.engines.attention import Boundaries
-
-HALF_PRECISION = (torch.bfloat16, torch.float16)
-"""What the kernels for packed sequences compute in."""
+from turnsmith.engines.attention import Boundaries, attend_packed, has_kernel
 
 
 class PackedLayout:
@@ -22,23 +19,9 @@ class PackedLayout:
         """Causal attention per sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
         # Under autocast the rotation leaves queries and keys in fp32; a value comes as its projection computed it.
         query, key = query.to(value.dtype), key.to(value.dtype)
-        if value.is_cuda and value.dtype in HALF_PRECISION:
-            return self._attend_packed(query, key, value, scaling)
-        return self._attend_one_by_one(query, key, value, scaling)
-
-    def _attend_packed(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """One kernel for all samples."""
-        from torch.nn.attention.varlen import varlen_attn
-
-        query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
-        ends, longest = self._boundaries.offsets, self._boundaries.longest
-        output = varlen_attn(
-            query, key, value, ends, ends, longest, longest, scale=scaling, window_size=(-1, 0), enable_gqa=True
-        )
-        assert isinstance(output, Tensor)
-        return output[None]
-
-    def _attend_one_by_one(self, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        if has_kernel(value.device, value.dtype):
+            query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
+            return attend_packed(query, key, value, self._boundaries, self._boundaries, scaling)[None]
         segments = zip(*(tensor.split(self._lengths, dim=2) for tensor in (query, key, value)), strict=True)
         outputs = [
             scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=True)

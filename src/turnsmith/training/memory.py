@@ -1,7 +1,9 @@
-"""What training takes in memory, estimated from a model's configuration before anything is allocated.
+"""What training takes in memory, estimated from a model's configuration before anything is allocated, and what is free.
 
 Counted over the forward of the Llama family in transformers, which is what nearly all models look like; the numbers are bytes.
 """
+
+from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM, PretrainedConfig
@@ -38,3 +40,23 @@ def _layer_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
     keys = hidden * (getattr(config, "num_key_value_heads", None) or heads) // heads
     per_hidden = 36 if dtype == torch.float32 else 32
     return per_hidden * hidden + dtype.itemsize * (4 * inner + 2 * keys)
+
+
+def free_bytes(device: torch.device) -> float:
+    """Memory that is free on a device; on a CPU what the kernel calls available, within the bound of a container."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min(_available_bytes(), _unused_of_group())
+
+
+def _available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
+    [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
+    return 1024 * int(kilobytes)
+
+
+def _unused_of_group(group: Path = Path("/sys/fs/cgroup")) -> float:
+    """What a control group's bound leaves, where there is one."""
+    bound = group / "memory.max"
+    if not bound.is_file() or bound.read_text().strip() == "max":
+        return float("inf")
+    return int(bound.read_text()) - int((group / "memory.current").read_text())

@@ -1,6 +1,7 @@
 """Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,15 +12,16 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
 from turnsmith.engines import attention
+from turnsmith.engines.attention import hidden_states
 from turnsmith.engines.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
-from turnsmith.training.devices import find_device
 from turnsmith.training.directories import find_model
 from turnsmith.types import MicroBatch
 
@@ -50,6 +52,17 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     return model
 
 
+def find_device(name: str) -> torch.device:
+    """The device of `auto`, `cpu` or `cuda`. Raises UsageError where CUDA is asked for and absent."""
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
+        raise UsageError(
+            f"model.device is cuda, but torch {torch.__version__} sees no CUDA device here: use auto or cpu, or install a "
+            "build of torch for the driver of this machine"
+        )
+    return torch.device("cpu" if name == "cpu" or not has_cuda else "cuda")
+
+
 def _check_supported(config: Any, directory: Path) -> None:
     fields = [name for name in UNSUPPORTED_FIELDS if getattr(config, name, None) not in (None, 1.0)]
     # Qwen2 names a window and leaves it off; Mistral has no switch, so a window there is a window in use.
@@ -67,12 +80,22 @@ def _check_supported(config: Any, directory: Path) -> None:
 def _check_packing(model: PreTrainedModel, directory: Path) -> None:
     """What lies packed before a sequence must not change it: some models have an attention of their own."""
     token_ids = torch.tensor([3, 3, 3, 0, 1, 2], device=model.device)
-    packed = hidden_states(model, token_ids, PackedLayout([3, 3], model.device))[-1]
-    alone = hidden_states(model, token_ids[3:], PackedLayout([3], model.device))[-1]
+    packed = hidden_states(model.get_decoder(), token_ids, PackedLayout([3, 3], model.device))[-1]
+    alone = hidden_states(model.get_decoder(), token_ids[3:], PackedLayout([3], model.device))[-1]
     if not torch.allclose(alone, packed, rtol=0.0, atol=1e-3 * alone.abs().max().item()):
         raise UsageError(
             f"the model at {directory} has an attention of its own, so samples cannot be packed: use another"
         )
+
+
+def recompute_layers(model: PreTrainedModel) -> None:
+    """Activation checkpointing: layers keep their input only, and compute again what their backward pass needs.
+
+    transformers' own switch works in training mode only, where dropout is on.
+    """
+    for layer in model.modules():
+        if isinstance(layer, GradientCheckpointingLayer):
+            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
 
 
 def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -124,14 +147,7 @@ def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torc
     is_target = torch.from_numpy(np.concatenate([sample.loss_mask for sample in samples])).to(device)
     targets = is_target.nonzero().squeeze(1)
     with computing_in(dtype, device):
-        hidden = hidden_states(model, token_ids, PackedLayout([len(sample) for sample in samples], device))
+        layout = PackedLayout([len(sample) for sample in samples], device)
+        hidden = hidden_states(model.get_decoder(), token_ids, layout)
     # The hidden state before a token predicts it; a sample's first token is never a target, so samples do not mix.
     return hidden[targets - 1], token_ids[targets]
-
-
-def hidden_states(model: PreTrainedModel, token_ids: Tensor, layout: PackedLayout) -> Tensor:
-    """Final hidden states `[tokens, hidden_size]` by the model's own forward, so that hooks on its modules fire."""
-    output = model.get_decoder()(
-        input_ids=token_ids[None], position_ids=layout.position_ids[None], layout=layout, use_cache=False
-    )
-    return output.last_hidden_state[0]

@@ -4,14 +4,12 @@ Records are frozen, and so are their arrays. Arrays that belong together are dec
 construction; whatever reads as an array of the right type is taken for one, and not copied where it is one already.
 """
 
-from turnsmith.types.completions import Completion, SamplingParams
-from turnsmith.types.grades import Audit, Grade
-from turnsmith.types.outcomes import OUTCOMES, Outcome, OutcomeRule, StopReason
+from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRule, StopReason
 from turnsmith.types.records import Record, to_array
 from turnsmith.types.samples import MicroBatch, Sample
 from turnsmith.types.sandboxes import ExecResult, Isolation
 from turnsmith.types.tasks import PYTEST, Task
-from turnsmith.types.trajectories import Group, Trajectory, Turn
+from turnsmith.types.trajectories import Completion, Group, SamplingParams, Trajectory, Turn
 
 __all__ = [
     "OUTCOMES", "PYTEST", "Audit", "Completion", "ExecResult", "Grade", "Group", "Isolation", "MicroBatch", "Outcome",

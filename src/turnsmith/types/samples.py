@@ -60,9 +60,5 @@ class MicroBatch:
     samples: list[Sample] = field(default_factory=list)
 
     @property
-    def num_tokens(self) -> int:
-        return sum(len(sample) for sample in self.samples)
-
-    @property
     def num_loss_tokens(self) -> int:
         return sum(sample.num_loss_tokens for sample in self.samples)

@@ -1,19 +1,24 @@
 """Two evaluations side by side, paired by task: what differs, and whether it is more than noise."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rich.table import Table
+
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder
-from turnsmith.stats import PairedRates
+from turnsmith.stats import LEVEL, PairedRates
 from turnsmith.ui.reading import list_evaluations, read_evaluation, read_tasks
+from turnsmith.ui.terminal import to_line
 
 ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
 """What an id adds to the name of its repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
+MAX_NAMED = 20
+"""Tasks listed by name; the others are counted."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,7 @@ class Evaluation:
     lost: Mapping[str, int]
     """The same by task; results of older versions do not have it."""
     repositories: Mapping[str, str]
-    """Repository of each task, where the tasks can still be read."""
-
-    def repository(self, task: str) -> str:
-        """That of the task file, or else what the id begins with."""
-        return self.repositories.get(task) or ID_END.sub("", task)
+    """Repository of each task: that of the task file, or where that cannot be read any more, what the id begins with."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Comparison:
     def pairs(self) -> PairedRates:
         """The rates of those tasks."""
         before, after = ([side.rates[task] for task in self.tasks] for side in (self.before, self.after))
-        return PairedRates(before, after, [self.before.repository(task) for task in self.tasks])
+        return PairedRates(before, after, [self.before.repositories[task] for task in self.tasks])
 
     @property
     def gained(self) -> list[str]:
@@ -142,11 +143,72 @@ def split_address(address: str) -> tuple[str, str, str]:
 
 def load_evaluation(folder: RunFolder, stage: str, task_set: str) -> Evaluation:
     """What a finished evaluation left. Raises UsageError where it is damaged."""
-    result = read_evaluation(folder, stage, task_set)
+    result, tasks = read_evaluation(folder, stage, task_set), read_tasks(folder, task_set)
+    guessed = {task: ID_END.sub("", task) for task in result["per_task"]}
     return Evaluation(
         name=f"{folder.path}:{stage}/{task_set}",
         rates=result["per_task"],
         num_lost=result.get("num_lost") or 0,
         lost=result.get("lost_per_task") or {},
-        repositories={task.instance_id: task.repo for task in read_tasks(folder, task_set)},
+        repositories=guessed | {task.instance_id: task.repo for task in tasks if task.repo},
     )
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """What was compared, the difference, what chance could do, the tasks that changed, the verdict."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in describe(comparison):
+        table.add_row(name, to_line(text))
+    table.add_row(comparison.verdict, to_line(in_words(comparison)), style="bold")
+    return table
+
+
+def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Heading and text of each line but the verdict."""
+    pairs, sides = comparison.pairs, (comparison.before, comparison.after)
+    for letter, side, rate in zip("AB", sides, pairs.means, strict=True):
+        yield letter, f"{side.name}  {rate:.1%}"
+    yield "B − A", f"{100 * pairs.mean:+.1f} points, {describe_interval(pairs.interval)}"
+    yield "p", describe_p(pairs)
+    num = len(set(pairs.clusters))
+    yield "tasks", f"{len(comparison.tasks)} in both, of {num} {'repository' if num == 1 else 'repositories'}"
+    for reason, tasks in comparison.left_out.items():
+        yield "left out", f"{reason}: {name_some(tasks)}"
+    for side in sides:
+        if side.num_lost:
+            yield "rollouts", f"{side.num_lost} of {side.name} lost to the infrastructure"
+    yield "gained", name_some(comparison.gained)
+    yield "lost", name_some(comparison.lost)
+
+
+def describe_interval(interval: tuple[float, float] | None) -> str:
+    """`95 % interval +1.2 to +7.0`, where there is one."""
+    if interval is None:
+        return "no interval, since every task changed by the same"
+    low, high = interval
+    return f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
+
+
+def describe_p(pairs: PairedRates) -> str:
+    """The p-value of each test, and what it takes for a witness."""
+    flipped = "by repository" if pairs.flipped_by == "repository" else "by task, as the repositories are too few"
+    mcnemar = "" if pairs.p_value_mcnemar is None else f"; {pairs.p_value_mcnemar:.2g} by exact McNemar"
+    return f"{pairs.p_value:.2g} by sign-flip {flipped}{mcnemar}"
+
+
+def in_words(comparison: Comparison) -> str:
+    """What the numbers say."""
+    pairs = comparison.pairs
+    if not pairs.is_different:
+        return f"chance makes as large a difference between equals in {pairs.p_value:.0%} of comparisons"
+    better = "B" if pairs.mean > 0 else "A"
+    only = ", on these repositories" if pairs.flipped_by == "task" else ""
+    return f"{better} resolves more{only}: chance makes as large a difference in less than {LEVEL:.0%} of comparisons"
+
+
+def name_some(tasks: Sequence[str]) -> str:
+    """How many, and the first by name: `3: a, b, c`."""
+    more = f" and {len(tasks) - MAX_NAMED} more" if len(tasks) > MAX_NAMED else ""
+    return f"{len(tasks)}: {', '.join(tasks[:MAX_NAMED])}{more}" if tasks else "none"

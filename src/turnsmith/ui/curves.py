@@ -1,15 +1,13 @@
 """The curves of a run as one picture: tasks resolved, evaluations with their error, and how the episodes changed."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil, floor, inf, log10
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from turnsmith.runs import RunFolder, replacing
 from turnsmith.ui.reading import Iteration, read_iterations, read_outline, read_results
@@ -36,27 +34,19 @@ STYLE: Any = {
     "grid.linewidth": 0.8,
 }
 PANELS = {
-    "turns per episode": ("rollouts/turns_mean", "linear"),
-    "submitted": ("rollouts/submit_rate", "linear"),
-    "exploit contact": ("contact/flagged_rate", "linear"),
-    "entropy of tokens (nats)": ("loss/entropy", "linear"),
-    "engine–trainer gap": ("logprob_gap/mean", "log"),
+    "turns per episode": "rollouts/turns_mean",
+    "submitted": "rollouts/submit_rate",
+    "exploit contact": "contact/flagged_rate",
+    "entropy of tokens (nats)": "loss/entropy",
+    "engine–trainer gap": "logprob_gap/mean",
 }
-"""Title, which fits above its panel, → metric and scale of its axis."""
-LABEL_GAP = 0.055
-"""Smallest distance between two labels, as a share of the axis."""
+"""Title, which fits above its panel, → metric."""
+SMALLEST_GAP = 1e-8
+"""The axis of the gap shows powers of ten from this to 1, so that noise in a small number looks small."""
 
 
-@dataclass(frozen=True)
-class StageSpan:
-    """The place of a stage on the axis of iterations; the base has no width."""
-
-    stage: str
-    start: float
-    end: float
-
-
-Spans = Sequence[StageSpan]
+Spans = Mapping[str, tuple[float, float]]
+"""The place of each stage on the axis of iterations; the base has no width."""
 Iterations = Sequence[Iteration]
 Results = Sequence[dict[str, Any]]
 
@@ -73,26 +63,24 @@ def draw_curves(folder: RunFolder) -> Path:
 def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> Figure:
     """The whole picture: resolved rates above, what else changed in a row of small panels below."""
     spans = lay_out(stages, iterations)
-    panels = {title: panel for title, panel in PANELS.items() if any(panel[0] in i.metrics for i in iterations)}
+    panels = {title: metric for title, metric in PANELS.items() if any(metric in i.metrics for i in iterations)}
     figure = Figure(figsize=(11.5, 7.2 if panels else 4.8), layout="constrained")
     rows = figure.add_gridspec(2 if panels else 1, max(1, len(panels)), height_ratios=[2.3, 1] if panels else None)
     draw_resolved(figure.add_subplot(rows[0, :]), spans, iterations, results)
-    for column, (title, (metric, scale)) in enumerate(panels.items()):
-        axes = figure.add_subplot(rows[1, column], yscale=scale)
-        draw_panel(axes, title, spans, iterations, metric)
+    for column, (title, metric) in enumerate(panels.items()):
+        draw_panel(figure.add_subplot(rows[1, column]), title, spans, iterations, metric)
     return figure
 
 
-def lay_out(stages: Sequence[str], iterations: Iterations) -> list[StageSpan]:
+def lay_out(stages: Sequence[str], iterations: Iterations) -> Spans:
     """Stages end to end, as wide as they have iterations; RL begins at 0, so RFT lies before it.
 
     Base, RFT and two stages of 5 iterations: (−1, −1), (−1, 0), (0, 5), (5, 10).
     """
-    spans: list[StageSpan] = []
-    end = -1.0 if "rft" in stages else 0.0
+    spans, end = {}, -1.0 if "rft" in stages else 0.0
     for stage in stages:
         start, end = end, end + sum(iteration.stage == stage for iteration in iterations)
-        spans.append(StageSpan(stage, start, end))
+        spans[stage] = start, end
     return spans
 
 
@@ -101,16 +89,12 @@ def draw_resolved(axes: Axes, spans: Spans, iterations: Iterations, results: Res
     axes.set_title("Share of tasks resolved", fontsize=13, fontweight="bold", pad=24)
     draw_bands(axes, spans, named=True)
     draw_metric(axes, spans, iterations, "rollouts/resolved_rate", FAINT, "training tasks, while collecting")
-    labels: list[tuple[float, str, str]] = []
     for position, name in enumerate(dict.fromkeys(result["task_set"] for result in results)):
         points = [result for result in results if result["task_set"] == name]
-        ends, color = [find_end(spans, point["stage"]) for point in points], COLOURS[position % len(COLOURS)]
-        draw_evaluations(axes, ends, points, color, f"{name}: Pass@1 ± SEM")
-        labels.append((points[-1]["pass_at_1"], f"{name}  {points[-1]['pass_at_1']:.0%}", color))
+        draw_evaluations(axes, spans, points, COLOURS[position % len(COLOURS)])
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("iterations of RL")
-    draw_labels(axes, spans[-1].end, labels)
     if results or iterations:
         axes.legend(loc="best", frameon=False, labelcolor=INK, borderaxespad=0.8)
 
@@ -118,40 +102,25 @@ def draw_resolved(axes: Axes, spans: Spans, iterations: Iterations, results: Res
 def find_end(spans: Spans, stage: str) -> float:
     """Where a stage ends on the axis, or ended once: `stage1@4`."""
     name, _, iterations = stage.partition("@")
-    [span] = [span for span in spans if span.stage == name]
-    return span.start + int(iterations) if iterations else span.end
+    start, end = spans[name]
+    return start + int(iterations) if iterations else end
 
 
-def draw_evaluations(axes: Axes, ends: Sequence[float], points: Results, color: str, label: str) -> None:
-    """Pass@1 of one task set after each stage, with its standard error."""
+def draw_evaluations(axes: Axes, spans: Spans, points: Results, color: str) -> None:
+    """Pass@1 of one task set after each stage, with its standard error; the last one in the legend."""
     axes.errorbar(
-        ends,
+        [find_end(spans, point["stage"]) for point in points],
         [point["pass_at_1"] for point in points],
         yerr=[point["sem"] or 0.0 for point in points],
+        label=f"{points[-1]['task_set']}: Pass@1 ± SEM, {points[-1]['pass_at_1']:.0%} at last",
         color=color,
-        label=label,
         marker="o",
         markersize=7,
-        markeredgecolor="white",
-        markeredgewidth=1.2,
         linewidth=2.2,
-        elinewidth=1.4,
         capsize=3,
         zorder=4,
         clip_on=False,
     )
-
-
-def draw_labels(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]]) -> None:
-    """Name and last value beside the end of each line, pushed apart where they would overlap."""
-    gap = LABEL_GAP * (axes.get_ylim()[1] - axes.get_ylim()[0])
-    lowest = -inf
-    for value, text, color in sorted(labels):
-        lowest = max(value, lowest + gap)
-        axes.annotate(
-            text, (x, lowest), xytext=(12, 0), textcoords="offset points", color=color,
-            va="center", fontsize=10, fontweight="bold", annotation_clip=False,
-        )  # fmt: skip
 
 
 def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, metric: str) -> None:
@@ -162,45 +131,36 @@ def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, met
     if metric.endswith("_rate"):
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_ylim(0, 1.03)
-    if axes.get_yscale() == "log":
-        show_decades(axes)
-
-
-def show_decades(axes: Axes) -> None:
-    """Whole powers of ten, so that noise in a small number looks small."""
-    lowest, highest = axes.dataLim.minposy, axes.dataLim.ymax
-    if not 0 < highest < inf:
-        axes.set_yscale("linear")
-        return
-    axes.set_ylim(10 ** floor(log10(lowest)), 10 ** max(ceil(log10(highest)), floor(log10(lowest)) + 1))
-    axes.yaxis.set_minor_locator(NullLocator())
+    if metric == "logprob_gap/mean":
+        axes.set_yscale("symlog", linthresh=SMALLEST_GAP)
+        axes.set_ylim(0, 1)
 
 
 def draw_metric(
     axes: Axes, spans: Spans, iterations: Iterations, metric: str, color: str, label: str | None = None
 ) -> None:
     """A line for each stage, a dot in the middle of each iteration; stages are not joined, since their limits differ."""
-    for span in spans:
-        mine = [i for i in iterations if i.stage == span.stage and metric in i.metrics]
-        x, y = [span.start + i.number + 0.5 for i in mine], [i.metrics[metric] for i in mine]
+    for stage, (start, _) in spans.items():
+        mine = [i for i in iterations if i.stage == stage and metric in i.metrics]
         if mine:
+            x, y = [start + i.number + 0.5 for i in mine], [i.metrics[metric] for i in mine]
             axes.plot(x, y, color=color, marker="o", markersize=3.5, linewidth=1.4, label=label, zorder=3)
             label = None
 
 
 def draw_bands(axes: Axes, spans: Spans, named: bool = False) -> None:
     """A band for every second stage, and the names of the stages above."""
-    drawn = [span for span in spans if span.end > span.start]
-    for position, span in enumerate(drawn):
+    drawn = {stage: (start, end) for stage, (start, end) in spans.items() if end > start}
+    for position, (stage, (start, end)) in enumerate(drawn.items()):
         if position % 2 == 0:
-            axes.axvspan(span.start, span.end, color=BAND, zorder=0, linewidth=0)
+            axes.axvspan(start, end, color=BAND, zorder=0, linewidth=0)
         if named:
-            middle = (span.start + span.end) / 2
-            axes.text(middle, 1.02, span.stage, transform=axes.get_xaxis_transform(), ha="center", color=FAINT)
+            axes.text((start + end) / 2, 1.02, stage, transform=axes.get_xaxis_transform(), ha="center", color=FAINT)
     axes.grid(axis="y", zorder=1)
     axes.set_axisbelow(True)
     axes.spines["left"].set_visible(False)
-    width = spans[-1].end - spans[0].start
-    axes.set_xlim(spans[0].start - 0.02 * width - 0.1, spans[-1].end + 0.02 * width + 0.1)
+    first, last = min(start for start, _ in spans.values()), max(end for _, end in spans.values())
+    margin = 0.02 * (last - first) + 0.1
+    axes.set_xlim(first - margin, last + margin)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12 if named else 6))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: "base" if x < 0 else f"{x:.0f}"))

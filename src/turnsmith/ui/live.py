@@ -1,9 +1,7 @@
 """A run while it goes on: bars with the time left in a terminal, plain lines anywhere else, a log in the run folder."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -32,11 +31,11 @@ REFRESHES_PER_SECOND = 2
 @contextmanager
 def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
     """Show progress on standard error until the block ends; what is said goes to `log` too."""
-    console = make_console(stderr=True)
-    if not console.is_terminal:
-        yield Lines(console, log=log)
+    bars = make_bars(make_console(stderr=True))
+    if not bars.console.is_terminal:
+        yield Lines(bars, log)
         return
-    with make_bars(console) as bars:
+    with bars:
         yield Bars(bars, log)
 
 
@@ -65,7 +64,7 @@ class Bars:
         self._ids: dict[str, TaskID] = {}
 
     def begin(self, label: str, total: int) -> None:
-        self._ids[label] = self._bars.add_task(to_line(label), total=total, note="")
+        self._ids[label] = self._bars.add_task(to_line(label), total=total, note="", told=self._bars.get_time())
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:
         self._bars.update(self._ids[label], advance=num)
@@ -76,75 +75,33 @@ class Bars:
         self._bars.remove_task(self._ids.pop(label))
 
     def say(self, text: str) -> None:
-        self._bars.console.print(to_line(text))
-        keep(text, self._log)
+        self._bars.console.print(to_line(text), soft_wrap=True)
+        if self._log:
+            with self._log.open("a", encoding="utf-8") as file:
+                file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
 
 
-@dataclass
-class Work:
-    """A piece of work in progress."""
-
-    total: int
-    began: float
-    told: float
-    """When a line on it was last written."""
-    done: int = 0
-    note: str = ""
-    num_before: int | None = None
-    """Units that were done when the first were reported: not a matter of pace."""
-
-    def add(self, num: int, note: str) -> None:
-        self.done += num
-        self.note = note or self.note
-        self.num_before = self.done if self.num_before is None else self.num_before
-
-    def left_s(self, now: float) -> float | None:
-        """Seconds left at the pace so far; none where there is no pace yet."""
-        num = self.done - (self.num_before or 0)
-        return (now - self.began) / num * (self.total - self.done) if num > 0 else None
-
-
-class Lines:
-    """Plain lines for logs and pipes."""
-
-    def __init__(self, console: Console, interval_s: float = LINE_INTERVAL_S, log: Path | None = None) -> None:
-        self._console = console
-        self._log = log
-        self._interval_s = interval_s
-        self._works: dict[str, Work] = {}
-
-    def begin(self, label: str, total: int) -> None:
-        now = time.monotonic()
-        self._works[label] = Work(total, began=now, told=now)
+class Lines(Bars):
+    """Plain lines for logs and pipes in place of the bars, which are never drawn: they keep count and pace."""
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:
-        now, work = time.monotonic(), self._works[label]
-        work.add(num, note)
-        if now - work.told >= self._interval_s:
-            work.told = now
-            left_s = work.left_s(now)
-            self._tell(label, work, f"{to_duration(left_s)} left" if left_s is not None else "")
+        super().advance(label, num, note)
+        task, now = self._find(label), self._bars.get_time()
+        if now - task.fields["told"] >= LINE_INTERVAL_S:
+            self._bars.update(task.id, told=now)
+            self._tell(task, f"{to_duration(task.time_remaining)} left" if task.time_remaining is not None else "")
 
     def end(self, label: str) -> None:
-        work = self._works.pop(label)
-        self._tell(label, work, f"took {to_duration(time.monotonic() - work.began)}")
+        task = self._find(label)
+        self._tell(task, f"took {to_duration(task.elapsed or 0.0)}")
+        super().end(label)
 
-    def say(self, text: str) -> None:
-        self._print(text)
-        keep(text, self._log)
+    def _find(self, label: str) -> Task:
+        return next(task for task in self._bars.tasks if task.id == self._ids[label])
 
-    def _tell(self, label: str, work: Work, remark: str) -> None:
-        self._print(", ".join(filter(None, [f"{label}: {work.done} of {work.total}", work.note, remark])))
-
-    def _print(self, text: str) -> None:
-        self._console.print(to_line(text), soft_wrap=True)
-
-
-def keep(text: str, log: Path | None) -> None:
-    """Add a line to the log, where there is one, with the time."""
-    if log:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
+    def _tell(self, task: Task, remark: str) -> None:
+        count = f"{task.description}: {task.completed:.0f} of {task.total:.0f}"
+        self._bars.console.print(", ".join(filter(None, [count, task.fields["note"], remark])), soft_wrap=True)
 
 
 def to_duration(seconds: float) -> str:

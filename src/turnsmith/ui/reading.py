@@ -24,8 +24,6 @@ RESULT_FIELDS = (
     "num_attempts", "num_tasks_at_k", "num_tasks_in_set", "pass_at_1_bounds", "pass_at_k_bounds", "sampling",
 )  # fmt: skip
 """What `turnsmith results --json` shows of an evaluation; null where an older version did not write it down."""
-NEEDED_FIELDS = ("pass_at_1", "per_task")
-"""What every version has written down."""
 
 
 class Excerpt(BaseModel):
@@ -107,7 +105,7 @@ def read_evaluation(folder: RunFolder, stage: str, task_set: str) -> dict[str, A
     """All that a finished evaluation wrote down. Raises UsageError where it is damaged."""
     file = folder.result(stage, task_set)
     result = read_json(file)
-    if not isinstance(result, dict) or not result.keys() >= set(NEEDED_FIELDS):
+    if not isinstance(result, dict) or not result.keys() >= {"pass_at_1", "per_task"}:
         raise UsageError(f"{file} is damaged: put back a copy of it, or start a new run")
     return result | {"stage": stage, "task_set": task_set}
 

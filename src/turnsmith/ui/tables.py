@@ -1,7 +1,7 @@
 """Tables for the terminal."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -27,28 +27,43 @@ ITERATION_COLUMNS = {
 """Heading → metrics and how they are written. All of it fits into 80 columns; the files have more."""
 
 
-def make_table(headings: Sequence[str], num_names: int) -> Table:
-    """A plain table: the first columns hold names, which are folded where it grows too wide, the rest numbers."""
+def make_table(
+    headings: Sequence[str], rows: Iterable[Sequence[object]], num_names: int | None = None, *, is_grouped: bool = False
+) -> Table:
+    """A plain table. The first columns, or all, hold names, which are folded where it grows too wide, the rest numbers.
+
+    A grouped one has a line between rows wherever the first cell changes.
+    """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for position, heading in enumerate(headings):
-        is_name = position < num_names
+        is_name = num_names is None or position < num_names
         table.add_column(heading, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name)
+    for _, group in groupby(rows, itemgetter(0)):
+        for row in group:
+            table.add_row(*(cell if isinstance(cell, Text) else to_line(str(cell)) for cell in row))
+        if is_grouped:
+            table.add_section()
     return table
+
+
+def yes_no_table(headings: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> Table:
+    """A name, yes or no in colour, and what there is to say about it."""
+    answers = {True: Text("yes", "green"), False: Text("no", "bold red")}
+    return make_table(headings, ((name, answers[is_yes], *rest) for is_yes, (name, *rest) in rows))
 
 
 def results_table(results: Sequence[dict[str, Any]]) -> Table:
     """Each stage on each task set; stages of one set stand together, so that one sees what they gained."""
     at_k = f"pass@{results[0]['k'] or 'k'}"
-    table = make_table(["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"], num_names=2)
-    add_rows(table, map(_result_cells, by_task_set(results)))
-    return table
+    headings = ["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"]
+    return make_table(headings, map(_result_cells, by_task_set(results)), num_names=2, is_grouped=True)
 
 
 def _result_cells(result: dict[str, Any]) -> list[str]:
     sem = f" ± {100 * result['sem']:.1f}" if result["sem"] is not None else ""
     return [
-        to_line(result["task_set"]),
-        to_line(result["stage"]),
+        result["task_set"],
+        result["stage"],
         f"{100 * result['pass_at_1']:.1f}{sem} %",
         "" if result["pass_at_k"] is None else f"{100 * result['pass_at_k']:.1f} %",
         "" if result["mean_turns"] is None else f"{result['mean_turns']:.1f}",
@@ -59,10 +74,10 @@ def _result_cells(result: dict[str, Any]) -> list[str]:
 
 def endings_table(results: Sequence[dict[str, Any]]) -> Table:
     """How the rollouts of each evaluation ended."""
-    table = make_table(["task set", "stage", "rollouts ended"], num_names=3)
-    cells = ((r["task_set"], r["stage"], count_up(r["outcomes"] or {})) for r in by_task_set(results))
-    add_rows(table, (list(map(to_line, row)) for row in cells))
-    return table
+    rows = (
+        (result["task_set"], result["stage"], count_up(result["outcomes"] or {})) for result in by_task_set(results)
+    )
+    return make_table(["task set", "stage", "rollouts ended"], rows, is_grouped=True)
 
 
 def by_task_set(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -71,20 +86,34 @@ def by_task_set(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [result for name in names for result in results if result["task_set"] == name]
 
 
-def add_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
-    """Add rows, with a line between them wherever the first cell changes."""
-    for _, section in groupby(rows, itemgetter(0)):
-        for row in section:
-            table.add_row(*row)
-        table.add_section()
+def list_remarks(result: dict[str, Any]) -> Iterator[str]:
+    """What a reader must know beside the figures: lost rollouts, decoding that is not the policy's. Older versions say less."""
+    name = f"{to_line(result['stage'])} on {to_line(result['task_set'])}"
+    if result["num_lost"]:
+        yield f"{name}: {describe_losses(result)}"
+    if result["sampling"]:
+        settings = ", ".join(f"{key} {value:g}" for key, value in result["sampling"].items())
+        yield f"{name}: sampled with {settings}, not from the policy itself"
+
+
+def describe_losses(result: dict[str, Any]) -> str:
+    """`3 rollouts were lost; Pass@1 rests on 37 attempts (60.0 to 67.5 % if none were lost), pass@10 on 2 of 4 tasks (…)`."""
+    lost = f"{result['num_lost']} rollouts were lost to the infrastructure"
+    if result["pass_at_1_bounds"] is None:
+        return lost
+    (low, high), (low_at_k, high_at_k) = result["pass_at_1_bounds"], result["pass_at_k_bounds"]
+    return (
+        f"{lost}; Pass@1 rests on {result['num_attempts']} attempts of {result['num_tasks']} of {result['num_tasks_in_set']} "
+        f"tasks ({low:.1%} to {high:.1%} with all), pass@{result['k']} on {result['num_tasks_at_k']} "
+        f"({low_at_k:.1%} to {high_at_k:.1%} with all)"
+    )
 
 
 def iterations_table(iterations: Sequence[Iteration]) -> Table:
     """Metrics of the finished iterations."""
-    table = make_table(["stage", "#", *ITERATION_COLUMNS], num_names=1)
     forms = ITERATION_COLUMNS.values()
-    add_rows(table, ([to_line(i.stage), str(i.number + 1), *(_write(f, i.metrics) for f in forms)] for i in iterations))
-    return table
+    rows = ([i.stage, i.number + 1, *(_write(form, i.metrics) for form in forms)] for i in iterations)
+    return make_table(["stage", "#", *ITERATION_COLUMNS], rows, num_names=1, is_grouped=True)
 
 
 def _write(form: str, metrics: dict[str, float]) -> str:
@@ -97,50 +126,11 @@ def _write(form: str, metrics: dict[str, float]) -> str:
 
 def trajectories_table(trajectories: Iterable[Trajectory]) -> Table:
     """One line for each trajectory."""
-    table = make_table(["trajectory", "outcome", "ended by", "turns", "tokens", "s"], num_names=3)
-    for trajectory in trajectories:
-        table.add_row(
-            to_line(trajectory.trajectory_id),
-            trajectory.outcome,
-            trajectory.stop_reason,
-            str(trajectory.num_turns),
-            str(len(trajectory.token_ids)),
-            f"{trajectory.duration_s:.0f}",
-        )
-    return table
-
-
-def counts_table(title: str, counts: Counter[str]) -> Table:
-    """What occurs how often, most frequent first."""
-    table = make_table([title, "tasks"], num_names=1)
-    for name, count in counts.most_common():
-        table.add_row(to_line(name), str(count))
-    return table
-
-
-def lengths_table(lengths: dict[str, dict[str, float]]) -> Table:
-    """Smallest, median and largest."""
-    table = make_table(["length", "min", "median", "max"], num_names=1)
-    for name, measured in lengths.items():
-        table.add_row(name, *(f"{value:g}" for value in measured.values()))
-    return table
-
-
-def words_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """Columns of words."""
-    table = make_table(headings, num_names=len(headings))
-    for row in rows:
-        table.add_row(*map(to_line, row))
-    return table
-
-
-def yes_no_table(headings: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> Table:
-    """A name, yes or no in colour, and what there is to say about it."""
-    table = make_table(headings, num_names=len(headings))
-    for is_yes, (name, *rest) in rows:
-        answer = Text("yes", "green") if is_yes else Text("no", "bold red")
-        table.add_row(to_line(name), answer, *map(to_line, rest))
-    return table
+    rows = (
+        (t.trajectory_id, t.outcome, t.stop_reason, t.num_turns, len(t.token_ids), f"{t.duration_s:.0f}")
+        for t in trajectories
+    )
+    return make_table(["trajectory", "outcome", "ended by", "turns", "tokens", "s"], rows, num_names=3)
 
 
 def count_up(counts: dict[str, int]) -> str:

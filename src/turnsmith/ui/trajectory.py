@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
+from rich.syntax import Syntax
 from rich.text import Text
 
 from turnsmith.types import Task, Trajectory, Turn
@@ -13,7 +14,6 @@ from turnsmith.ui.tables import count_up
 from turnsmith.ui.terminal import to_line, to_printable
 
 INDENT = (0, 0, 0, 2)
-PATCH_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 MAX_TESTS = 20
 """Tests listed by name; the others are counted."""
 
@@ -63,7 +63,8 @@ def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[Rend
 def verdict_parts(trajectory: Trajectory) -> Iterator[RenderableType]:
     """The patch, and what the tests said."""
     yield _rule("patch")
-    yield Padding(patch_text(trajectory.patch) if trajectory.patch else plain("nothing was changed", "dim"), INDENT)
+    patch = Syntax(to_printable(trajectory.patch), "diff", theme="ansi_dark", word_wrap=True)
+    yield Padding(patch if trajectory.patch else plain("nothing was changed", "dim"), INDENT)
     yield _rule("verdict")
     yield Padding(plain(trajectory.outcome.value, "bold green" if trajectory.resolved else "bold red"), INDENT)
     if trajectory.detail:
@@ -77,12 +78,6 @@ def describe_tests(statuses: dict[str, str]) -> str:
     broken = [f"{status}: {to_line(test)}" for test, status in statuses.items() if status != "passed"]
     more = [f"… and {len(broken) - MAX_TESTS} more"] if len(broken) > MAX_TESTS else []
     return "\n".join([f"tests: {count_up(Counter(statuses.values()))}", *broken[:MAX_TESTS], *more])
-
-
-def patch_text(patch: str) -> Text:
-    """A patch with added and removed lines in colour."""
-    lines = [plain(line, PATCH_STYLES.get(line[:1], "")) for line in patch.rstrip("\n").split("\n")]
-    return Text("\n").join(lines)
 
 
 def plain(text: str, style: str = "") -> Text:

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from host_processes import ancestor_in_sandbox, processes_named, wait_until
-from turnsmith.sandboxes.inside import seccomp
+from turnsmith.sandboxes.inside import privileges
 
 IS_ROOT = os.geteuid() == 0
-CALLS = {**seccomp._UNKNOWN, **seccomp._FORBIDDEN, **seccomp._OF_A_PROCESS}
+CALLS = {**privileges._UNKNOWN, **privileges._FORBIDDEN, **privileges._OF_A_PROCESS}
 NUMBERS = {name: numbers[os.uname().machine != "x86_64"] for name, numbers in CALLS.items()}
 PREAMBLE = """
 import contextlib, ctypes, errno, fcntl, mmap, os, resource, select, signal, socket, stat, struct, sys, time

@@ -1,6 +1,6 @@
 """A scaffold: a named set of tools and prompts (paper §3.3 to §3.6)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,8 +22,8 @@ class Scaffold:
     """The first word of a command names one; anything else is for the shell of the sandbox."""
     prompts: Path
     """Folder of its templates: `system`, `issue` and `demonstration.jinja`."""
-    shell_prompt: Callable[[Session], str]
-    """The line that ends every observation, from what is remembered."""
+    shell_prompt: str
+    """The line that ends every observation; `{cwd}` and `{file}` are the directory and the open file, or `none`."""
 
     def system(self, demonstration: bool = False) -> str:
         """The system message; it is the same for every task."""
@@ -32,7 +32,7 @@ class Scaffold:
 
     def prompt_line(self, session: Session) -> str:
         """The shell prompt, as text that can be encoded."""
-        return legible(self.shell_prompt(session))
+        return legible(self.shell_prompt.format(cwd=session.cwd, file=session.file or "none"))
 
     def issue(self, problem_statement: str, cwd: str) -> str:
         """The first user message: the issue, advice, and the shell prompt."""
@@ -45,21 +45,15 @@ class Scaffold:
         """Run one command. Wrong use is an answer, not an exception. Raises SandboxError."""
         tools = {tool.name: tool for tool in self.tools}
         try:
-            tool = tools.get(first_word(command))
-            result = await (
-                use(tool, command, session, context) if tool else run_shell(command, session, context, tools)
-            )
+            if tool := tools.get(first_word(command)):
+                call = read_call(tool, command)
+                wants_help = "--help" in call.options
+                result = ToolResult(tool.help, session) if wants_help else await tool.run(call, session, context)
+            else:
+                result = await run_shell(command, session, context, tools)
         except ToolError as error:
             result = ToolResult(f"Error: {error}", session, exit_code=1)
         return replace(result, text=legible(result.text))
-
-
-async def use(tool: Tool, command: str, session: Session, context: ToolContext) -> ToolResult:
-    """Call a tool, or print its help."""
-    call = read_call(tool, command)
-    if "--help" in call.options:
-        return ToolResult(tool.help, session)
-    return await tool.run(call, session, context)
 
 
 def load_scaffold(name: str = "paper", prompts: str | None = None, tools: Sequence[str] = ()) -> Scaffold:
@@ -69,16 +63,11 @@ def load_scaffold(name: str = "paper", prompts: str | None = None, tools: Sequen
     all_tools = {tool.name: tool for tool in (*scaffold.tools, *added)}
     folder = find_prompts(prompts) if prompts else scaffold.prompts
     chosen = replace(scaffold, tools=tuple(all_tools.values()), prompts=folder)
-    check_prompts(chosen)
-    return chosen
-
-
-def check_prompts(scaffold: Scaffold) -> None:
-    """Fill in all templates once. Raises UsageError for one that is missing or cannot be filled in."""
     try:
-        scaffold.system(demonstration=True)
-        scaffold.issue("", "/")
+        chosen.system(demonstration=True)
+        chosen.issue("", "/")
     except (TemplateError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"prompts {scaffold.prompts}: cannot use {error}: the folder needs system, issue and demonstration.jinja"
+            f"prompts {folder}: cannot use {error}: the folder needs system, issue and demonstration.jinja"
         ) from None
+    return chosen

@@ -5,13 +5,6 @@
 
 from turnsmith.agent.prompts import PACKAGED
 from turnsmith.agent.scaffolds.base import Scaffold
-from turnsmith.agent.tools.base import Session
 from turnsmith.agent.tools.submission import SUBMIT
 
-
-def shell_prompt(session: Session) -> str:
-    """The directory, which is kept from command to command."""
-    return f"{session.cwd} $"
-
-
-BASH = Scaffold(tools=(SUBMIT,), prompts=PACKAGED / "bash", shell_prompt=shell_prompt)
+BASH = Scaffold(tools=(SUBMIT,), prompts=PACKAGED / "bash", shell_prompt="{cwd} $")

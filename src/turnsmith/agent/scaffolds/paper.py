@@ -2,20 +2,13 @@
 
 from turnsmith.agent.prompts import PACKAGED
 from turnsmith.agent.scaffolds.base import Scaffold
-from turnsmith.agent.tools.base import Session
 from turnsmith.agent.tools.editing import CREATE, EDIT, REPLACE
 from turnsmith.agent.tools.searching import SEARCH_FILE
 from turnsmith.agent.tools.submission import SUBMIT
 from turnsmith.agent.tools.viewing import GOTO, OPEN, SCROLL_DOWN, SCROLL_UP
 
-
-def shell_prompt(session: Session) -> str:
-    """The directory and the open file."""
-    return f"(Current directory: {session.cwd}, current file: {session.file or 'none'}) bash-$"
-
-
 PAPER = Scaffold(
     tools=(CREATE, EDIT, GOTO, OPEN, REPLACE, SCROLL_DOWN, SCROLL_UP, SEARCH_FILE, SUBMIT),
     prompts=PACKAGED / "paper",
-    shell_prompt=shell_prompt,
+    shell_prompt="(Current directory: {cwd}, current file: {file}) bash-$",
 )

@@ -9,8 +9,7 @@ from itertools import accumulate
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.files import TextFile, exists, open_path, read_file, write_file
-from turnsmith.agent.tools.viewing import check_inside, parse_line_number, show
-from turnsmith.agent.tools.window import line_into_view
+from turnsmith.agent.tools.viewing import check_inside, line_into_view, parse_line_number, show
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES
 
 UPDATED = "File updated. Review the changes (indentation, duplicate lines) and edit again if needed."
@@ -44,11 +43,14 @@ async def replace_text(call: Call, session: Session, context: ToolContext) -> To
     count = _count(search, file)
     lines = first_lines(search, file)
     if "--replace-all" not in call.options and count > 1:
+        listed = ", ".join(map(str, lines)) + ", …" * (count > len(lines))
         raise ToolError(
-            f"the text to replace occurs {count} times in {file.path} (lines {_listed(lines, count)}): "
+            f"the text to replace occurs {count} times in {file.path} (lines {listed}): "
             "give more of the text around it, or use --replace-all"
         )
-    _check_growth(count * (len(new) - len(search)), file)
+    # Said before the host builds a text that no sandbox takes: one line can ask for terabytes.
+    if len(file.text) + count * (len(new) - len(search)) > MAX_FILE_BYTES:
+        raise ToolError(f"{file.path} would be larger than {MAX_FILE_BYTES >> 20} MB: nothing was replaced")
     edited = TextFile(file.path, file.text.replace(search, new))
     await write_file(edited, context.sandbox)
     return _show_change(edited, lines[0], f"{count} replaced. {UPDATED}", session, context)
@@ -93,18 +95,6 @@ def first_lines(search: str, file: TextFile) -> list[int]:
     before, *between = file.text.split(search, MAX_LISTED_LINES)[:-1]
     steps = (search.count("\n") + gap.count("\n") for gap in between)
     return list(accumulate(steps, initial=1 + before.count("\n")))
-
-
-def _check_growth(num_characters: int, file: TextFile) -> None:
-    """Raise ToolError before the host builds a text that no sandbox takes: one line can ask for terabytes."""
-    if len(file.text) + num_characters > MAX_FILE_BYTES:
-        raise ToolError(f"{file.path} would be larger than {MAX_FILE_BYTES >> 20} MB: nothing was replaced")
-
-
-def _listed(lines: list[int], count: int) -> str:
-    """The line numbers, and whether there are more."""
-    shown = ", ".join(map(str, lines))
-    return shown if count == len(lines) else f"{shown}, …"
 
 
 CREATE = Tool(

@@ -6,7 +6,7 @@ the host busy; for patterns there is `grep -nE` in the shell.
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.files import open_path, read_file
-from turnsmith.agent.tools.window import number_line
+from turnsmith.agent.tools.viewing import number_line
 
 MAX_HITS = 100
 

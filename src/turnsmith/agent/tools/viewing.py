@@ -1,4 +1,4 @@
-"""`open`, `goto`, `scroll_up`, `scroll_down`: the window on the open file."""
+"""`open`, `goto`, `scroll_up`, `scroll_down`: the window on the open file (paper §3.4)."""
 
 import re
 from dataclasses import replace
@@ -6,7 +6,9 @@ from functools import partial
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
 from turnsmith.agent.tools.files import TextFile, open_path, read_file
-from turnsmith.agent.tools.window import line_into_view, render_window, scrolled
+
+OVERLAP = 2
+"""Lines that two neighbouring windows share."""
 
 
 async def open_file(call: Call, session: Session, context: ToolContext) -> ToolResult:
@@ -55,6 +57,40 @@ def check_inside(line: int, file: TextFile) -> None:
     """Raise ToolError where the file has no such line."""
     if line > len(file.lines):
         raise ToolError(f"line {line} does not exist: {file.path} has {len(file.lines)} lines")
+
+
+def clamp(first_line: int, num_lines: int, window_lines: int) -> int:
+    """The nearest first line that keeps the window inside the file."""
+    return max(1, min(first_line, num_lines - window_lines + 1))
+
+
+def line_into_view(line: int, num_lines: int, window_lines: int) -> int:
+    """First line of the window that shows `line` about one sixth down."""
+    return clamp(line - window_lines // 6, num_lines, window_lines)
+
+
+def scrolled(first_line: int, direction: int, num_lines: int, window_lines: int) -> int:
+    """First line after one window down (direction 1) or up (−1)."""
+    return clamp(first_line + direction * max(1, window_lines - OVERLAP), num_lines, window_lines)
+
+
+def render_window(file: TextFile, first_line: int, window_lines: int) -> str:
+    """The header, the numbered lines, and how many lines are above and below."""
+    lines = file.lines
+    first_line = clamp(first_line, len(lines), window_lines)
+    last_line = min(first_line + window_lines - 1, len(lines))
+    rows = [f"[File: {file.path} ({len(lines)} lines total)]"]
+    if first_line > 1:
+        rows.append(f"({first_line - 1} more lines above)")
+    rows.extend(number_line(number, lines[number - 1]) for number in range(first_line, last_line + 1))
+    if last_line < len(lines):
+        rows.append(f"({len(lines) - last_line} more lines below)")
+    return "\n".join(rows)
+
+
+def number_line(number: int, line: str) -> str:
+    """`N:content`, without a carriage return at the end."""
+    return f"{number}:" + line.removesuffix("\r")
 
 
 OPEN = Tool(

@@ -2,8 +2,7 @@
 
 import typer
 
-from turnsmith.cli.tasks.checking import check
-from turnsmith.cli.tasks.counting import stats
+from turnsmith.cli.tasks.files import check, stats
 from turnsmith.cli.tasks.making import make
 from turnsmith.cli.tasks.qualifying import qualify
 

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox
-from turnsmith.cli.sandboxed import work_in_sandboxes
-from turnsmith.cli.tasks.opening import say_number
+from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
+from turnsmith.cli.tasks.files import say_number
 from turnsmith.config import TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.tasks.dataset import load_tasks

@@ -10,14 +10,13 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox
-from turnsmith.cli.sandboxed import work_in_sandboxes
+from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
 from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
-from turnsmith.cli.tasks.opening import TaskPath, open_tasks, say_number
+from turnsmith.cli.tasks.files import TaskPath, open_tasks, say_number
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.record import Qualification
-from turnsmith.ui.tables import words_table
+from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
 Repeats = Annotated[
@@ -105,7 +104,7 @@ def print_records(records: Sequence[Qualification]) -> None:
     }
     for headings, rows in tables.items():
         if rows:
-            make_console().print(words_table(headings, rows))
+            make_console().print(make_table(headings, rows))
     are = "is" if len(records) == 1 else "are"
     typer.echo(f"{len(records) - len(out)} of {say_number(records)} {are} qualified, {len(out)} fell out")
 

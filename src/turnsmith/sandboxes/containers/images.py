@@ -1,4 +1,4 @@
-"""Images: by name, or from a root file system that lies in a folder or a tar file."""
+"""Images: by name, or from a root file system that lies in a folder or a tar file; and the working trees that they hold."""
 
 import hashlib
 import json
@@ -6,12 +6,14 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.containers.podman import ask, understanding
+from turnsmith.sandboxes.containers.podman import LABEL, ask
+from turnsmith.sandboxes.runtime import prepare_folder
 
 _ROOTS = ("", "0", "root")
+_ABSENT = "could not be found"
+"""How podman says that there is nothing at a path."""
 
 
 @dataclass(frozen=True)
@@ -29,27 +31,12 @@ def find_image(program: str, name: str) -> Image:
     if not name:
         raise UsageError("a container needs an image: set the task's `image`, or --sandbox.image")
     try:
-        reference = import_root(program, Path(name)) if is_path(name) else name
-        return inspect_image(program, reference)
+        reference = import_root(program, Path(name)) if name.startswith(("/", ".")) else name
     except OSError as error:
         raise UsageError(f"the image {name} cannot be read: {error}") from None
-
-
-def is_path(name: str) -> bool:
-    """Names of images begin with neither."""
-    return name.startswith(("/", "."))
-
-
-def inspect_image(program: str, reference: str) -> Image:
-    """What the engine knows of an image. Raises UsageError where there is none."""
     if not list_images(program, reference):
         raise UsageError(f"there is no image {reference} on this machine: `{program} pull {reference}` brings it")
-    answer = ask(program, ["image", "inspect", reference])
-    with understanding(program):
-        return _read_facts(*json.loads(answer))
-
-
-def _read_facts(facts: Any) -> Image:
+    [facts] = json.loads(ask(program, ["image", "inspect", reference]))
     config = facts.get("Config") or {}
     environment = dict(variable.split("=", 1) for variable in config.get("Env") or [])
     home = environment.get("HOME") or ("/root" if config.get("User", "").split(":")[0] in _ROOTS else "/tmp")
@@ -94,3 +81,22 @@ def name_root(root: Path) -> str:
         seen = f"{path}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
         digest.update(seen.encode(errors="surrogateescape"))
     return f"localhost/turnsmith-root:{digest.hexdigest()[:16]}"
+
+
+def find_tree(program: str, image: Image, workdir: str, owner: str) -> tuple[Path, ...]:
+    """The files at an image's workdir, if any, as a folder of the cache: copied out once, by a container. Raises UsageError."""
+    key = hashlib.sha256(f"{image.identity}\0{workdir}".encode()).hexdigest()[:16]
+    folder = prepare_folder(f"image-{key}", lambda folder: _copy_out(program, image, workdir, owner, folder))
+    return (folder,) if any(folder.iterdir()) else ()
+
+
+def _copy_out(program: str, image: Image, workdir: str, owner: str, folder: Path) -> None:
+    container = ask(program, ["create", "--pull=never", f"--label={LABEL}={owner}", image.identity, "true"]).strip()
+    try:
+        fault = f"{program} could not copy {workdir} out of the image"
+        ask(program, ["cp", f"{container}:{workdir}/.", str(folder)], fault=fault)
+    except UsageError as error:
+        if _ABSENT not in str(error):
+            raise
+    finally:
+        ask(program, ["rm", container])

@@ -6,46 +6,32 @@ The interpreter comes with its own loader and libraries, so an image with anothe
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
 from pathlib import Path
 
-import turnsmith
+from turnsmith.sandboxes import inside
 from turnsmith.sandboxes.inside.container import PYTHON
 from turnsmith.sandboxes.runtime import copy_distribution, open_to_all, prepare_folder, required_distributions
 
 NATIVE = "native"
 """Folder of the loader, the interpreter and every library that they or its modules need."""
 _LEFT_OUT = (
-    "site-packages",
-    "dist-packages",
-    "test",
-    "tests",
-    "idlelib",
-    "tkinter",
-    "turtledemo",
-    "ensurepip",
-    "lib2to3",
+    "site-packages dist-packages test tests idlelib tkinter turtledemo ensurepip lib2to3 config-* _tkinter* _test* *.a"
 )
-_LEFT_OUT_PATTERNS = ("config-*", "_tkinter*", "_test*", "_ctypes_test*", "*.a")
+"""Of the standard library: what nobody needs there."""
 
-_LAUNCHER = f"""#!/bin/sh
-exec {PYTHON}/{NATIVE}/loader --library-path {PYTHON}/{NATIVE} --argv0 {PYTHON}/bin/python {PYTHON}/{NATIVE}/python "$@"
-"""
-_PYTEST = f"""#!/bin/sh
-exec {PYTHON}/bin/python -m pytest "$@"
-"""
+_LAUNCHER = '#!/bin/sh\nexec {} "$@"\n'
 
 
 def to_command(*arguments: str) -> list[str]:
     """The command that runs the lent interpreter inside a container, without a shell."""
     native = f"{PYTHON}/{NATIVE}"
-    return [
-        f"{native}/loader", "--library-path", native, "--argv0", f"{PYTHON}/bin/python", f"{native}/python", *arguments
-    ]  # fmt: skip
+    options = ["--library-path", native, "--argv0", f"{PYTHON}/bin/python"]
+    return [f"{native}/loader", *options, f"{native}/python", *arguments]
 
 
 def prepare_interpreter() -> Path:
@@ -53,45 +39,30 @@ def prepare_interpreter() -> Path:
     python = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     status = python.stat()
     versions = [f"{found.name}=={found.version}" for found in required_distributions("pytest")]
-    key = _digest([_LAUNCHER, str(python), str(status.st_mtime_ns), str(status.st_size), sys.version, *versions])
+    seen = [_LAUNCHER, str(python), str(status.st_mtime_ns), str(status.st_size), sys.version, *versions]
+    key = hashlib.sha256("\0".join(seen).encode()).hexdigest()[:16]
     return prepare_folder(f"interpreter-{key}", lambda folder: _fill_interpreter(folder, python))
 
 
-def prepare_toolbox(shell_setup: str) -> Path:
-    """The folder with the supervisor's code, and what bash reads before a command."""
-    sources = Path(turnsmith.__file__).parent
-    files = [
-        sources / "__init__.py",
-        sources / "sandboxes" / "__init__.py",
-        *sorted(sources.glob("sandboxes/inside/*.py")),
-    ]
-    key = _digest([shell_setup, *(f"{file.name}\n{file.read_text()}" for file in files)])
-
-    def fill(folder: Path) -> None:
-        for file in files:
-            copy = folder / file.relative_to(sources.parent)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, copy)
-        (folder / "shell.sh").write_text(shell_setup)
-        open_to_all(folder)
-
-    return prepare_folder(f"toolbox-{key}", fill)
-
-
-def _digest(parts: Iterable[str]) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+def write_toolbox(folder: Path, shell_setup: str) -> None:
+    """The supervisor's code, and what bash reads before a command."""
+    code = Path(inside.__file__).parent
+    ignored = shutil.ignore_patterns("local", "__pycache__")
+    shutil.copytree(code, folder / "turnsmith" / "sandboxes" / "inside", ignore=ignored)
+    (folder / "shell.sh").write_text(shell_setup)
+    open_to_all(folder)
 
 
 def _fill_interpreter(folder: Path, python: Path) -> None:
     library = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    ignored = shutil.ignore_patterns(*_LEFT_OUT, *_LEFT_OUT_PATTERNS)
+    ignored = shutil.ignore_patterns(*_LEFT_OUT.split())
     shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=ignored, ignore_dangling_symlinks=True)
     for distribution in required_distributions("pytest"):
         copy_distribution(distribution, library / "site-packages")
     _copy_native(folder / NATIVE, python, sorted((library / "lib-dynload").glob("*.so")))
     (folder / "bin").mkdir()
-    for name, text in (("python", _LAUNCHER), ("python3", _LAUNCHER), ("pytest", _PYTEST)):
-        (folder / "bin" / name).write_text(text)
+    for name, command in (("python", to_command()), ("python3", to_command()), ("pytest", to_command("-m", "pytest"))):
+        (folder / "bin" / name).write_text(_LAUNCHER.format(shlex.join(command)))
         (folder / "bin" / name).chmod(0o755)
     open_to_all(folder)
 

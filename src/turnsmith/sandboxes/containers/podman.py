@@ -2,9 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.inside.local.identity import FREE_ID
@@ -12,38 +10,27 @@ from turnsmith.sandboxes.inside.local.identity import FREE_ID
 NUM_IDS = 65_536
 """Users in the user namespace of a container."""
 _IDS = f"0:{FREE_ID}:{NUM_IDS}"
-_GONE = ("no such container", "already in progress")
-"""How an engine says that somebody else has removed it, or is about to."""
+LABEL = "turnsmith"
+"""Every container of ours carries it; its value is the name of the provider that started it."""
+FORGOTTEN_AFTER = "1h"
+"""A container that does not run is started, or removed, long before."""
 FIRST_ANSWER_S = 30.0
 """Seconds that an engine has to say that it is there; one that is busy with other containers takes a few."""
 
 
-@dataclass(frozen=True)
-class Podman:
-    """A podman that answers."""
+def find_users(program: str) -> list[str]:
+    """Options that give a container users of its own, none where podman does so by itself.
 
-    program: str
-    user_namespace: tuple[str, ...]
-    """Options that give a container users of its own; none where podman does so by itself."""
-
-
-def find_podman(program: str) -> Podman:
-    """Ask it what it is. Raises UsageError where it is not there or does not answer."""
+    Raises UsageError where podman is not there or does not answer.
+    """
     answer = ask(program, ["info", "--format", "{{json .}}"], patience_s=FIRST_ANSWER_S)
-    with understanding(program):
-        is_rootless = json.loads(answer)["host"]["security"]["rootless"]
-        return Podman(program, () if is_rootless else (f"--uidmap={_IDS}", f"--gidmap={_IDS}"))
-
-
-@contextmanager
-def understanding(program: str) -> Iterator[None]:
-    """Read an answer. Raises UsageError where it is not of the form that podman gives it."""
     try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        is_rootless = json.loads(answer)["host"]["security"]["rootless"]
+    except (ValueError, LookupError, TypeError):
         raise UsageError(
             f"{program} does not answer like podman: name one that does by --sandbox.container_engine"
         ) from None
+    return [] if is_rootless else [f"--uidmap={_IDS}", f"--gidmap={_IDS}"]
 
 
 def ask(
@@ -77,11 +64,15 @@ def ask(
     return finished.stdout
 
 
-def remove(program: str, *containers: str) -> None:
-    """End containers and remove them; one that is gone already is no fault. Raises UsageError."""
+def remove_owned(program: str, owner: str) -> None:
+    """End and remove the containers of one provider; those that are going already are no fault. Raises UsageError."""
     try:
-        if containers:
-            ask(program, ["rm", "--force", "--volumes", *containers])
+        ask(program, ["rm", "--force", "--time=0", "--ignore", "--volumes", f"--filter=label={LABEL}={owner}"])
     except UsageError as error:
-        if not any(words in str(error).lower() for words in _GONE):
+        if "already in progress" not in str(error):
             raise
+
+
+def remove_forgotten(program: str) -> None:
+    """Remove what a process left that was killed between making a container and starting it. Raises UsageError."""
+    ask(program, ["container", "prune", "--force", f"--filter=label={LABEL}", f"--filter=until={FORGOTTEN_AFTER}"])

@@ -5,97 +5,141 @@ The working tree is a folder of this machine, so its patch is taken as that of a
 """
 
 import asyncio
-import itertools
-from contextlib import AsyncExitStack, ExitStack
-from functools import partial
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import astuple
 from pathlib import Path
 
 from turnsmith.config import SandboxConfig
-from turnsmith.errors import SandboxError, TurnsmithError
+from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.base import SandboxSpec
-from turnsmith.sandboxes.containers import podman
-from turnsmith.sandboxes.containers.container import Settings, remove_or_leave, start_container
-from turnsmith.sandboxes.containers.image_trees import find_tree
-from turnsmith.sandboxes.containers.images import Image, find_image
-from turnsmith.sandboxes.containers.interpreter import prepare_interpreter, prepare_toolbox
-from turnsmith.sandboxes.containers.owners import find_orphans, find_owned, name_ourselves
-from turnsmith.sandboxes.finishing import finish_in_thread
+from turnsmith.sandboxes.connection import Connection
+from turnsmith.sandboxes.containers.images import Image, find_image, find_tree
+from turnsmith.sandboxes.containers.interpreter import prepare_interpreter, to_command, write_toolbox
+from turnsmith.sandboxes.containers.podman import LABEL, ask, find_users, remove_forgotten, remove_owned
 from turnsmith.sandboxes.inside import container, toolbox
-from turnsmith.sandboxes.launch import to_limits
-from turnsmith.sandboxes.supervised import GRACE_S, SupervisedSandbox
+from turnsmith.sandboxes.launch import finish_in_thread
+from turnsmith.sandboxes.supervised import Parts, SupervisedProvider
 from turnsmith.sandboxes.working_tree import copy_tree
 from turnsmith.temporary import temporary_folder
 
+START_TIMEOUT_S = 60.0
+RESERVE_BYTES = 128 << 20
+"""Podman's limit of memory is so much above ours, which spares the supervisor and so must come first."""
+RESERVE_PROCESSES = 16
+_PROGRAM = (
+    f"import sys; sys.path.append({container.TOOLBOX!r}); from turnsmith.sandboxes.inside.container import main; main()"
+)
 
-class ContainerProvider:
-    """Starts a container for each sandbox. They end with this process; what an accident leaves, the next provider removes."""
+
+class ContainerProvider(SupervisedProvider):
+    """Starts a container for each sandbox. They end with this process; what an accident leaves, another provider removes."""
 
     isolation = "container-user"
+    shows_images = True
 
     def __init__(self, config: SandboxConfig) -> None:
         """Raises UsageError where podman is not there or does not work, or has not the image for tasks that name none."""
-        engine, limits = podman.find_podman(config.container_engine or "podman"), to_limits(config)
-        setup = toolbox.shell_setup(toolbox.contained_limits(limits))
-        lent = {container.PYTHON: prepare_interpreter(), container.TOOLBOX: prepare_toolbox(setup)}
-        self.program = engine.program
-        self.owner = name_ourselves()
-        self._settings = Settings(engine, limits, lent, self.owner)
+        super().__init__(config)
+        self.program = config.container_engine or "podman"
+        self.owner = secrets.token_hex(8)
+        self._users = find_users(self.program)
+        self._interpreter = prepare_interpreter()
         self._default_image = config.image
-        self._numbers = itertools.count()
-        self._images = {name: find_image(engine.program, name) for name in [config.image] if name}
+        self._images = {name: find_image(self.program, name) for name in [config.image] if name}
         self._learning = asyncio.Lock()
-        self._sandboxes: list[SupervisedSandbox] = []
-        podman.remove(engine.program, *find_orphans(engine.program))
+        remove_forgotten(self.program)
 
-    async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
-        """A ready sandbox. Raises SandboxError."""
-        try:
-            sandbox = await self._start(spec)
-        except (OSError, TurnsmithError) as error:
-            raise SandboxError(f"the sandbox could not start: {error}") from None
-        self._sandboxes = [*(other for other in self._sandboxes if not other.is_stopped), sandbox]
-        return sandbox
-
-    async def _start(self, spec: SandboxSpec) -> SupervisedSandbox:
-        """A copy of the tree, and a container that shows it. Raises OSError, TurnsmithError."""
+    async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
         image, base = await self._learn(spec.image or self._default_image, spec.workdir)
         if not base and not spec.layers:
             raise SandboxError(f"the image holds nothing at {spec.workdir}, and the task has no layers")
-        layers = (*base, *spec.layers)
-        async with AsyncExitStack() as undo:
-            undo.push_async_callback(asyncio.to_thread, (files := ExitStack()).close)
-            folder = files.enter_context(temporary_folder("container"))
-            tree = await finish_in_thread(partial(copy_tree, layers, folder, spec.workdir, spec.workdir, files))
-            name = self._make_name()
-            connection = await start_container(self._settings, name, image.identity, spec.workdir, folder)
-            undo.push_async_callback(remove_or_leave, self._settings.podman, name)
-            undo.push_async_callback(connection.stop, GRACE_S)
-            return SupervisedSandbox(self.isolation, connection, tree, make_environment(image), undo.pop_all())
+        folder = held.enter_context(temporary_folder("container"))
+        tree = await copy_tree((*base, *spec.layers), folder / "tree", spec.workdir, spec.workdir, held)
+        write_toolbox(folder / "toolbox", toolbox.shell_setup(toolbox.contained_limits(self._limits)))
+        connection = await self._connect(image, spec.workdir, folder, held)
+        return connection, tree, make_environment(image)
 
     async def _learn(self, name: str, workdir: str) -> tuple[Image, tuple[Path, ...]]:
         """The image of that name, and its own files at the workdir. Raises UsageError."""
         async with self._learning:
             if name not in self._images:
-                self._images[name] = await finish_in_thread(partial(find_image, self.program, name))
+                self._images[name] = await finish_in_thread(lambda: find_image(self.program, name))
             image = self._images[name]
-            base = await finish_in_thread(partial(find_tree, self.program, image, workdir, self._make_name()))
+            base = await finish_in_thread(lambda: find_tree(self.program, image, workdir, self.owner))
             return image, base
 
-    def _make_name(self) -> str:
-        return f"{self.owner}-{next(self._numbers)}"
+    async def _connect(self, image: Image, workdir: str, folder: Path, held: ExitStack) -> Connection:
+        """Start a container, which ends and is removed when its supervisor loses us. Raises OSError, TurnsmithError."""
+        program, *arguments = to_command("-I", "-S", "-X", "utf8", "-c", _PROGRAM, *map(str, astuple(self._limits)))
+        options = [*self._options(folder, workdir), f"--entrypoint={program}"]
+        with listening(folder / "connection") as listener:
+            command = ["run", *options, image.identity, *arguments]
+            await finish_in_thread(lambda: ask(self.program, command, fault="podman run"))
+            try:
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    end, _ = await asyncio.get_running_loop().sock_accept(listener)
+            except TimeoutError:
+                raise SandboxError(f"its supervisor did not answer for {START_TIMEOUT_S:.0f} s") from None
+        held.callback(end.close)
+        return await Connection.open(end, self._limits.payload_bytes)
+
+    def _options(self, folder: Path, workdir: str) -> list[str]:
+        """No network, no capability, no way to more; labels would keep the supervisor from its socket where SELinux reigns."""
+        memory = f"{self._limits.memory_bytes + RESERVE_BYTES}b"
+        return [
+            "--detach",
+            "--interactive",  # else the host's /dev/null is its input, and podman makes that the container's own
+            "--rm",
+            "--pull=never",
+            f"--label={LABEL}={self.owner}",
+            "--network=none",
+            "--hostname=sandbox",
+            "--workdir=/",
+            "--log-driver=none",
+            "--cap-drop=all",
+            "--security-opt=no-new-privileges",
+            "--security-opt=label=disable",
+            f"--memory={memory}",
+            f"--memory-swap={memory}",
+            f"--pids-limit={self._limits.num_processes + RESERVE_PROCESSES}",
+            *self._users,
+            f"--volume={folder / 'tree'}:{workdir}:U,nosuid,nodev",
+            f"--volume={folder / 'toolbox'}:{container.TOOLBOX}:ro",
+            f"--volume={folder / 'connection'}:{container.CONNECTION}:ro",
+            f"--volume={self._interpreter}:{container.PYTHON}:ro",
+        ]
 
     async def close(self) -> None:
         """Stop every sandbox, and remove what was still being started."""
-        await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))
-        await finish_in_thread(lambda: podman.remove(self.program, *find_owned(self.program, self.owner)))
+        await super().close()
+        await finish_in_thread(lambda: remove_owned(self.program, self.owner))
+
+
+@contextmanager
+def listening(folder: Path) -> Iterator[socket.socket]:
+    """A socket in a new folder, which is empty at the end."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listener, ExitStack() as undo:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        undo.callback(os.close, opened)
+        listener.bind(f"/proc/self/fd/{opened}/{container.SOCKET}")  # its path may be longer than an address can be
+        undo.callback((folder / container.SOCKET).unlink)
+        (folder / container.SOCKET).chmod(0o666)  # whoever the image's user is
+        listener.listen(1)
+        listener.setblocking(False)
+        yield listener
 
 
 def make_environment(image: Image) -> dict[str, str]:
     """What the image says, ours where it says nothing, and a Python for an image that has none."""
-    ours = toolbox.environment("", "", image.home)
     path = image.environment.get("PATH") or "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return {
-        **ours,
+        **toolbox.environment("", "", image.home),
         "USER": "root",
         **image.environment,
         **toolbox.INTERPRETER,

@@ -1,6 +1,6 @@
 """One command, by a shell or as a fork: its process, its output, its deadline, and the directory in which it ended."""
 
-# ruff: noqa: PTH112
+# ruff: noqa: PTH112, PTH123
 
 import fcntl
 import os
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from turnsmith.sandboxes.inside.pipes import Pipe
 from turnsmith.sandboxes.inside.toolbox import CWD_FD, REPORT_FD
 from turnsmith.sandboxes.inside.wire import MAX_REPORT_BYTES, Header
 
@@ -24,123 +23,111 @@ NOT_STARTED = 126
 _RESET_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ]
 """Signals that Python ignores or handles, back to what programs expect."""
 
+Streams = dict[int, int]
+"""From the number by which a process finds a descriptor to the descriptor."""
+Spawn = Callable[[Streams], int]
+"""Start a process in a session of its own; returns its process id."""
+
+
+class Pipe:
+    """The reading end of a pipe whose writers are not trusted, and may read from it themselves (/proc/self/fd).
+
+    Keeps the first `limit` bytes of what is written and drops the rest, so that no writer is ever held up.
+    """
+
+    def __init__(self, fd: int, limit: int) -> None:
+        os.set_blocking(fd, False)  # what we were told of may be gone when we come
+        self.fd = fd
+        self.truncated = False
+        self._kept = bytearray()
+        self._limit = limit
+        self._is_open = True
+
+    def read(self) -> bool:
+        """Take what is there at this moment, however fast others go on writing; False at the end."""
+        try:
+            data = os.read(self.fd, fcntl.fcntl(self.fd, fcntl.F_GETPIPE_SZ))
+        except BlockingIOError:
+            return True
+        room = self._limit - len(self._kept)
+        self._kept += data[:room]
+        self.truncated |= len(data) > room
+        return data != b""
+
+    def finish(self) -> bytes:
+        """What was kept, with what is there at this moment; all that follows is dropped."""
+        if self._is_open:
+            self.read()
+        kept, self._kept, self._limit = bytes(self._kept), bytearray(), 0
+        return kept
+
+    def close(self) -> None:
+        os.close(self.fd)
+        self._is_open = False
+
 
 @dataclass
 class Command:
     """A running command. Its process id is also that of its session and process group."""
 
-    request_id: int
+    request: Header
     pid: int
-    output: Pipe
-    report: Pipe | None
-    """What the command wrote to REPORT_FD, where it was given one."""
-    cwd: str
-    """Directory in which it began, and ended where the shell could not say."""
-    cwd_fd: int
+    pipes: list[Pipe]
+    """Its output, its report, and its last word: in which directory it ended, or that it is warm."""
     started: float
     deadline: float
     timed_out: bool = False
 
-    @property
-    def pipes(self) -> list[Pipe]:
-        return [self.output, self.report] if self.report else [self.output]
-
     def finish(self, status: int) -> tuple[Header, bytes]:
-        """The answer, once the shell has ended. Processes in the background may still hold the pipe."""
-        for pipe in self.pipes:
-            pipe.drain()
-        report = self.report.kept if self.report else b""
-        last_word = self._last_word()
-        payload = bytes(self.output.kept + report)
+        """The answer, once its process has ended. Others in the background may still hold the pipes."""
+        output, report, last_word = (pipe.finish() for pipe in self.pipes)
+        code = os.waitstatus_to_exitcode(status)
         header = {
-            "id": self.request_id,
-            "exit_code": _exit_code(status),
+            "id": self.request["id"],
+            "exit_code": code if code >= 0 else 128 - code,  # as a shell states a signal
             "duration_s": time.monotonic() - self.started,
             "timed_out": self.timed_out,
-            "truncated": self.output.truncated,
+            "truncated": self.pipes[0].truncated,
             "report_bytes": len(report),
             "is_warm": last_word == WARM,
-            "cwd": self._last_cwd(last_word),
+            "cwd": _read_directory(last_word) or self.request["cwd"],
         }
-        for pipe in self.pipes:
-            pipe.ignore()
-        return header, payload
-
-    def _last_word(self) -> bytes:
-        try:
-            return os.read(self.cwd_fd, MAX_PATH_BYTES + 1)
-        except BlockingIOError:
-            return b""
-        finally:
-            os.close(self.cwd_fd)
-
-    def _last_cwd(self, reported: bytes) -> str:
-        """What the shell reported, if it is a directory: the report comes from untrusted code."""
-        try:
-            path = reported.decode().removesuffix("\n")
-        except UnicodeDecodeError:
-            return self.cwd  # nobody could show it
-        is_plausible = path.startswith("/") and "\0" not in path and len(reported) <= MAX_PATH_BYTES
-        return path if is_plausible and os.path.isdir(path) else self.cwd
+        return header, output + report
 
 
-@dataclass(frozen=True)
-class Streams:
-    """The descriptors of a new process."""
-
-    stdin: int
-    output: int
-    cwd: int
-    """Where it says in which directory it ended."""
-    report: int | None
-    """Where it may say what is not for its output."""
-
-    @property
-    def places(self) -> list[tuple[int, int]]:
-        """Each descriptor, and the number by which the process finds it."""
-        standard = [(self.stdin, 0), (self.output, 1), (self.output, 2)]
-        return standard if self.report is None else [*standard, (self.report, REPORT_FD)]
+def _read_directory(reported: bytes) -> str | None:
+    """What the shell reported, if it is a directory: the report comes from untrusted code."""
+    try:
+        path = reported.decode().removesuffix("\n")
+    except UnicodeDecodeError:
+        return None  # nobody could show it
+    is_plausible = path.startswith("/") and "\0" not in path and len(reported) <= MAX_PATH_BYTES
+    return path if is_plausible and os.path.isdir(path) else None
 
 
-Spawn = Callable[[Streams], int]
-"""Start a process in a session of its own; returns its process id."""
-
-
-def start_command(request: Header, stdin: bytes, spawn: Spawn, output_bytes: int) -> Command:
+def start_command(request: Header, stdin: bytes, spawn: Spawn, max_output: int) -> Command:
     """Start a process for a request. Raises OSError or ValueError where it cannot be started."""
     os.chdir(request["cwd"])
     started = time.monotonic()
     with ExitStack() as theirs, ExitStack() as ours:
         theirs.callback(os.chdir, "/")
-        output, output_writer = _open_pipe(ours, theirs)
-        cwd, cwd_writer = _open_pipe(ours, theirs)
-        report, report_writer = _open_pipe(ours, theirs) if request["has_report"] else (None, None)
+        pipes: list[Pipe] = []
+        streams: Streams = {}
+        for limit, places in ((max_output, (1, 2)), (MAX_REPORT_BYTES, (REPORT_FD,)), (MAX_PATH_BYTES + 1, (CWD_FD,))):
+            reading, writing = os.pipe()
+            ours.callback(os.close, reading)
+            theirs.callback(os.close, writing)
+            pipes.append(Pipe(reading, limit))
+            streams |= dict.fromkeys(places, writing)
         theirs.callback(os.close, readable := _readable(stdin))
-        pid = spawn(Streams(readable, output_writer, cwd_writer, report_writer))
+        pid = spawn({0: readable, **streams})
         ours.pop_all()
-    os.set_blocking(cwd, False)
-    return Command(
-        request_id=request["id"],
-        pid=pid,
-        output=Pipe(output, output_bytes),
-        report=Pipe(report, MAX_REPORT_BYTES) if report else None,
-        cwd=request["cwd"],
-        cwd_fd=cwd,
-        started=started,
-        deadline=started + request["timeout_s"],
-    )
-
-
-def _open_pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
-    reading, writing = os.pipe()
-    ours.callback(os.close, reading)
-    theirs.callback(os.close, writing)
-    return reading, writing
+    return Command(request, pid, pipes, started, started + request["timeout_s"])
 
 
 def spawn_bash(command: str, environment: dict[str, str], streams: Streams) -> int:
     """Bash on a command; by posix_spawn, which copies no memory."""
-    actions = [(os.POSIX_SPAWN_DUP2, fd, place) for fd, place in (*streams.places, (streams.cwd, CWD_FD))]
+    actions = [(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in streams.items()]
     arguments = ["bash", "-c", command]
     return os.posix_spawn(
         "/bin/bash", arguments, environment, setsid=True, setsigdef=_RESET_SIGNALS, file_actions=actions
@@ -159,23 +146,12 @@ def _readable(content: bytes) -> int:
     if not content:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     reading, writing = os.pipe()
-    has_room = len(content) <= fcntl.fcntl(writing, fcntl.F_GETPIPE_SZ)  # less where a user has a thousand pipes
-    if has_room:
-        os.write(writing, content)
-    os.close(writing)
-    if has_room:
-        return reading
+    with open(writing, "wb") as pipe:
+        if len(content) <= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):  # less where a user has a thousand pipes
+            pipe.write(content)
+            return reading
     os.close(reading)
-    return _filled_file(content)
-
-
-def _filled_file(content: bytes) -> int:
-    with os.fdopen(os.open("/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600), "wb") as file:
+    with open(os.open("/tmp", os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(content)
         file.seek(0)
         return os.dup(file.fileno())
-
-
-def _exit_code(status: int) -> int:
-    """A wait status as a shell states it: 128 + signal where a signal ended the process."""
-    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)

@@ -5,9 +5,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from turnsmith.sandboxes.inside import wire
 from turnsmith.sandboxes.inside.privileges import drop_privileges
-from turnsmith.sandboxes.inside.supervisor import Supervisor
+from turnsmith.sandboxes.inside.supervisor import Supervisor, telling_why
 from turnsmith.sandboxes.inside.toolbox import contained_limits
 from turnsmith.sandboxes.inside.warm import serve_until_forked
 from turnsmith.sandboxes.inside.wire import Limits
@@ -29,12 +28,8 @@ def serve(*numbers: str) -> None:
     limits = Limits(*map(int, numbers))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"{CONNECTION}/{SOCKET}")
-    try:
+    with telling_why(connection):
         drop_privileges()
         if not Path("/bin/bash").exists():
             raise FileNotFoundError("the image has no /bin/bash")
         Supervisor(connection, limits, contained_limits(limits), TOOLBOX).run()
-    except Exception as error:
-        wire.send(connection, {"error": f"{type(error).__name__}: {error}"})
-        while connection.recv(1 << 16):
-            pass  # who hangs up on what was asked meanwhile takes back what was said

@@ -5,72 +5,30 @@
 import errno
 import os
 import stat
-import sys
-import time
-from dataclasses import dataclass
-from typing import NoReturn
 
-from turnsmith.sandboxes.inside import wire
-from turnsmith.sandboxes.inside.pipes import Pipe
-from turnsmith.sandboxes.inside.wire import Header
+from turnsmith.sandboxes.inside.command import Streams
+from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header
 
-ERRNO_BYTES = 4
-"""The child's answer begins with an error number of this size; 0 where all went well."""
+OPERATIONS = ("read", "write")
 
 
-@dataclass
-class FileAccess:
-    """A running child that reads or writes files, and answers through a pipe."""
-
-    request_id: int
-    pid: int
-    output: Pipe
-    deadline: float
-    timed_out: bool = False
-
-    def finish(self, status: int) -> tuple[Header, bytes]:
-        """The answer, once the child has ended; that of one that was killed may be cut, and counts for nothing."""
-        self.output.drain()
-        answer = bytes(self.output.kept) if status == 0 else errno.EIO.to_bytes(ERRNO_BYTES, "big")
-        return {"id": self.request_id, "errno": int.from_bytes(answer[:ERRNO_BYTES], "big")}, answer[ERRNO_BYTES:]
-
-
-def start_access(request: Header, content: bytes) -> FileAccess:
-    """Fork the child. Raises OSError."""
-    output, writer = os.pipe()
-    try:
-        pid = os.fork()
-    except OSError:
-        os.close(output)
-        os.close(writer)
-        raise
+def fork_access(request: Header, content: bytes, streams: Streams) -> int:
+    """A child whose output is the file and whose exit code is an error number; its process id. Raises OSError."""
+    pid = os.fork()
     if pid == 0:
-        _answer(writer, request, content)
-    os.close(writer)
-    return FileAccess(request["id"], pid, Pipe(output, sys.maxsize), time.monotonic() + request["timeout_s"])
-
-
-def _answer(writer: int, request: Header, content: bytes) -> NoReturn:
-    """Be the child: do it, write error number and content, and leave without any clean-up of the parent's state."""
-    try:
-        os.setsid()
-        error_number, answer = _attempt(request, content)
-        with open(writer, "wb") as pipe:
-            pipe.write(error_number.to_bytes(ERRNO_BYTES, "big"))
-            pipe.write(answer)
-    except BaseException:
-        os._exit(1)
-    os._exit(0)
-
-
-def _attempt(request: Header, content: bytes) -> tuple[int, bytes]:
-    try:
-        path = request["path"]
-        return 0, read_file(path) if request["op"] == "read" else write_file(path, content)
-    except OSError as error:
-        return error.errno or errno.EIO, b""
-    except ValueError:
-        return errno.EINVAL, b""
+        try:
+            os.setsid()
+            answer = read_file(request["path"]) if request["op"] == "read" else write_file(request["path"], content)
+            with open(streams[1], "wb") as output:
+                output.write(answer)
+        except OSError as error:
+            os._exit(error.errno or errno.EIO)
+        except ValueError:
+            os._exit(errno.EINVAL)
+        except BaseException:
+            os._exit(errno.EIO)
+        os._exit(0)  # without any clean-up of the parent's state
+    return pid
 
 
 def read_file(path: str) -> bytes:
@@ -80,8 +38,8 @@ def read_file(path: str) -> bytes:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
             raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EACCES, "not a regular file")
-        content = file.read(wire.MAX_FILE_BYTES + 1)
-    if len(content) > wire.MAX_FILE_BYTES:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
         raise OSError(errno.EFBIG, "larger than 64 MB")
     return content
 

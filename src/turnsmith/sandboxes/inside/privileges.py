@@ -1,20 +1,195 @@
-"""Process 1 lets go: it becomes as weak as the rest of its sandbox, yet out of their reach, and keeps nothing of its starter."""
+"""Process 1 lets go: it becomes as weak as the rest of its sandbox, yet out of their reach, and keeps nothing of its starter.
 
+System calls that no test suite needs and that reach around the limits, out of the sandbox, or far into the kernel, fail. What
+anyone may call fails as unknown, so that libraries take another way; what needs privileges is forbidden, as it always was.
+"""
+
+import ctypes
+import errno
 import os
 import signal
+import socket
+import struct
+from functools import cache
 
 from turnsmith.sandboxes.inside import kernel
-from turnsmith.sandboxes.inside.seccomp import deny_system_calls
+
+_AUDIT_ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7, "riscv64": 0xC000_00F3}
+
+Numbers = tuple[int, int | None]
+"""Of a call: on x86_64, and on the other architectures; None where there is no such call."""
+
+_UNKNOWN: dict[str, Numbers] = {
+    "shmget": (29, 194),  # shared memory that nobody maps counts nowhere
+    "semget": (64, 190),  # nor do semaphores
+    "msgget": (68, 186),  # nor messages that nobody takes
+    "memfd_create": (319, 279),  # nor files in memory
+    "memfd_secret": (447, 447),
+    "io_setup": (206, 0),  # the whole machine shares one small number of requests
+    "io_uring_setup": (425, 425),
+    "preadv2": (327, 286),  # all sandboxes share what is cached of the system's files: none may ask what is,
+    "fadvise64": (221, 223),  # nor have it dropped
+    "mincore": (27, 232),
+    "cachestat": (451, 451),
+    "clone3": (435, 435),  # its flags lie in memory, where no filter can read them; libraries fall back on `clone`
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "perf_event_open": (298, 241),
+    "bpf": (321, 280),
+    "userfaultfd": (323, 282),
+    "modify_ldt": (154, None),
+}
+_FORBIDDEN: dict[str, Numbers] = {
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "syslog": (103, 116),
+    "acct": (163, 89),
+    "reboot": (169, 142),
+    "vhangup": (153, 58),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+}
+_OF_A_PROCESS: dict[str, Numbers] = {
+    "prlimit64": (302, 261),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+}
+"""Calls whose first argument names the process that they limit or slow down; being of its user is enough."""
+_OF_PROCESSES: dict[str, tuple[Numbers, int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
+"""The same of many: numbers, and the value of the first argument by which the second names a user and all his processes."""
+_CLONE, _SOCKET, _SOCKETPAIR, _GETSOCKOPT = (56, 220), (41, 198), (53, 199), (55, 209)
+_NEWEST = 469
+"""The last number that we have looked at, `file_setattr` of Linux 6.17; whatever comes after it is unknown, as is the x32 ABI."""
+
+_FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+"""Of sockets within the sandbox. Others are not divided into namespaces: by vsock one speaks with the machine below."""
+_NETLINK_ROUTE = 0
+"""The questions that libraries ask of its interfaces."""
+_PROCESS_ONE = 1
+_SO_COOKIE = 57
+"""A number out of one counter of the machine, which whoever asks turns on."""
+
+_INSTRUCTION = struct.Struct("HBBI")
+"""Code, steps to pass over where a comparison holds, where it does not, and a value."""
+_LOAD, _EQUAL, _ABOVE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
+"""Offsets in `struct seccomp_data`; of an argument, the lower half, which is all that the kernel takes of those we look at."""
 
 
 def drop_privileges() -> None:
     """For this process and all that it starts; the host's terminal, sockets and pipes stay outside."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    deny_system_calls()
+    program = compile_filter()
+    code = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("HxxxxxxQ", len(program) // _INSTRUCTION.size, ctypes.addressof(code))  # struct sock_fprog
+    kernel.prctl(kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, described)
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody of our user may trace us, nor open our files under /proc
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for stream in range(3):
         os.dup2(null, stream)
     os.close(null)
+
+
+@cache
+def compile_filter() -> bytes:
+    """The program for this machine; it takes a while, so that who forks many sandboxes asks for it before."""
+    return b"".join(make_filter(os.uname().machine))
+
+
+def make_filter(machine: str) -> list[bytes]:
+    """Classic BPF: foreign architectures, foreign numbers, calls that are denied whatever they ask, calls of which it depends."""
+    unknown, forbidden = _fail(errno.ENOSYS), _fail(errno.EPERM)
+    program = [
+        _load(_ARCHITECTURE),
+        _INSTRUCTION.pack(_EQUAL, 1, 0, _AUDIT_ARCHITECTURES[machine]),
+        unknown,
+        _load(_NUMBER),
+        *_where(_ABOVE, _NEWEST, unknown),
+    ]
+    rules = [
+        *((numbers, [unknown]) for numbers in _UNKNOWN.values()),
+        *((numbers, [forbidden]) for numbers in _FORBIDDEN.values()),
+        *_look_closer(forbidden),
+    ]
+    for numbers, steps in rules:
+        number = numbers[machine != "x86_64"]
+        if number is not None:
+            program += _where(_EQUAL, number, *steps)
+    return [*program, _ALLOW]
+
+
+def _look_closer(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
+    """Calls of which it depends, and the steps that look at what they ask for."""
+    first, second, third = _load(_FIRST_ARGUMENT), _load(_SECOND_ARGUMENT), _load(_THIRD_ARGUMENT)
+    spare_process_one = [*_where(_EQUAL, _PROCESS_ONE, forbidden), _ALLOW]
+    hide_cookies = _where(_EQUAL, _SO_COOKIE, _fail(errno.ENOPROTOOPT))
+    choose_family = [
+        first,
+        *(step for family in _FAMILIES for step in _where(_EQUAL, family, _ALLOW)),
+        *_where(_EQUAL, socket.AF_NETLINK, third, *_where(_EQUAL, _NETLINK_ROUTE, _ALLOW)),
+        _fail(errno.EAFNOSUPPORT),
+    ]
+    return [
+        *((numbers, [first, *spare_process_one]) for numbers in _OF_A_PROCESS.values()),
+        *(
+            (numbers, [first, *_where(_EQUAL, user, forbidden), second, *spare_process_one])
+            for numbers, user in _OF_PROCESSES.values()
+        ),
+        (_CLONE, [first, *_where(_ANY_BIT, kernel.NAMESPACES, forbidden), _ALLOW]),
+        (_GETSOCKOPT, [second, *_where(_EQUAL, socket.SOL_SOCKET, third, *hide_cookies), _ALLOW]),
+        (_SOCKET, choose_family),
+        (_SOCKETPAIR, choose_family),
+    ]
+
+
+def _load(offset: int) -> bytes:
+    return _INSTRUCTION.pack(_LOAD, 0, 0, offset)
+
+
+def _where(comparison: int, value: int, *steps: bytes) -> list[bytes]:
+    """What to do where what was loaded compares so with the value; otherwise it is passed over."""
+    return [_INSTRUCTION.pack(comparison, 0, len(steps), value), *steps]
+
+
+def _fail(number: int) -> bytes:
+    return _INSTRUCTION.pack(_RETURN, 0, 0, 0x0005_0000 | number)
+
+
+_ALLOW = _INSTRUCTION.pack(_RETURN, 0, 0, 0x7FFF_0000)

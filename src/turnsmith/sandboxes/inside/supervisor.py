@@ -8,17 +8,17 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
 
-from turnsmith.sandboxes.inside import processes, wire
-from turnsmith.sandboxes.inside.command import Command, Spawn, not_started, spawn_bash, start_command
-from turnsmith.sandboxes.inside.files import FileAccess, start_access
-from turnsmith.sandboxes.inside.pipes import Pipe
-from turnsmith.sandboxes.inside.warm import fork_pytest
-from turnsmith.sandboxes.inside.wire import Header, Limits
+from turnsmith.sandboxes.inside import kernel, processes, toolbox, wire
+from turnsmith.sandboxes.inside.command import Command, Pipe, Spawn, not_started, spawn_bash, start_command
+from turnsmith.sandboxes.inside.files import OPERATIONS, fork_access
+from turnsmith.sandboxes.inside.warm import fork_pytest, serve_until_forked
+from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
 
 WATCH_INTERVAL_S = 0.1
 """How often memory is added up while anything runs."""
@@ -27,8 +27,6 @@ LEFTOVER_SHARE = 0.5
 """More than this share of the process limit in the background, with no command running, is what a fork bomb leaves."""
 
 _SHORT = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-
-Job = TypeVar("Job", Command, FileAccess)
 
 
 class ExhaustedError(Exception):
@@ -43,7 +41,7 @@ class Supervisor:
         self._limits = limits
         self._process_limits = process_limits
         self._toolbox = toolbox
-        self._jobs: dict[int, Command | FileAccess] = {}
+        self._jobs: dict[int, Command] = {}
         self._selector = selectors.PollSelector()  # what epoll watches is counted for all sandboxes of a user together
         self._is_open = True
         self._is_busy = False
@@ -85,28 +83,31 @@ class Supervisor:
             self._is_open = False
         elif request["op"] == "exec":
             environment = {**request["env"], "BASH_ENV": f"{self._toolbox}/shell.sh"}
-            self._start_command(request, payload, partial(spawn_bash, request["command"], environment))
+            self._start(request, payload, partial(spawn_bash, request["command"], environment))
         elif request["op"] == "pytest":
-            self._start_command(request, payload, partial(fork_pytest, request, self._process_limits))
+            self._start(request, payload, partial(fork_pytest, request, self._process_limits))
         else:
-            self._add(self._begin(partial(start_access, request, payload)))
+            self._start({**request, "cwd": "/"}, b"", partial(fork_access, request, payload))
 
     def _bury_everyone(self) -> None:
         for pid, status in processes.bury_all():
             self._answer(pid, status)
 
-    def _start_command(self, request: Header, stdin: bytes, spawn: Spawn) -> None:
+    def _start(self, request: Header, stdin: bytes, spawn: Spawn) -> None:
+        max_output = MAX_FILE_BYTES if request["op"] in OPERATIONS else self._limits.output_bytes
         try:
-            command = self._begin(partial(start_command, request, stdin, spawn, self._limits.output_bytes))
+            command = self._begin(partial(start_command, request, stdin, spawn, max_output))
         except (OSError, ValueError) as error:
             wire.send(self._connection, *not_started(request, error))
             return
-        self._add(command)
-        if command.report:
-            self._listen(command.report.fd, partial(self._collect, command.report))
+        self._jobs[command.pid] = command
+        if not self._is_busy:
+            self._is_busy, self._next_watch = True, time.monotonic() + WATCH_INTERVAL_S
+        for pipe in command.pipes:
+            self._listen(pipe.fd, partial(self._collect, pipe))
 
-    def _begin(self, start: Callable[[], Job]) -> Job:
-        """Start a job; where something is short, once more without anyone else. Raises ExhaustedError if it still is."""
+    def _begin(self, start: Callable[[], Command]) -> Command:
+        """Start it; where something is short, once more without anyone else. Raises ExhaustedError if it still is."""
         try:
             return start()
         except OSError as error:
@@ -117,12 +118,6 @@ class Supervisor:
             return start()
         except OSError as error:
             raise ExhaustedError(error.strerror) if error.errno in _SHORT else error from None
-
-    def _add(self, job: Command | FileAccess) -> None:
-        self._jobs[job.pid] = job
-        if not self._is_busy:
-            self._is_busy, self._next_watch = True, time.monotonic() + WATCH_INTERVAL_S
-        self._listen(job.output.fd, lambda: self._collect(job.output))
 
     def _collect(self, pipe: Pipe) -> None:
         """Read on, also after the command has ended: a server in the background must not die of a closed pipe."""
@@ -157,15 +152,12 @@ class Supervisor:
         """End everyone where they use too much together; each alone is already bounded by its own limit."""
         if not self._is_busy or time.monotonic() < self._next_watch:
             return
-        running = [process for process in processes.living_descendants() if not self._is_ours(process.pid)]
+        ours = {pid for pid, job in self._jobs.items() if job.request["op"] in OPERATIONS}  # they know their bounds
+        running = [process for process in processes.living_descendants() if process.pid not in ours]
         is_bomb = not self._jobs and len(running) > self._limits.num_processes * LEFTOVER_SHARE
         if is_bomb or processes.uses_more_than(self._limits.memory_bytes, running):
             processes.end_all()
         self._next_watch = time.monotonic() + WATCH_INTERVAL_S
-
-    def _is_ours(self, pid: int) -> bool:
-        """A child that reads or writes files knows its bounds, and the agent must not pay for it."""
-        return isinstance(self._jobs.get(pid), FileAccess)
 
 
 def wake_on_child() -> int:
@@ -174,3 +166,30 @@ def wake_on_child() -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     return reading
+
+
+@contextmanager
+def telling_why(connection: socket.socket) -> Iterator[None]:
+    """What goes wrong is told to the host, which hangs up then; if we did so first, it would not hear what was said."""
+    try:
+        yield
+    except Exception as error:
+        wire.send(connection, {"error": f"{type(error).__name__}: {error}"})
+        while connection.recv(1 << 16):
+            pass
+
+
+def main() -> None:
+    """Without any isolation: an ordinary process over a copied tree. Arguments: folder of the sandbox, and four limits."""
+    serve_until_forked(partial(serve, *sys.argv[1:]))
+
+
+def serve(folder: str, *numbers: str) -> None:
+    """Serve the host, whose connection is standard input. Raises Forked in a child that will be pytest."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    limits = Limits(*map(int, numbers))
+    connection = socket.socket(fileno=os.dup(0))
+    with telling_why(connection):
+        rlimits = toolbox.resource_limits(limits, is_contained=False)
+        Supervisor(connection, limits, rlimits, f"{folder}/toolbox").run()

@@ -1,9 +1,8 @@
 """`python -m pytest` without its start: a fork of a process that imported pytest before any code of a task was near.
 
 What a test can see is as in a fresh interpreter, and a test of ours compares the two, but for: what /proc shows of arguments and
-variables; a few frames of ours below its own; two names of ours in pytest's modules, `__dir__` and `_ending`; plugins that were
-asked for, imported also where they are not loaded; when modules were imported, from which `logging` counts its times; and that no
-shell is above it: it leads its session, and its parent is process 1. One more fork would hide that, and cost a tenth of the run.
+variables; a few frames of ours below its own; plugins that were asked for, imported also where they are not loaded; when modules
+were imported, from which `logging` counts its times; and that it leads its session, with process 1 and no shell for a parent.
 """
 
 # ruff: noqa: PTH109, PTH112, PTH208
@@ -12,10 +11,9 @@ import contextlib
 import ctypes
 import gc
 import importlib
-import io
+import inspect
 import os
 import platform
-import re
 import resource
 import runpy
 import shutil
@@ -23,15 +21,13 @@ import signal
 import site
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 from turnsmith.sandboxes.inside import kernel
 from turnsmith.sandboxes.inside.command import NOT_STARTED, WARM, Streams
-from turnsmith.sandboxes.inside.ending import end_with
-from turnsmith.sandboxes.inside.listings import shorten_listings
 from turnsmith.sandboxes.inside.toolbox import CWD_FD, INTERPRETER, REPORT_FD
 from turnsmith.sandboxes.inside.wire import Header
 
@@ -48,9 +44,9 @@ def preload(runtime: str) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]  # we hold what we need of them; pytest finds its own
     try:
-        names = importlib.import_module("_pytest.config").default_plugins
-        shorten_listings([importlib.import_module(f"_pytest.{name}") for name in names])
         importlib.import_module(MODULE)
+        for name in importlib.import_module("_pytest.config").default_plugins:
+            importlib.import_module(f"_pytest.{name}")
         for plugin in _plugins_in(runtime):
             importlib.import_module(plugin)
     finally:
@@ -79,7 +75,7 @@ def fork_pytest(request: Header, limits: dict[int, int], streams: Streams) -> in
     pid = os.fork()
     if pid == 0:
         try:
-            for fd, place in (*streams.places, (streams.cwd, CWD_FD)):
+            for place, fd in streams.items():
                 os.dup2(fd, place)
         except OSError:
             os._exit(NOT_STARTED)  # else a second supervisor would go on
@@ -103,36 +99,32 @@ def be_pytest(forked: Forked) -> None:
     _leave_parent(forked)
     command = _command(forked.request)
     executable = shutil.which(command[0]) or command[0]
-    if MODULE not in sys.modules or _is_told_otherwise(os.environ) or _stands_in(forked.request):
+    if MODULE not in sys.modules or _is_told_otherwise() or _stands_in(forked.request):
         os.close(CWD_FD)
         os.execve(executable, command, dict(os.environ))
     os.write(CWD_FD, WARM)
     os.close(CWD_FD)
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
-    newest = _forget_ourselves()
+    for name in sys.modules.keys() - _preloaded:
+        del sys.modules[name]
     _look_fresh(executable, command)
-    with end_with(newest):
-        runpy._run_module_as_main(MODULE)  # type: ignore[attr-defined]  # what `-m` calls
+    runpy._run_module_as_main(MODULE)  # type: ignore[attr-defined]  # what `-m` calls
 
 
 def _leave_parent(forked: Forked) -> None:
     """Nothing of the supervisor's stays open, and directory, environment and limits are the request's."""
     os.setsid()
-    os.closerange(3, min(CWD_FD, REPORT_FD))
-    os.closerange(max(CWD_FD, REPORT_FD) + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    _reset_signals()
+    os.closerange(3, CWD_FD)
+    os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(forked.request["cwd"])
     os.environ.clear()
     os.environ.update(_environment(forked.request))
     for kind, limit in forked.limits.items():
         with contextlib.suppress(OSError, ValueError):  # as a shell does where less is allowed already
             resource.setrlimit(kind, (limit, limit))
-
-
-def _reset_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _command(request: Header) -> list[str]:
@@ -155,9 +147,9 @@ def _environment(request: Header) -> dict[str, str]:
     }
 
 
-def _is_told_otherwise(environment: Mapping[str, str]) -> bool:
+def _is_told_otherwise() -> bool:
     """Is there a variable that an interpreter obeys from its start, other than those that ours was started with?"""
-    told = {name: value for name, value in environment.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
+    told = {name: value for name, value in os.environ.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
     return told != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
 
 
@@ -165,21 +157,8 @@ def _stands_in(request: Header) -> bool:
     """Could a fresh interpreter find another module of a name that is imported already, outside of the test runtime?"""
     loaded = {name.partition(".")[0] for name in _preloaded}
     folders = [request["cwd"], *request["search_path"], request["env"]["HOME"]]
-    return any(not loaded.isdisjoint(_module_names(folder)) for folder in folders if os.path.isdir(folder))
-
-
-def _module_names(folder: str) -> Iterator[str]:
-    for name in os.listdir(folder):
-        stem, _, suffix = name.partition(".")
-        if not suffix or name.endswith((".py", ".pyc", ".so")):
-            yield stem
-
-
-def _forget_ourselves() -> ModuleType:
-    """Modules as in an interpreter that has imported pytest and nothing else; returns the newest of them."""
-    for name in sys.modules.keys() - _preloaded:
-        del sys.modules[name]
-    return sys.modules[next(reversed(sys.modules))]
+    names = (name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder))
+    return not loaded.isdisjoint(inspect.getmodulename(name) or name for name in names)
 
 
 def _look_fresh(executable: str, command: list[str]) -> None:
@@ -192,31 +171,13 @@ def _look_fresh(executable: str, command: list[str]) -> None:
     sys.path_importer_cache.clear()
     platform._uname_cache = None  # type: ignore[attr-defined]  # it holds the host's name
     time.tzset()
-    _open_streams()
     site.main()
     sys.path.insert(0, os.getcwd())
 
 
 def _set_flags(**flags: int) -> None:
     """Change `sys.flags`, from which multiprocessing makes the arguments of the interpreters that it starts."""
-    names: list[str] = re.findall(r"(\w+)=", repr(sys.flags))
     setter = ctypes.pythonapi.PyStructSequence_SetItem
     setter.argtypes, setter.restype = [ctypes.py_object, ctypes.c_ssize_t, ctypes.py_object], None
     for name, value in flags.items():
-        setter(sys.flags, names.index(name), value)
-
-
-def _open_streams() -> None:
-    """Standard streams as in the locale C.UTF-8, where they are no terminal."""
-    streams = {
-        "stdin": ("r", "surrogateescape"),
-        "stdout": ("w", "surrogateescape"),
-        "stderr": ("w", "backslashreplace"),
-    }
-    for fd, (name, (mode, errors)) in enumerate(streams.items()):
-        buffer = open(fd, f"{mode}b", closefd=False)  # noqa: SIM115  (for as long as this process lives)
-        buffer.raw.name = f"<{name}>"  # type: ignore[attr-defined]
-        stream = io.TextIOWrapper(buffer, "utf-8", errors, "\n", line_buffering=name == "stderr")
-        stream.mode = mode  # type: ignore[misc]
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
+        setter(sys.flags, type(sys.flags).__match_args__.index(name), value)

@@ -84,9 +84,9 @@ def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
         return None
 
 
-def receive_descriptors(connection: socket.socket, most: int = 1) -> tuple[bytes, list[int]]:
-    """One packet and the descriptors that came with it; the kernel drops those for which there is no room."""
-    message, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, most)
+def receive_descriptors(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """One packet and the descriptor that came with it; the kernel drops it where there is no room."""
+    message, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 1)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
     return message, descriptors

@@ -1,4 +1,4 @@
-"""Bugs for Python source: five families, one file each; one bug is one mutation.
+"""Bugs for Python source, by families; one bug is one mutation.
 
 Only the bodies and default values of functions are touched. Docstrings, annotations, decorators, imports and the text of
 raised errors are left alone: nobody could be asked to repair them from failing tests.
@@ -8,22 +8,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from turnsmith.synthesis.mutators.base import Mutation, Mutator, SourceTree
-from turnsmith.synthesis.mutators.conditions import mutate_conditions
-from turnsmith.synthesis.mutators.constants import mutate_constants
-from turnsmith.synthesis.mutators.operators import mutate_operators
-from turnsmith.synthesis.mutators.removals import mutate_removals
-from turnsmith.synthesis.mutators.swaps import mutate_swaps
+from turnsmith.synthesis.mutators.base import Mutation, SourceTree
+from turnsmith.synthesis.mutators.families import FAMILIES
 
 __all__ = ["FAMILIES", "Mutation", "find_mutations"]
-
-FAMILIES: dict[str, Mutator] = {
-    "operator": mutate_operators,
-    "constant": mutate_constants,
-    "condition": mutate_conditions,
-    "removal": mutate_removals,
-    "swap": mutate_swaps,
-}
 
 DECLARATIONS = {cst.Global, cst.Nonlocal, cst.Import, cst.ImportFrom}
 UNTOUCHED = {cst.Annotation, cst.Decorator, cst.Raise, cst.TypeParameters, *DECLARATIONS}
@@ -35,7 +23,7 @@ def find_mutations(source: str) -> list[Mutation]:
     """Every bug that we know how to put into a module, in the order of the source. Raises libcst.ParserSyntaxError."""
     tree = SourceTree(source)
     return [
-        Mutation(family, edit.name, tree.line(edit.start), function, edit, source)
+        Mutation(family, edit.name, 1 + tree.data.count(b"\n", 0, edit.start), function, edit, source)
         for node, function in _walk(tree.module, scope=())
         for family, mutate in FAMILIES.items()
         for edit in mutate(node, tree)

@@ -60,21 +60,13 @@ class SourceTree:
 
     def span(self, node: cst.CSTNode) -> Span:
         """First byte and one past the last, the node's own parentheses included."""
-        if not _is_parenthesised(node):
-            return self._own_span(node)
-        return self._own_span(node.lpar[0])[0], self._own_span(node.rpar[-1])[1]
-
-    def _own_span(self, node: cst.CSTNode) -> Span:
-        span = self._spans[node]
-        return span.start, span.start + span.length
+        outer = (node.lpar[0], node.rpar[-1]) if _is_parenthesised(node) else (node, node)
+        first, last = (self._spans[each] for each in outer)
+        return first.start, last.start + last.length
 
     def text(self, node: cst.CSTNode) -> bytes:
         start, end = self.span(node)
         return self.data[start:end]
-
-    def line(self, at: int) -> int:
-        """Line, counted from 1, of a byte."""
-        return self.data.count(b"\n", 0, at) + 1
 
     def line_span(self, node: cst.CSTNode) -> Span:
         """The whole lines that a statement covers, the last line break included."""
@@ -83,6 +75,10 @@ class SourceTree:
         if self.data[end - 1 : end] != b"\n":
             end = self.data.find(b"\n", end) + 1 or len(self.data)
         return start, end
+
+    def block_span(self, block: cst.IndentedBlock) -> Span:
+        """The whole lines of all its statements."""
+        return self.line_span(block.body[0])[0], self.line_span(block.body[-1])[1]
 
     def replace(self, name: str, node: cst.CSTNode, text: bytes) -> TextEdit:
         """The node, its parentheses included, becomes `text`, which keeps the parentheses where it has line breaks."""

@@ -1,8 +1,11 @@
-"""Generated functions: parameters, one to three rules, and arguments on which they can be tried."""
+"""Generated functions: parameters, one to three rules, arguments to try them on; and the kinds of module that hold them.
+
+Two kinds are held out: nothing is ever trained on them, and no other kind has their shapes.
+"""
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import cycle, islice, pairwise, product
 
@@ -149,3 +152,21 @@ def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random
     scaled = compute(scale, left, _operand([right], rng), rng)
     summed = rng.choice((tally, tally_all))(target, items, scale, rng)
     return Function(name, {items: "numbers"} | _numbers((left, right)), (scaled, summed))
+
+
+Shape = Callable[[str, list[str], int, random.Random], Function]
+
+SHAPES: dict[str, tuple[Shape, ...]] = {
+    "ledgers": (arithmetic,),
+    "limits": (clamped,),
+    "choices": (chosen,),
+    "tallies": (tallied,),
+    "labels": (joined,),
+    "blends": (blended,),
+    "voyages": (fenced,),
+    "orchards": (scaled_tally,),
+}
+"""The shapes of function that a kind of module holds."""
+
+HELDOUT_KINDS = ("voyages", "orchards")
+TRAIN_KINDS = tuple(kind for kind in SHAPES if kind not in HELDOUT_KINDS)

@@ -10,11 +10,10 @@ from turnsmith.errors import UsageError
 from turnsmith.rewards.testing import Suite, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.building import building
-from turnsmith.synthesis.candidates import write_candidate, write_repository
 from turnsmith.synthesis.mutators import Mutation, find_mutations
-from turnsmith.synthesis.practice.kinds import HELDOUT_KINDS, TRAIN_KINDS
+from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.repository import PracticeRepository, make_repository
-from turnsmith.synthesis.repositories import to_tree
+from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
 from turnsmith.synthesis.validation import to_task, validate
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST, Task

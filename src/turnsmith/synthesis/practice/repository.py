@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from turnsmith.synthesis.practice.functions import Function
-from turnsmith.synthesis.practice.kinds import SHAPES
+from turnsmith.synthesis.practice.functions import SHAPES, Function
 from turnsmith.synthesis.practice.words import ADJECTIVES, VERBS, draw_words, invent_word
 
 INVENTED_SHARE = 0.35

@@ -1,7 +1,6 @@
 """Who a sandbox is on the host: an ordinary user is himself; root takes on a user that owns nothing."""
 
 import os
-import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,21 +30,21 @@ def choose_identity() -> Identity:
 
 def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
     """In the new user namespace of a process: call the identity, its only user, by these numbers."""
-    _write_maps(pid, f"{uid} {identity.uid} 1", f"{gid} {identity.gid} 1")
+    lines = {"setgroups": "deny", "uid_map": f"{uid} {identity.uid} 1", "gid_map": f"{gid} {identity.gid} 1"}
+    for name, line in lines.items():
+        Path(f"/proc/{pid}/{name}").write_text(line)
 
 
 def fork_owned(namespaces: int, identity: Identity) -> int:
     """Fork into new namespaces that belong to the identity: what the kernel counts in them it charges to that user, not to us."""
-    ours = os.geteuid()
+    ours, pid = os.geteuid(), -1
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.seteuid(identity.uid)
     try:
         pid = kernel.fork_into(namespaces)
-    except OSError:
-        os.seteuid(ours)
-        raise
-    if pid:
-        os.seteuid(ours)
+    finally:
+        if pid:
+            os.seteuid(ours)
     return pid
 
 
@@ -54,24 +53,3 @@ def take_user(uid: int, gid: int) -> None:
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-
-
-def open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> int:
-    """A user namespace, as a descriptor, that shows files of the owner as files of the identity (for mounts only)."""
-    pid = kernel.fork_into(kernel.CLONE_NEWUSER)
-    if pid == 0:
-        signal.pause()
-    try:
-        _write_maps(pid, f"{owner_uid} {identity.uid} 1", f"{owner_gid} {identity.gid} 1")
-        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-    finally:
-        os.kill(pid, signal.SIGKILL)
-
-
-def _write_maps(pid: int, users: str, groups: str) -> None:
-    for name, line in (("setgroups", "deny"), ("uid_map", users), ("gid_map", groups)):
-        fd = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            os.write(fd, line.encode())
-        finally:
-            os.close(fd)

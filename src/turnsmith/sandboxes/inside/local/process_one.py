@@ -1,26 +1,35 @@
-"""The making of one sandbox: new namespaces, a root of its own, nothing left of the host, then the supervisor."""
+"""The making of one sandbox: new namespaces, a root and files of its own, nothing left of the host, then the supervisor."""
 
-import errno
+# ruff: noqa: PTH101, PTH102
+
 import fcntl
-import json
 import os
 import signal
 import socket
 import struct
+from pathlib import Path
 from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, wire
 from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.identity import Identity, fork_owned, name_user, take_user
-from turnsmith.sandboxes.inside.local.mounts import clear_stage, mount_files
 from turnsmith.sandboxes.inside.privileges import drop_privileges
-from turnsmith.sandboxes.inside.supervisor import Supervisor
+from turnsmith.sandboxes.inside.supervisor import Supervisor, telling_why
 from turnsmith.sandboxes.inside.toolbox import resource_limits
 from turnsmith.sandboxes.inside.warm import Forked
 from turnsmith.sandboxes.inside.wire import Limits
 
-MAX_DESCRIPTORS = 253
-"""What the kernel lets pass in one message."""
+STAGE = "/mnt"
+SCRATCH = f"{STAGE}/scratch"
+"""Where things are while they are put together; it must be gone before anyone else runs."""
+
+INODE_BYTES = 4096
+"""One file or directory is allowed for each so many bytes of the disk limit."""
+
+UPPER, TMP, SHM = "upper", "tmp", "shm"
+"""Folders of a scratch space: what was written in the working tree, in /tmp, in /dev/shm."""
+
+_NOTHING_SPECIAL = kernel.MS_NOSUID | kernel.MS_NODEV
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
 _NAMESPACE_LIMITS = {
@@ -30,34 +39,31 @@ _NAMESPACE_LIMITS = {
 }
 
 
-def fork_sandbox(limits: Limits, identity: Identity) -> socket.socket:
-    """Fork process 1 of a sandbox that is nobody's yet; returns the socket by which it is told whose. Raises OSError."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+def fork_sandbox(
+    connection: socket.socket, workdir: str, layers: list[int], limits: Limits, identity: Identity
+) -> None:
+    """Fork process 1 of a sandbox, which serves a connection over detached layers, lowest first. Raises OSError."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
         pid = fork_owned(kernel.NAMESPACES, identity)
         if pid == 0:
             ours.close()
-            _be_process_one(theirs, limits)
-    try:
+            _be_process_one(theirs, connection, workdir, layers, limits)
         name_user(pid, root.UID, root.UID, identity)
         ours.send(b".")
-    except OSError:
-        ours.close()
-        raise
-    return ours
 
 
-def hand_over(sandbox: socket.socket, workdir: str, connection: socket.socket, layers: list[int]) -> None:
-    """Give it its workdir, the connection and detached mounts, lowest first, and let go. Raises OSError where it has died."""
-    with sandbox:
-        socket.send_fds(sandbox, [json.dumps([workdir, len(layers)]).encode()], [connection.fileno(), *layers])
-
-
-def _be_process_one(orders: socket.socket, limits: Limits) -> NoReturn:
+def _be_process_one(
+    named: socket.socket, connection: socket.socket, workdir: str, layers: list[int], limits: Limits
+) -> NoReturn:
     """Live and end; whatever happens, no second spawner comes of it. Raises Forked in a child that will be pytest."""
     try:
-        if orders.recv(1):  # else the spawner could not name us, and has said so
-            _live(orders, limits)
+        if named.recv(1):  # else the spawner could not name us, and has said so
+            with telling_why(connection):
+                _enter()
+                _give_files(connection, workdir, layers, limits.disk_bytes)
+                drop_privileges()
+                Supervisor(connection, limits, resource_limits(limits, is_contained=True), root.TOOLBOX).run()
     except Forked:
         raise
     except BaseException:
@@ -65,67 +71,60 @@ def _be_process_one(orders: socket.socket, limits: Limits) -> NoReturn:
     os._exit(0)
 
 
-def _live(orders: socket.socket, limits: Limits) -> None:
-    failure = _make_ready()
-    message, descriptors = wire.receive_descriptors(orders, MAX_DESCRIPTORS)
-    orders.close()
-    if not descriptors:
-        return  # nobody wants us any longer
-    with socket.socket(fileno=descriptors[0]) as connection:
-        try:
-            if failure:
-                raise failure
-            workdir, num_layers = json.loads(message)
-            _finish(connection, workdir, num_layers, descriptors[1:], limits.disk_bytes)
-            Supervisor(connection, limits, resource_limits(limits, is_contained=True), root.TOOLBOX).run()
-        except Exception as error:
-            wire.send(connection, {"error": f"{type(error).__name__}: {error}"})
-
-
-def _make_ready() -> Exception | None:
-    """All that does not depend on the order, and let go of the host; returns what went wrong."""
-    try:
-        take_user(root.UID, root.UID)
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-        tree = kernel.clone_tree(root.ROOT)
-        kernel.set_mount_attributes(tree, kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID)
-        kernel.attach_tree(tree, root.ROOT)
-        kernel.mount("proc", f"{root.ROOT}/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
-        _enter_root()
-        _bring_up_loopback()
-        socket.sethostname("sandbox")
-        _limit_the_namespace()
-    except Exception as error:
-        return error
-    return None
-
-
-def _finish(connection: socket.socket, workdir: str, num_layers: int, layers: list[int], disk_bytes: int) -> None:
-    """Mount its files, hand the host their place, and let go of all power: it will have to wait for that anyway."""
-    if len(layers) < num_layers:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))  # the kernel drops what finds no free descriptor
-    scratch = mount_files(layers, workdir, disk_bytes)
-    socket.send_fds(connection, [wire.pack({})], [scratch])
-    os.close(scratch)
-    clear_stage()
-    drop_privileges()
+def _enter() -> None:
+    """Let go of the host: its users, files, processes, network and name."""
+    take_user(root.UID, root.UID)
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    _enter_root()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # tests may talk to themselves
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
+    socket.sethostname("sandbox")
+    for name, number in _NAMESPACE_LIMITS.items():
+        Path(f"/proc/sys/user/{name}").write_text(str(number))
 
 
 def _enter_root() -> None:
+    tree = kernel.clone_tree(root.ROOT)
+    kernel.set_mount_attributes(tree, kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID)
+    kernel.attach_tree(tree, root.ROOT)
+    kernel.mount("proc", f"{root.ROOT}/proc", "proc", _NOTHING_SPECIAL | kernel.MS_NOEXEC)
     os.chdir(root.ROOT)
     kernel.pivot_root(".", ".")
     kernel.detach(".")
     os.chdir("/")
 
 
-def _bring_up_loopback() -> None:
-    """Tests may talk to themselves; there is no other interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
+def _give_files(connection: socket.socket, workdir: str, layers: list[int], disk_bytes: int) -> None:
+    """Mount all that it can write, and hand the host its place before the stage is cleared, which takes a while."""
+    kernel.mount("stage", STAGE, "tmpfs", _NOTHING_SPECIAL, "mode=0700")
+    _mount_scratch(disk_bytes)
+    scratch = kernel.clone_tree(SCRATCH)
+    _stack(layers, workdir)
+    for name, target in ((TMP, "/tmp"), (SHM, "/dev/shm")):
+        kernel.attach_tree(kernel.clone_tree(f"{SCRATCH}/{name}"), target)
+    os.mkdir(root.HOME)
+    socket.send_fds(connection, [wire.pack({})], [scratch])
+    os.close(scratch)
+    os.chdir("/")
+    kernel.detach(STAGE)
 
 
-def _limit_the_namespace() -> None:
-    for name, number in _NAMESPACE_LIMITS.items():
-        fd = os.open(f"/proc/sys/user/{name}", os.O_WRONLY)
-        os.write(fd, str(number).encode())
-        os.close(fd)
+def _mount_scratch(disk_bytes: int) -> None:
+    """One tmpfs holds all that the sandbox writes, so that one size limits it all."""
+    os.mkdir(SCRATCH)
+    options = f"mode=0755,size={disk_bytes},nr_inodes={disk_bytes // INODE_BYTES}"
+    kernel.mount("scratch", SCRATCH, "tmpfs", _NOTHING_SPECIAL, options)
+    for name, mode in ((UPPER, 0o755), (f"{UPPER}-work", 0o755), (TMP, 0o1777), (SHM, 0o1777)):
+        os.mkdir(f"{SCRATCH}/{name}")
+        os.chmod(f"{SCRATCH}/{name}", mode)
+
+
+def _stack(layers: list[int], workdir: str) -> None:
+    """The working tree at its place. Layers have numbers for paths: a mount's options are one page at most."""
+    os.chdir(STAGE)
+    for position, layer in enumerate(layers):
+        os.mkdir(str(position))
+        kernel.attach_tree(layer, str(position))
+    lower = ":".join(str(position) for position in reversed(range(len(layers))))
+    options = f"lowerdir={lower},upperdir={SCRATCH}/{UPPER},workdir={SCRATCH}/{UPPER}-work,userxattr"
+    kernel.mount(UPPER, workdir, "overlay", _NOTHING_SPECIAL, options)

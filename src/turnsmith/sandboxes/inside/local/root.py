@@ -1,14 +1,22 @@
 """The root directory that all sandboxes of a provider share, read-only: system, interpreter, test runtime, devices.
 
-Built once, inside the spawner's own mount namespace; each sandbox clones it with one system call.
+A provider's helper process builds it once, inside a mount namespace of its own; each sandbox clones it with one system call.
+Then the process goes on as the spawner, by running the interpreter anew, from the root. Every fork shows its interpreter's file
+at /proc/self/exe, and this one lies on a mount that is read-only: nobody can change it there, be it their own file on the host.
 """
 
+import json
 import os
 import shutil
+import signal
+import socket
+import sys
 from pathlib import Path
+from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, toolbox
-from turnsmith.sandboxes.inside.wire import HostPython, Limits
+from turnsmith.sandboxes.inside.local.identity import choose_identity, name_user
+from turnsmith.sandboxes.inside.wire import MAX_REQUEST_BYTES, HostPython, Limits
 
 HOST = "/host"
 """Where the spawner sees the host's file system."""
@@ -46,6 +54,41 @@ _LINKS = {
     "etc/mtab": "/proc/self/mounts",
     "var/tmp": "/tmp",
 }
+
+
+def main() -> None:
+    """Standard input is a socket of packets; the first one holds the settings, which the spawner reads again."""
+    with socket.socket(fileno=os.dup(0)) as control:
+        settings = json.loads(control.recv(MAX_REQUEST_BYTES, socket.MSG_PEEK))
+        limits, python = Limits(**settings["limits"]), HostPython(**settings["python"])
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which will close the socket
+        try:
+            _enter_namespaces()
+            build_root(python, limits)
+            enter_root()
+            _go_on_as_spawner(python.program)
+        except OSError as error:
+            control.send(json.dumps({"error": str(error)}).encode())
+
+
+def _enter_namespaces() -> None:
+    """An ordinary user has all power in a namespace of his own, and keeps it when a program is run.
+
+    He is not its root: the files of our processes under /proc belong to the root of the namespace, and must not be his.
+    """
+    identity = choose_identity()
+    if identity.is_foreign:
+        os.setgroups([])
+    else:
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        name_user(os.getpid(), UID, UID, identity)
+        kernel.keep_capabilities_over_exec()
+    leave_host_root()
+
+
+def _go_on_as_spawner(python: str) -> NoReturn:
+    os.chdir(HOST + sys.path[-1])
+    os.execve(python, toolbox.interpreter_arguments(python, "local.spawner"), toolbox.INTERPRETER)
 
 
 def leave_host_root() -> None:

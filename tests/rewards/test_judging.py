@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.rewards.expected import RULES, find_status
-from turnsmith.rewards.judging import judge
-from turnsmith.rewards.results import SEVERITY, TestResult
+from turnsmith.rewards.judging import RULES, find_status, judge
+from turnsmith.rewards.logparse import SEVERITY, TestResult
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.types import Task
 

@@ -1,6 +1,8 @@
-"""Named subsets of a data set: lists of ids that ship with the package, or files of one's own."""
+"""Which tasks of a data set: named subsets, those that a curriculum keeps, and the same task under another id."""
 
+import hashlib
 from collections.abc import Iterable
+from fractions import Fraction
 from pathlib import Path
 
 from turnsmith.errors import UsageError
@@ -8,6 +10,7 @@ from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
 """`verified-50`: the tasks of SWE-bench Verified that the paper evaluates intermediate checkpoints on."""
+TOO_EASY = Fraction(2, 3)
 
 
 def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
@@ -32,3 +35,24 @@ def read_ids(subset: str) -> list[str]:
     if not ids:
         raise UsageError(f"the subset {subset} holds no id: give one per line")
     return ids
+
+
+def has_signal(num_resolved: int, num_rollouts: int) -> bool:
+    """Curriculum between the stages: never solved is dropped, solved at 2/3 or more is dropped (paper §4.3).
+
+    1 of 10 and 6 of 10 stay; 0 of 10, 2 of 3 and 7 of 10 go.
+    """
+    return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < TOO_EASY
+
+
+def digest_content(task: Task) -> str:
+    """Digest of the repository's name and of what the gold patch removes and adds where; empty where it changes nothing.
+
+    Owner, context, positions and white space at the ends of lines make no difference. Names of generated repositories may
+    repeat; with the path and the lines of the patch they do not.
+    """
+    lines = [line.rstrip() for line in task.patch.splitlines() if line.startswith(("diff --git ", "+", "-"))]
+    if not lines:
+        return ""
+    name = task.repo.rpartition("/")[2].lower()  # forks have another owner
+    return hashlib.sha256("\n".join([name, *lines]).encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,117 @@
+"""Task files as commands open them; `tasks check` and `tasks stats`."""
+
+import dataclasses
+import json
+import statistics
+from collections import Counter
+from collections.abc import Sized
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.qualification.fragments import count_changes
+from turnsmith.tasks.dataset import load_tasks
+from turnsmith.types import Task
+from turnsmith.ui.tables import make_table, yes_no_table
+from turnsmith.ui.terminal import make_console
+
+if TYPE_CHECKING:
+    from turnsmith.recipes.checking import Check
+    from turnsmith.recipes.task_sets import TaskSet
+
+TaskPath = Annotated[Path, typer.Argument(metavar="PATH", help="JSONL file of tasks, or the folder that holds it.")]
+MAX_NAMED = 3
+"""Tasks that an error names; the table has all."""
+
+
+def open_tasks(path: Path, sandbox: SandboxConfig) -> "TaskSet":
+    """The task set of a file. What is proved of a task holds for its own image, or for none. Raises UsageError."""
+    from turnsmith.recipes.task_sets import read_task_set
+
+    task_set, in_containers = read_task_set(path.name, path), sandbox.kind == "podman"
+    wrong = [task for task in task_set.tasks if bool(task.image or sandbox.image) is not in_containers]
+    if wrong and in_containers:
+        raise UsageError(f"task {wrong[0].instance_id} names no image: give one by --sandbox.image")
+    if wrong:
+        lives = f"task {wrong[0].instance_id} lives in the image {wrong[0].image}"
+        raise UsageError(f"{lives}, which --sandbox {sandbox.kind} does not use: give --sandbox podman")
+    return task_set
+
+
+def say_number(tasks: Sized) -> str:
+    """`1 task`, `12 tasks`."""
+    return "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+
+
+def check(
+    path: TaskPath, as_json: Json = False, sandbox: SandboxKind = "local", image: Image = "", engine: Engine = ""
+) -> None:
+    """Grade the gold patch and the untouched tree of each task.
+
+    The one must score 1 and the other 0, or the task is not sound.
+    """
+    from turnsmith.recipes.checking import check_tasks
+
+    config = configure_sandbox(sandbox, image, engine)
+    checks = work_in_sandboxes(config, partial(check_tasks, open_tasks(path, config)))
+    if as_json:
+        typer.echo(json.dumps([dataclasses.asdict(check) | {"is_sound": check.is_sound} for check in checks], indent=2))
+    else:
+        rows = [(check.is_sound, (check.instance_id, f"{check.duration_s:.1f} s", check.fault)) for check in checks]
+        make_console().print(yes_no_table(["task", "sound", "took", "fault"], rows))
+    refuse_unsound(path, checks)
+
+
+def refuse_unsound(path: Path, checks: "list[Check]") -> None:
+    """Raises SandboxError where a task could not be checked, and UsageError where one is not sound."""
+    of = f"of {say_number(checks)} in {path}"
+    if unchecked := [check for check in checks if not check.is_checked]:
+        raise SandboxError(f"{len(unchecked)} {of} could not be checked: {unchecked[0].fault}")
+    if broken := [check for check in checks if not check.is_sound]:
+        named = [f"{check.instance_id} ({check.fault})" for check in broken[:MAX_NAMED]]
+        names = ", ".join([*named, "…"] if len(broken) > MAX_NAMED else named)
+        are = "is" if len(broken) == 1 else "are"
+        raise UsageError(f"{len(broken)} {of} {are} not sound: {names}: repair or remove them")
+
+
+def stats(path: TaskPath, as_json: Json = False) -> None:
+    """Count tasks, and measure their lengths."""
+    tasks = load_tasks(path)
+    counts, lengths = count_tasks(tasks), measure_tasks(tasks)
+    if as_json:
+        typer.echo(json.dumps({"num_tasks": len(tasks), "counts": counts, "lengths": lengths}, indent=2))
+        return
+    console = make_console()
+    console.print(f"{say_number(tasks)} in {path}")
+    for name, counted in counts.items():
+        console.print(make_table([name, "tasks"], counted.most_common(), num_names=1))
+    rows = [(name, *(f"{value:g}" for value in measured.values())) for name, measured in lengths.items()]
+    console.print(make_table(["length", "min", "median", "max"], rows, num_names=1))
+
+
+def count_tasks(tasks: list[Task]) -> dict[str, Counter[str]]:
+    """`{"repo": {"toolz-1.0.0": 12}, "family": …, "kind": …}`."""
+    return {
+        "repo": Counter(task.repo for task in tasks),
+        "family": Counter(str(task.meta.get("family", "unknown")) for task in tasks),
+        "kind": Counter(str(task.meta.get("kind", "unknown")) for task in tasks),
+    }
+
+
+def measure_tasks(tasks: list[Task]) -> dict[str, dict[str, float]]:
+    """Smallest, median and largest of what has a length."""
+    measured = {
+        "issue characters": [len(task.problem_statement) for task in tasks],
+        "changed lines": [count_changes(task.patch) for task in tasks],
+        "failing tests": [len(task.FAIL_TO_PASS) for task in tasks],
+        "passing tests": [len(task.PASS_TO_PASS) for task in tasks],
+    }
+    return {
+        name: {"min": min(values), "median": statistics.median(values), "max": max(values)}
+        for name, values in measured.items()
+    }

@@ -1,0 +1,128 @@
+"""What is asked of a configuration before a run begins, or goes on by another one.
+
+What it names is looked for before anything heavy is imported: torch alone takes seconds. A run that has begun is given more to
+do, or other limits of the machine; nothing that it has done becomes untrue.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+
+from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.algo.algorithm import choose_algorithm
+from turnsmith.config import RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.plugins import BUILT_IN, load_by_name
+from turnsmith.runs import RunFolder, find_stage, list_differences, read_json, write_json
+from turnsmith.synthesis.sources import check_source
+from turnsmith.tracking.feed import check_tracker
+from turnsmith.training.directories import check_model
+
+FREE = (
+    "model.threads",
+    "rollouts.concurrency",
+    "rollouts.grading_workers",
+    "rollouts.retries",
+    "rollouts.max_infrastructure_share",
+    "logprob_gap.*",
+    "runs.keep_checkpoints",
+    "tracking*",
+    "stages.*.plateau",
+    "eval.k",
+    "stages.*.max_silent_iterations",
+)
+"""Keys that what is done does not depend on."""
+GROWING = ("stages.*.iterations", "eval.num_runs")
+"""Keys that may grow."""
+
+
+def find_faults(config: RunConfig) -> Iterator[UsageError]:
+    """Why a run of this configuration could not begin here: what is missing, or is not what it should be."""
+    for check in list_checks(config):
+        try:
+            check()
+        except UsageError as fault:
+            yield fault
+
+
+def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
+    """One for each thing that the run will use by its path or name; each raises UsageError."""
+    yield partial(check_model, config.model.path)
+    yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
+    for kind, name in (("engine", config.engine.kind), ("trainer", config.trainer.kind)):
+        if name not in BUILT_IN[kind]:  # ours import torch
+            yield partial(load_by_name, kind, name)
+    for stage in config.stages:
+        yield partial(choose_algorithm, stage)
+        if stage.curriculum_from:
+            yield partial(find_stage, stage.curriculum_from)
+    needed = config.task_sets if config.rft or config.stages else config.eval_tasks
+    for name, task_set in needed.items():
+        if task_set.path:
+            # What makes tasks imports libcst.
+            from turnsmith.recipes.task_sets import read_task_set
+
+            yield partial(read_task_set, name, Path(task_set.path), task_set.subset)
+        if task_set.package:
+            yield partial(check_source, task_set.package)
+    for tracker in config.tracking:
+        yield partial(check_tracker, tracker)
+
+
+def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
+    """Give a run another configuration, all of it or nothing; returns the keys that changed.
+
+    The old one is kept as `config.json.N`, and evaluations of a stage that will go on as `evals/STAGE@ITERATIONS`. Only for
+    whoever holds the folder. Raises UsageError that names a key which cannot change.
+    """
+    keys = list(list_differences(old.model_dump(mode="json"), new.model_dump(mode="json")))
+    for key in keys:
+        if fault := refuse(key, old, new, folder):
+            raise UsageError(f"{key} cannot {fault}")
+    if keys:
+        set_aside_evaluations(old, new, folder)
+        folder.results.unlink(missing_ok=True)
+        write_json(folder.unused_copy(), read_json(folder.config))
+        write_json(folder.config, new.model_dump(mode="json"))
+    return keys
+
+
+def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
+    """Why a key cannot change, where it would make untrue what is done, or could not be made good: `be 4, since 5 are done`."""
+    if any(fnmatchcase(key, pattern) for pattern in FREE):
+        return ""
+    match key.split("."):
+        case ["eval", "num_runs"]:
+            wanted, done = new.eval.num_runs, old.eval.num_runs if any(folder.path.glob("evals/*/*")) else 0
+        case ["stages", index, "iterations"]:
+            stage, *later = new.stages[int(index) :]
+            if begun := [stage.name for stage in later if folder.stage(stage.name).exists()]:
+                return f"change, since {begun[0]} goes on from what is done: start a new run"
+            wanted, done = stage.iterations, folder.next_iteration(stage.name)
+        case ["eval_tasks", name, *_] if not any(folder.path.glob(f"evals/*/{name}")):
+            return ""
+        case _:
+            free = ", ".join([*GROWING, "eval_tasks.NAME of a new set", *FREE])
+            return (
+                f"change in {folder.path}, since what is done was done with the old one: start a new run; what may change "
+                f"is {free}"
+            )
+    return f"be {wanted}, since {done} are done: give more" if wanted < done else ""
+
+
+def set_aside_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> None:
+    """Evaluations of what will be another checkpoint, and results that more runs will be counted in."""
+    for stage in new.stages:
+        done, evaluations = folder.next_iteration(stage.name), folder.evaluations(stage.name)
+        if stage.iterations > done and evaluations.exists():
+            place = folder.evaluations(folder.name_checkpoint(stage.name, done))
+            if place.exists():  # a kill came between this and the new configuration
+                shutil.rmtree(evaluations)
+            else:
+                evaluations.rename(place)
+    if new.eval != old.eval:
+        for result in folder.path.glob("evals/*/*/result.json"):
+            if "@" not in result.parts[-3]:  # of a checkpoint that is no more
+                result.rename(result.with_name(f"result-{old.eval.num_runs}-runs.json"))

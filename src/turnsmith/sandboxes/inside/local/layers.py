@@ -1,0 +1,128 @@
+"""Layers of the host as detached read-only mounts, whose files are the sandbox user's own."""
+
+import errno
+import itertools
+import os
+import shutil
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnsmith.sandboxes.inside import kernel
+from turnsmith.sandboxes.inside.local import root
+from turnsmith.sandboxes.inside.local.identity import Identity, name_user
+
+MAX_BYTES = 4 << 30
+"""What all copies together may hold; the newest stays whatever its size."""
+
+
+class Layers:
+    """Shows what belongs to others as the identity's, by the mount or by a copy of the files."""
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._copies = LayerCopies(Path(root.COPIES), identity)
+        self._ownership_maps: dict[tuple[int, int], int] = {}
+        """From owner of a layer to the user namespace that shows it as ours."""
+
+    def open(self, path: str) -> int:
+        """Descriptor of a mount that is nowhere yet. Raises OSError."""
+        source = root.HOST + path
+        if not self._identity.is_foreign:
+            return _clone(source)
+        if source not in self._copies:
+            try:
+                return _clone(source, kernel.MOUNT_ATTR_IDMAP, self._ownership_map(source))
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+        return _clone(self._copies.find(source))  # a file system that cannot, such as a container's own
+
+    def _ownership_map(self, path: str) -> int:
+        owner = Path(path).stat()
+        key = owner.st_uid, owner.st_gid
+        if key not in self._ownership_maps:
+            self._ownership_maps[key] = _open_ownership_map(*key, self._identity)
+        return self._ownership_maps[key]
+
+
+def _clone(source: str, attributes: int = 0, ownership_map: int = 0) -> int:
+    tree = kernel.clone_tree(source)
+    try:
+        kernel.set_mount_attributes(tree, root.SAFE | attributes, ownership_map)
+    except OSError:
+        os.close(tree)
+        raise
+    return tree
+
+
+def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> int:
+    """A user namespace, as a descriptor, that shows files of the owner as files of the identity (for mounts only)."""
+    pid = kernel.fork_into(kernel.CLONE_NEWUSER)
+    if pid == 0:
+        signal.pause()
+    try:
+        name_user(pid, owner_uid, owner_gid, identity)
+        return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+class LayerCopies:
+    """Copies in memory, for file systems whose files cannot be shown as another user's.
+
+    Each copy is a file system of its own, so that one dropped lives on as long as a sandbox is mounted over it.
+    """
+
+    def __init__(self, folder: Path, identity: Identity, max_bytes: int = MAX_BYTES) -> None:
+        self._folder = folder
+        self._identity = identity
+        self._max_bytes = max_bytes
+        self._held: dict[str, Path] = {}
+        """From layer to copy, the least recently used first."""
+        self._numbers: Iterator[int] = itertools.count()
+
+    def __contains__(self, source: str) -> bool:
+        return source in self._held
+
+    def find(self, source: str) -> str:
+        """The copy of a layer, made where there is none; those unused for longest make room. Raises OSError."""
+        copy = self._held.pop(source, None) or self._make(source)
+        self._held[source] = copy
+        while len(self._held) > 1 and sum(map(_size_bytes, self._held.values())) > self._max_bytes:
+            _drop(self._held.pop(next(iter(self._held))))
+        return str(copy)
+
+    def _make(self, source: str) -> Path:
+        target = self._folder / str(next(self._numbers))
+        target.mkdir()
+        kernel.mount("copy", str(target), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
+        try:
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
+            for path in (target, *target.rglob("*")):
+                os.chown(path, self._identity.uid, self._identity.gid, follow_symlinks=False)
+        except OSError:
+            _drop(target)
+            raise
+        return target
+
+
+def _copy_file(source: str, target: str) -> None:
+    """Copy a regular file, or what hides one of the layer below; nothing else is opened, since it may never end."""
+    status = os.lstat(source)
+    if stat.S_ISREG(status.st_mode):
+        shutil.copy2(source, target)
+    elif stat.S_ISCHR(status.st_mode) and not status.st_rdev:
+        os.mknod(target, status.st_mode)
+
+
+def _drop(copy: Path) -> None:
+    """Let go of the file system; the kernel frees it once nobody uses it."""
+    kernel.detach(str(copy))
+    copy.rmdir()
+
+
+def _size_bytes(copy: Path) -> int:
+    status = os.statvfs(copy)
+    return (status.f_blocks - status.f_bfree) * status.f_frsize

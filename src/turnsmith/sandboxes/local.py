@@ -1,0 +1,149 @@
+"""Sandboxes on this machine by Linux namespaces and overlayfs: no daemon, no root needed, started in milliseconds."""
+
+import asyncio
+import errno
+import json
+import os
+import resource
+import socket
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import UsageError
+from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.connection import Connection
+from turnsmith.sandboxes.inside import toolbox, wire
+from turnsmith.sandboxes.inside.local import root
+from turnsmith.sandboxes.inside.local.process_one import UPPER
+from turnsmith.sandboxes.inside.wire import StartRequest
+from turnsmith.sandboxes.launch import run_inside, wait_or_kill
+from turnsmith.sandboxes.layers import Place
+from turnsmith.sandboxes.runtime import describe_python
+from turnsmith.sandboxes.supervised import Parts, SupervisedProvider
+from turnsmith.sandboxes.working_tree import WorkingTree
+
+START_TIMEOUT_S = 60.0
+
+_OBSTACLES = {
+    ("sys/kernel/apparmor_restrict_unprivileged_userns", "1"): (
+        "AppArmor keeps ordinary users from making namespaces: `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`"
+    ),
+    ("sys/kernel/unprivileged_userns_clone", "0"): (
+        "ordinary users may not make user namespaces: `sysctl -w kernel.unprivileged_userns_clone=1`"
+    ),
+    ("sys/user/max_user_namespaces", "0"): (
+        "no user namespace may be made: `sysctl -w user.max_user_namespaces=15000`"
+    ),
+}
+"""Setting below /proc and the value that forbids → what to do."""
+_CONTAINER = (
+    "a seccomp profile filters system calls, as in a container: start it with `--security-opt seccomp=unconfined "
+    "--security-opt apparmor=unconfined --security-opt systempaths=unconfined`, or `--privileged`"
+)
+_KERNEL = "the kernel lacks something: Linux 6.6 or newer with user namespaces and overlayfs has all of it"
+
+
+class LocalProvider(SupervisedProvider):
+    """Starts sandboxes by a spawner; where someone has killed it, and with it all that it forked, by another."""
+
+    def __init__(self, config: SandboxConfig) -> None:
+        """Raises UsageError where this machine forbids local sandboxes."""
+        super().__init__(config)
+        python = describe_python(plugins=config.test_plugins, hidden=config.hidden)
+        self._settings = {"limits": asdict(self._limits), "python": asdict(python)}
+        self._spawner = Spawner(self._settings)
+        self.isolation = self._spawner.isolation
+
+    async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
+        if self._spawner.was_killed:
+            killed, self._spawner = self._spawner, Spawner(self._settings)
+            killed.close()
+        layers = [str(layer.resolve()) for layer in spec.layers]
+        end, scratch = await self._spawner.fork(StartRequest(layers, spec.workdir, spec.is_for_tests), held)
+        tree = WorkingTree(spec.workdir, spec.workdir, spec.layers, Place(scratch, UPPER), is_stacked=True)
+        environment = toolbox.environment(root.TOOLBOX, root.RUNTIME, root.HOME)
+        return await Connection.open(end, self._limits.payload_bytes), tree, environment
+
+    async def close(self) -> None:
+        """Stop every sandbox, then the spawner."""
+        await super().close()
+        self._spawner.close()
+
+
+class Spawner:
+    """The host's end of a small process that forks each sandbox; it and they die with this process."""
+
+    def __init__(self, settings: wire.Header) -> None:
+        """Start it. Raises UsageError where this machine forbids what it needs."""
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # descriptors under way count against their sender
+        self._process, self._control = run_inside("local.root", kind=socket.SOCK_SEQPACKET)
+        greeting = self._greet(settings)
+        if "error" in greeting:
+            self.close()
+            raise UsageError(
+                f"this machine does not allow local sandboxes ({greeting['error']}): {name_remedy()}; "
+                "or choose --sandbox.kind subprocess, which isolates nothing"
+            )
+        self.isolation: str = greeting["isolation"]
+
+    def _greet(self, settings: wire.Header) -> wire.Header:
+        try:
+            self._control.send(json.dumps(settings).encode())
+            answer = self._control.recv(wire.MAX_REQUEST_BYTES)
+        except ConnectionError:
+            answer = b""
+        greeting: wire.Header = json.loads(answer or b'{"error": "it died"}')
+        return greeting
+
+    async def fork(self, request: StartRequest, held: ExitStack) -> tuple[socket.socket, int]:
+        """The way to a new sandbox, and its scratch space as a detached mount, until `held` closes. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        held.callback(ours.close)  # which ends what may have started
+        with theirs:
+            socket.send_fds(self._control, [json.dumps(asdict(request)).encode()], [theirs.fileno()])
+        async with asyncio.timeout(START_TIMEOUT_S):
+            scratch = await receive_scratch(ours)
+        held.callback(os.close, scratch)
+        return ours, scratch
+
+    @property
+    def was_killed(self) -> bool:
+        """Has it ended though nobody had closed it?"""
+        return self._control.fileno() >= 0 and self._process.poll() is not None
+
+    def close(self) -> None:
+        """End it, and with it every sandbox. Safe to call twice."""
+        self._control.close()
+        wait_or_kill(self._process)  # it may be busy with a large layer that nobody waits for any longer
+
+
+async def receive_scratch(connection: socket.socket) -> int:
+    """Wait for a new sandbox's first frame; returns its scratch space as a descriptor. Raises OSError."""
+    connection.setblocking(False)
+    loop = asyncio.get_running_loop()
+    is_readable = asyncio.Event()
+    loop.add_reader(connection, is_readable.set)
+    try:
+        await is_readable.wait()
+    finally:
+        loop.remove_reader(connection)
+    frame, scratch = wire.receive_descriptors(connection)
+    if not frame:
+        raise ConnectionResetError("the spawner hung up")
+    header = json.loads(frame[wire.PREFIX.size :])
+    if "error" in header:
+        raise OSError(header["error"])
+    if not scratch:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return scratch[0]
+
+
+def name_remedy(proc: Path = Path("/proc")) -> str:
+    """What most likely forbids local sandboxes, and the very setting that would allow them, in half a sentence."""
+    for (name, forbidding), remedy in _OBSTACLES.items():
+        if (proc / name).exists() and (proc / name).read_text().strip() == forbidding:
+            return remedy
+    return _CONTAINER if "\nSeccomp:\t2" in (proc / "self" / "status").read_text() else _KERNEL

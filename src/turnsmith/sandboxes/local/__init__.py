@@ -1,1 +1,0 @@
-"""Sandboxes on this machine by Linux namespaces and overlayfs."""

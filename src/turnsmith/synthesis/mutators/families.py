@@ -1,0 +1,158 @@
+"""Our five families of bugs: what a person may well have written, and tests should notice."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import libcst as cst
+
+from turnsmith.synthesis.mutators.base import Mutator, SourceTree, TextEdit
+
+ARITHMETIC = {
+    **{b"+": b"-", b"-": b"+", b"*": b"//", b"/": b"*", b"//": b"%", b"%": b"//", b"**": b"*"},
+    **{b"|": b"&", b"&": b"|", b"^": b"&", b"<<": b">>", b">>": b"<<"},
+}
+AUGMENTED = {b"+=": b"-=", b"-=": b"+=", b"*=": b"+=", b"/=": b"*=", b"//=": b"%=", b"%=": b"//="}
+COMPARISON = {
+    **{b"==": b"!=", b"!=": b"==", b"<": b">", b">": b"<", b"<=": b">=", b">=": b"<="},
+    **{b"is": b"is not", b"is not": b"is", b"in": b"not in", b"not in": b"in"},
+}
+OPERATORS = (
+    ("arithmetic", cst.BaseBinaryOp, ARITHMETIC),
+    ("arithmetic", cst.BaseAugOp, AUGMENTED),
+    ("comparison", cst.BaseCompOp, COMPARISON),
+    ("boolean", cst.BaseBooleanOp, {b"and": b"or", b"or": b"and"}),
+)
+OFF_BY_ONE = {b"<": b"<=", b"<=": b"<", b">": b">=", b">=": b">"}
+ORDERED = (cst.Subtract, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power, cst.LeftShift, cst.RightShift)
+"""Operators for which the order of the operands matters whatever the operands are."""
+TEXT = (cst.SimpleString, cst.FormattedString)
+
+
+def mutate_operators(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
+    """`a + b` → `a - b`, `a == b` → `a != b`, `a and b` → `a or b`, `-a` → `a`."""
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus | cst.BitInvert):
+        yield tree.replace("sign", node, tree.text(node.expression))
+    for name, kind, others in OPERATORS:
+        if isinstance(node, kind) and (other := others.get(b" ".join(tree.text(node).split()))):
+            yield tree.replace(name, node, other)
+
+
+def mutate_constants(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
+    """`3` → `4` and `2`, `"abc"` → `"ab"`, `True` → `False`."""
+    match node:
+        case cst.Integer(evaluated_value=value):
+            yield tree.replace("integer", node, str(value + 1).encode())
+            if value > 0:
+                yield tree.replace("integer", node, str(value - 1).encode())
+        case cst.SimpleString(prefix="", quote='"' | "'" as quote, raw_value=text) if "\\" not in text:
+            # In a prefixed, escaped or triple-quoted one the last character may be part of something.
+            yield tree.replace("text", node, f"{quote}{text[:-1] if text else ' '}{quote}".encode())
+        case cst.Name(value="True" | "False" as truth):
+            yield tree.replace("truth", node, b"False" if truth == "True" else b"True")
+
+
+def mutate_conditions(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
+    """`if a` → `if not (a)`, `a and b` → `a`, `a < b` → `a <= b`, and the two branches of an `if` exchanged."""
+    match node:
+        case cst.BaseCompOp() if other := OFF_BY_ONE.get(tree.text(node)):
+            yield tree.replace("off_by_one", node, other)
+        case cst.BooleanOperation():
+            yield tree.replace("drop_operand", node, tree.text(node.left))
+            yield tree.replace("drop_operand", node, tree.text(node.right))
+        case cst.If(test=test) | cst.While(test=test) | cst.IfExp(test=test) | cst.CompIf(test=test):
+            yield tree.replace("negate", test, _negate(test, tree))
+    match node:
+        case cst.If(body=cst.IndentedBlock() as first, orelse=cst.Else(body=cst.IndentedBlock() as second)):
+            yield from tree.exchange("exchange_branches", tree.block_span(first), tree.block_span(second))
+
+
+def _negate(test: cst.BaseExpression, tree: SourceTree) -> bytes:
+    match test:
+        case cst.UnaryOperation(operator=cst.Not()):
+            return tree.text(test.expression)
+        case _:
+            return (b"not %s" if test.lpar else b"not (%s)") % tree.text(test)
+
+
+def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
+    """An `if` without `else`, a re-assignment, a call or a loop exit is removed; `return sorted(x, key=f)` → `return x`."""
+    match node:
+        case cst.IndentedBlock():
+            for statement in node.body:
+                if name := _removable(statement):
+                    start, end = tree.line_span(statement)
+                    indent = tree.data[start : tree.span(statement)[0]]
+                    yield TextEdit(name, start, end, b"" if len(node.body) > 1 else indent + b"pass\n")
+        case cst.Return(value=cst.Call(args=[cst.Arg(value=value, keyword=None, star=""), *_]) as call):
+            if not isinstance(value, cst.GeneratorExp | cst.NamedExpr):
+                yield tree.replace("unwrap_return", call, tree.text(value))
+
+
+def _removable(statement: cst.CSTNode) -> str:
+    """Kind of the removal, or nothing. Removing the first assignment of a name is no bug but a NameError."""
+    match statement:
+        case cst.If(orelse=None):
+            return "remove_if"
+        case cst.SimpleStatementLine(body=[cst.AugAssign()]):
+            return "remove_assignment"
+        case cst.SimpleStatementLine(body=[cst.Assign() as assignment]) if _updates(assignment):
+            return "remove_assignment"
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.Call() | cst.Await())]):
+            return "remove_call"
+        case cst.SimpleStatementLine(body=[cst.Break() | cst.Continue()]):
+            return "remove_exit"
+        case _:
+            return ""
+
+
+def _updates(assignment: cst.Assign) -> bool:
+    """Does it change something that lives on: an attribute, an item, or a name that it also reads?"""
+    targets = [target.target for target in assignment.targets]
+    if all(isinstance(target, cst.Attribute | cst.Subscript) for target in targets):
+        return True
+    names = {target.value for target in targets if isinstance(target, cst.Name)}
+    return bool(names & _names(assignment.value))
+
+
+def _names(node: cst.CSTNode) -> set[str]:
+    own = {node.value} if isinstance(node, cst.Name) else set()
+    return own.union(*(_names(child) for child in node.children))
+
+
+def mutate_swaps(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
+    """`a - b` → `b - a`, `f(a, b)` → `f(b, a)`, and two statements in a row exchanged."""
+    match node:
+        case cst.BinaryOperation() if _order_matters(node):
+            yield from tree.exchange("operands", tree.span(node.left), tree.span(node.right))
+        case cst.Call():
+            positional = [tree.span(arg.value) for arg in node.args if arg.keyword is None and not arg.star]
+            for first, second in pairwise(positional):
+                yield from tree.exchange("arguments", first, second)
+        case cst.IndentedBlock():
+            for before, after in pairwise(node.body):
+                if _movable(before) and _movable(after):
+                    yield from tree.exchange("statements", tree.line_span(before), tree.line_span(after))
+
+
+def _order_matters(node: cst.BinaryOperation) -> bool:
+    if isinstance(node.operator, cst.Add):
+        return isinstance(node.left, TEXT) or isinstance(node.right, TEXT)
+    return isinstance(node.operator, ORDERED)
+
+
+def _movable(statement: cst.CSTNode) -> bool:
+    """Assignments and calls; a docstring, an import or an exit stays where it is."""
+    return isinstance(statement, cst.SimpleStatementLine) and all(
+        isinstance(part, cst.Assign | cst.AugAssign)
+        or (isinstance(part, cst.Expr) and isinstance(part.value, cst.Call))
+        for part in statement.body
+    )
+
+
+FAMILIES: dict[str, Mutator] = {
+    "operator": mutate_operators,
+    "constant": mutate_constants,
+    "condition": mutate_conditions,
+    "removal": mutate_removals,
+    "swap": mutate_swaps,
+}

@@ -1,0 +1,54 @@
+"""Which parts of a run have their rewards audited, and how a conviction is remembered from iteration to iteration."""
+
+from dataclasses import replace
+
+from pytest import fixture, mark
+
+from turnsmith.config import AuditConfig, EvalConfig
+from turnsmith.journals import read_trajectories
+from turnsmith.recipes import rft, rl
+from turnsmith.recipes.evaluate import evaluate
+from turnsmith.runs import write_json
+
+from .conftest import CONFIG, RFT, STAGE
+
+
+class Listening:
+    """A generator that keeps what it was given as inspector."""
+
+    def __init__(self, generator):
+        self.generator, self.inspectors = generator, []
+
+    async def collect(self, *arguments, inspector=None, **options):
+        self.inspectors.append(inspector)
+        return await self.generator.collect(*arguments, **options)
+
+
+@fixture
+def listen(make_run):
+    def listen(**audit):
+        config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1), "audit": AuditConfig(**audit)})
+        run = make_run(config)
+        return replace(run, generator=Listening(run.generator))
+
+    return listen
+
+
+@mark.parametrize(("audit", "is_audited"), [({}, True), ({"when": "all"}, True), ({"when": "off"}, False)])
+async def test_what_trains_is_audited_and_evaluations_never(listen, audit, is_audited):
+    run = listen(**audit)
+    await rft.collect(RFT, run.train_tasks, run)
+    await rl.collect(0, STAGE, run.train_tasks, run)
+    await evaluate("base", run.train_tasks, run)
+    assert [inspector is not None for inspector in run.generator.inspectors] == [is_audited, is_audited, False]
+
+
+@mark.parametrize(("num_convicted", "is_alarmed"), [(1.0, True), (0.0, False)])
+async def test_a_conviction_is_remembered_for_an_iteration(listen, folder, num_convicted, is_alarmed):
+    """All that is resolved is audited then, whatever the rate."""
+    run = listen(rate=0.0)
+    write_json(folder.metrics("one", 0), {"audit/convicted": num_convicted})
+    await rl.collect(1, STAGE, run.train_tasks, run)
+    [played, *_] = read_trajectories(folder.trajectories("one", 1))
+    [inspector] = run.generator.inspectors
+    assert inspector._is_chosen(played) is is_alarmed

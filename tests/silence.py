@@ -1,0 +1,13 @@
+"""A watcher of progress that says nothing."""
+
+
+class Silence:
+    """Nobody watches."""
+
+    def begin(self, label, total): ...
+
+    def advance(self, label, num=1, note=""): ...
+
+    def end(self, label): ...
+
+    def say(self, text): ...
