@@ -30,7 +30,7 @@ async def main():
     sandboxes = [await provider.start(SandboxSpec((Path(sys.argv[2]),))) for _ in "12"]
     for sandbox in sandboxes:
         await sandbox.exec(f"echo x > new; setsid {sys.argv[3]} > /dev/null 2>&1 &", timeout_s=30)
-    print("ready", flush=True)
+    print("ready", getattr(provider, "owner", ""), flush=True)
     await sandboxes[1].exec(sys.argv[3], timeout_s=900)
 
 asyncio.run(main())
@@ -61,11 +61,11 @@ def wait_until(is_so):
     assert is_so()
 
 
-def list_containers(config):
+def list_containers(config, owner):
     if config.kind != "podman":
         return []
     listed = subprocess.run(
-        [config.container_engine, "ps", "--all", "--filter", "label=turnsmith", "--format", "{{.Names}}"],
+        [config.container_engine, "ps", "--all", "--quiet", f"--filter=label=turnsmith={owner}"],
         capture_output=True,
         text=True,
         check=True,
@@ -97,21 +97,22 @@ def test_a_host_process_that_is_killed_leaves_nothing_that_the_next_start_does_n
 ):
     (temporary := tmp_path / "temporary").mkdir()
     command = f"sleep {8_000_000 + os.getpid()}"
-    present = set(list_containers(config))
     host = subprocess.Popen(
         [sys.executable, "-c", HOST, config.model_dump_json(), str(layers[0]), command],
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         text=True,
     )
-    with host:
-        assert host.stdout.readline() == "ready\n"
+    try:
+        ready, _, owner = host.stdout.readline().strip().partition(" ")
+        assert ready == "ready"
         wait_until(lambda: len(find_processes(command)) == 3)
-        owned = set(list_containers(config)) - present
-        assert len(owned) == (2 if kind == "podman" else 0)
+        assert len(list_containers(config, owner)) == (2 if kind == "podman" else 0)
+    finally:
         host.kill()
+        host.communicate()
     wait_until(lambda: not find_processes(command))
-    wait_until(lambda: not owned & set(list_containers(config)))
+    wait_until(lambda: not list_containers(config, owner))
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with temporary_folder("next") as folder:
         assert list(temporary.glob("*/*")) == [folder]
