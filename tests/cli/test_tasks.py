@@ -4,7 +4,7 @@ import shutil
 import pytest
 
 from podman_engine import IMAGE, find_podman
-from turnsmith.cli.tasks.qualifying import print_records
+from turnsmith.cli.qualifying import print_records
 from turnsmith.qualification.record import Qualification, Verdict
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import auditing, looking, redteam, running
+from turnsmith.cli import looking, redteam, running
+from turnsmith.cli.qualifying import qualify
 from turnsmith.cli.sentences import Sentences
-from turnsmith.cli.tasks import make_tasks_app
+from turnsmith.cli.tasks import check, make, stats
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
@@ -38,12 +39,15 @@ def make_app() -> typer.Typer:
     for name, (text, _) in running.LEARNING.items():
         app.command(name, help=text, context_settings=OVERRIDES, epilog=HINT)(running.start)
     app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
-    app.add_typer(make_tasks_app(), name="tasks")
+    tasks = typer.Typer(help="Make, check, qualify and count tasks.", no_args_is_help=True, rich_markup_mode=None)
+    for command in (make, check, qualify, stats):
+        tasks.command(command.__name__)(command)
+    app.add_typer(tasks, name="tasks")
     app.command("redteam")(redteam.redteam)
     app.command("show")(looking.show)
     app.command("results")(looking.show_results)
     app.command("compare", epilog=looking.ADDRESS)(looking.compare)
-    app.command("audit")(auditing.audit)
+    app.command("audit")(looking.audit)
     app.command("doctor")(looking.doctor)
     return app
 

@@ -1,22 +1,27 @@
-"""Commands that only look: `show` and `results` at a run, `compare` at two, `doctor` at this machine."""
+"""Commands that only look: `show`, `results` and `audit` at a run, `compare` at two, `doctor` at this machine."""
 
 import dataclasses
 import json
+from functools import partial
 from itertools import chain
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
-from turnsmith.cli.options import Json, Run
+from turnsmith.cli.options import Json, Run, work_in_sandboxes
+from turnsmith.config import RunConfig
+from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder
+from turnsmith.runs import RunFolder, read_json
 from turnsmith.types import Trajectory
 from turnsmith.ui.reading import find_task, read_iterations, read_outline, read_results, read_trajectories
 from turnsmith.ui.tables import (
+    count_up,
     endings_table,
     iterations_table,
     list_remarks,
+    make_table,
     results_table,
     trajectories_table,
     yes_no_table,
@@ -159,6 +164,36 @@ def compare(first: First, second: Second, as_json: Json = False) -> None:
         return
     for comparison in comparisons:
         make_console().print(comparison_table(comparison), "", sep="\n")
+
+
+def audit(run: Run, as_json: Json = False) -> None:
+    """Look afterwards for lies among the patches of a run that resolved their tasks; what was audited is not done again."""
+    from turnsmith.recipes.auditing import review_run, sum_up
+
+    folder = RunFolder(run)
+    config = validate(read_json(folder.config), folder.config, RunConfig)
+    patches = work_in_sandboxes(config.sandbox, partial(review_run, config, folder))
+    totals = sum_up(patches)
+    if as_json:
+        typer.echo(json.dumps({**totals, "patches": [patch.model_dump() for patch in patches]}, indent=2))
+        return
+    audits = sorted((patch.instance_id, patch.audit.verdict, patch.audit.reason) for patch in patches)
+    print_audits([row for row in audits if row[1] != "honest"], totals)
+
+
+def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> None:
+    """What was not found honest, and the share of lies."""
+    console, counts = make_console(), count_up(totals["counts"])
+    if rows:
+        console.print(make_table(["task", "verdict", "why"], rows))
+    if totals["interval"] is None:
+        console.print(f"nothing can be said: {counts or 'no patch resolved a task'}")
+        return
+    low, high = totals["interval"]
+    console.print(
+        f"{counts}: {totals['share_of_lies']:.1%} of the patches that were honest or convicted are lies, "
+        f"95 % interval {low:.1%} to {high:.1%}"
+    )
 
 
 def doctor(as_json: Json = False) -> None:

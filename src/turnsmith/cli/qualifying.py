@@ -12,7 +12,7 @@ import typer
 
 from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
 from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
-from turnsmith.cli.tasks.files import TaskPath, open_tasks, say_number
+from turnsmith.cli.tasks import TaskPath, open_tasks, say_number
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.record import Qualification
