@@ -145,5 +145,5 @@ def test_a_layer_that_is_the_machines_own_is_refused(tmp_path, layer):
 def test_a_layer_that_is_named_twice_is_refused(tmp_path):
     (tmp_path / "x").mkdir()
     task = Task.model_validate(make_row(layers=["x", "./x"]))
-    with pytest.raises(UsageError, match=r"a-1 names the layer .*/x twice: once is enough"):
+    with pytest.raises(UsageError, match=r"a-1 names the layer .*/x 2 times: once is enough"):
         layer_paths(task, tmp_path / "tasks.jsonl")

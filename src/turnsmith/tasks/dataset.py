@@ -23,14 +23,16 @@ def load_tasks(path: Path) -> list[Task]:
     tasks = [_parse(line, file, number) for number, line in enumerate(_read_lines(file), 1) if line.strip()]
     if not tasks:
         raise UsageError(f"{file} holds no task: make some with `turnsmith tasks make`")
-    _check_distinct(tasks, file)
+    name, count = Counter(task.instance_id for task in tasks).most_common(1)[0]
+    if count > 1:
+        raise UsageError(f"{file}: instance_id {name!r} occurs {count} times: ids must be unique")
     return tasks
 
 
-def save_tasks(path: Path, tasks: Iterable[Task]) -> Path:
-    """Write tasks to a file, or to `tasks.jsonl` in a folder; returns the file. A reader sees all of it or nothing."""
-    file = path if path.suffix == ".jsonl" else path / FILE_NAME
-    file.parent.mkdir(parents=True, exist_ok=True)
+def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
+    """Write tasks to `tasks.jsonl` in a folder; returns the file. A reader sees all of it or nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / FILE_NAME
     with replacing(file) as temporary:
         temporary.write_text("".join(task.model_dump_json() + "\n" for task in tasks), encoding="utf-8")
     return file
@@ -47,8 +49,8 @@ def find_task_file(path: Path) -> Path:
 def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
     """The layers of a task, lowest first, resolved against the folder of its task file. Raises UsageError."""
     paths = tuple(_resolve(task_file.parent / layer) for layer in task.layers)
-    for path, count in Counter(paths).items():
-        if fault := _find_fault_of_layer(path, count):
+    for path in paths:
+        if fault := _find_fault_of_layer(path, paths.count(path)):
             raise UsageError(f"{task_file}: task {task.instance_id} {fault}")
     return paths
 
@@ -67,7 +69,7 @@ def _find_fault_of_layer(layer: Path, count: int) -> str:
         return f"needs the folder {layer}, which is missing"
     if layer.parts[1:2] in SYSTEM and not layer.is_relative_to(SHARED_MEMORY):
         return f"names the layer {layer}, which is the machine's own: give a folder that holds a working tree"
-    return f"names the layer {layer} {'twice' if count == 2 else f'{count} times'}: once is enough" if count > 1 else ""
+    return f"names the layer {layer} {count} times: once is enough" if count > 1 else ""
 
 
 def _read_lines(file: Path) -> list[str]:
@@ -106,9 +108,3 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "model_type":
         return f"a task is an object: {first_fault(error)}"
     return f"column {column!r}: {first_fault(error)}" if column else first_fault(error)
-
-
-def _check_distinct(tasks: Iterable[Task], file: Path) -> None:
-    name, count = (Counter(task.instance_id for task in tasks).most_common(1) or [("", 1)])[0]
-    if count > 1:
-        raise UsageError(f"{file}: instance_id {name!r} occurs {count} times: ids must be unique")

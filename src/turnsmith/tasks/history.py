@@ -12,7 +12,6 @@ from pathlib import Path
 
 REGULAR, EXECUTABLE, SYMLINK, DIRECTORY = 0o100644, 0o100755, 0o120000, 0o040000
 AUTHOR = b"Turnsmith <turnsmith@localhost> 946684800 +0000"
-MESSAGE = b"Initial commit"
 FIXED_FILES = {
     "HEAD": b"ref: refs/heads/main\n",
     "config": b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
@@ -50,7 +49,7 @@ def make_history(tree: Tree) -> GitFolder:
     objects: dict[str, bytes] = {}
     blobs = {path: _add_object(objects, b"blob", file.content) for path, file in tree.items()}
     root = _add_tree(objects, {path: (file.mode, blobs[path]) for path, file in tree.items()}).hex().encode()
-    body = b"tree %s\nauthor %s\ncommitter %s\n\n%s\n" % (root, AUTHOR, AUTHOR, MESSAGE)
+    body = b"tree %s\nauthor %s\ncommitter %s\n\nInitial commit\n" % (root, AUTHOR, AUTHOR)
     commit = _add_object(objects, b"commit", body).hex()
     files = {**FIXED_FILES, "refs/heads/main": f"{commit}\n".encode(), "index": _index(tree, blobs)}
     return GitFolder(commit, objects, files)
