@@ -13,8 +13,6 @@ from turnsmith.types import Task
 FILE_NAME = "tasks.jsonl"
 SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
 """Where paths lead that hold no working tree, but devices, and files without end."""
-SHARED_MEMORY = Path("/dev/shm")
-"""The place among them for ordinary files."""
 
 
 def load_tasks(path: Path) -> list[Task]:
@@ -67,7 +65,7 @@ def _find_fault_of_layer(layer: Path, count: int) -> str:
     """What is wrong with a layer that is named so many times, if anything is."""
     if not layer.is_dir():
         return f"needs the folder {layer}, which is missing"
-    if layer.parts[1:2] in SYSTEM and not layer.is_relative_to(SHARED_MEMORY):
+    if layer.parts[1:2] in SYSTEM and not layer.is_relative_to("/dev/shm"):  # a place for ordinary files
         return f"names the layer {layer}, which is the machine's own: give a folder that holds a working tree"
     return f"names the layer {layer} {count} times: once is enough" if count > 1 else ""
 

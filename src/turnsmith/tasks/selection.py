@@ -10,7 +10,6 @@ from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
 """`verified-50`: the tasks of SWE-bench Verified that the paper evaluates intermediate checkpoints on."""
-TOO_EASY = Fraction(2, 3)
 
 
 def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
@@ -42,7 +41,7 @@ def has_signal(num_resolved: int, num_rollouts: int) -> bool:
 
     1 of 10 and 6 of 10 stay; 0 of 10, 2 of 3 and 7 of 10 go.
     """
-    return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < TOO_EASY
+    return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < Fraction(2, 3)
 
 
 def digest_content(task: Task) -> str:
