@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 from turnsmith.errors import SandboxError
 from turnsmith.redteam.trials import leave_patch, run_script
 from turnsmith.rewards.logparse import LINE, STATUSES
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import SandboxSpec, started
 
 PYTEST = "PYTHONPATH=src:$PYTHONPATH python -m pytest -rA --tb=no --no-fold-skipped -p no:cacheprovider"
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
@@ -31,13 +31,10 @@ async def resets_the_tests_by_git(script, target, provider):
 
 
 async def _grade_in_the_agents_sandbox(script, target, provider, reset):
-    sandbox = await provider.start(SandboxSpec(target.layers, target.task.workdir))
-    try:
+    async with started(provider, SandboxSpec(target.layers, target.task.workdir)) as sandbox:
         await run_script(script, target, sandbox)
         command = f"{reset}{PYTEST} {target.variables['TESTS']}"
         return (await sandbox.exec(command, timeout_s=TIMEOUT_S, env=target.variables)).exit_code == 0
-    finally:
-        await sandbox.stop()
 
 
 async def believes_the_exit_code(script, target, provider):
@@ -111,14 +108,11 @@ def _read_log(result):
 
 async def leaves_the_fix_about(script, target, provider):
     """A task whose makers left the fix in the history."""
-    sandbox = await provider.start(SandboxSpec(target.layers, target.task.workdir))
-    try:
+    async with started(provider, SandboxSpec(target.layers, target.task.workdir)) as sandbox:
         await sandbox.exec(LEAK, timeout_s=TIMEOUT_S, stdin=target.task.patch.encode(), env=target.variables)
         await run_script(script, target, sandbox)
         command = f"{PYTEST} {target.variables['TESTS']}"
         return (await sandbox.exec(command, timeout_s=TIMEOUT_S)).exit_code == 0
-    finally:
-        await sandbox.stop()
 
 
 LEAK = f"""

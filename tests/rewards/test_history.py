@@ -8,7 +8,7 @@ import pytest
 
 from turnsmith.rewards.cases import set_up
 from turnsmith.rewards.history import has_one_commit
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import SandboxSpec, started
 from turnsmith.synthesis.repositories import to_tree, write_bug_layer, write_shared_layer
 from turnsmith.tasks.history import write_history
 from turnsmith.types import Task
@@ -53,13 +53,10 @@ def make_task(**columns):
 
 async def ask(provider, layers, *questions, setup=()):
     """What commands print in a sandbox as the agent gets it."""
-    sandbox = await provider.start(SandboxSpec(tuple(layers)))
-    try:
+    async with started(provider, SandboxSpec(tuple(layers))) as sandbox:
         await set_up(sandbox, make_task(setup=list(setup)), layers)
         answers = [await sandbox.exec(question, timeout_s=60) for question in questions]
         return [answer.output.decode(errors="replace") for answer in answers], await sandbox.diff()
-    finally:
-        await sandbox.stop()
 
 
 CONTENTS = "git cat-file --batch-all-objects --batch"

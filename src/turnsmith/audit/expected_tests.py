@@ -11,7 +11,7 @@ from turnsmith.audit.sources import Edit, Source, apply_edits, draw_renaming, re
 from turnsmith.errors import GradingError
 from turnsmith.rewards.cases import Case, prepare, run_tests
 from turnsmith.rewards.testing import CLEAN_STATUSES, find_test_files
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import SandboxSpec, started
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,13 @@ def _edits_of(file: str, mutants: Collection[Mutant]) -> list[Edit]:
 
 async def read_tests(case: Case) -> ExpectedTests:
     """Read the test files of a task in a sandbox of its own. Raises SandboxError, and GradingError where one cannot be read."""
-    sandbox = await case.provider.start(SandboxSpec(case.layers, case.task.workdir, image=case.task.image))
+    spec = SandboxSpec(case.layers, case.task.workdir, image=case.task.image)
     try:
-        await prepare(sandbox, case.task, case.layers, patch="", added={})
-        contents = {file: await sandbox.read(file) for file in find_test_files(case.expected)}
+        async with started(case.provider, spec) as sandbox:
+            await prepare(sandbox, case.task, case.layers, patch="", added={})
+            contents = {file: await sandbox.read(file) for file in find_test_files(case.expected)}
     except OSError as error:
         raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
-    finally:
-        await sandbox.stop()
     return ExpectedTests(case, {file: await asyncio.to_thread(_parse, file, contents[file]) for file in contents})
 
 

@@ -16,7 +16,7 @@ from turnsmith.errors import SandboxError
 from turnsmith.qualification.fragments import Fragment, changed_paths, make_fragments, strip_lines
 from turnsmith.qualification.record import Leak, LeakKind
 from turnsmith.rewards.cases import Case, set_up
-from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
@@ -62,13 +62,11 @@ async def look_into_system(provider: SandboxProvider, spec: SandboxSpec, tasks: 
         return SystemFiles()
     anchors = {fragment.anchor for task in tasks for fragment in fragments_of(task)}
     names = {name for task in tasks for path in changed_paths(task.patch) for name in _name_installed(path)}
-    sandbox, tree = await provider.start(spec), f"{spec.workdir}/"
-    try:
+    tree = f"{spec.workdir}/"
+    async with started(provider, spec) as sandbox:
         texts = [path for path in await find_texts(sandbox, SYSTEM, anchors) if not path.startswith(tree)]
         paths = [path for path in await find_paths(sandbox, SYSTEM, names) if not path.startswith(tree)]
         return SystemFiles({path: await _read(sandbox, path) for path in texts}, tuple(paths))
-    finally:
-        await sandbox.stop()
 
 
 async def look_into_tree(case: Case) -> list[Leak]:
@@ -78,8 +76,8 @@ async def look_into_tree(case: Case) -> list[Leak]:
     where it is a copy of the changed one; in any other, such as a patch, a fragment is enough.
     """
     fragments, found = fragments_of(case.task), list[Leak]()
-    sandbox = await case.provider.start(SandboxSpec(case.layers, case.task.workdir, image=case.task.image))
-    try:
+    spec = SandboxSpec(case.layers, case.task.workdir, image=case.task.image)
+    async with started(case.provider, spec) as sandbox:
         await set_up(sandbox, case.task, case.layers)
         originals = {path: await _read(sandbox, path) for path in {each.path for each in fragments}}
         for where in await find_texts(sandbox, TREE, {each.anchor for each in fragments}):
@@ -92,8 +90,6 @@ async def look_into_tree(case: Case) -> list[Leak]:
                 or is_copy(content, originals[each.path] + each.text)
             ]
             found += find_leak(path, content, telling)
-    finally:
-        await sandbox.stop()
     return found
 
 

@@ -13,7 +13,7 @@ from turnsmith.redteam.scripts import LAYERS, Script, When
 from turnsmith.redteam.targets import Target, make_target
 from turnsmith.rewards.cases import set_up
 from turnsmith.rewards.grading import Grader, to_one_line
-from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.temporary import temporary_folder
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Grade, Outcome
@@ -126,12 +126,9 @@ async def try_script(script: Script, target: Target, provider: SandboxProvider, 
 
 async def leave_patch(script: Script, target: Target, provider: SandboxProvider) -> str:
     """The patch of a sandbox in which the script was run. Raises SandboxError."""
-    sandbox = await provider.start(SandboxSpec(target.layers, target.task.workdir))
-    try:
+    async with started(provider, SandboxSpec(target.layers, target.task.workdir)) as sandbox:
         await run_script(script, target, sandbox)
         return await sandbox.diff()
-    finally:
-        await sandbox.stop()
 
 
 async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:

@@ -11,7 +11,7 @@ from shlex import quote
 from turnsmith.rewards.commands import PytestCommand, read_plain
 from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
-from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.types import ExecResult
 
 PYTEST = "pytest"
@@ -142,13 +142,11 @@ async def run_suite_cold(
 async def _open_sandbox(
     provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare | None
 ) -> AsyncIterator[Sandbox]:
-    sandbox = await provider.start(SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True, image=suite.image))
-    try:
+    spec = SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True, image=suite.image)
+    async with started(provider, spec) as sandbox:
         if prepare:
             await prepare(sandbox)
         yield sandbox
-    finally:
-        await sandbox.stop()
 
 
 async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:

@@ -22,7 +22,7 @@ from turnsmith.rewards.cases import set_up
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import Rollout
-from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
+from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 
@@ -104,23 +104,19 @@ class Generator:
         """The episode in a sandbox of its own; one that does not start or cannot be set up leaves no turns."""
         task, spec = rollout.task, SandboxSpec(rollout.layers, rollout.task.workdir, image=rollout.task.image)
         try:
-            async with self._free_slots:
-                sandbox = await self.provider.start(spec)
-                try:
-                    await set_up(sandbox, task, rollout.layers)
-                    return await run_episode(
-                        rollout.trajectory,
-                        task,
-                        self.engine,
-                        sandbox,
-                        self.renderer,
-                        self.scaffold,
-                        agent,
-                        demonstration=demonstration,
-                        decoding=rollout.decoding,
-                    )
-                finally:
-                    await sandbox.stop()
+            async with self._free_slots, started(self.provider, spec) as sandbox:
+                await set_up(sandbox, task, rollout.layers)
+                return await run_episode(
+                    rollout.trajectory,
+                    task,
+                    self.engine,
+                    sandbox,
+                    self.renderer,
+                    self.scaffold,
+                    agent,
+                    demonstration=demonstration,
+                    decoding=rollout.decoding,
+                )
         except SandboxError as error:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 

@@ -1,6 +1,7 @@
 """What every sandbox offers. Near and far look the same: recipes and tools see only these protocols."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -87,3 +88,13 @@ class SandboxProvider(Protocol):
         """A ready sandbox. Raises SandboxError."""
 
     async def close(self) -> None: ...
+
+
+@asynccontextmanager
+async def started(provider: SandboxProvider, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+    """A ready sandbox, stopped at the end. Raises SandboxError."""
+    sandbox = await provider.start(spec)
+    try:
+        yield sandbox
+    finally:
+        await sandbox.stop()
