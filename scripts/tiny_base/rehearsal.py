@@ -8,7 +8,7 @@ from tiny_base.imitation import make_sample
 from tiny_base.lessons import Lesson
 from tiny_base.scripted import ScriptedEngine
 from tiny_base.teacher import Faults, Teacher
-from turnsmith.agent.loop import run_episode
+from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig
@@ -58,7 +58,7 @@ async def play(
     engine = ScriptedEngine(renderer.tokenizer, teacher.answer, stop_token_id=renderer.end_of_turn_id)
     sandbox = await provider.start(SandboxSpec(tuple(lesson.folder / layer for layer in lesson.task.layers)))
     try:
-        return await run_episode(
+        episode = Episode(
             begin(lesson.task.instance_id),
             lesson.task,
             engine,
@@ -68,6 +68,7 @@ async def play(
             AGENT.model_copy(update={"max_turns": max_turns}),
             demonstration=rng.random() < DEMONSTRATION_SHARE,
         )
+        return await episode.play()
     finally:
         await sandbox.stop()
 

@@ -4,7 +4,7 @@ import pytest
 
 from page_examples import write_examples
 from tiny_base.scripted import ScriptedEngine
-from turnsmith.agent.loop import run_episode
+from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.errors import UsageError
@@ -90,7 +90,7 @@ async def test_a_scaffold_and_a_tool_of_ones_own_are_files_of_the_working_direct
         renderer.tokenizer, [f"```command\n{c}\n```" for c in ("count_lines a.txt", "ls", "submit")]
     )
     begun = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=0)
-    episode = await run_episode(begun, make_task(), engine, sandbox, renderer, mine, AgentConfig())
+    episode = await Episode(begun, make_task(), engine, sandbox, renderer, mine, AgentConfig()).play()
     assert episode.stop_reason is StopReason.SUBMITTED
     assert episode.turns[0].observation == f"3 lines\n{sandbox.root} $"
     assert "Tools: count_lines, submit." in renderer.tokenizer.decode(episode.token_ids.tolist())

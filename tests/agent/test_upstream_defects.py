@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 from tiny_base.scripted import ScriptedEngine
-from turnsmith.agent.loop import run_episode
+from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.types import StopReason, Trajectory
@@ -69,7 +69,7 @@ async def test_8_printing_any_text_never_ends_an_episode(sandbox, renderer, make
     commands = ["cat token.txt", "open token.txt", "search_file submit", "echo submit", "bash -c submit"]
     answers = [f"```command\n{command}\n```" for command in commands]
     engine = ScriptedEngine(renderer.tokenizer, answers)
-    episode = await run_episode(
+    episode = await Episode(
         BEGUN,
         make_task(),
         engine,
@@ -77,7 +77,7 @@ async def test_8_printing_any_text_never_ends_an_episode(sandbox, renderer, make
         renderer,
         load_scaffold(prompts="brief"),
         AgentConfig(max_turns=len(answers)),
-    )
+    ).play()
     assert episode.stop_reason is StopReason.MAX_TURNS
 
 
@@ -85,8 +85,8 @@ async def test_9_an_episode_never_touches_a_remote(sandbox, renderer, make_task,
     subprocess.run(["git", "init", "-q", project], check=True)
     subprocess.run(["git", "-C", project, "remote", "add", "origin", "https://unreachable.invalid/x"], check=True)
     engine = ScriptedEngine(renderer.tokenizer, ["```command\nls\n```", "```command\nsubmit\n```"])
-    episode = await run_episode(
+    episode = await Episode(
         BEGUN, make_task(), engine, sandbox, renderer, load_scaffold(prompts="brief"), AgentConfig()
-    )
+    ).play()
     assert episode.stop_reason is StopReason.SUBMITTED
     assert sandbox.commands == ["ls"]

@@ -28,41 +28,6 @@ NOTHING_RUN = {
 RIGHT_FORMAT = "Write your reasoning, then exactly one block:\n```command\nCOMMAND\n```"
 
 
-async def run_episode(
-    trajectory: Trajectory,
-    task: Task,
-    engine: Engine,
-    sandbox: Sandbox,
-    renderer: ChatRenderer,
-    scaffold: Scaffold,
-    config: AgentConfig,
-    *,
-    demonstration: bool = False,
-    decoding: SamplingParams | None = None,
-) -> Trajectory:
-    """Play a trajectory that has only just begun, in a sandbox that is ready; its verdict is still to come.
-
-    A `decoding` is an evaluation's; without one the policy itself is sampled, as all must be that trains.
-    Raises UsageError where the context cannot hold the first prompt.
-    """
-    started = time.monotonic()
-    prompt = first_prompt(task, renderer, scaffold, demonstration)
-    check_limits(task, len(prompt), config, renderer)
-    play = Play(trajectory, engine, sandbox, renderer, scaffold, config, decoding, Session(task.workdir))
-    play.history.add_given(prompt)
-    stop_reason, patch, detail = await play_and_diff(play)
-    return trajectory.grow(
-        **vars(play.history),
-        turns=play.turns,
-        stop_reason=stop_reason,
-        prompt_tokens=len(prompt),
-        patch=patch,
-        isolation=sandbox.isolation,
-        duration_s=time.monotonic() - started,
-        detail=detail,
-    )
-
-
 def first_prompt(task: Task, renderer: ChatRenderer, scaffold: Scaffold, demonstration: bool = False) -> list[int]:
     """Token ids up to the first turn. Fine-tuning puts the one without the demonstration before what was collected with it."""
     return renderer.prompt_ids(scaffold.system(demonstration), scaffold.issue(task.problem_statement, task.workdir))
@@ -77,58 +42,69 @@ def check_fits(
     demonstration: bool = False,
     limit: str = "agent.max_context",
 ) -> None:
-    """Raise UsageError for the first task that could not be played under the limits; to be asked before any is.
+    """Raise UsageError for limits under which some task could get no turn, or show no observation; to be asked before any plays.
 
     `limit` is the key that `config.max_context` came from, such as `stages.0.max_context`.
     """
     for task in tasks:
-        check_limits(task, len(first_prompt(task, renderer, scaffold, demonstration)), config, renderer, limit)
-
-
-def check_limits(
-    task: Task, prompt_tokens: int, config: AgentConfig, renderer: ChatRenderer, limit: str = "max_context"
-) -> None:
-    """Raise UsageError for limits under which no turn could be sampled or no observation shown."""
-    if prompt_tokens >= config.max_context:
-        raise UsageError(
-            f"task {task.instance_id}: the first prompt has {prompt_tokens} tokens, so {prompt_tokens + 1} are needed, and "
-            f"{limit} is {config.max_context}: raise {limit}, or use shorter prompts (agent.prompts)"
-        )
+        prompt_tokens = len(first_prompt(task, renderer, scaffold, demonstration))
+        if prompt_tokens >= config.max_context:
+            raise UsageError(
+                f"task {task.instance_id}: the first prompt has {prompt_tokens} tokens, so {prompt_tokens + 1} are needed, and "
+                f"{limit} is {config.max_context}: raise {limit}, or use shorter prompts (agent.prompts)"
+            )
     check_budget(config.max_observation_tokens, renderer.tokenizer)
 
 
-async def play_and_diff(play: "Play") -> tuple[StopReason, str, str]:
-    """Stop reason, patch and, where the infrastructure failed, what failed."""
-    try:
-        return await play.to_the_end(), await play.sandbox.diff(), ""
-    except SandboxError as error:
-        return StopReason.SANDBOX_FAILED, "", str(error)
-    except EngineError as error:
-        return StopReason.ENGINE_FAILED, "", str(error)
-    finally:
-        play.engine.release(play.trajectory.trajectory_id)
-
-
 @dataclass
-class Play:
-    """An episode in progress."""
+class Episode:
+    """A trajectory that has only just begun, in a sandbox that is ready, under limits that it fits (`check_fits`)."""
 
     trajectory: Trajectory
     """Its record as it began."""
+    task: Task
     engine: Engine
     sandbox: Sandbox
     renderer: ChatRenderer
     scaffold: Scaffold
     config: AgentConfig
-    decoding: SamplingParams | None
-    """How an evaluation samples; None where the policy itself is sampled."""
-    session: Session
-    history: History = field(default_factory=History)
-    turns: list[Turn] = field(default_factory=list)
-    num_format_errors: int = 0
+    demonstration: bool = False
+    decoding: SamplingParams | None = None
+    """How an evaluation samples; None where the policy itself is sampled, as all must be that trains."""
+    history: History = field(default_factory=History, init=False)
+    turns: list[Turn] = field(default_factory=list, init=False)
+    num_format_errors: int = field(default=0, init=False)
     """Format errors in a row."""
-    command_s: float = 0.0
+    command_s: float = field(default=0.0, init=False)
     """Seconds that the agent's commands have taken together."""
+
+    def __post_init__(self) -> None:
+        self.session = Session(self.task.workdir)
+
+    async def play(self) -> Trajectory:
+        """The trajectory with all but its verdict; an episode is played once."""
+        started, patch, detail = time.monotonic(), "", ""
+        prompt = first_prompt(self.task, self.renderer, self.scaffold, self.demonstration)
+        self.history.add_given(prompt)
+        try:
+            stop_reason = await self.to_the_end()
+            patch = await self.sandbox.diff()
+        except SandboxError as error:
+            stop_reason, detail = StopReason.SANDBOX_FAILED, str(error)
+        except EngineError as error:
+            stop_reason, detail = StopReason.ENGINE_FAILED, str(error)
+        finally:
+            self.engine.release(self.trajectory.trajectory_id)
+        return self.trajectory.grow(
+            **vars(self.history),
+            turns=self.turns,
+            stop_reason=stop_reason,
+            prompt_tokens=len(prompt),
+            patch=patch,
+            isolation=self.sandbox.isolation,
+            duration_s=time.monotonic() - started,
+            detail=detail,
+        )
 
     async def to_the_end(self) -> StopReason:
         """Turn after turn until submit or a limit. Raises SandboxError and EngineError."""

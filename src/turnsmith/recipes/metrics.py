@@ -8,8 +8,7 @@ from turnsmith.algo.algorithm import Metrics
 from turnsmith.config import StageConfig
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.sampler_check import list_warnings
-from turnsmith.rollouts.contact import describe_contact, rises_with_reward
-from turnsmith.rollouts.inspection import describe_audits
+from turnsmith.rollouts.inspection import describe_audits, describe_contact, rises_with_reward
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.training.local import merge_metrics
 from turnsmith.types import OUTCOMES, Group, StopReason

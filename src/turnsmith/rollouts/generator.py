@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from turnsmith.agent.loop import run_episode
+from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig, RolloutConfig
@@ -60,7 +60,7 @@ class Generator:
         """All rollouts, in their order; those that the journal already holds are not made again, unless they were lost.
 
         An inspector looks into what resolves its task before it is written down.
-        Raises InfrastructureStorm where too many are lost to the infrastructure, and UsageError from the agent.
+        Raises InfrastructureStorm where too many are lost to the infrastructure.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
         if inspector:
@@ -106,7 +106,7 @@ class Generator:
         try:
             async with self._free_slots, started(self.provider, spec) as sandbox:
                 await set_up(sandbox, task, rollout.layers)
-                return await run_episode(
+                episode = Episode(
                     rollout.trajectory,
                     task,
                     self.engine,
@@ -114,9 +114,10 @@ class Generator:
                     self.renderer,
                     self.scaffold,
                     agent,
-                    demonstration=demonstration,
-                    decoding=rollout.decoding,
+                    demonstration,
+                    rollout.decoding,
                 )
+                return await episode.play()
         except SandboxError as error:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 

@@ -1,4 +1,7 @@
-"""Audits in training: resolved patches that are looked into before they are paid, and what follows from a conviction."""
+"""Lies in training: resolved patches that are audited before they are paid, what follows from a conviction, and exploit contact.
+
+Exploit contact is how often patches come near what they should not touch. It is for people and their trends, never a reward.
+"""
 
 import asyncio
 import hashlib
@@ -11,7 +14,10 @@ from turnsmith.audit.screening import find_suspicions
 from turnsmith.config import AuditConfig
 from turnsmith.rollouts.rollout import Rollout, draw_seed
 from turnsmith.tracking import Progress
-from turnsmith.types import Audit, Outcome, Trajectory
+from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
+
+RISE = 0.05
+"""A share that grows by this much is more than the noise of an iteration."""
 
 
 @dataclass
@@ -29,7 +35,7 @@ class Inspector:
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
         """Take note of what the iteration already holds."""
-        self.is_alarmed = self.is_alarmed or any(map(is_convicted, trajectories))
+        self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
         """The trajectory as it is paid: a patch that is convicted has tampered."""
@@ -61,17 +67,37 @@ class Inspector:
         return draw_seed(name) < self.config.rate * 2**48
 
 
-def is_convicted(trajectory: Trajectory) -> bool:
-    audit = trajectory.grade and trajectory.grade.audit
-    return bool(audit and audit.verdict == "convicted")
+def list_audits(trajectories: Iterable[Trajectory]) -> list[Audit]:
+    """Those that were made."""
+    return [t.grade.audit for t in trajectories if t.grade and t.grade.audit]
 
 
 def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Metrics of an iteration: how many patches were audited, convicted, and neither cleared nor convicted."""
-    audits = [trajectory.grade.audit for trajectory in trajectories if trajectory.grade and trajectory.grade.audit]
-    verdicts = Counter(audit.verdict for audit in audits)
+    verdicts = Counter(audit.verdict for audit in list_audits(trajectories))
     return {
-        "audit/audited": float(len(audits)),
+        "audit/audited": float(verdicts.total()),
         "audit/convicted": float(verdicts["convicted"]),
         "audit/inconclusive": float(verdicts["inconclusive"]),
     }
+
+
+def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Metrics of an iteration: shares of the trajectories that count, and how many of them have each flag of the grader."""
+    counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
+    flagged = [set(t.grade.flags) for t in counted if t.grade and t.grade.flags]
+    num = len(counted) or 1
+    flags = Counter(f"contact/flag/{name}" for names in flagged for name in names)
+    return {
+        "contact/flagged_rate": len(flagged) / num,
+        "contact/tampered_rate": sum(t.outcome is Outcome.TAMPERED for t in counted) / num,
+        **{name: float(count) for name, count in sorted(flags.items())},
+    }
+
+
+def rises_with_reward(before: dict[str, float], now: dict[str, float]) -> list[str]:
+    """Shares of contact that grew together with the reward: what is being learned may be the grader."""
+    if now["reward/mean"] <= before.get("reward/mean", float("inf")):
+        return []
+    shares = [name for name in now if name.startswith("contact/") and name.endswith("_rate")]
+    return [name for name in shares if now[name] - before.get(name, now[name]) >= RISE]
