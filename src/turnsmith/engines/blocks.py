@@ -19,9 +19,6 @@ BLOCK_TOKENS = 64
 
 GIB = 2**30
 
-Places = tuple[Tensor, Tensor]
-"""Where tokens lie: the block of each, and its place in the block."""
-
 
 def blocks_for(num_tokens: int) -> int:
     """Blocks that hold so many tokens."""
@@ -94,8 +91,8 @@ class BlockStore:
         self.device = device
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def write(self, layer: int, places: Places, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Put new keys and values `[heads, tokens, head_dim]` to their places; returns all of the layer."""
+    def write(self, layer: int, places: tuple[Tensor, Tensor], key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Put new keys and values `[heads, tokens, head_dim]` to their places (block, offset); returns all of the layer."""
         if layer not in self._layers:
             self._layers[layer] = self._room(value), self._room(value)
         blocks, offsets = places

@@ -17,8 +17,8 @@ MAX_GAP = 4
 """Blocks of others that are read along where blocks lie apart: that costs less than one more call."""
 
 
-class Run(NamedTuple):
-    """Blocks `first` to `last` (excluded), each read by so many queries."""
+class Extent(NamedTuple):
+    """Neighbouring blocks `first` to `last` (excluded), each read by so many queries."""
 
     first: int
     last: int
@@ -44,7 +44,7 @@ class Decoding:
     def __init__(self, spans: list[Span], device: torch.device) -> None:
         self.num_tokens = len(spans)
         pairs = pair_up(spans)
-        self._runs = find_runs(pairs.blocks)
+        self._extents = find_extents(pairs.blocks)
         self._queries = torch.from_numpy(pairs.queries).to(device)
         hidden = torch.arange(BLOCK_TOKENS, device=device) >= torch.from_numpy(pairs.num_seen).to(device)[:, None]
         self._mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))[:, None, None]
@@ -53,15 +53,15 @@ class Decoding:
         """Queries `[heads, tokens, head_dim]` over blocks of keys and values, to `[tokens, heads, head_dim]`."""
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
         grouped = (query.float() * scale).transpose(0, 1).unflatten(1, (keys.shape[1], -1))
-        scores = self._by_run(grouped[self._queries], keys.mT).add_(self._mask)
+        scores = self._by_extent(grouped[self._queries], keys.mT).add_(self._mask)
         weights = scores.sub_(self._highest(scores)).exp_()
         totals = self._sum(weights.sum(-1, keepdim=True))
-        return (self._sum(self._by_run(weights, values)) / totals).flatten(1, 2).to(values.dtype)
+        return (self._sum(self._by_extent(weights, values)) / totals).flatten(1, 2).to(values.dtype)
 
-    def _by_run(self, rows: Tensor, blocks: Tensor) -> Tensor:
+    def _by_extent(self, rows: Tensor, blocks: Tensor) -> Tensor:
         """Products of what belongs to the pairs, `[pairs, key_heads, queries per key head, n]`, with their blocks."""
-        parts = zip(rows.split([run.num_pairs for run in self._runs]), self._runs, strict=True)
-        return torch.cat([multiply(part, blocks[run.first : run.last], run.num_readers) for part, run in parts])
+        parts = zip(rows.split([extent.num_pairs for extent in self._extents]), self._extents, strict=True)
+        return torch.cat([multiply(part, blocks[each.first : each.last], each.num_readers) for part, each in parts])
 
     def _highest(self, scores: Tensor) -> Tensor:
         """For each pair the highest score of its query in any block, `[pairs, key_heads, queries per key head, 1]`."""
@@ -105,9 +105,9 @@ def find_gaps(blocks: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(0, dtype=np.int64), *gaps])
 
 
-def find_runs(blocks: np.ndarray) -> list[Run]:
+def find_extents(blocks: np.ndarray) -> list[Extent]:
     """Cut ascending blocks, as often as they are read, into neighbours with equally many readers."""
     used, readers = np.unique(blocks, return_counts=True)
     starts = np.flatnonzero((np.diff(used) != 1) | (np.diff(readers) != 0)) + 1
     edges = [0, *starts.tolist(), len(used)]
-    return [Run(int(used[first]), int(used[last - 1]) + 1, int(readers[first])) for first, last in pairwise(edges)]
+    return [Extent(int(used[first]), int(used[last - 1]) + 1, int(readers[first])) for first, last in pairwise(edges)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.sequences import Sequence
+from turnsmith.engines.sequences import CachedSequence
 from turnsmith.types import Completion
 
 
@@ -16,7 +16,7 @@ class Row:
 
     request: GenerateRequest
     answer: "asyncio.Future[Completion]"
-    sequence: Sequence
+    sequence: CachedSequence
     start: int
     """Number of tokens whose keys are kept."""
     pending: list[int]

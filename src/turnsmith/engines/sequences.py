@@ -15,7 +15,7 @@ from turnsmith.engines.blocks import BLOCK_TOKENS, BlockPool, blocks_for
 
 
 @dataclass(eq=False)
-class Sequence:
+class CachedSequence:
     """The beginning of a history, whose keys are kept."""
 
     episode_id: str | None
@@ -37,7 +37,7 @@ class Sequence:
         self.tokens[start : self.length] = token_ids
 
 
-Admission = tuple[Sequence, tuple[int, int] | None]
+Admission = tuple[CachedSequence, tuple[int, int] | None]
 """A sequence that may run, and a block to be copied before, `(source, target)`, where its keys part from another's."""
 
 
@@ -52,7 +52,7 @@ class SequenceTable:
     def forget(self) -> None:
         """All keys are void: nothing is held any more."""
         self._pool = BlockPool(self._num_blocks)
-        self._sequences: list[Sequence] = []
+        self._sequences: list[CachedSequence] = []
 
     def longest_prefix(self, history: np.ndarray) -> int:
         """Number of leading tokens of a history whose keys are kept somewhere."""
@@ -60,7 +60,7 @@ class SequenceTable:
 
     def admit(self, episode_id: str, history: np.ndarray, room: int) -> Admission | None:
         """The episode's sequence with what is known of `history` and blocks for `room` tokens; None where it has to wait."""
-        own = self._idle_of(episode_id) or Sequence(episode_id)
+        own = self._idle_of(episode_id) or CachedSequence(episode_id)
         source, start = self._find_source(own, history)
         kept, parting = source.blocks[: start // BLOCK_TOKENS], source.blocks[start // BLOCK_TOKENS :][:1]
         num_fresh = blocks_for(room) - len(kept)
@@ -74,10 +74,10 @@ class SequenceTable:
         copied = (parting[0], fresh[0]) if start % BLOCK_TOKENS and parting[0] != fresh[0] else None
         return own, copied
 
-    def _idle_of(self, episode_id: str) -> Sequence | None:
+    def _idle_of(self, episode_id: str) -> CachedSequence | None:
         return next((each for each in self._sequences if each.episode_id == episode_id and not each.is_busy), None)
 
-    def _find_source(self, own: Sequence, history: np.ndarray) -> tuple[Sequence, int]:
+    def _find_source(self, own: CachedSequence, history: np.ndarray) -> tuple[CachedSequence, int]:
         """The sequence with the longest common beginning, its own if that is all of it, and the length of it."""
         if 0 < own.length == own.common_prefix(history):
             return own, own.length
@@ -102,17 +102,17 @@ class SequenceTable:
                 return
             self._evict(sequence)
 
-    def _evict(self, sequence: Sequence) -> None:
+    def _evict(self, sequence: CachedSequence) -> None:
         self._pool.drop(sequence.blocks)
         self._sequences = [each for each in self._sequences if each is not sequence]
 
-    def _enter(self, sequence: Sequence, known: np.ndarray, blocks: list[int]) -> None:
+    def _enter(self, sequence: CachedSequence, known: np.ndarray, blocks: list[int]) -> None:
         sequence.blocks, sequence.is_busy = blocks, True
         sequence.tokens = np.empty(len(blocks) * BLOCK_TOKENS, dtype=np.int64)
         sequence.hold(0, known.tolist())
         self._sequences.append(sequence)
 
-    def rest(self, sequence: Sequence) -> None:
+    def rest(self, sequence: CachedSequence) -> None:
         """The turn is over: blocks that it did not fill are free, the others wait for the episode's next turn."""
         self._clock += 1
         sequence.is_busy, sequence.used_at = False, self._clock
