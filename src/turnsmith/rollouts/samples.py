@@ -49,11 +49,10 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_
 
     Prompt `[5, 6, 7]` was collected with; `[5, 6]` trains: token ids `[5, 6, 8, 2]`, loss mask `[0, 0, 1, 1]`.
     """
-    idle = [turn for turn in trajectory.turns if turn.command is None]
-    masked = [turn for turn in idle if mask_format_errors or not turn.format_error]
     trains = trajectory.sampled.copy()
-    for turn in masked:
-        trains[turn.start : turn.end] = False
+    for turn in trajectory.turns:
+        if turn.command is None and (mask_format_errors or not turn.format_error):
+            trains[turn.start : turn.end] = False
     start, zeros = trajectory.prompt_tokens, np.zeros(len(prompt_ids), np.float32)
     token_ids = np.concatenate([np.array(prompt_ids, np.int32), trajectory.token_ids[start:]])
     return replace(

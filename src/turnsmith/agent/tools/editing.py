@@ -40,7 +40,11 @@ async def replace_text(call: Call, session: Session, context: ToolContext) -> To
     """Replace the one occurrence of a text in the open file, or all of them with `--replace-all`."""
     file = await read_file(open_path(session), context.sandbox)
     search, new = call.arguments
-    count = _count(search, file)
+    if not search:
+        raise ToolError("the text to replace is empty")
+    count = file.text.count(search)
+    if not count:
+        raise ToolError(f"the text to replace does not occur in {file.path}")
     lines = first_lines(search, file)
     if "--replace-all" not in call.options and count > 1:
         listed = ", ".join(map(str, lines)) + ", …" * (count > len(lines))
@@ -79,15 +83,6 @@ def _show_change(file: TextFile, line: int, message: str, session: Session, cont
     first_line = line_into_view(min(line, len(file.lines)), len(file.lines), context.window_lines)
     shown = show(file, first_line, session, context)
     return ToolResult(f"{message}\n{shown.text}", shown.session)
-
-
-def _count(search: str, file: TextFile) -> int:
-    """Number of occurrences. Raises ToolError where there is none."""
-    if not search:
-        raise ToolError("the text to replace is empty")
-    if count := file.text.count(search):
-        return count
-    raise ToolError(f"the text to replace does not occur in {file.path}")
 
 
 def first_lines(search: str, file: TextFile) -> list[int]:
