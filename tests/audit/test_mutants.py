@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.audit.mutants import count_guarded, find_mutants, to_function
+from turnsmith.audit.mutants import find_mutants, to_function
 from turnsmith.audit.sources import Source, apply_edits
 
 KILLED = {
@@ -138,5 +138,5 @@ def test_guarded_are_functions_that_have_a_mutant():
         "a.py::test_gone",
         "b.py::test_a",
     ]
-    assert count_guarded({"a.py": Source(text)}, tests) == 2
+    assert len(find_mutants({"a.py": Source(text)}, tests, Random(0))) == 2
     assert to_function("a.py::test_a[x - y") == "a.py::test_a"

@@ -12,7 +12,7 @@ from host_processes import wait_for
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.sandboxes import make_provider
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import PytestCommand, SandboxSpec
 from turnsmith.sandboxes.containers import podman
 from turnsmith.sandboxes.containers import provider as containers
 from turnsmith.sandboxes.containers.images import name_root
@@ -99,7 +99,7 @@ async def test_an_image_needs_neither_python_nor_our_c_library(provider_of, spec
     assert await output_of(sandbox, f'python -c "{code}"') == "/.turnsmith/python/bin/python\n"
     test = b"import subprocess, sys\ndef test_it():\n    subprocess.run([sys.executable, '-V'], check=True)\n"
     await sandbox.write("tests/test_it.py", test)
-    result = await sandbox.run_pytest(["-q", "tests"], plugin="", timeout_s=60)
+    result = await sandbox.run_pytest(PytestCommand(("-q", "tests")), plugin="", timeout_s=60)
     assert result.exit_code == 0 and b"1 passed" in result.output
     assert "tests/test_it.py" in await sandbox.diff()
 

@@ -11,7 +11,7 @@ import pytest
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes import make_provider
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import PytestCommand, SandboxSpec
 from turnsmith.sandboxes.inside.toolbox import INTERPRETER
 from turnsmith.sandboxes.runtime import prepare_runtime
 
@@ -74,8 +74,9 @@ async def run_cold(sandbox, arguments, program="python", path="", env=None):
     return await sandbox.exec(command, timeout_s=60, stdin=b"word\n", env=env)
 
 
-async def run_warm(sandbox, arguments, **options):
-    return await sandbox.run_pytest(arguments, plugin=PLUGIN, timeout_s=60, stdin=b"word\n", **options)
+async def run_warm(sandbox, arguments, program="python", search_path=(), env=None, timeout_s=60):
+    command = PytestCommand(tuple(arguments), program, env or {}, tuple(search_path))
+    return await sandbox.run_pytest(command, plugin=PLUGIN, timeout_s=timeout_s, stdin=b"word\n")
 
 
 @pytest.fixture
@@ -265,7 +266,7 @@ async def test_the_interpreter_of_the_host_cannot_be_changed(ready):
 async def test_what_hangs_is_ended_with_all_that_it_started(ready):
     body = "import subprocess, time\ndef test_it():\n    subprocess.Popen(['sleep', '99'])\n    time.sleep(99)"
     sandbox = await ready(test_it=body)
-    result = await sandbox.run_pytest(ARGUMENTS, plugin=PLUGIN, timeout_s=1.5)
+    result = await run_warm(sandbox, ARGUMENTS, timeout_s=1.5)
     assert result.timed_out
     left = await sandbox.exec("ls /proc | grep -c '^[0-9]'", timeout_s=10)
     assert int(left.output) <= 4  # process 1, the shell and its two programs

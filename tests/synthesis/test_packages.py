@@ -267,7 +267,7 @@ class ScriptedSandbox:
     def __init__(self, summary):
         self.summary = summary
 
-    async def run_pytest(self, arguments, *, stdin, **limits):
+    async def run_pytest(self, command, *, stdin, **limits):
         return self.show(self.seal(stdin))
 
     async def exec(self, script, *, stdin, **limits):

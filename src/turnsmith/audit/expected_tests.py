@@ -62,7 +62,7 @@ async def read_tests(case: Case) -> ExpectedTests:
     spec = SandboxSpec(case.layers, case.task.workdir, image=case.task.image)
     try:
         async with started(case.provider, spec) as sandbox:
-            await prepare(sandbox, case.task, case.layers, patch="", added={})
+            await prepare(sandbox, case, patch="", added={})
             contents = {file: await sandbox.read(file) for file in find_test_files(case.expected)}
     except OSError as error:
         raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None

@@ -62,11 +62,6 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
     return found
 
 
-def count_guarded(sources: Mapping[str, Source], tests: Iterable[str]) -> int:
-    """How many of the functions of these tests have a mutant."""
-    return len(find_mutants(sources, tests, Random(0)))
-
-
 @dataclass(frozen=True)
 class Operators:
     """Every way in which one expectation of a test can be made wrong, so that whoever is right must fail; drawn by `random`."""

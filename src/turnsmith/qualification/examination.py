@@ -5,21 +5,22 @@ import statistics
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from random import Random
 from typing import Any, TypeVar
 
 from turnsmith.audit.expected_tests import read_tests
-from turnsmith.audit.mutants import count_guarded
+from turnsmith.audit.mutants import find_mutants
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.qualification.verdicts import FINAL, count_passes, decide, find_messages, find_missing_names
-from turnsmith.rewards.cases import Case, SetupFailed, prepare
+from turnsmith.rewards.cases import Case, SetupFailed, run_tests
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.hunks import select_gold
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
-from turnsmith.rewards.testing import Suite, SuiteReport, run_suite_cold
+from turnsmith.rewards.testing import SuiteReport
 from turnsmith.types import Grade, Outcome
 
 T = TypeVar("T")
@@ -135,14 +136,13 @@ async def grade(case: Case, *, is_gold: bool) -> Grade:
 
 async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
     """The same tests by a fresh interpreter in a sandbox of its own. Raises SandboxError, GradingError, SetupFailed."""
-    task, known = case.task, frozenset(case.expected)
-    # Short tracebacks make pytest say why a file could not be collected.
-    command = task.test_command + (" --tb=short" if case.is_sealed and not is_gold else "")
-    suite = Suite(command, case.directives, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
+    if case.is_sealed and not is_gold:
+        # Short tracebacks make pytest say why a file could not be collected.
+        command = f"{case.task.test_command} --tb=short"
+        case = replace(case, task=case.task.model_copy(update={"test_command": command}))
     try:
-        patch = select_gold(task, case.layers) if is_gold else ""
-        ready = partial(prepare, task=task, layers=case.layers, patch=patch, added={})
-        return await run_suite_cold(case.provider, case.layers, suite, ready)
+        patch = select_gold(case.task, case.layers) if is_gold else ""
+        return await run_tests(case, patch, case.directives, {}, case.expected, is_cold=True)
     except PatchRefused as refusal:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 
@@ -155,4 +155,4 @@ async def count_mutated(case: Case) -> int:
         tests = await read_tests(case)
     except GradingError:
         return 0
-    return await asyncio.to_thread(count_guarded, tests.sources, case.task.FAIL_TO_PASS)
+    return len(await asyncio.to_thread(find_mutants, tests.sources, case.task.FAIL_TO_PASS, Random(0)))

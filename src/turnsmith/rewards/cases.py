@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from turnsmith.errors import GradingError, SandboxError
-from turnsmith.rewards.history import has_one_commit, write_one_commit
+from turnsmith.rewards.one_commit import has_one_commit, write_one_commit
 from turnsmith.rewards.patches import PatchRefused, to_bytes
-from turnsmith.rewards.testing import PYTEST, Suite, SuiteReport, find_test_files, run_suite
+from turnsmith.rewards.testing import SEALABLE, Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider
 from turnsmith.types import Task
 
@@ -47,11 +47,17 @@ class Case:
     @property
     def is_sealed(self) -> bool:
         """Can its report be signed, and have sentinels? Suites that are not pytest's have only their log and their exit code."""
-        return self.task.log_parser == PYTEST
+        return self.task.log_parser == SEALABLE
 
 
 async def run_tests(
-    case: Case, patch: str, files: tuple[str, ...], added: Mapping[str, str], known: Collection[str] = ()
+    case: Case,
+    patch: str,
+    files: tuple[str, ...],
+    added: Mapping[str, str],
+    known: Collection[str] = (),
+    *,
+    is_cold: bool = False,
 ) -> SuiteReport:
     """Run test files on a patch in a pristine sandbox; `added` are files of ours, `known` the ids that are looked for.
 
@@ -61,20 +67,20 @@ async def run_tests(
     suite = Suite(
         task.test_command, files, task.workdir, task.log_parser, case.tests_timeout_s, frozenset(known), task.image
     )
-    ready = partial(prepare, task=task, layers=case.layers, patch=patch, added=added)
-    return await run_suite(case.provider, case.layers, suite, ready)
+    ready = partial(prepare, case=case, patch=patch, added=added)
+    return await run_suite(case.provider, case.layers, suite, ready, is_cold=is_cold)
 
 
-async def prepare(sandbox: Sandbox, task: Task, layers: tuple[Path, ...], patch: str, added: Mapping[str, str]) -> None:
+async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, str]) -> None:
     """Set up, apply the hidden tests, add the grader's own files, and only then apply the patch.
 
     The test surface is that of the base commit, since no patch brings another here. The patch comes last so that what stands
     in the way of our files, or leaves no room for them, is its own fault.
     Raises PatchRefused, SetupFailed, SandboxError, GradingError.
     """
-    await set_up(sandbox, task, layers)
-    if fault := await _apply(sandbox, task.test_patch):
-        raise SetupFailed(f"the test patch of {task.instance_id} does not apply: {fault}")
+    await set_up(sandbox, case.task, case.layers)
+    if fault := await _apply(sandbox, case.task.test_patch):
+        raise SetupFailed(f"the test patch of {case.task.instance_id} does not apply: {fault}")
     try:
         for path, text in added.items():
             await sandbox.write(path, text.encode())

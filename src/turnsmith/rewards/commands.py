@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from dataclasses import dataclass
+
+from turnsmith.sandboxes.base import PytestCommand
 
 _PLAIN = r"[\w@%+:,./=^-]"
 _QUOTED = r"""'[^'\n]*'|"[^"$`\\!\n]*\""""
@@ -16,19 +17,6 @@ _OBEYED_EARLIER = re.compile(
     r"ENV|E?UID|PPID|SHELLOPTS|POSIXLY_CORRECT|IFS|PATH|HOME|PWD|OLDPWD|SHLVL|_"
 )
 """Variables that a shell, the loader, the C library or an interpreter reads at its start, and those that we set ourselves."""
-
-
-@dataclass(frozen=True)
-class PytestCommand:
-    """What a plain command says."""
-
-    program: str
-    """`python`, `python3` or `pytest`."""
-    arguments: tuple[str, ...]
-    """What comes after it, for pytest."""
-    variables: dict[str, str]
-    search_path: tuple[str, ...]
-    """Folders that it puts before those of PYTHONPATH."""
 
 
 def read_plain(command: str) -> PytestCommand | None:
@@ -48,4 +36,4 @@ def read_plain(command: str) -> PytestCommand | None:
         else:
             variables[match[1]] = "".join(shlex.split(match[2]))
     plain = _PYTEST.fullmatch(command)
-    return plain and PytestCommand(plain[1] or plain[2], tuple(shlex.split(plain[3])), variables, search_path)
+    return plain and PytestCommand(tuple(shlex.split(plain[3])), plain[1] or plain[2], variables, search_path)

@@ -1,20 +1,19 @@
 """Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
 
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from shlex import quote
 
-from turnsmith.rewards.commands import PytestCommand, read_plain
+from turnsmith.rewards.commands import read_plain
 from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
-from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.sandboxes.base import PytestCommand, Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.types import ExecResult
 
-PYTEST = "pytest"
+SEALABLE = "pytest"
 """The parser of suites whose report can be sealed."""
 MISSING = "missing"
 """The status of a test that the log does not have."""
@@ -93,7 +92,7 @@ class Suite:
     command: str
     files: tuple[str, ...]
     workdir: str = "/testbed"
-    parser: str = PYTEST
+    parser: str = SEALABLE
     timeout_s: float = 30.0
     """Seconds that the suite may take."""
     known: frozenset[str] = frozenset()
@@ -104,7 +103,7 @@ class Suite:
     @property
     def is_pytest(self) -> bool:
         """Is the run pytest's, so that it can be sealed?"""
-        return self.parser == PYTEST
+        return self.parser == SEALABLE
 
     @property
     def plain_command(self) -> PytestCommand | None:
@@ -116,37 +115,26 @@ Prepare = Callable[[Sandbox], Coroutine[None, None, None]]
 
 
 async def run_suite(
-    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare | None = None
+    provider: SandboxProvider,
+    layers: Sequence[Path],
+    suite: Suite,
+    prepare: Prepare | None = None,
+    *,
+    is_cold: bool = False,
 ) -> SuiteReport:
     """Run a suite in a sandbox of its own; again, cold, where pytest did not come to its end in a warm run.
 
-    Raises SandboxError, and what `prepare` raises.
+    Cold is by a fresh interpreter. Raises SandboxError, and what `prepare` raises.
     """
-    if suite.plain_command:
-        async with _open_sandbox(provider, layers, suite, prepare) as sandbox:
-            report = await run_warm(sandbox, suite)
-        if report.is_finished or report.timed_out:
-            return report
-    return await run_suite_cold(provider, layers, suite, prepare)
-
-
-async def run_suite_cold(
-    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare | None = None
-) -> SuiteReport:
-    """Run a suite by a fresh interpreter in a sandbox of its own. Raises SandboxError, and what `prepare` raises."""
-    async with _open_sandbox(provider, layers, suite, prepare) as sandbox:
-        return await run_cold(sandbox, suite)
-
-
-@asynccontextmanager
-async def _open_sandbox(
-    provider: SandboxProvider, layers: Sequence[Path], suite: Suite, prepare: Prepare | None
-) -> AsyncIterator[Sandbox]:
+    run = run_warm if suite.plain_command and not is_cold else run_cold
     spec = SandboxSpec(tuple(layers), suite.workdir, is_for_tests=True, image=suite.image)
     async with started(provider, spec) as sandbox:
         if prepare:
             await prepare(sandbox)
-        yield sandbox
+        report = await run(sandbox, suite)
+    if run is run_cold or report.is_finished or report.timed_out:
+        return report
+    return await run_suite(provider, layers, suite, prepare, is_cold=True)
 
 
 async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
@@ -154,15 +142,9 @@ async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
     command, secrets = suite.plain_command, Seal()
     if command is None:
         raise ValueError(f"{suite.command!r} needs a shell")
-    result = await sandbox.run_pytest(
-        [*command.arguments, *suite.files],
-        program=command.program,
-        search_path=command.search_path,
-        plugin=PLUGIN,
-        timeout_s=suite.timeout_s,
-        stdin=secrets.stdin,
-        env={**TEST_ENV, **command.variables},
-    )
+    arguments, variables = (*command.arguments, *suite.files), {**TEST_ENV, **command.variables}
+    command = replace(command, arguments=arguments, variables=variables)
+    result = await sandbox.run_pytest(command, plugin=PLUGIN, timeout_s=suite.timeout_s, stdin=secrets.stdin)
     return _report(suite, result, "" if result.truncated else result.output.decode(errors="replace"), secrets)
 
 

@@ -1,8 +1,8 @@
 """What every sandbox offers. Near and far look the same: recipes and tools see only these protocols."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -26,6 +26,18 @@ class SandboxSpec:
     """Image of the system around the tree, a name or a root file system; empty for the provider's own."""
 
 
+@dataclass(frozen=True)
+class PytestCommand:
+    """A start of pytest, in parts."""
+
+    arguments: tuple[str, ...]
+    program: str = "python"
+    """`python` or `python3`, before `-m pytest`; or `pytest`."""
+    variables: dict[str, str] = field(default_factory=dict)
+    search_path: tuple[str, ...] = ()
+    """Folders that it puts before those of PYTHONPATH."""
+
+
 class Sandbox(Protocol):
     """A running, isolated machine for one rollout or one grading. All methods raise SandboxError when it is dead."""
 
@@ -47,20 +59,11 @@ class Sandbox(Protocol):
         """
 
     async def run_pytest(
-        self,
-        arguments: Sequence[str],
-        *,
-        plugin: str,
-        timeout_s: float,
-        program: str = "python",
-        search_path: Sequence[str] = (),
-        stdin: bytes = b"",
-        env: dict[str, str] | None = None,
+        self, command: PytestCommand, *, plugin: str, timeout_s: float, stdin: bytes = b""
     ) -> ExecResult:
-        """`python -m pytest ARGUMENTS` in the workdir with one more plugin, given as source; like `exec`, but without a shell.
+        """Run pytest in the workdir with one more plugin, given as source; like `exec`, but without a shell.
 
-        `program` may be `python3` or `pytest` instead; `search_path` stands before PYTHONPATH. It has a report, and may
-        run in a fork of a process that has imported pytest and nothing of the tree.
+        It has a report, and may run in a fork of a process that has imported pytest and nothing of the tree.
         """
 
     async def read(self, path: str) -> bytes:

@@ -4,13 +4,12 @@ import asyncio
 import errno
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, TurnsmithError, UsageError
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import PytestCommand, SandboxSpec
 from turnsmith.sandboxes.connection import STOPPED, Connection
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
 from turnsmith.sandboxes.working_tree import WorkingTree
@@ -54,26 +53,18 @@ class SupervisedSandbox:
         return await self._run(request, cwd or ".", env or {}, stdin)
 
     async def run_pytest(
-        self,
-        arguments: Sequence[str],
-        *,
-        plugin: str,
-        timeout_s: float,
-        program: str = "python",
-        search_path: Sequence[str] = (),
-        stdin: bytes = b"",
-        env: dict[str, str] | None = None,
+        self, command: PytestCommand, *, plugin: str, timeout_s: float, stdin: bytes = b""
     ) -> ExecResult:
-        """Run `python -m pytest`, forked where this sandbox is for tests."""
+        """Run pytest, forked where this sandbox is for tests."""
         request = {
             "op": "pytest",
-            "program": program,
-            "search_path": list(search_path),
-            "arguments": list(arguments),
+            "program": command.program,
+            "search_path": command.search_path,
+            "arguments": command.arguments,
             "plugin": plugin,
             "timeout_s": timeout_s,
         }
-        return await self._run(request, ".", env or {}, stdin)
+        return await self._run(request, ".", command.variables, stdin)
 
     async def _run(self, request: Header, cwd: str, env: dict[str, str], stdin: bytes) -> ExecResult:
         request |= {"cwd": self.tree.locate(cwd), "env": {**self.environment, **env}}

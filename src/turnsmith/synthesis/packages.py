@@ -15,7 +15,7 @@ import libcst as cst
 
 from turnsmith.errors import UsageError
 from turnsmith.rewards.hunks import HunkClass, classify
-from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite, run_suite_cold
+from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.building import building
@@ -128,7 +128,7 @@ async def find_steady_suite(
     files, known = find_test_files(first.passing), frozenset(first.passing)
     suite = replace(suite, command=layout.test_command + deselected, files=files, known=known)
     second, third = await asyncio.gather(
-        run_suite(provider, [repository.layer], suite), run_suite_cold(provider, [repository.layer], suite)
+        *(run_suite(provider, [repository.layer], suite, is_cold=is_cold) for is_cold in (False, True))
     )
     steady = {test for test in first.passing if first.status(test) == second.status(test) == third.status(test)}
     results = {test: result for test, result in second.results.items() if test in steady or test not in second.passing}

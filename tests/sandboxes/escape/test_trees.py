@@ -11,6 +11,7 @@ import pytest
 
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import PytestCommand
 
 
 @pytest.fixture
@@ -141,6 +142,6 @@ async def test_a_fork_of_the_spawner_remembers_no_secret_of_the_host(spec, layer
     (layers[1] / "test_scan.py").write_text(SCAN)
     provider = make_provider(SandboxConfig())
     sandbox = await provider.start(replace(spec, is_for_tests=True))
-    result = await sandbox.run_pytest(["-q", "-s", "test_scan.py"], plugin="", timeout_s=60)
+    result = await sandbox.run_pytest(PytestCommand(("-q", "-s", "test_scan.py")), plugin="", timeout_s=60)
     await provider.close()
     assert b"found [] True" in result.output, result.output.decode()

@@ -28,7 +28,7 @@ INTERPRETER = {"LANG": "C", "LC_CTYPE": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1
 Only the kind of characters differs from the locale C: with all of C.UTF-8 a shell reads a dozen files at its start.
 """
 
-PYTEST = """#!/bin/sh
+PYTEST_SCRIPT = """#!/bin/sh
 exec python -m pytest "$@"
 """
 
@@ -48,7 +48,7 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
     bin_folder.mkdir(parents=True)
     for name in ("python", "python3"):
         (bin_folder / name).symlink_to(python)
-    (bin_folder / "pytest").write_text(PYTEST)
+    (bin_folder / "pytest").write_text(PYTEST_SCRIPT)
     (bin_folder / "pytest").chmod(0o755)
     (folder / "shell.sh").write_text(setup)
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from turnsmith.rewards.cases import set_up
-from turnsmith.rewards.history import has_one_commit
+from turnsmith.rewards.one_commit import has_one_commit
 from turnsmith.sandboxes.base import SandboxSpec, started
 from turnsmith.synthesis.repositories import to_tree, write_bug_layer, write_shared_layer
 from turnsmith.tasks.history import write_history
