@@ -16,8 +16,7 @@ from tiny_base.teacher import spoil, write_edit
 from turnsmith.agent.tools.files import TextFile
 from turnsmith.agent.tools.viewing import line_into_view, render_window
 from turnsmith.synthesis.practice.functions import TRAIN_KINDS, Function
-from turnsmith.synthesis.practice.repository import make_module, write_module
-from turnsmith.synthesis.practice.words import invent_word
+from turnsmith.synthesis.practice.repository import invent_word, make_module, write_module
 from turnsmith.types import Sample
 
 BLENDED_SHARE = 0.6

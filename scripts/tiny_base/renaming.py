@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedTokenizerFast
 
 from tiny_base.imitation import make_sample
-from turnsmith.synthesis.practice.words import invent_word
+from turnsmith.synthesis.practice.repository import invent_word
 from turnsmith.types import Sample
 
 WORD = re.compile("[A-Za-z]+")

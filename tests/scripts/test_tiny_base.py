@@ -21,7 +21,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories
-from turnsmith.synthesis.practice.words import NOUNS
+from turnsmith.synthesis.practice.repository import NOUNS
 from turnsmith.training.directories import find_model
 from turnsmith.types import StopReason
 

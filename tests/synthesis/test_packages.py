@@ -13,12 +13,13 @@ import pytest
 
 from turnsmith.errors import UsageError
 from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.testing import Suite
 from turnsmith.synthesis.mutators import FAMILIES, find_mutations
 from turnsmith.synthesis.packages import (
-    PackageLayout,
-    find_layout,
+    find_modules,
     find_slow_tests,
     find_steady_suite,
+    find_suite,
     make_package_tasks,
     spread,
 )
@@ -148,8 +149,8 @@ async def test_a_suite_that_never_holds_is_named_and_leaves_nothing(checkout, pr
 
 
 def layout_of(name, *paths):
-    layout = find_layout(PackageSource(name, "1", to_tree(dict.fromkeys(paths, ""))))
-    return layout.import_root, layout.modules, layout.tests
+    source = PackageSource(name, "1", to_tree(dict.fromkeys(paths, "")))
+    return source.import_root, find_modules(source), [*find_suite(source).files]
 
 
 async def test_a_package_whose_tests_tell_no_bug_is_named_and_leaves_nothing(checkout, provider, tmp_path):
@@ -293,7 +294,7 @@ async def test_tests_that_do_not_hold_every_time_count_for_nothing(tmp_path):
         "PASSED a.py::t\nFAILED a.py::u\nPASSED b.py::v\nXPASS b.py::y",
     )
     repository = write_repository("r", {}, tmp_path)
-    suite, before = await find_steady_suite(provider, repository, PackageLayout("", [], ["a.py", "b.py", "c.py"]), 9)
+    suite, before = await find_steady_suite(provider, repository, Suite("pytest", ("a.py", "b.py", "c.py")))
     assert suite.files == ("a.py", "b.py")
     assert before.passing == ["a.py::t", "b.py::v"]
     assert before.status("b.py::x") == "failed"

@@ -13,8 +13,7 @@ from turnsmith.rewards.grading import Grader
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories, make_practice_tasks
-from turnsmith.synthesis.practice.repository import evaluate, make_repository
-from turnsmith.synthesis.practice.words import NOUNS, invent_word, is_name
+from turnsmith.synthesis.practice.repository import NOUNS, evaluate, invent_word, is_name, make_repository
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
 from turnsmith.types import Outcome
 

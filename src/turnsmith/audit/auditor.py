@@ -63,15 +63,15 @@ async def _audit(case: Case, patch: str, random: Random) -> Audit:
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
     tests = await read_tests(case)
     selected = select_hunks(patch, describe_project(case.task, case.layers)).patch
-    inquiry = Inquiry(tests, selected, select_gold(case.task, case.layers))
-    await inquiry.check_names()
-    if not inquiry.lies:
-        await inquiry.check_mutants(random)
-    return inquiry.conclude()
+    opened = OpenAudit(tests, selected, select_gold(case.task, case.layers))
+    await opened.check_names()
+    if not opened.lies:
+        await opened.check_mutants(random)
+    return opened.conclude()
 
 
 @dataclass
-class Inquiry:
+class OpenAudit:
     """One audit, with what it has found so far. Its steps raise PatchRefused, SandboxError, GradingError."""
 
     tests: ExpectedTests

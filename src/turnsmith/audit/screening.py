@@ -34,6 +34,6 @@ def find_suspicions(patch: str) -> list[str]:
         files = read_patch(patch)
     except PatchRefused:
         return []
-    lines = [line[:MAX_LINE] for file in files for hunk in file.hunks for line in hunk if line.startswith("+")]
+    lines = [line[:MAX_LINE] for file in files for line in file.added]
     found = [name for name, pattern in _PATTERNS.items() if any(map(pattern.search, lines))]
     return found + [BINARY] * any(file.is_binary for file in files)

@@ -142,7 +142,7 @@ async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
         case = replace(case, task=case.task.model_copy(update={"test_command": command}))
     try:
         patch = select_gold(case.task, case.layers) if is_gold else ""
-        return await run_tests(case, patch, case.directives, {}, case.expected, is_cold=True)
+        return await run_tests(case, patch, case.directives, {}, is_cold=True)
     except PatchRefused as refusal:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 

@@ -71,7 +71,7 @@ def changed_paths(patch: str) -> list[str]:
 
 def added_lines(patch: str) -> list[str]:
     """Lines that a patch adds, to all files together."""
-    return [line[1:] for file in _read_files(patch) for body in file.hunks for line in body if line.startswith("+")]
+    return [line for file in _read_files(patch) for line in file.added]
 
 
 def count_changes(patch: str) -> int:

@@ -4,7 +4,7 @@ What comes first: set-up commands, a history of one commit, the hidden tests and
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,22 +51,14 @@ class Case:
 
 
 async def run_tests(
-    case: Case,
-    patch: str,
-    files: tuple[str, ...],
-    added: Mapping[str, str],
-    known: Collection[str] = (),
-    *,
-    is_cold: bool = False,
+    case: Case, patch: str, files: tuple[str, ...], added: Mapping[str, str], *, is_cold: bool = False
 ) -> SuiteReport:
-    """Run test files on a patch in a pristine sandbox; `added` are files of ours, `known` the ids that are looked for.
+    """Run test files on a patch in a pristine sandbox; `added` are files of ours. `is_cold` asks for a fresh interpreter.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
-    task = case.task
-    suite = Suite(
-        task.test_command, files, task.workdir, task.log_parser, case.tests_timeout_s, frozenset(known), task.image
-    )
+    task, known = case.task, frozenset(case.expected)
+    suite = Suite(task.test_command, files, task.workdir, task.log_parser, case.tests_timeout_s, known, task.image)
     ready = partial(prepare, case=case, patch=patch, added=added)
     return await run_suite(case.provider, case.layers, suite, ready, is_cold=is_cold)
 

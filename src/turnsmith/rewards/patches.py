@@ -41,6 +41,11 @@ class FilePatch:
     """The lines of each hunk but its header, marks included."""
     is_binary: bool
 
+    @property
+    def added(self) -> list[str]:
+        """Lines that it adds, without their marks."""
+        return [line[1:] for hunk in self.hunks for line in hunk if line.startswith("+")]
+
 
 def read_patch(patch: str) -> list[FilePatch]:
     """Split a git patch into its files and check the policy on each. Raises PatchRefused."""
@@ -74,14 +79,10 @@ def _check(file: FilePatch) -> None:
     odd = file.modes - {"100644", "100755", "120000"}
     if odd:
         raise PatchRefused(f"only files and links may change, not mode {min(odd)}: {min(file.paths)!r}")
-    if "120000" in file.modes and not all(_stays_inside(path, _read_target(file)) for path in file.paths):
+    # A link in binary form, which no one needs, counts as one to the root.
+    target = "/" if file.is_binary else "".join(file.added)
+    if "120000" in file.modes and not all(_stays_inside(path, target) for path in file.paths):
         raise PatchRefused(f"link out of the tree: {min(file.paths)!r}")
-
-
-def _read_target(file: FilePatch) -> str:
-    """What the hunks add, or the root for a link in binary form, which no one needs."""
-    added = [line[1:] for hunk in file.hunks for line in hunk if line.startswith("+")]
-    return "/" if file.is_binary else "".join(added)
 
 
 def _stays_inside(link: str, target: str) -> bool:

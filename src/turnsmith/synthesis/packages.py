@@ -5,7 +5,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, zip_longest
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
@@ -36,24 +36,6 @@ MAX_TRIES_PER_TASK = 12
 """Candidates tried for each task wanted, before giving up."""
 
 
-@dataclass(frozen=True)
-class PackageLayout:
-    """Where a package keeps what."""
-
-    import_root: str
-    """Folder that must be on the path of imports: `src`, or nothing."""
-    modules: list[str]
-    """Source files that may get a bug."""
-    tests: list[str]
-    """Test files."""
-
-    @property
-    def test_command(self) -> str:
-        """Runs without what the package's own configuration adds, since the plugins are not there."""
-        path = f"PYTHONPATH={self.import_root}:$PYTHONPATH " if self.import_root else ""
-        return f"{path}{PYTEST} -o addopts="
-
-
 async def make_package_tasks(
     package: str,
     out: Path,
@@ -69,10 +51,10 @@ async def make_package_tasks(
     """
     with building(out) as folder:
         source = await asyncio.to_thread(fetch_source, package)
-        layout = find_layout(source)
+        modules, suite = find_modules(source), find_suite(source)
         repository = write_repository(source.title, source.tree, folder)
-        suite, before = await find_steady_suite(provider, repository, layout, SUITE_TIMEOUT_S)
-        candidates = draw_candidates(repository, layout, random.Random(f"{source.title} {seed}"), num_tasks)
+        suite, before = await find_steady_suite(provider, repository, suite)
+        candidates = draw_candidates(repository, modules, random.Random(f"{source.title} {seed}"), num_tasks)
         kept, reasons = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=on_verdict)
         if not kept:
             what = f"no bug in {source.title} can be told by its tests: {dict(reasons)}"
@@ -85,20 +67,21 @@ async def make_package_tasks(
     return tasks
 
 
-def find_layout(source: PackageSource) -> PackageLayout:
-    """Find import root, modules and tests. Raises UsageError where there is nothing to break or nothing to notice."""
-    root = "src" if any(path.startswith("src/") and path.endswith(".py") for path in source.tree) else ""
+def find_suite(source: PackageSource) -> Suite:
+    """All test files, without what the package's own configuration adds, since the plugins are not there. Raises UsageError."""
     tests = sorted(path for path in source.tree if TEST_NAME.fullmatch(PurePosixPath(path).name))
-    layout = PackageLayout(root, _find_modules(source, root), tests)
-    if not layout.modules:
-        raise UsageError(f"{source.title} holds no Python package: its source may be built from something else")
-    if not layout.tests:
+    if not tests:
         raise UsageError(f"{source.title} ships no test files: take a version whose source has them, or a git checkout")
-    return layout
+    path = f"PYTHONPATH={source.import_root}:$PYTHONPATH " if source.import_root else ""
+    return Suite(f"{path}{PYTEST} -o addopts=", tuple(tests), timeout_s=SUITE_TIMEOUT_S)
 
 
-def _find_modules(source: PackageSource, root: str) -> list[str]:
-    """Modules that can be imported from the root: of the package or module that is named like the source, or else of all."""
+def find_modules(source: PackageSource) -> list[str]:
+    """Files that may get a bug: all of the package or module that is named like the source, or else of every one.
+
+    Raises UsageError where there are none.
+    """
+    root = source.import_root
     units = defaultdict[str, list[str]](list)
     for path in source.tree:
         below = PurePosixPath(path).relative_to(root) if PurePosixPath(path).is_relative_to(root) else None
@@ -109,11 +92,13 @@ def _find_modules(source: PackageSource, root: str) -> list[str]:
             units[top.removesuffix(".py")].append(path)
     name = source.name.lower().replace("-", "_").replace(".", "_")
     named = [unit for unit in units if unit.lower() == name]
+    if not units:
+        raise UsageError(f"{source.title} holds no Python package: its source may be built from something else")
     return sorted(path for unit in named or units for path in units[unit])
 
 
 async def find_steady_suite(
-    provider: SandboxProvider, repository: Repository, layout: PackageLayout, timeout_s: float
+    provider: SandboxProvider, repository: Repository, suite: Suite
 ) -> tuple[Suite, SuiteReport]:
     """Learn from three runs on the clean tree which tests are quick and hold every time, and how long they take.
 
@@ -121,12 +106,12 @@ async def find_steady_suite(
     Slow tests are deselected: each grade would pay for them, and tests of speed are the ones that fail at random.
     Raises UsageError where no test holds or the suite is too slow.
     """
-    suite = Suite(f"{layout.test_command} --durations=0", tuple(layout.tests), timeout_s=timeout_s)
-    first = await run_suite(provider, [repository.layer], suite)
+    timed = replace(suite, command=f"{suite.command} --durations=0")
+    first = await run_suite(provider, [repository.layer], timed)
     _check_usable(first, repository, suite)
     deselected = "".join(f" --deselect {quote(test)}" for test in find_slow_tests(first.log))
     files, known = find_test_files(first.passing), frozenset(first.passing)
-    suite = replace(suite, command=layout.test_command + deselected, files=files, known=known)
+    suite = replace(suite, command=suite.command + deselected, files=files, known=known)
     second, third = await asyncio.gather(
         *(run_suite(provider, [repository.layer], suite, is_cold=is_cold) for is_cold in (False, True))
     )
@@ -151,10 +136,10 @@ def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> 
 
 
 def draw_candidates(
-    repository: Repository, layout: PackageLayout, rng: random.Random, num_tasks: int
+    repository: Repository, modules: list[str], rng: random.Random, num_tasks: int
 ) -> Iterator[Candidate]:
     """Write candidates one by one, in an order that spreads them over families and files."""
-    bugs = {path: _find_bugs(repository.tree[path].content) for path in layout.modules}
+    bugs = {path: _find_bugs(repository.tree[path].content) for path in modules}
     for path, mutation in islice(spread(bugs, rng), num_tasks * MAX_TRIES_PER_TASK):
         yield write_candidate(repository, path, mutation)
 

@@ -35,6 +35,11 @@ class PackageSource:
     def title(self) -> str:
         return f"{self.name}-{self.version}"
 
+    @property
+    def import_root(self) -> str:
+        """Folder that must be on the path of imports: `src`, or nothing."""
+        return "src" if any(path.startswith("src/") and path.endswith(".py") for path in self.tree) else ""
+
 
 def fetch_source(package: str) -> PackageSource:
     """Fetch `name==version` from the package index, or HEAD of the git checkout at a path. Raises UsageError."""

@@ -80,12 +80,11 @@ async def make_repository_tasks(
     candidates = [write_candidate(repository, path, mutation) for path, mutation in draw_bugs(practice)]
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
     made = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}
-    tasks = []
-    for candidate, verdict in kept:
-        meta = made | {"kind": Path(candidate.path).stem}
-        task = to_task(candidate, verdict, before, suite, vagueness=spec.difficulty, created_by="practice", meta=meta)
-        tasks.append(task)
-    return tasks
+    metas = [made | {"kind": Path(candidate.path).stem} for candidate, _ in kept]
+    return [
+        to_task(*each, before, suite, vagueness=spec.difficulty, created_by="practice", meta=meta)
+        for each, meta in zip(kept, metas, strict=True)
+    ]
 
 
 def draw_bugs(practice: PracticeRepository) -> Iterator[tuple[str, Mutation]]:
