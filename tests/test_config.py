@@ -129,6 +129,8 @@ def test_the_source_of_a_task_set_can_be_replaced(write):
 def test_an_evaluation_set_can_be_taken_away(write):
     path = write(MINIMAL + "[eval_tasks.a]\npath = 'a'\n[eval_tasks.b]\npath = 'b'\n")
     assert list(load(path, ["--eval_tasks.a", "null"], RunConfig).eval_tasks) == ["b"]
+    with pytest.raises(UsageError, match=r"with --eval_tasks\.c: eval_tasks\.c: .* \(got null\)"):
+        load(path, ["--eval_tasks.c", "null"], RunConfig)
 
 
 def test_what_is_no_regular_file_is_not_read():

@@ -105,7 +105,11 @@ def lesson(groups: list[Group], stage: StageConfig) -> list:
     samples = [sample for group in kept for sample in to_samples(group, advantages(group))]
     batches = split_batches(samples, stage.batch_size, seed=2)
     denominators = [(batch_denominator(batch), group_denominators(batch)) for batch in batches]
-    return [[group.instance_id for group in kept], [[to_plain(s) for s in batch] for batch in batches], denominators]
+    return [
+        [group.trajectories[0].instance_id for group in kept],
+        [[to_plain(s) for s in batch] for batch in batches],
+        denominators,
+    ]
 
 
 def to_plain(sample: Sample) -> tuple:

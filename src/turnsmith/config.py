@@ -8,7 +8,7 @@ from collections import Counter
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from turnsmith.plugins import check_name
 from turnsmith.types import Isolation, SamplingParams
@@ -362,12 +362,6 @@ class RunConfig(Section):
     """What stays in the run folder."""
     tracking: list[TrackerName] = []
     """Where metrics and results are sent: `tensorboard`, `wandb`, `mlflow`, or an import path as `my_module:MyTracker`."""
-
-    @field_validator("eval_tasks", mode="before")
-    @classmethod
-    def _without_null(cls, value: Any) -> Any:
-        """`--eval_tasks.NAME null` takes a set away."""
-        return {name: tasks for name, tasks in value.items() if tasks is not None} if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _names_are_folders(self) -> "RunConfig":

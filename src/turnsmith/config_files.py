@@ -75,13 +75,17 @@ def parse_value(text: str) -> Any:
 
 
 def set_key(data: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set `a.b.c` (list positions as numbers) in nested data; missing tables are made."""
+    """Set `a.b.c` (list positions as numbers) in nested data; missing tables are made, and null takes a key away."""
     *parents, last = dotted.split(".")
     node: Any = data
     for name in parents:
         key = _find_place(node, name, dotted)
         node = node.setdefault(key, {}) if isinstance(node, dict) else node[key]
-    node[_find_place(node, last, dotted)] = value
+    key = _find_place(node, last, dotted)
+    if value is None and isinstance(node, dict) and key in node:
+        del node[key]
+    else:
+        node[key] = value
 
 
 def _find_place(node: Any, name: str, dotted: str) -> str | int:

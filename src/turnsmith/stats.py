@@ -103,7 +103,12 @@ class PairedRates:
         if len(self.sums) < 2 or not self.sums.any():
             return 1.0
         result = permutation_test(
-            (self.sums,), add_up, permutation_type="samples", n_resamples=NUM_DRAWS, batch=BATCH, rng=0
+            (self.sums,),
+            lambda sums, axis: sums.sum(axis=axis).round(DECIMALS),
+            permutation_type="samples",
+            n_resamples=NUM_DRAWS,
+            batch=BATCH,
+            rng=0,
         )
         return float(result.pvalue)
 
@@ -125,8 +130,3 @@ class PairedRates:
             return values.round(DECIMALS)
         _, cluster = np.unique(list(self.clusters), return_inverse=True)
         return np.asarray(np.bincount(cluster, weights=values), np.float64).round(DECIMALS)
-
-
-def add_up(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """Sums that are equal where they differ by rounding alone."""
-    return values.sum(axis=axis).round(DECIMALS)

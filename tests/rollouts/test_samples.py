@@ -36,7 +36,7 @@ def test_siblings_become_a_group_with_shaped_rewards():
         [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED), trajectory(0, Outcome.RESOLVED, task="b")],
         STAGE,
     )
-    assert [group.instance_id for group in groups] == ["a", "b"]
+    assert [group.trajectories[0].instance_id for group in groups] == ["a", "b"]
     assert groups[0].rewards == [1.0, 0.0]
 
 

@@ -67,7 +67,6 @@ def show_run(folder: RunFolder) -> None:
     """Evaluations, iterations, and how to see more."""
     console, results, iterations = make_console(), read_results(folder), read_iterations(folder)
     print_results(folder)
-    print_unfinished(folder)
     if results:
         console.print("", endings_table(results), "", sep="\n")
     if iterations:
@@ -75,14 +74,6 @@ def show_run(folder: RunFolder) -> None:
         console.print(iterations_table(iterations), "", sep="\n")
         console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
     print_next_look(folder)
-
-
-def print_unfinished(folder: RunFolder) -> None:
-    """A line where the run has not come to its end: why it stopped, or else how it goes on."""
-    if folder.stop_reason.exists():
-        typer.echo(f"stopped: {to_line(folder.stop_reason.read_text())}")
-    elif not folder.results.exists():
-        typer.echo(f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on")
 
 
 def print_next_look(folder: RunFolder) -> None:
@@ -128,19 +119,21 @@ def show_results(run: Run, as_json: Json = False) -> None:
         warn_of_cheats(folder, err=True)
     else:
         print_results(folder)
-        print_unfinished(folder)
 
 
 def print_results(folder: RunFolder) -> None:
-    """The table, and a warning where the numbers may not be trusted."""
-    results = read_results(folder)
-    if not results:
+    """The table, a warning where the numbers may not be trusted, and of an unfinished run why it stopped or how it goes on."""
+    if results := read_results(folder):
+        make_console().print(results_table(results))
+        for remark in chain.from_iterable(map(list_remarks, results)):
+            typer.echo(remark)
+        warn_of_cheats(folder)
+    else:
         typer.echo("no evaluation is finished yet")
-        return
-    make_console().print(results_table(results))
-    for remark in chain.from_iterable(map(list_remarks, results)):
-        typer.echo(remark)
-    warn_of_cheats(folder)
+    if folder.stop_reason.exists():
+        typer.echo(f"stopped: {to_line(folder.stop_reason.read_text())}")
+    elif not folder.results.exists():
+        typer.echo(f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on")
 
 
 def warn_of_cheats(folder: RunFolder, *, err: bool = False) -> None:

@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,11 @@ ASK_TORCH = (sys.executable, "-c", QUESTION)
 
 def examine_machine() -> list[MachineCheck]:
     """All findings: isolation first, since it is what a machine most often forbids."""
+    requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
     return [
         *probe_local(),
         probe_podman(),
-        *examine_packages(),
+        *(examine_package(requirement) for requirement in requirements if requirement.name in LEARNING_PACKAGES),
         examine_accelerators(),
         examine_memory(),
         examine_cores(),
@@ -46,15 +47,8 @@ def examine_machine() -> list[MachineCheck]:
     ]
 
 
-def examine_packages() -> Iterator[MachineCheck]:
-    """Are the packages that learn there, in the versions that we are made for? Nothing is imported."""
-    for requirement in map(Requirement, importlib.metadata.requires("turnsmith") or []):
-        if requirement.name in LEARNING_PACKAGES:
-            yield examine_package(requirement)
-
-
 def examine_package(requirement: Requirement) -> MachineCheck:
-    """Is a distribution installed in a version that the requirement admits?"""
+    """Is a distribution installed in a version that the requirement admits? Nothing is imported."""
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:

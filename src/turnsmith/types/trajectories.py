@@ -164,7 +164,3 @@ class Group(Record):
         if len(self.trajectories) != len(self.rewards):
             raise ValueError("one reward per trajectory")
         return self
-
-    @property
-    def instance_id(self) -> str:
-        return self.trajectories[0].instance_id

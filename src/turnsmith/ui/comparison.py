@@ -170,7 +170,10 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
     pairs, sides = comparison.pairs, (comparison.before, comparison.after)
     for letter, side, rate in zip("AB", sides, pairs.means, strict=True):
         yield letter, f"{side.name}  {rate:.1%}"
-    yield "B − A", f"{100 * pairs.mean:+.1f} points, {describe_interval(pairs.interval)}"
+    interval = "no interval, since every task changed by the same"
+    if pairs.interval:
+        interval = "95 % interval {:+.1f} to {:+.1f}".format(*(100 * end for end in pairs.interval))
+    yield "B − A", f"{100 * pairs.mean:+.1f} points, {interval}"
     yield "p", describe_p(pairs)
     num = len(set(pairs.clusters))
     yield "tasks", f"{len(comparison.tasks)} in both, of {num} {'repository' if num == 1 else 'repositories'}"
@@ -181,14 +184,6 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
             yield "rollouts", f"{side.num_lost} of {side.name} lost to the infrastructure"
     yield "gained", name_some(comparison.gained)
     yield "lost", name_some(comparison.lost)
-
-
-def describe_interval(interval: tuple[float, float] | None) -> str:
-    """`95 % interval +1.2 to +7.0`, where there is one."""
-    if interval is None:
-        return "no interval, since every task changed by the same"
-    low, high = interval
-    return f"95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
 
 
 def describe_p(pairs: PairedRates) -> str:

@@ -43,8 +43,6 @@ PANELS = {
 """Title, which fits above its panel, → metric."""
 SMALLEST_GAP = 1e-8
 """The axis of the gap shows powers of ten from this to 1, so that noise in a small number looks small."""
-
-
 Spans = Mapping[str, tuple[float, float]]
 """The place of each stage on the axis of iterations; the base has no width."""
 Iterations = Sequence[Iteration]

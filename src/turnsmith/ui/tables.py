@@ -74,9 +74,7 @@ def _result_cells(result: dict[str, Any]) -> list[str]:
 
 def endings_table(results: Sequence[dict[str, Any]]) -> Table:
     """How the rollouts of each evaluation ended."""
-    rows = (
-        (result["task_set"], result["stage"], count_up(result["outcomes"] or {})) for result in by_task_set(results)
-    )
+    rows = ((r["task_set"], r["stage"], count_up(r["outcomes"] or {})) for r in by_task_set(results))
     return make_table(["task set", "stage", "rollouts ended"], rows, is_grouped=True)
 
 
