@@ -25,10 +25,11 @@ from turnsmith.config import EvalConfig, GapConfig, OptimizerConfig, RunConfig, 
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory
 from turnsmith.recipes import rft
+from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.curriculum import apply_curriculum
 from turnsmith.recipes.evaluate import summarise
 from turnsmith.recipes.metrics import describe
-from turnsmith.recipes.rl import train
+from turnsmith.recipes.rl import learn
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
 from turnsmith.rollouts.samples import to_groups, to_samples
@@ -147,7 +148,7 @@ def test_no_infrastructure_outcome_changes_what_an_iteration_tells(members, lost
 def test_no_infrastructure_outcome_changes_a_bit_of_the_new_weights(members, lost, carried, stage):
     def weights_after(groups):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
-        asyncio.run(train(trainer, groups, 0, stage, SimpleNamespace(config=CONFIG, progress=Silence())))
+        asyncio.run(learn(trainer, groups, Iteration(0, stage, SimpleNamespace(config=CONFIG, progress=Silence()))))
         return list(trainer.model.parameters())
 
     torch.set_num_threads(1)

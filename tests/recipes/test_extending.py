@@ -10,7 +10,7 @@ from conftest import make_config
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over
 from turnsmith.errors import UsageError
-from turnsmith.recipes.beginnings import FREE, GROWING, extend
+from turnsmith.recipes.extension import FREE, GROWING, extend
 from turnsmith.runs import read_json, write_json
 from turnsmith.tracking.feed import flatten, list_records
 from turnsmith.ui.comparison import compare

@@ -7,6 +7,7 @@ from pytest import fixture, mark
 from turnsmith.config import AuditConfig, EvalConfig
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes import rft, rl
+from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.evaluate import evaluate
 from turnsmith.runs import write_json
 
@@ -38,7 +39,7 @@ def listen(make_run):
 async def test_what_trains_is_audited_and_evaluations_never(listen, audit, is_audited):
     run = listen(**audit)
     await rft.collect(RFT, run.train_tasks, run)
-    await rl.collect(0, STAGE, run.train_tasks, run)
+    await rl.collect(Iteration(0, STAGE, run), run.train_tasks)
     await evaluate("base", run.train_tasks, run)
     assert [inspector is not None for inspector in run.generator.inspectors] == [is_audited, is_audited, False]
 
@@ -48,7 +49,7 @@ async def test_a_conviction_is_remembered_for_an_iteration(listen, folder, num_c
     """All that is resolved is audited then, whatever the rate."""
     run = listen(rate=0.0)
     write_json(folder.metrics("one", 0), {"audit/convicted": num_convicted})
-    await rl.collect(1, STAGE, run.train_tasks, run)
+    await rl.collect(Iteration(1, STAGE, run), run.train_tasks)
     [played, *_] = read_trajectories(folder.trajectories("one", 1))
     [inspector] = run.generator.inspectors
     assert inspector._is_chosen(played) is is_alarmed

@@ -4,7 +4,7 @@ import pytest
 
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.whole import check_isolation
+from turnsmith.recipes.recipe import check_isolation
 from turnsmith.sandboxes.subprocesses import SubprocessProvider
 
 

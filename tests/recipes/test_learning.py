@@ -16,7 +16,7 @@ from turnsmith.config import (
     TaskSetConfig,
     TrainerConfig,
 )
-from turnsmith.recipes.whole import run_recipe
+from turnsmith.recipes.recipe import run_recipe
 from turnsmith.runs import RunFolder
 
 NUM_ITERATIONS = 3

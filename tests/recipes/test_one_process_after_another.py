@@ -17,11 +17,13 @@ from turnsmith.config import EvalConfig, RFTConfig, RunsConfig
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.recipes import rft
+from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate
+from turnsmith.recipes.recipe import run_parts
 from turnsmith.recipes.rft import keep_resolved, make_epochs, make_loss, render_samples, run_rft
-from turnsmith.recipes.rl import collect, resume, run_stage, take_steps
-from turnsmith.recipes.whole import learn
+from turnsmith.recipes.rl import collect, resume, run_stage
+from turnsmith.recipes.steps import take_steps
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, StopReason
 
@@ -200,7 +202,7 @@ async def test_collections_play_under_their_own_limits_and_only_fine_tuning_show
         for demonstration in (True, False)
     }
     one = STAGE.model_copy(update={"max_turns": 1, "length_threshold": 1, "tasks_per_iteration": 1})
-    played = [await collect(iteration, one, pool, run) for iteration in range(2)]
+    played = [await collect(Iteration(iteration, one, run), pool) for iteration in range(2)]
     [played_rft] = [await rft.collect(RFT, pool, run)]
     assert {t.num_turns for each in played for t in each} == {1} and {t.num_turns for t in played_rft} == {2}
     assert all(t.token_ids[: t.prompt_tokens].tolist() in prompts[False] for each in played for t in each)
@@ -211,7 +213,9 @@ async def test_collections_play_under_their_own_limits_and_only_fine_tuning_show
 async def test_iterations_on_the_same_tasks_have_noise_of_their_own(make_run):
     run = make_run()
     stages = [STAGE.model_copy(update={"name": name, "tasks_per_iteration": 3}) for name in ("one", "two")]
-    played = [t for stage in stages for it in range(2) for t in await collect(it, stage, run.train_tasks, run)]
+    played = [
+        t for stage in stages for it in range(2) for t in await collect(Iteration(it, stage, run), run.train_tasks)
+    ]
     assert len({t.seed for t in played}) == len(played) == 24
 
 
@@ -226,7 +230,7 @@ async def test_the_curriculum_of_a_stage_reads_the_whole_stage_before(make_run, 
                 name = f"one-{iteration:04d}/{task}/{index}"
                 outcome = YES if task == "c" or (iteration, index) == (0, 0) else NO
                 append_trajectory(folder.trajectories("one", iteration), make_attempt(name, outcome))
-    await learn(run)
+    await run_parts(run)
     played = list(read_trajectories(folder.trajectories("two", 0)))
     assert sorted({t.instance_id for t in played}) == ["a", "b"] and len(played) == 4
     assert {t.policy_version for t in played} == {run.policy.engine.policy_version}

@@ -3,13 +3,13 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest import approx, fixture, raises
+from pytest import approx, fixture, mark, raises
 
 from attempts import attempt
 from turnsmith.config import StageConfig
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory
-from turnsmith.recipes.curriculum import apply_curriculum, draw_tasks
+from turnsmith.recipes.curriculum import apply_curriculum, draw_tasks, is_kept
 from turnsmith.recipes.metrics import describe
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.samples import to_groups
@@ -53,6 +53,23 @@ def test_a_pool_smaller_than_an_iteration_is_drawn_once_over(pool):
 def test_passes_differ_in_their_order(pool):
     orders = {tuple(task.instance_id for task in draw_tasks(pool, pass_, 7, seed=0).tasks) for pass_ in range(5)}
     assert len(orders) == 5
+
+
+@mark.parametrize(
+    ("num_resolved", "num_rollouts", "kept"),
+    [
+        (0, 10, False),
+        (1, 10, True),
+        (6, 10, True),
+        (7, 10, False),
+        (2, 3, False),
+        (66, 100, True),
+        (4, 6, False),
+        (0, 0, False),
+    ],
+)
+def test_the_curriculum_drops_never_solved_and_two_thirds(num_resolved, num_rollouts, kept):
+    assert is_kept(num_resolved, num_rollouts) is kept
 
 
 def test_the_curriculum_drops_never_solved_and_solved_at_two_thirds(pool, tmp_path):

@@ -13,9 +13,11 @@ from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig
 from turnsmith.errors import TrainingError
 from turnsmith.plugins import BUILT_IN
+from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
-from turnsmith.recipes.rl import score, take_steps, train
+from turnsmith.recipes.rl import learn, score
 from turnsmith.recipes.sampler_check import measure_gap
+from turnsmith.recipes.steps import take_steps
 from turnsmith.rollouts.samples import to_groups, to_sample
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome
@@ -69,7 +71,7 @@ async def test_the_stage_says_whose_logprobs_are_old(trainer, sampled, whose, ra
     samples = [to_sample(attempt, 1.0) for attempt in moved]
     scored = await score(trainer, samples, STAGE)
     stage = STAGE.model_copy(update={"old_logprobs": whose})
-    metrics = await train(trainer, to_groups(moved, stage), 0, stage, bare_run())
+    metrics = await learn(trainer, to_groups(moved, stage), Iteration(0, stage, bare_run()))
     assert metrics["loss/ratio_mean"] == approx(ratio, rel=1e-4)
     assert all((a.sampled_logprobs == b.sampled_logprobs).all() for a, b in zip(samples, scored, strict=True))
 
@@ -79,9 +81,9 @@ async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled)
     bounded = CONFIG.model_copy(update={"logprob_gap": GapConfig(stop=0.4)})
     before = [parameter.clone() for parameter in trainer.model.parameters()]
     with raises(TrainingError, match=r"differ by 0.5 per token"):
-        await train(trainer, groups, 0, STAGE, bare_run(bounded))
+        await learn(trainer, groups, Iteration(0, STAGE, bare_run(bounded)))
     assert all((a == b).all() for a, b in zip(before, trainer.model.parameters(), strict=True))
-    assert (await train(trainer, groups, 0, STAGE, bare_run()))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
+    assert (await learn(trainer, groups, Iteration(0, STAGE, bare_run())))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
 
 
 async def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
@@ -113,7 +115,7 @@ async def test_every_algorithm_makes_what_was_resolved_likelier_than_its_sibling
     # Names of different length make different tokens.
     pair = await sampled([make_attempt("one/a/0", YES, turns=2), make_attempt("one/a/10", NO, turns=2)], 0.0)
     stage = STAGE.model_copy(update={"algorithm": algorithm, "max_context": 64})
-    metrics = await train(trainer, to_groups(pair, stage), 0, stage, bare_run())
+    metrics = await learn(trainer, to_groups(pair, stage), Iteration(0, stage, bare_run()))
     told = await trainer.logprobs(pack([to_sample(attempt, 1.0) for attempt in pair], 256))
     rises = [float((told[attempt.trajectory_id] - attempt.logprobs).sum()) for attempt in pair]
     assert metrics["optimizer/steps"] == 1 and rises[0] > rises[1]
@@ -125,7 +127,7 @@ async def test_only_groups_with_signal_train(trainer, sampled, rule, num_kept):
     lengths = [make_attempt("one/b/0", NO, turns=1), make_attempt("one/b/1", NO, turns=2)]
     nothing = [make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)]
     groups = to_groups(await sampled(attempts(1, 1) + lengths + nothing, 0.0), STAGE)
-    metrics = await train(trainer, groups, 0, STAGE.model_copy(update={"zero_advantage": rule}), bare_run())
+    metrics = await learn(trainer, groups, Iteration(0, STAGE.model_copy(update={"zero_advantage": rule}), bare_run()))
     assert (metrics["groups/all"], metrics["groups/with_signal"]) == (3, num_kept)
     assert metrics["samples/trained"] == 2 * num_kept and metrics["optimizer/steps"] == num_kept
 
@@ -144,29 +146,29 @@ def test_metrics_of_steps_weigh_by_tokens_except_those_that_a_step_has_one_of():
 async def test_the_order_of_samples_differs_between_neighbouring_seeds_iterations_and_stages(sampled):
     """With `seed + iteration`, the second iteration of seed 0 and the first of seed 1 were shuffled alike."""
 
-    async def learn(seed, iteration, name):
+    async def weights_after(seed, iteration, name):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
         stage = STAGE.model_copy(update={"batch_size": 1, "name": name})
         run = bare_run(CONFIG.model_copy(update={"seed": seed}))
-        await train(trainer, to_groups(told, STAGE), iteration, stage, run)
+        await learn(trainer, to_groups(told, STAGE), Iteration(iteration, stage, run))
         return sum(parameter.double().sum().item() for parameter in trainer.model.parameters())
 
     told = await sampled([attempt for task in "abcd" for attempt in attempts(1, 2, task=task)], 0.0)
     places = [(0, 1, "one"), (1, 0, "one"), (0, 1, "two"), (1, 0, "two")]
-    assert len({await learn(*place) for place in places}) == 4
-    assert await learn(*places[0]) == await learn(*places[0])
+    assert len({await weights_after(*place) for place in places}) == 4
+    assert await weights_after(*places[0]) == await weights_after(*places[0])
 
 
 @mark.parametrize(("unit", "num_steps"), [("trajectories", 4), ("sequences", 1)])
 async def test_the_stage_says_what_its_batches_count(trainer, sampled, unit, num_steps):
     groups = to_groups(await sampled(attempts(1, 1) + attempts(1, 1, task="b"), 0.0), STAGE)
     stage = STAGE.model_copy(update={"batch_size": 1, "batch_unit": unit})
-    assert (await train(trainer, groups, 0, stage, bare_run()))["optimizer/steps"] == num_steps
+    assert (await learn(trainer, groups, Iteration(0, stage, bare_run())))["optimizer/steps"] == num_steps
 
 
 async def test_an_iteration_without_signal_makes_no_step(trainer):
     groups = to_groups([make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)], STAGE)
-    assert (await train(trainer, groups, 0, STAGE, bare_run()))["optimizer/steps"] == trainer.num_steps == 0
+    assert (await learn(trainer, groups, Iteration(0, STAGE, bare_run())))["optimizer/steps"] == trainer.num_steps == 0
 
 
 async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_trains_nothing(trainer, sampled):
@@ -174,7 +176,7 @@ async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_train
     silent = [make_attempt(f"one/{task}/1", NO, turns=0) for task in "ab"]
     spoken = await sampled([make_attempt(f"one/{task}/0", YES) for task in "ab"], 0.0)
     groups = to_groups([spoken[0], silent[0], spoken[1], silent[1]], STAGE)
-    metrics = await train(trainer, groups, 0, STAGE.model_copy(update={"batch_size": 1}), bare_run())
+    metrics = await learn(trainer, groups, Iteration(0, STAGE.model_copy(update={"batch_size": 1}), bare_run()))
     assert metrics["samples/trained"] == metrics["optimizer/steps"] == 2
     muted = [replace(to_sample(t, 1.0), loss_mask=[False] * len(t.sampled)) for t in spoken]
     assert set(await trainer.logprobs(pack(muted, 8))) == {"one/a/0", "one/b/0"}

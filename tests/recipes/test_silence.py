@@ -8,8 +8,8 @@ from silence import Silence
 from turnsmith.config import GapConfig
 from turnsmith.errors import NoSignal
 from turnsmith.journals import append_trajectory
-from turnsmith.recipes.endings import check_silence
 from turnsmith.recipes.rl import run_stage
+from turnsmith.recipes.stopping import check_silence
 from turnsmith.runs import write_json
 from turnsmith.types import Outcome
 

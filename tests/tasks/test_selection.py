@@ -1,7 +1,7 @@
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.selection import has_signal, read_ids, select_subset
+from turnsmith.tasks.selection import read_ids, select_subset
 from turnsmith.types import Task
 
 
@@ -40,20 +40,3 @@ def test_a_subset_that_nobody_knows_names_what_there_is(tmp_path):
         read_ids("verified-51")
     with pytest.raises(UsageError, match=r"empty.txt holds no id"):
         read_ids(str(tmp_path / "empty.txt"))
-
-
-@pytest.mark.parametrize(
-    ("num_resolved", "num_rollouts", "kept"),
-    [
-        (0, 10, False),
-        (1, 10, True),
-        (6, 10, True),
-        (7, 10, False),
-        (2, 3, False),
-        (66, 100, True),
-        (4, 6, False),
-        (0, 0, False),
-    ],
-)
-def test_the_curriculum_drops_never_solved_and_two_thirds(num_resolved, num_rollouts, kept):
-    assert has_signal(num_resolved, num_rollouts) is kept

@@ -18,7 +18,8 @@ from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, load, validate
 from turnsmith.errors import TurnsmithError, UsageError
-from turnsmith.recipes.beginnings import extend, find_faults
+from turnsmith.recipes.extension import extend
+from turnsmith.recipes.faults import find_faults
 from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
 from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tasks.selection import BUILT_IN
@@ -144,7 +145,7 @@ def go(config: RunConfig, folder: RunFolder) -> None:
 
 def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
     """Run the recipe to its end. Where it stops by itself, the reason is kept, so that nobody promises that it goes on."""
-    from turnsmith.recipes.whole import run_recipe
+    from turnsmith.recipes.recipe import run_recipe
 
     folder.stop_reason.unlink(missing_ok=True)
     progress.say(f"run folder {folder.path}")

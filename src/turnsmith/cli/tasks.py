@@ -21,7 +21,7 @@ from turnsmith.ui.tables import make_table, yes_no_table
 from turnsmith.ui.terminal import make_console
 
 if TYPE_CHECKING:
-    from turnsmith.recipes.checking import Check
+    from turnsmith.recipes.soundness import Check
     from turnsmith.recipes.task_sets import TaskSet
 
 TaskPath = Annotated[Path, typer.Argument(metavar="PATH", help="JSONL file of tasks, or the folder that holds it.")]
@@ -104,7 +104,7 @@ def check(
 
     The one must score 1 and the other 0, or the task is not sound.
     """
-    from turnsmith.recipes.checking import check_tasks
+    from turnsmith.recipes.soundness import check_tasks
 
     config = configure_sandbox(sandbox, image, engine)
     checks = work_in_sandboxes(config, partial(check_tasks, open_tasks(path, config)))

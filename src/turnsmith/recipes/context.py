@@ -1,15 +1,18 @@
 """Everything that a run works with, handed from step to step."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from turnsmith.agent.scaffolds.base import Scaffold
+from turnsmith.algo.algorithm import Metrics
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
-from turnsmith.runs import RunFolder
+from turnsmith.rollouts.rollout import draw_seed
+from turnsmith.runs import RunFolder, read_json
 from turnsmith.tracking import Progress
 from turnsmith.tracking.feed import Feed
 
@@ -47,3 +50,39 @@ class RunContext:
         if audit.when == "off":
             return None
         return Inspector(self.auditor, audit, self.progress, seed=self.config.seed, is_alarmed=is_alarmed)
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration of a stage: where its files lie, and what its random choices come from."""
+
+    number: int
+    """Counted from 0."""
+    stage: StageConfig
+    run: RunContext
+
+    @property
+    def trajectories(self) -> Path:
+        return self.run.folder.trajectories(self.stage.name, self.number)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.run.folder.checkpoint(self.stage.name, self.number)
+
+    @property
+    def metrics(self) -> Path:
+        return self.run.folder.metrics(self.stage.name, self.number)
+
+    @property
+    def noise(self) -> str:
+        """The stream that all of its random choices come from."""
+        return f"{self.run.config.seed}/{self.stage.name}/{self.number}"
+
+    def seed(self, purpose: str) -> int:
+        """The seed of one random choice."""
+        return draw_seed(f"{self.noise}/{purpose}")
+
+    def read_previous(self) -> Metrics:
+        """What the iteration before told; nothing before the first."""
+        file = self.run.folder.metrics(self.stage.name, self.number - 1)
+        return read_json(file) if file.exists() else {}

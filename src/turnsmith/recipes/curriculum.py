@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 from turnsmith.config import StageConfig
 from turnsmith.errors import UsageError
@@ -10,7 +11,6 @@ from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.runs import RunFolder, find_stage, read_json, write_json
-from turnsmith.tasks.selection import has_signal
 from turnsmith.types import OUTCOMES
 
 
@@ -34,13 +34,18 @@ def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext)
 def apply_curriculum(pool: TaskSet, folder: RunFolder, stage: str) -> TaskSet:
     """Drop what a stage never solved and what it solved at 2/3 or more (paper §4.3). Raises UsageError if all goes."""
     solved, tried = count_solved(folder, stage)
-    kept = [task for task in pool.tasks if has_signal(solved[task.instance_id], tried[task.instance_id])]
+    kept = [task for task in pool.tasks if is_kept(solved[task.instance_id], tried[task.instance_id])]
     if not kept:
         raise UsageError(
             f"the curriculum after {stage} of {folder.path} leaves none of {len(pool.tasks)} tasks: "
             "give more tasks, or set curriculum = false"
         )
     return replace(pool, tasks=kept)
+
+
+def is_kept(num_resolved: int, num_rollouts: int) -> bool:
+    """1 of 10 and 6 of 10 stay; 0 of 10, 2 of 3 and 7 of 10 go."""
+    return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < Fraction(2, 3)
 
 
 def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[str]]:

@@ -5,11 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from turnsmith.algo.algorithm import Metrics
-from turnsmith.config import StageConfig
-from turnsmith.recipes.context import RunContext
+from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.sampler_check import list_warnings
 from turnsmith.rollouts.inspection import describe_audits, describe_contact, rises_with_reward
-from turnsmith.runs import RunFolder, read_json
 from turnsmith.training.local import merge_metrics
 from turnsmith.types import OUTCOMES, Group, StopReason
 
@@ -49,42 +47,36 @@ def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
     return merge_metrics(steps, num_loss_tokens) | of_steps
 
 
-def summary(iteration: int, stage: StageConfig, metrics: Metrics) -> str:
+def summary(iteration: Iteration, metrics: Metrics) -> str:
     """One line for people."""
     gap = f"{metrics['logprob_gap/mean']:.1e}" if "logprob_gap/mean" in metrics else "not measured"
     return (
-        f"{stage.name} {iteration + 1}/{stage.iterations}: resolved {metrics['rollouts/resolved_rate']:.1%}, "
-        f"{metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
+        f"{iteration.stage.name} {iteration.number + 1}/{iteration.stage.iterations}: "
+        f"resolved {metrics['rollouts/resolved_rate']:.1%}, {metrics['rollouts/turns_mean']:.1f} turns, groups with signal "
         f"{metrics['groups/with_signal']:.0f}/{metrics['groups/all']:.0f}, {metrics['optimizer/steps']:.0f} steps, "
         f"log-prob gap {gap}, exploit contact {metrics['contact/flagged_rate']:.0%}, "
         f"{metrics['time/collect_s']:.0f} s + {metrics['time/train_s']:.0f} s"
     )
 
 
-def report(iteration: int, stage: StageConfig, metrics: Metrics, run: RunContext) -> None:
+def report(iteration: Iteration, metrics: Metrics) -> None:
     """Tell people and trackers what came of an iteration, and what of it gives cause for doubt."""
-    run.progress.say(summary(iteration, stage, metrics))
-    for warning in find_doubts(iteration, stage, metrics, run):
-        run.progress.say(f"warning: {warning}")
-    run.feed.update()
+    progress, feed = iteration.run.progress, iteration.run.feed
+    progress.say(summary(iteration, metrics))
+    for warning in find_doubts(iteration, metrics):
+        progress.say(f"warning: {warning}")
+    feed.update()
 
 
-def find_doubts(iteration: int, stage: StageConfig, metrics: Metrics, run: RunContext) -> Iterator[str]:
+def find_doubts(iteration: Iteration, metrics: Metrics) -> Iterator[str]:
     """A reward that rises together with what looks like reaching for the grader; nothing to learn; a strange sampler."""
-    if iteration:
-        before = read_json(run.folder.metrics(stage.name, iteration - 1))
-        for name in rises_with_reward(before, metrics):
-            yield (
-                f"{name} rose from {before[name]:.0%} to {metrics[name]:.0%} while the reward rose from "
-                f"{before['reward/mean']:.2f} to {metrics['reward/mean']:.2f}: look at such trajectories before you trust "
-                "the reward"
-            )
+    before = iteration.read_previous()
+    for name in rises_with_reward(before, metrics):
+        yield (
+            f"{name} rose from {before[name]:.0%} to {metrics[name]:.0%} while the reward rose from "
+            f"{before['reward/mean']:.2f} to {metrics['reward/mean']:.2f}: look at such trajectories before you trust "
+            "the reward"
+        )
     if not metrics["groups/with_signal"]:
-        yield f"no group of {stage.name} carried signal in iteration {iteration + 1}: nothing is learned"
-    yield from list_warnings(metrics, run.config.logprob_gap)
-
-
-def was_convicted(stage: StageConfig, iteration: int, folder: RunFolder) -> bool:
-    """Was any patch of an iteration convicted? None was before the first."""
-    metrics = folder.metrics(stage.name, iteration)
-    return metrics.exists() and read_json(metrics).get("audit/convicted", 0) > 0
+        yield f"no group of {iteration.stage.name} carried signal in iteration {iteration.number + 1}: nothing is learned"
+    yield from list_warnings(metrics, iteration.run.config.logprob_gap)

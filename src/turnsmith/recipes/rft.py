@@ -6,12 +6,11 @@ from functools import partial
 from turnsmith.agent.loop import first_prompt
 from turnsmith.algo.algorithm import LossFn
 from turnsmith.algo.losses import batch_denominator, nll_loss
-from turnsmith.algo.packing import make_batches
 from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.rl import take_steps
+from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
@@ -77,17 +76,8 @@ def render_samples(kept: list[Trajectory], tasks: TaskSet, rft: RFTConfig, run: 
 
 def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:
     """The optimizer batches of all passes over the samples."""
-    return [
-        batch
-        for epoch in range(rft.epochs)
-        for batch in make_batches(
-            samples,
-            rft.batch_size,
-            unit=rft.batch_unit,
-            max_tokens=rft.optimizer.max_tokens_per_micro_batch,
-            seed=draw_seed(f"{seed}/{STAGE}/{epoch}/batches"),
-        )
-    ]
+    seeds = [draw_seed(f"{seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
+    return [batch for seed in seeds for batch in deal(samples, rft, seed)]
 
 
 def make_loss(batch: list[Sample]) -> LossFn:

@@ -1,8 +1,7 @@
-"""Which tasks of a data set: named subsets, those that a curriculum keeps, and the same task under another id."""
+"""Which tasks of a data set: named subsets, and the same task under another id."""
 
 import hashlib
 from collections.abc import Iterable
-from fractions import Fraction
 from pathlib import Path
 
 from turnsmith.errors import UsageError
@@ -34,14 +33,6 @@ def read_ids(subset: str) -> list[str]:
     if not ids:
         raise UsageError(f"the subset {subset} holds no id: give one per line")
     return ids
-
-
-def has_signal(num_resolved: int, num_rollouts: int) -> bool:
-    """Curriculum between the stages: never solved is dropped, solved at 2/3 or more is dropped (paper §4.3).
-
-    1 of 10 and 6 of 10 stay; 0 of 10, 2 of 3 and 7 of 10 go.
-    """
-    return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < Fraction(2, 3)
 
 
 def digest_content(task: Task) -> str:

@@ -37,7 +37,7 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -
         check_isolation(config, provider)
         run = await prepare_run(config, folder, progress, policy, provider)
         with closing(run.feed):
-            return await learn(run)
+            return await run_parts(run)
     finally:
         policy.engine.close()
         await provider.close()
@@ -76,7 +76,7 @@ async def prepare_run(
     return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
 
 
-async def learn(run: RunContext) -> list[EvalResult]:
+async def run_parts(run: RunContext) -> list[EvalResult]:
     """Base, RFT, stages; after each, evaluation."""
     check_contexts(run)
     config, pool = run.config, run.train_tasks

@@ -1,24 +1,14 @@
-"""What is asked of a configuration before a run begins, or goes on by another one.
+"""Another configuration for a run that has begun: more to do, or other limits of the machine.
 
-What it names is looked for before anything heavy is imported: torch alone takes seconds. A run that has begun is given more to
-do, or other limits of the machine; nothing that it has done becomes untrue.
+Nothing that it has done becomes untrue.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
-from functools import partial
-from pathlib import Path
 
-from turnsmith.agent.scaffolds.base import load_scaffold
-from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.plugins import BUILT_IN, load_by_name
-from turnsmith.runs import RunFolder, find_stage, list_differences, read_json, write_json
-from turnsmith.synthesis.sources import check_source
-from turnsmith.tracking.feed import check_tracker
-from turnsmith.training.directories import check_model
+from turnsmith.runs import RunFolder, list_differences, read_json, write_json
 
 FREE = (
     "model.threads",
@@ -36,39 +26,6 @@ FREE = (
 """Keys that what is done does not depend on."""
 GROWING = ("stages.*.iterations", "eval.num_runs")
 """Keys that may grow."""
-
-
-def find_faults(config: RunConfig) -> Iterator[UsageError]:
-    """Why a run of this configuration could not begin here: what is missing, or is not what it should be."""
-    for check in list_checks(config):
-        try:
-            check()
-        except UsageError as fault:
-            yield fault
-
-
-def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
-    """One for each thing that the run will use by its path or name; each raises UsageError."""
-    yield partial(check_model, config.model.path)
-    yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
-    for kind, name in (("engine", config.engine.kind), ("trainer", config.trainer.kind)):
-        if name not in BUILT_IN[kind]:  # ours import torch
-            yield partial(load_by_name, kind, name)
-    for stage in config.stages:
-        yield partial(choose_algorithm, stage)
-        if stage.curriculum_from:
-            yield partial(find_stage, stage.curriculum_from)
-    needed = config.task_sets if config.rft or config.stages else config.eval_tasks
-    for name, task_set in needed.items():
-        if task_set.path:
-            # What makes tasks imports libcst.
-            from turnsmith.recipes.task_sets import read_task_set
-
-            yield partial(read_task_set, name, Path(task_set.path), task_set.subset)
-        if task_set.package:
-            yield partial(check_source, task_set.package)
-    for tracker in config.tracking:
-        yield partial(check_tracker, tracker)
 
 
 def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:

@@ -1,6 +1,6 @@
 import pytest
 
-from turnsmith.recipes.checking import Check, check_task
+from turnsmith.recipes.soundness import Check, check_task
 from turnsmith.rewards.grading import Grader
 from turnsmith.types import Outcome, Task
 

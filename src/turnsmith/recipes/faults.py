@@ -1,0 +1,48 @@
+"""Why a run could not begin here: what its configuration names is looked for before torch, which takes seconds, is imported."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.algo.algorithm import choose_algorithm
+from turnsmith.config import RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.plugins import BUILT_IN, load_by_name
+from turnsmith.runs import find_stage
+from turnsmith.synthesis.sources import check_source
+from turnsmith.tracking.feed import check_tracker
+from turnsmith.training.directories import check_model
+
+
+def find_faults(config: RunConfig) -> Iterator[UsageError]:
+    """Why a run of this configuration could not begin here: what is missing, or is not what it should be."""
+    for check in list_checks(config):
+        try:
+            check()
+        except UsageError as fault:
+            yield fault
+
+
+def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
+    """One for each thing that the run will use by its path or name; each raises UsageError."""
+    yield partial(check_model, config.model.path)
+    yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
+    for kind, name in (("engine", config.engine.kind), ("trainer", config.trainer.kind)):
+        if name not in BUILT_IN[kind]:  # ours import torch
+            yield partial(load_by_name, kind, name)
+    for stage in config.stages:
+        yield partial(choose_algorithm, stage)
+        if stage.curriculum_from:
+            yield partial(find_stage, stage.curriculum_from)
+    needed = config.task_sets if config.rft or config.stages else config.eval_tasks
+    for name, task_set in needed.items():
+        if task_set.path:
+            # What makes tasks imports libcst.
+            from turnsmith.recipes.task_sets import read_task_set
+
+            yield partial(read_task_set, name, Path(task_set.path), task_set.subset)
+        if task_set.package:
+            yield partial(check_source, task_set.package)
+    for tracker in config.tracking:
+        yield partial(check_tracker, tracker)
