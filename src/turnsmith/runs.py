@@ -3,14 +3,15 @@
 ```
 RUN/
   config.json                          resolved configuration; config.json.1, …: those before it was extended
-  tasks/<set>/tasks.jsonl              task sets of the run
+  tasks/<set>/                         tasks.jsonl · qualification.jsonl: task sets of the run
   stages/<stage>/curriculum.json       ids of the tasks that the stage trains on, where its curriculum chose them
   stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
                                        metrics.json (written last: the iteration is done)
   evals/<stage>/<set>/                 trajectories.jsonl · trajectories.arrays · result.json
+                                       result-<n>-runs.json: what it was before more runs were asked for
   evals/<stage>@<iterations>/<set>/    the same of a checkpoint that has gone on since
   tracking/<tracker>/                  sent.json, and what the tracker keeps
-  results.json · curves.png · run.log · stopped.txt
+  results.json · curves.png · run.log · stopped.txt · audits.jsonl
 ```
 """
 
@@ -69,6 +70,11 @@ class RunFolder:
     def log(self) -> Path:
         return self.path / "run.log"
 
+    @property
+    def audits(self) -> Path:
+        """What `turnsmith audit` found, a line for each patch."""
+        return self.path / "audits.jsonl"
+
     def task_set(self, name: str) -> Path:
         return self.path / "tasks" / name
 
@@ -104,15 +110,24 @@ class RunFolder:
         """Written last: where it exists, the evaluation is done."""
         return self.evaluation(stage, task_set) / "result.json"
 
+    def earlier_result(self, stage: str, task_set: str, num_runs: int) -> Path:
+        """Where a result is kept when more runs are asked for."""
+        return self.evaluation(stage, task_set) / f"result-{num_runs}-runs.json"
+
     def tracking(self, name: str) -> Path:
         """What a tracker keeps of its own, and what was sent to it."""
         return self.path / "tracking" / name
 
+    def sent(self, name: str) -> Path:
+        return self.tracking(name) / "sent.json"
+
     def journals(self) -> list[Path]:
         """Every journal of trajectories there is, those of a stage before those of the checkpoints that it has left behind."""
-        return sorted(
-            [*self.path.glob("evals/*/*/trajectories.jsonl"), *self.path.glob("stages/*/*/trajectories.jsonl")]
-        )
+        return sorted([*self.path.glob("evals/*/*/trajectories.jsonl"), *self.stage_journals()])
+
+    def stage_journals(self, stage: str = "*") -> list[Path]:
+        """Those of the iterations of a stage, or of all stages."""
+        return sorted(self.path.glob(f"stages/{stage}/*/trajectories.jsonl"))
 
     def name_checkpoint(self, stage: str, num_done: int) -> str:
         """Under which an evaluation inside a stage, or one before it was extended, is kept: `stage1@4` after four iterations."""

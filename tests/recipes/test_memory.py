@@ -9,8 +9,8 @@ from turnsmith.config import AgentConfig, EngineConfig, ModelConfig, RunConfig, 
 from turnsmith.config_files import load
 from turnsmith.engines.blocks import BLOCK_TOKENS
 from turnsmith.errors import UsageError
-from turnsmith.recipes.memory import estimate, plan_cache, read_config
 from turnsmith.recipes.policy import load_base, load_policy
+from turnsmith.training.memory import estimate, plan_cache, read_config
 from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample
 

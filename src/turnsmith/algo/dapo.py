@@ -8,7 +8,7 @@ from typing import Literal
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.losses import batch_denominator, bounded, clipped_surrogate, group_denominators, ratio_metrics
+from turnsmith.algo.losses import batch_denominator, clipped_surrogate, group_denominators
 from turnsmith.types import Sample
 
 
@@ -22,23 +22,18 @@ class DapoOptions(NormalisedOptions):
 
 def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
     """The loss of an optimizer batch, divided by its action tokens or by those of each group."""
-    per_group = options.denominator == "group"
-    return partial(
-        dapo_loss,
-        denominator=group_denominators(batch) if per_group else batch_denominator(batch),
-        clip_eps_low=options.clip_eps_low,
-        clip_eps_high=options.clip_eps_high,
-    )
+    count = group_denominators if options.denominator == "group" else batch_denominator
+    low, high = options.clip_eps_low, options.clip_eps_high
+    return partial(dapo_loss, denominator=count(batch), clip_eps_low=low, clip_eps_high=high)
 
 
 def dapo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
     """The clipped surrogate over all tokens, divided; `logprobs` has shape `[num_tokens]`."""
-    log_ratio = bounded(logprobs - tokens.old_logprobs)
-    objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps_low, clip_eps_high)
-    loss = -(objective / tokens.divisor(denominator)).sum()
-    return loss, ratio_metrics(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
+    log_ratio = logprobs - tokens.old_logprobs
+    objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
+    return -(objective / tokens.divisor(denominator)).sum(), metrics
 
 
 DAPO = Algorithm(normalised, make_loss, DapoOptions)

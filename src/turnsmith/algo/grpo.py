@@ -9,7 +9,7 @@ from pydantic import Field
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.losses import bounded, clipped_surrogate, ratio_metrics, sequence_denominators
+from turnsmith.algo.losses import bounded, clipped_surrogate, sequence_denominators
 from turnsmith.errors import UsageError
 from turnsmith.types import Sample
 
@@ -37,9 +37,8 @@ def grpo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps: float, beta: float
 ) -> tuple[Tensor, Metrics]:
     """The clipped surrogate and the KL term, each sequence by its mean; `logprobs` has shape `[num_tokens]`."""
-    log_ratio = bounded(logprobs - tokens.old_logprobs)
-    objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps, clip_eps)
-    metrics = ratio_metrics(logprobs, log_ratio, tokens.advantages, clip_eps, clip_eps)
+    log_ratio = logprobs - tokens.old_logprobs
+    objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps, clip_eps)
     if beta > 0:
         kl = kl_to_reference(logprobs, tokens)
         objective = objective - beta * kl

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.losses import bounded, clipped_surrogate, ratio_metrics, sequence_denominators
+from turnsmith.algo.losses import clipped_surrogate, sequence_denominators
 from turnsmith.types import Sample
 
 
@@ -33,10 +33,9 @@ def gspo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
     """The clipped surrogate of each sequence, shared out among its tokens; `logprobs` has shape `[num_tokens]`."""
-    log_ratio = bounded(tokens.spread(tokens.sequence_means(logprobs - tokens.old_logprobs)))
-    objective = clipped_surrogate(log_ratio.exp(), tokens.advantages, clip_eps_low, clip_eps_high)
-    loss = -(objective / tokens.divisor(denominator)).sum()
-    return loss, ratio_metrics(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
+    log_ratio = tokens.spread(tokens.sequence_means(logprobs - tokens.old_logprobs))
+    objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
+    return -(objective / tokens.divisor(denominator)).sum(), metrics
 
 
 GSPO = Algorithm(normalised, make_loss, GspoOptions)

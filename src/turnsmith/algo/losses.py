@@ -17,10 +17,15 @@ def bounded(log_ratio: Tensor) -> Tensor:
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
-def clipped_surrogate(ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float) -> Tensor:
-    """min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â)."""
+def clipped_surrogate(
+    logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
+) -> tuple[Tensor, Metrics]:
+    """min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) of each token, and what `ratio_metrics` tells of ρ."""
+    log_ratio = bounded(log_ratio)
+    ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip_eps_low, 1 + clip_eps_high)
-    return (ratio * advantages).minimum(clipped * advantages)
+    metrics = ratio_metrics(logprobs, log_ratio, advantages, clip_eps_low, clip_eps_high)
+    return (ratio * advantages).minimum(clipped * advantages), metrics
 
 
 def ratio_metrics(

@@ -13,11 +13,7 @@ from turnsmith.config import Section
 from turnsmith.types import Sample
 
 
-class RlooOptions(Section):
-    """It has none."""
-
-
-def make_loss(batch: list[Sample], options: RlooOptions) -> LossFn:
+def make_loss(batch: list[Sample], options: Section) -> LossFn:
     """The loss of an optimizer batch."""
     return partial(rloo_loss, denominator=float(len(batch)))
 
@@ -28,4 +24,4 @@ def rloo_loss(logprobs: Tensor, tokens: LossTokens, denominator: Denominator) ->
     return loss, entropy_metric(logprobs)
 
 
-RLOO = Algorithm(leave_one_out, make_loss, RlooOptions)
+RLOO = Algorithm(leave_one_out, make_loss, Section)

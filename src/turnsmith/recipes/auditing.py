@@ -19,7 +19,6 @@ from turnsmith.stats import share_interval
 from turnsmith.tracking import Progress
 from turnsmith.types import Audit, Outcome, Record, Task
 
-FILE_NAME = "audits.jsonl"
 PAID = f'"outcome":"{Outcome.RESOLVED}"'
 """What the line of a trajectory holds that was paid."""
 
@@ -51,7 +50,7 @@ async def review_run(
     config: RunConfig, folder: RunFolder, provider: SandboxProvider, progress: Progress
 ) -> list[AuditedPatch]:
     """Audit every patch that was paid and has no audit yet; each is written down as it comes. Raises UsageError."""
-    file, limits, label = folder.path / FILE_NAME, config.rollouts, "auditing"
+    file, limits, label = folder.audits, config.rollouts, "auditing"
     auditor = Auditor(provider, tests_timeout_s=limits.tests_timeout_s, num_workers=limits.grading_workers)
     paid = find_paid(config, folder, progress)
     done = {(record.instance_id, record.digest): record for record in read_records(file, AuditedPatch)}

@@ -51,7 +51,7 @@ def is_kept(num_resolved: int, num_rollouts: int) -> bool:
 def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[str]]:
     """By task: how often it was resolved in a stage, and how often it was tried."""
     solved, tried = Counter[str](), Counter[str]()
-    for journal in sorted(folder.stage(stage).glob("iteration-*/trajectories.jsonl")):
+    for journal in folder.stage_journals(stage):
         for trajectory in read_trajectories(journal):
             if OUTCOMES[trajectory.outcome].in_evaluation:
                 tried[trajectory.instance_id] += 1

@@ -81,5 +81,6 @@ def set_aside_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> 
                 evaluations.rename(place)
     if new.eval != old.eval:
         for result in folder.path.glob("evals/*/*/result.json"):
-            if "@" not in result.parts[-3]:  # of a checkpoint that is no more
-                result.rename(result.with_name(f"result-{old.eval.num_runs}-runs.json"))
+            *_, stage, task_set, _ = result.parts
+            if "@" not in stage:  # of a checkpoint that is no more
+                result.rename(folder.earlier_result(stage, task_set, old.eval.num_runs))

@@ -18,10 +18,10 @@ from turnsmith.engines.base import Engine, SavedWeights, WeightSource
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.engines.weights import load_weights
 from turnsmith.plugins import load_by_name
-from turnsmith.recipes.memory import longest_context, plan_cache
 from turnsmith.training.base import Trainer
 from turnsmith.training.directories import find_model
 from turnsmith.training.local import LocalTrainer
+from turnsmith.training.memory import longest_context, plan_cache
 from turnsmith.training.model import load_model, recompute_layers
 
 Model = Callable[[], PreTrainedModel]

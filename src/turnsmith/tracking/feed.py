@@ -100,13 +100,12 @@ class Feed:
             )
 
     def _send(self, name: str) -> None:
-        folder = self._folder.tracking(name)
-        marks = folder / "sent.json"
+        marks = self._folder.sent(name)
         sent = set(read_json(marks)) if marks.exists() else set()
         records = [record for record in list_records(self._config, self._folder) if record.key not in sent]
         if not records:
             return
-        tracker = self._trackers[name] = self._trackers[name] or self._open(name, folder)
+        tracker = self._trackers[name] = self._trackers[name] or self._open(name, marks.parent)
         for record in records:
             tracker.log(record.step, record.metrics, record.when_s)
         write_json(marks, sorted(sent | {record.key for record in records}))

@@ -1,6 +1,7 @@
 """Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -39,17 +40,24 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     if config.threads:
         torch.set_num_threads(config.threads)
     directory, device = find_model(config.path), find_device(config.device)
-    try:
+    with naming(directory):
         _check_supported(AutoConfig.from_pretrained(directory), directory)
         # Masters: an update of 1e-6 is lost on weights in bfloat16.
         model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=attention.NAME)
         # Dropout would make the trainer's policy another one than the engine's.
         cast(nn.Module, model).to(device).eval()
         _check_packing(model, directory)
+    return model
+
+
+@contextmanager
+def naming(directory: Path) -> Iterator[None]:
+    """What transformers says of a model that it cannot read becomes a UsageError that names the directory."""
+    try:
+        yield
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise UsageError(f"the model at {directory} cannot be used: {reason}: give another") from error
-    return model
 
 
 def find_device(name: str) -> torch.device:
