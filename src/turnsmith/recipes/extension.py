@@ -81,6 +81,6 @@ def set_aside_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> 
                 evaluations.rename(place)
     if new.eval != old.eval:
         for result in folder.path.glob("evals/*/*/result.json"):
-            *_, stage, task_set, _ = result.parts
-            if "@" not in stage:  # of a checkpoint that is no more
-                result.rename(folder.earlier_result(stage, task_set, old.eval.num_runs))
+            *_, checkpoint, task_set, _ = result.parts
+            if "@" not in checkpoint:  # of a checkpoint that is no more
+                result.rename(folder.earlier_result(checkpoint, task_set, old.eval.num_runs))
