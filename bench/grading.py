@@ -34,7 +34,7 @@ from turnsmith.rewards.testing import Suite, SuiteReport, run_cold, run_warm
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import PYTEST, Outcome, Task
+from turnsmith.types import PYTEST_COMMAND, Outcome, Task
 
 COLD_PLUGINS, COLD, WARM, WARM_PLUGINS = (
     "cold, usual plugins",
@@ -132,7 +132,7 @@ async def run_alone(provider: SandboxProvider, small: SmallSuite, run: Run) -> S
         small.write(Path(folder))
         sandbox = await provider.start(SandboxSpec((Path(folder),), is_for_tests=True))
         try:
-            return await run(sandbox, Suite(small.command(PYTEST), ("test_it.py",), timeout_s=small.timeout_s))
+            return await run(sandbox, Suite(small.command(PYTEST_COMMAND), ("test_it.py",), timeout_s=small.timeout_s))
         finally:
             await sandbox.stop()
 
@@ -162,10 +162,10 @@ async def compare_times(num_rounds: int) -> bool:
 async def time_in_turn(sandbox: Sandbox, plugins: list[str], num_rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each run of each kind; the first round warms up."""
     kinds: dict[str, tuple[Run, str]] = {
-        COLD_PLUGINS: (run_cold, f"env -u PYTEST_DISABLE_PLUGIN_AUTOLOAD {PYTEST}"),
-        COLD: (run_cold, PYTEST),
-        WARM: (run_warm, PYTEST),
-        WARM_PLUGINS: (run_warm, f"{PYTEST} {' '.join(f'-p {name}' for name in plugins)}"),
+        COLD_PLUGINS: (run_cold, f"env -u PYTEST_DISABLE_PLUGIN_AUTOLOAD {PYTEST_COMMAND}"),
+        COLD: (run_cold, PYTEST_COMMAND),
+        WARM: (run_warm, PYTEST_COMMAND),
+        WARM_PLUGINS: (run_warm, f"{PYTEST_COMMAND} {' '.join(f'-p {name}' for name in plugins)}"),
     }
     times: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(num_rounds + 1):

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from turnsmith.rewards.commands import read_plain
 from turnsmith.rewards.testing import Suite
-from turnsmith.types import PYTEST
+from turnsmith.types import PYTEST_COMMAND
 
 
 @pytest.mark.parametrize(
     ("command", "program", "arguments"),
     [
-        (PYTEST, "python", PYTEST.split()[3:]),
+        (PYTEST_COMMAND, "python", PYTEST_COMMAND.split()[3:]),
         ("python -m pytest", "python", []),
         ("python3  -m pytest -x ", "python3", ["-x"]),
         ("pytest tests/test_a.py::Test::test_b", "pytest", ["tests/test_a.py::Test::test_b"]),

@@ -5,14 +5,14 @@ import pytest
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.sentinels import draw_sentinels
 from turnsmith.rewards.testing import Suite, SuiteReport, run_suite
-from turnsmith.types import PYTEST
+from turnsmith.types import PYTEST_COMMAND
 
 
 async def test_sentinels_end_as_they_must(provider, tmp_path):
     (tmp_path / "tests").mkdir()
     sentinels = draw_sentinels(PurePosixPath("tests"))
     (tmp_path / sentinels.path).write_text(sentinels.text)
-    report = await run_suite(provider, (tmp_path,), Suite(PYTEST, (sentinels.path,)))
+    report = await run_suite(provider, (tmp_path,), Suite(PYTEST_COMMAND, (sentinels.path,)))
     assert {test: report.status(test) for test in sentinels.statuses} == sentinels.statuses
     assert report.exit_code == 1
     assert sentinels.find_bent(report, only_flattering=False) == []

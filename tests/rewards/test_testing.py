@@ -9,7 +9,7 @@ import pytest
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import Suite, SuiteReport, run_cold, run_suite, run_warm
 from turnsmith.sandboxes.base import SandboxSpec
-from turnsmith.types import PYTEST
+from turnsmith.types import PYTEST_COMMAND
 
 SUITES = runpy.run_path(str(Path(__file__).parents[2] / "bench/suites.py"))["SUITES"]
 TESTS = """import os, pytest, unittest
@@ -28,7 +28,7 @@ class TestOld(unittest.TestCase):
     def test_parts(self):
         with self.subTest(i=1): self.fail()
 """
-SUITE = Suite(PYTEST, ("test_it.py",), timeout_s=60.0)
+SUITE = Suite(PYTEST_COMMAND, ("test_it.py",), timeout_s=60.0)
 HANGS = "import time\ndef test_leaves(): time.sleep(99)\n"
 LEAVES = "import os\ndef test_leaves(): os._exit(0)\n"
 ONLY_WARM = "import os\ndef test_leaves(): os.getppid() == 1 and os._exit(0)\n"
@@ -52,7 +52,7 @@ async def test_warm_and_cold_report_the_same(sandbox, tmp_path):
 async def test_whatever_becomes_of_a_suite_warm_and_cold_report_the_same(provider, tmp_path, name):
     small, spec = SUITES[name], SandboxSpec((tmp_path,), is_for_tests=True)
     small.write(tmp_path)
-    suite = Suite(small.command(PYTEST), ("test_it.py",), timeout_s=small.timeout_s)
+    suite = Suite(small.command(PYTEST_COMMAND), ("test_it.py",), timeout_s=small.timeout_s)
     cold, warm = [await run(await provider.start(spec), suite) for run in (run_cold, run_warm)]
     assert compared(warm) == compared(cold), warm.log
     assert warm.is_warm != name.startswith("stands in")
@@ -98,7 +98,7 @@ async def test_a_plain_command_with_variables_and_quotes_is_run_warm(provider, t
     (tmp_path / "test_it.py").write_text(
         "import os, odd\ndef test_a(): assert os.environ['A'] == 'b c' and odd.x\ndef test_b(): assert 0\n"
     )
-    command = f"A='b c' PYTHONPATH=src:$PYTHONPATH {PYTEST} -k 'a and not b'"
+    command = f"A='b c' PYTHONPATH=src:$PYTHONPATH {PYTEST_COMMAND} -k 'a and not b'"
     report = await run_suite(provider, [tmp_path], Suite(command, ("test_it.py",)))
     assert report.is_warm and report.passing == ["test_it.py::test_a"]
     by_shell = await run_suite(provider, [tmp_path], Suite(f"{command} | cat", ("test_it.py",)))

@@ -10,7 +10,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
 from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
-from turnsmith.types import PYTEST, Task
+from turnsmith.types import PYTEST_COMMAND, Task
 
 PACKAGE = "inflection==0.5.1"
 """One module, some hundred quick tests, all of them visible."""
@@ -75,7 +75,7 @@ def make_toy(folder: Path, source: Path) -> Target:
         base_commit=write_bug_layer(folder / "layers/buggy", to_tree(fixed), changed),
         patch="".join(make_patch(path, text, fixed[path]) for path, text in buggy.items()),
         test_patch=(source / "hidden-tests.patch").read_text(encoding="utf-8"),
-        test_command=f"PYTHONPATH=src:$PYTHONPATH {PYTEST}",
+        test_command=f"PYTHONPATH=src:$PYTHONPATH {PYTEST_COMMAND}",
     )
     save_tasks(folder, [task])
     return Target("toy", task, layer_paths(task, folder / FILE_NAME))

@@ -24,7 +24,7 @@ from turnsmith.synthesis.repositories import Candidate, Repository, write_candid
 from turnsmith.synthesis.sources import PackageSource, fetch_source
 from turnsmith.synthesis.validation import Validation, to_task, validate
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.types import PYTEST, Task
+from turnsmith.types import PYTEST_COMMAND, Task
 
 TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
 ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
@@ -73,7 +73,7 @@ def find_suite(source: PackageSource) -> Suite:
     if not tests:
         raise UsageError(f"{source.title} ships no test files: take a version whose source has them, or a git checkout")
     path = f"PYTHONPATH={source.import_root}:$PYTHONPATH " if source.import_root else ""
-    return Suite(f"{path}{PYTEST} -o addopts=", tuple(tests), timeout_s=SUITE_TIMEOUT_S)
+    return Suite(f"{path}{PYTEST_COMMAND} -o addopts=", tuple(tests), timeout_s=SUITE_TIMEOUT_S)
 
 
 def find_modules(source: PackageSource) -> list[str]:

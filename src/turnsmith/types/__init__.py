@@ -8,10 +8,10 @@ from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRul
 from turnsmith.types.records import Record, to_array
 from turnsmith.types.samples import MicroBatch, Sample
 from turnsmith.types.sandboxes import ExecResult, Isolation
-from turnsmith.types.tasks import PYTEST, Task
+from turnsmith.types.tasks import PYTEST_COMMAND, Task
 from turnsmith.types.trajectories import Completion, Group, SamplingParams, Trajectory, Turn
 
 __all__ = [
-    "OUTCOMES", "PYTEST", "Audit", "Completion", "ExecResult", "Grade", "Group", "Isolation", "MicroBatch", "Outcome",
-    "OutcomeRule", "Record", "Sample", "SamplingParams", "StopReason", "Task", "Trajectory", "Turn", "to_array",
+    "OUTCOMES", "PYTEST_COMMAND", "Audit", "Completion", "ExecResult", "Grade", "Group", "Isolation", "MicroBatch",
+    "Outcome", "OutcomeRule", "Record", "Sample", "SamplingParams", "StopReason", "Task", "Trajectory", "Turn", "to_array",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from turnsmith.types.records import Record
 
-PYTEST = (
+PYTEST_COMMAND = (
     "python -m pytest -q -rA --tb=no --no-fold-skipped --color=no -p no:cacheprovider --continue-on-collection-errors"
 )
 """Runs every test file that can be read and lists every test with its status; nothing else, and nothing on disk."""
@@ -49,7 +49,7 @@ class Task(Record):
     """Image of the system around the working tree, which lies over what the image holds there; read by containers only."""
     setup: list[str] = []
     """Commands run once in a new sandbox before the agent or the tests."""
-    test_command: str = PYTEST
+    test_command: str = PYTEST_COMMAND
     """Command that runs the tests; `test_files` are appended."""
     test_files: list[str] = []
     """Files, ids or labels that the command gets; empty for the files that the ids of the expected tests begin with, if any."""

@@ -16,7 +16,7 @@ from turnsmith.synthesis.practice.repository import PracticeRepository, make_rep
 from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
 from turnsmith.synthesis.validation import to_task, validate
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.types import PYTEST, Task
+from turnsmith.types import PYTEST_COMMAND, Task
 
 MAX_TASKS = 5_000
 """Of one set: its repositories have distinct names, and there are not endlessly many."""
@@ -72,7 +72,7 @@ async def make_repository_tasks(
 ) -> list[Task]:
     """The tasks of one repository: at most one for each of its functions. Raises UsageError where its tests do not run."""
     repository = write_repository(practice.name, to_tree(practice.files), folder)
-    suite = Suite(PYTEST, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
+    suite = Suite(PYTEST_COMMAND, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
     before = await run_suite(provider, (repository.layer,), suite)
     if not before.passing:
         reason = f"no test of the practice repository {practice.name} holds in the sandbox"
