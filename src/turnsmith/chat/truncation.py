@@ -45,20 +45,11 @@ def _cut(text: str, num_kept: int, max_tokens: int, tokenizer: "PreTrainedTokeni
     num_tail = num_kept // 2
     reach = min(_END_CHARACTERS * max_tokens, len(text) // 2)
     first, last = text[:reach], text[len(text) - reach :]
-    head, tail = _head(first, num_kept - num_tail, tokenizer), _tail(last, num_tail, tokenizer)
+    starts = [*(start for start, _ in _token_spans(first, tokenizer)), reach]
+    ends = [0, *(end for _, end in _token_spans(last, tokenizer))]
+    # Where an end has fewer tokens than are kept of it, it is kept whole.
+    head, tail = first[: starts[: num_kept - num_tail + 1][-1]], last[ends[-num_tail - 1 :][0] :]
     return head + NOTICE.format(len(text) - len(head) - len(tail)) + tail
-
-
-def _head(text: str, num_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """The first tokens of a text."""
-    spans = _token_spans(text, tokenizer)
-    return text[: spans[num_tokens][0]] if num_tokens < len(spans) else text
-
-
-def _tail(text: str, num_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """The last tokens of a text."""
-    spans = _token_spans(text, tokenizer)
-    return text[spans[-num_tokens - 1][1] :] if num_tokens < len(spans) else text
 
 
 def _notice_tokens(tokenizer: "PreTrainedTokenizerBase") -> int:
