@@ -37,8 +37,8 @@ def chosen(name, **stage):
 
 
 def make_loss(name, samples):
-    algorithm, options = chosen(name, algorithm_options=WIDE.get(name, {}))
-    return algorithm.make_loss(samples, options)
+    algorithm, options = chosen(name)
+    return algorithm.make_loss(samples, options.model_copy(update=WIDE.get(name)))
 
 
 def advantages_of(name, group):
@@ -221,6 +221,7 @@ def test_an_import_path_must_lead_to_an_algorithm():
         ({"algorithm_options": {"beta": 0.1}}, "algorithm_options.beta is unknown to dapo: its options are none"),
         ({"algorithm": "grpo", "algorithm_options": {"beta": -1}}, "beta: Input should be greater than or equal to 0"),
         ({"algorithm": "grpo", "algorithm_options": {"beta": "much"}}, "beta: Input should be a valid number"),
+        ({"algorithm": "grpo", "algorithm_options": {"beta": 0.04}}, "beta: 0.04 needs a reference policy"),
         ({"algorithm_options": {"clip_eps_low": 0.1}}, "algorithm_options.clip_eps_low is a key of the stage itself"),
         ({"algorithm": "rloo", "clip_eps_high": 0.26}, "rloo does not read clip_eps_high: leave it at 0.3"),
     ],

@@ -76,3 +76,12 @@ def test_a_wrong_choice_is_one_sentence_and_exit_code_2(
     result = turnsmith("rl", config_file, "--out", working_directory / "run", f"--{option}", value)
     assert result.exit_code == 2 and sentence in result.stderr
     assert not (working_directory / "run").exists()
+
+
+def test_a_reference_policy_that_nobody_computes_is_refused_before_the_run_begins(
+    turnsmith, config_file, working_directory
+):
+    grpo = ("--stages.0.algorithm", "grpo", "--stages.0.algorithm_options.beta", "0.04")
+    result = turnsmith("rl", config_file, "--out", working_directory / "run", *grpo)
+    assert result.exit_code == 2 and "algorithm_options.beta: 0.04 needs a reference policy" in result.stderr
+    assert not (working_directory / "run").exists()

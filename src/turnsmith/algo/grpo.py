@@ -5,12 +5,11 @@
 
 from functools import partial
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.losses import bounded, clipped_surrogate, sequence_denominators
-from turnsmith.errors import UsageError
 from turnsmith.types import Sample
 
 
@@ -20,16 +19,18 @@ class GrpoOptions(NormalisedOptions):
     clip_eps: float = Field(0.2, gt=0)
     """The ratio is clipped to 1 ± this."""
     beta: float = Field(0.0, ge=0)
-    """Weight of the KL divergence from a reference policy; above 0, samples need `ref_logprobs`. Its paper has 0.04."""
+    """Weight of the KL divergence from a reference policy, 0.04 in its paper; refused above 0, since no run has one yet."""
+
+    @field_validator("beta")
+    @classmethod
+    def _no_reference_yet(cls, beta: float) -> float:
+        if beta > 0:
+            raise ValueError(f"{beta:g} needs a reference policy, and no trainer has one yet: set beta = 0")
+        return beta
 
 
 def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:
-    """The loss of an optimizer batch. Raises UsageError where it asks for a reference policy and there is none."""
-    if options.beta > 0 and any(sample.ref_logprobs is None for sample in batch):
-        raise UsageError(
-            f"algorithm_options.beta {options.beta:g} needs samples with ref_logprobs, of a reference policy, and these "
-            "have none: set beta = 0"
-        )
+    """The loss of an optimizer batch."""
     return partial(grpo_loss, denominator=sequence_denominators(batch), clip_eps=options.clip_eps, beta=options.beta)
 
 
@@ -48,7 +49,7 @@ def grpo_loss(
 
 def kl_to_reference(logprobs: Tensor, tokens: LossTokens) -> Tensor:
     """π_ref/π − log(π_ref/π) − 1 of each token (Eq. 4): unbiased, and never negative."""
-    assert tokens.ref_logprobs is not None, "make_loss has seen to it"
+    assert tokens.ref_logprobs is not None, "GrpoOptions has seen to it"
     log_ratio = bounded(tokens.ref_logprobs - logprobs)
     return log_ratio.exp() - log_ratio - 1
 
