@@ -1,8 +1,9 @@
 import numpy as np
-from pytest import approx
+from pytest import approx, mark
 
 from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import StageConfig
+from turnsmith.plugins import BUILT_IN
 from turnsmith.rollouts.samples import to_groups, to_rft_sample, to_samples
 from turnsmith.types import Outcome, StopReason, Trajectory, Turn
 
@@ -29,6 +30,18 @@ def trained(group, stage=STAGE):
     """Samples of a group with the advantages of the stage's algorithm."""
     advantages, _ = choose_algorithm(stage)
     return to_samples(group, advantages(group))
+
+
+@mark.parametrize("algorithm", BUILT_IN["algorithm"])
+def test_a_member_as_good_as_the_mean_is_dropped_whatever_the_algorithm(algorithm):
+    # Rewards 1, 0 and 1 − 2 / 4.
+    attempts = [
+        trajectory(0, Outcome.RESOLVED),
+        trajectory(1, Outcome.UNRESOLVED),
+        trajectory(2, Outcome.RESOLVED, extra_turns=4),
+    ]
+    [group] = to_groups(attempts, STAGE)
+    assert [sample.trajectory_id for sample in trained(group, StageConfig(algorithm=algorithm))] == ["t/a/0", "t/a/1"]
 
 
 def test_siblings_become_a_group_with_shaped_rewards():
