@@ -7,11 +7,11 @@ from matplotlib.image import imread
 
 from turnsmith.runs import RunFolder, claim, read_json, write_json
 from turnsmith.ui.curves import STYLE, compose, draw_curves, lay_out
-from turnsmith.ui.reading import Iteration, read_iterations, read_outline, read_results
+from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
 
 
 def test_stages_stand_end_to_end_and_rl_begins_at_zero():
-    iterations = [Iteration(stage, n, {}) for stage, count in (("rft", 1), ("stage1", 3)) for n in range(count)]
+    iterations = [FinishedIteration(stage, n, {}) for stage, count in (("rft", 1), ("stage1", 3)) for n in range(count)]
     assert lay_out(["base", "rft", "stage1"], iterations) == {
         "base": (-1, -1),
         "rft": (-1, 0),

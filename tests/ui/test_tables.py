@@ -5,7 +5,7 @@ from rich.console import Console
 
 from conftest import make_trajectory
 from turnsmith.types import Outcome, StopReason
-from turnsmith.ui.reading import Iteration, read_iterations, read_results, read_trajectories
+from turnsmith.ui.reading import FinishedIteration, read_iterations, read_results, read_trajectories
 from turnsmith.ui.tables import (
     count_up,
     endings_table,
@@ -53,7 +53,9 @@ def test_iterations_show_what_they_measured_and_blanks_for_the_rest(run_folder):
 
 def test_every_table_fits_into_80_columns_and_numbers_stay_whole(run_folder):
     iterations = [
-        Iteration("curriculum", number, metrics | {"time/collect_s": 1234.0, "time/train_s": 567.0, "groups/all": 300})
+        FinishedIteration(
+            "curriculum", number, metrics | {"time/collect_s": 1234.0, "time/train_s": 567.0, "groups/all": 300}
+        )
         for number, metrics in enumerate(each.metrics for each in read_iterations(run_folder)[1:])
     ]
     results = read_results(run_folder)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from turnsmith.runs import RunFolder, replacing
-from turnsmith.ui.reading import Iteration, read_iterations, read_outline, read_results
+from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
 
 INK, FAINT, BAND = "#333333", "#9a9a9a", "#f4f4f2"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
@@ -45,7 +45,7 @@ SMALLEST_GAP = 1e-8
 """The axis of the gap shows powers of ten from this to 1, so that noise in a small number looks small."""
 Spans = Mapping[str, tuple[float, float]]
 """The place of each stage on the axis of iterations; the base has no width."""
-Iterations = Sequence[Iteration]
+Iterations = Sequence[FinishedIteration]
 Results = Sequence[dict[str, Any]]
 
 

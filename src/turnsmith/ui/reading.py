@@ -71,7 +71,7 @@ class Outline(Excerpt):
 
 
 @dataclass(frozen=True)
-class Iteration:
+class FinishedIteration:
     """One finished iteration."""
 
     stage: str
@@ -110,10 +110,10 @@ def read_evaluation(folder: RunFolder, stage: str, task_set: str) -> dict[str, A
     return result | {"stage": stage, "task_set": task_set}
 
 
-def read_iterations(folder: RunFolder) -> list[Iteration]:
+def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
     """All finished iterations, in the order of the run; RFT is one."""
     return [
-        Iteration(stage, number, read_json(folder.metrics(stage, number)))
+        FinishedIteration(stage, number, read_json(folder.metrics(stage, number)))
         for stage in read_outline(folder).stage_names
         for number in range(folder.next_iteration(stage))
     ]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnsmith.types import Trajectory
-from turnsmith.ui.reading import Iteration
+from turnsmith.ui.reading import FinishedIteration
 from turnsmith.ui.terminal import to_line
 
 ITERATION_COLUMNS = {
@@ -107,7 +107,7 @@ def describe_losses(result: dict[str, Any]) -> str:
     )
 
 
-def iterations_table(iterations: Sequence[Iteration]) -> Table:
+def iterations_table(iterations: Sequence[FinishedIteration]) -> Table:
     """Metrics of the finished iterations."""
     forms = ITERATION_COLUMNS.values()
     rows = ([i.stage, i.number + 1, *(_write(form, i.metrics) for form in forms)] for i in iterations)
