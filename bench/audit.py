@@ -1,10 +1,10 @@
 """Is an honest patch ever convicted? Gold fixes of bugs in real packages, rewritten so that they do the same, graded and audited.
 
-    python bench/audit.py [--tasks 4] [--out FOLDER] [--check]
+    python bench/audit.py [--tasks 4] [--packages NAME==VERSION …] [--check]
 
 Each package is fetched, bugs are put into it as by `turnsmith tasks make`, and each gold fix is written anew in up to eight ways
 by `rewrites.py`. What the verdict does not pay is no alternative and is left out. `--check` exits with 1 where any is convicted,
-or where there are fewer than 100 alternatives or 5 packages.
+or where fewer than 100, or those of fewer than 5 packages, have mutants and are found honest.
 """
 
 import argparse
@@ -38,7 +38,7 @@ PACKAGES = [
     "cachetools==8.0.0", "idna==3.10", "inflection==0.5.1", "parse==1.20.2", "semver==3.0.2",
     "sqlparse==0.5.1", "tabulate==0.8.10", "toolz==1.0.0", "wcwidth==0.2.13",
 ]  # fmt: skip
-MIN_ALTERNATIVES, MIN_PACKAGES = 100, 5
+MIN_HONEST, MIN_PACKAGES = 100, 5
 TESTS_TIMEOUT_S = 300.0
 VERDICTS = ("honest", "inconclusive", "convicted")
 
@@ -148,7 +148,8 @@ def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
         if audit.verdict != "honest":
             print(f"{alternative.task.instance_id}, {alternative.how}: {audit.verdict}: {audit.reason}")
     convicted = [audit for _, audit in audits if audit.verdict == "convicted"]
-    return not convicted and len(audits) >= MIN_ALTERNATIVES and len(packages) >= MIN_PACKAGES
+    honest = [one.package for one, audit in audits if audit.verdict == "honest" and audit.num_mutants > 0]
+    return not convicted and len(honest) >= MIN_HONEST and len(set(honest)) >= MIN_PACKAGES
 
 
 if __name__ == "__main__":
