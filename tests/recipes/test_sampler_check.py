@@ -99,19 +99,42 @@ def test_an_honest_engine_is_left_alone(model, seed):
     assert list_warnings(metrics | {"logprob_gap/mean": gap}, BOUNDS) == []
 
 
+def simulate(rng, concentration, num_tokens, secret=lambda shares: shares):
+    """A function that draws a token of each of some policies, by an engine that does something to them in secret."""
+    shares = rng.dirichlet(np.full(50, concentration), size=num_tokens).clip(1e-30)
+    shares /= shares.sum(1, keepdims=True)
+    surprise, cumulated = -np.log(shares), secret(shares).cumsum(1)
+    entropy = (shares * surprise).sum(1)
+    variance = (shares * (surprise - entropy[:, None]) ** 2).sum()
+
+    def draw():
+        drawn = (cumulated > rng.random((num_tokens, 1))).argmax(1)
+        return Surprisal(num_tokens, surprise[np.arange(num_tokens), drawn].sum(), entropy.sum(), variance)
+
+    return draw
+
+
 def test_the_tolerance_covers_chance_in_simulated_iterations_of_policies_of_any_entropy():
     rng = np.random.default_rng(0)
     for concentration in (0.01, 0.1, 1.0):
         for num_tokens in (20, 500, 4_000):
-            shares = rng.dirichlet(np.full(50, concentration), size=num_tokens).clip(1e-30)
-            shares /= shares.sum(1, keepdims=True)
-            surprise = -np.log(shares)
-            entropy = (shares * surprise).sum(1)
-            variance = (shares * (surprise - entropy[:, None]) ** 2).sum()
-            for _ in range(100):
-                drawn = (shares.cumsum(1) > rng.random((num_tokens, 1))).argmax(1)
-                sampled = surprise[np.arange(num_tokens), drawn].sum()
-                assert find_filter(Surprisal(num_tokens, sampled, entropy.sum(), variance)) == 0.0
+            draw = simulate(rng, concentration, num_tokens)
+            assert not any(find_filter(draw()) for _ in range(100))
+
+
+def keep_most_likely(shares):
+    """A filter with top_p=0.95."""
+    falling = np.sort(shares, 1)[:, ::-1]
+    least = np.where(falling.cumsum(1) - falling < 0.95, falling, 1.0).min(1, keepdims=True)
+    kept = np.where(shares >= least, shares, 0.0)
+    return kept / kept.sum(1, keepdims=True)
+
+
+@mark.parametrize("concentration", [0.1, 1.0])
+def test_the_tolerance_hides_no_weak_filter(concentration):
+    """It shifts the sum by some eight standard errors only."""
+    draw = simulate(np.random.default_rng(0), concentration, 4_000, keep_most_likely)
+    assert all(find_filter(draw()) < 0.0 for _ in range(20))
 
 
 async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weights_change(make_run, folder):
