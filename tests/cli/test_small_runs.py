@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from host_processes import wait_until
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder
 
@@ -141,10 +142,8 @@ def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, c
     assert process.returncode == 130, stderr
     assert f"stopped; `turnsmith resume {folder.path}` goes on" in stderr
     assert "Traceback" not in stderr
-    deadline = time.monotonic() + 5
-    while any(map(is_alive, running)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert running and not any(map(is_alive, running))
+    assert running
+    wait_until(lambda: not any(map(is_alive, running)))
     assert not [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(os.fspath(tmp_path)) in line]
     kept = list(read_trajectories(journal))
     assert turnsmith("resume", folder.path).exit_code == 0

@@ -17,8 +17,8 @@ from turnsmith.sandboxes.inside.supervisor import ExhaustedError, Supervisor
 from turnsmith.sandboxes.inside.wire import Limits
 
 LIMITS = Limits(memory_bytes=256 << 20, num_processes=200, disk_bytes=1 << 20, output_bytes=1000)
-STRANGER = 54_321
-"""A user without any process, whose processes the kernel counts."""
+STRANGER = 30_000 + os.getpid() % 30_000
+"""A user without any process, whose processes the kernel counts; another in each copy of these tests."""
 REQUESTS = {
     "exec": {"command": "echo x", "cwd": "/", "timeout_s": 20, "env": {}},
     "read": {"path": "/etc/passwd", "timeout_s": 20},
@@ -108,5 +108,5 @@ def test_processes_that_the_agent_used_up_are_ended(start_with, op):
     send(op)
     assert receive()[0]["exit_code"] == 128 + signal.SIGKILL
     assert receive()[1] in (b"x\n", Path("/etc/passwd").read_bytes())
-    send("exec", command="pgrep -c -u 54321 sleep")
+    send("exec", command=f"pgrep -c -u {STRANGER} sleep")
     assert receive()[1] == b"0\n"

@@ -1,11 +1,9 @@
 """The same promises when an ordinary user, not root, starts the sandboxes."""
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -50,38 +48,18 @@ def own_interpreter(folder):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("subset", [PROMISES, ATTEMPTS], ids=["promises", "attempts"])
-def test_an_ordinary_user_gets_the_same_promises(subset):
+def test_an_ordinary_user_gets_the_same_promises(subset, tmp_path):
     if os.geteuid() != 0:
         pytest.skip("we are an ordinary user already: every other test has shown it")
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         pytest.skip("this machine does not let root make a mount namespace")
-    folder = Path(tempfile.mkdtemp(prefix="turnsmith-nobody-"))
-    os.chown(folder, NOBODY, NOBODY)
-    places = [Path(sys.base_prefix).resolve(), Path(sys.prefix), REPOSITORY]
+    os.chown(tmp_path, NOBODY, NOBODY)
+    places = [Path(sys.base_prefix).resolve(), Path(sys.prefix), REPOSITORY, tmp_path]
     become = f'exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups "$@"'
-    prepare = "\n".join([*open_to_all(places), *own_interpreter(folder), become])
-    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}/t", "tests/sandboxes"]
-    try:
-        result = subprocess.run(
-            [
-                "unshare",
-                "--mount",
-                "--propagation=private",
-                "sh",
-                "-c",
-                prepare,
-                "sh",
-                sys.executable,
-                *arguments,
-                "-k",
-                subset,
-            ],
-            cwd=REPOSITORY,
-            env={"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(REPOSITORY / "src")},
-            capture_output=True,
-            text=True,
-        )
-    finally:
-        shutil.rmtree(folder)
+    prepare = "\n".join([*open_to_all(places), *own_interpreter(tmp_path), become])
+    arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/t", "tests/sandboxes"]
+    command = ["unshare", "--mount", "--propagation=private", "sh", "-c", prepare, "sh", sys.executable, *arguments]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY / "src")}
+    result = subprocess.run([*command, "-k", subset], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     assert "skipped" not in result.stdout, result.stdout[-2000:]

@@ -107,7 +107,7 @@ def outside():
 @pytest.fixture
 def as_root_outside():
     """Run it as root of new namespaces: what any user of this machine can be given."""
-    wrapper = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--uts")
+    wrapper = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--uts", "--ipc")
     return lambda code, **values: run_outside(code, *wrapper, **values)
 
 
