@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from git_trees import files_of, rebuild
-from turnsmith.sandboxes.comparison import Change, GitFile, compare, read_file
 from turnsmith.sandboxes.layers import Place, copy_merged
-from turnsmith.sandboxes.patch import MAX_PATCH_BYTES, format_patch
+from turnsmith.sandboxes.patch import MAX_PATCH_BYTES, Change, GitFile, compare, format_patch, read_file
 
 EDITS = {
     "add": "echo new > added.txt; mkdir -p p/q; echo deep > p/q/deep.txt",

@@ -25,13 +25,15 @@ def serve(connection, other_end, toolbox):
     warnings.simplefilter("default")  # a coverage tracer warns at its end of what the parent had imported
     other_end.close()
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-    Supervisor(connection, LIMITS, resource_limits(LIMITS, is_contained=False), toolbox).run()
+    Supervisor(connection, LIMITS, resource_limits(LIMITS, has_own_processes=False), toolbox).run()
 
 
 @pytest.fixture
 def ask(tmp_path):
     """Send a request to a supervisor in a process of its own; returns the answer."""
-    write_toolbox(tmp_path / "toolbox", "/usr/bin/python3", shell_setup(resource_limits(LIMITS, is_contained=False)))
+    write_toolbox(
+        tmp_path / "toolbox", "/usr/bin/python3", shell_setup(resource_limits(LIMITS, has_own_processes=False))
+    )
     ours, theirs = socket.socketpair()
     process = multiprocessing.get_context("fork").Process(target=serve, args=(theirs, ours, str(tmp_path / "toolbox")))
     process.start()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.base import Sandbox
-from turnsmith.sandboxes.comparison import is_excluded
 from turnsmith.sandboxes.layers import walk_merged
+from turnsmith.sandboxes.patch import is_excluded
 from turnsmith.tasks.history import EXECUTABLE, FIXED_FILES, REGULAR, SYMLINK, TreeFile, make_history
 
 GIT = ".git/"

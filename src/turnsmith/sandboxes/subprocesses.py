@@ -26,7 +26,7 @@ class SubprocessProvider(SupervisedProvider):
 
     async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
         folder = held.enter_context(temporary_folder("sandbox"))
-        setup = toolbox.shell_setup(toolbox.resource_limits(self._limits, is_contained=False))
+        setup = toolbox.shell_setup(toolbox.resource_limits(self._limits, has_own_processes=False))
         toolbox.write_toolbox(folder / "toolbox", self._python.program, setup)
         (folder / "home").mkdir()
         tree = await copy_tree(spec.layers, folder / "tree", spec.workdir, str(folder / "tree"), held)

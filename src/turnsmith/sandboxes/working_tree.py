@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import SandboxError
-from turnsmith.sandboxes.comparison import compare
 from turnsmith.sandboxes.launch import finish_in_thread
 from turnsmith.sandboxes.layers import Place, copy_merged
-from turnsmith.sandboxes.patch import format_patch
+from turnsmith.sandboxes.patch import compare, format_patch
 
 
 @dataclass(frozen=True)

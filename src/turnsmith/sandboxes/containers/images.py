@@ -53,14 +53,14 @@ def import_root(program: str, root: Path) -> str:
     if not root.exists():
         raise UsageError(f"there is no root file system at {root}: give a folder, a tar file, or the name of an image")
     reference = name_root(root)
-    if not list_images(program, reference):
-        _import_folder(program, root, reference) if root.is_dir() else _import_tar(program, root, reference)
+    if list_images(program, reference):
+        return reference
+    if root.is_dir():
+        _import_folder(program, root, reference)
+    else:
+        fault = f"{program} could not import {root}, which must be a tar file of a root file system"
+        ask(program, ["import", str(root), reference], fault=fault)
     return reference
-
-
-def _import_tar(program: str, root: Path, reference: str) -> None:
-    fault = f"{program} could not import {root}, which must be a tar file of a root file system"
-    ask(program, ["import", str(root), reference], fault=fault)
 
 
 def _import_folder(program: str, root: Path, reference: str) -> None:

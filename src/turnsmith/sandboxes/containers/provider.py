@@ -59,7 +59,7 @@ class ContainerProvider(SupervisedProvider):
             raise SandboxError(f"the image holds nothing at {spec.workdir}, and the task has no layers")
         folder = held.enter_context(temporary_folder("container"))
         tree = await copy_tree((*base, *spec.layers), folder / "tree", spec.workdir, spec.workdir, held)
-        write_toolbox(folder / "toolbox", toolbox.shell_setup(toolbox.contained_limits(self._limits)))
+        write_toolbox(folder / "toolbox", toolbox.shell_setup(toolbox.resource_limits(self._limits)))
         connection = await self._connect(image, spec.workdir, folder, held)
         return connection, tree, make_environment(image)
 

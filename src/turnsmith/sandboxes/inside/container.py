@@ -2,13 +2,12 @@
 
 import socket
 import sys
-from functools import partial
 from pathlib import Path
 
 from turnsmith.sandboxes.inside.privileges import drop_privileges
 from turnsmith.sandboxes.inside.supervisor import Supervisor, telling_why
-from turnsmith.sandboxes.inside.toolbox import contained_limits
-from turnsmith.sandboxes.inside.warm import serve_until_forked
+from turnsmith.sandboxes.inside.toolbox import resource_limits
+from turnsmith.sandboxes.inside.warm import until_forked
 from turnsmith.sandboxes.inside.wire import Limits
 
 FOLDER = "/.turnsmith"
@@ -18,18 +17,14 @@ SOCKET = "socket"
 """Name of the socket on which the host listens; it is gone as soon as we are connected."""
 
 
+@until_forked
 def main() -> None:
-    """Arguments: four limits."""
-    serve_until_forked(partial(serve, *sys.argv[1:]))
-
-
-def serve(*numbers: str) -> None:
-    """Serve the host until it hangs up. Raises Forked in a child that will be pytest."""
-    limits = Limits(*map(int, numbers))
+    """Serve the host until it hangs up. Arguments: four limits."""
+    limits = Limits(*map(int, sys.argv[1:]))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"{CONNECTION}/{SOCKET}")
     with telling_why(connection):
         drop_privileges()
         if not Path("/bin/bash").exists():
             raise FileNotFoundError("the image has no /bin/bash")
-        Supervisor(connection, limits, contained_limits(limits), TOOLBOX).run()
+        Supervisor(connection, limits, resource_limits(limits), TOOLBOX).run()

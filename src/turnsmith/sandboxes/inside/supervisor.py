@@ -17,7 +17,7 @@ from functools import partial
 from turnsmith.sandboxes.inside import kernel, processes, toolbox, wire
 from turnsmith.sandboxes.inside.command import Command, Pipe, Spawn, not_started, spawn_bash, start_command
 from turnsmith.sandboxes.inside.files import OPERATIONS, fork_access
-from turnsmith.sandboxes.inside.warm import fork_pytest, serve_until_forked
+from turnsmith.sandboxes.inside.warm import fork_pytest, until_forked
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
 
 WATCH_INTERVAL_S = 0.1
@@ -179,17 +179,18 @@ def telling_why(connection: socket.socket) -> Iterator[None]:
             pass
 
 
+@until_forked
 def main() -> None:
-    """Without any isolation: an ordinary process over a copied tree. Arguments: folder of the sandbox, and four limits."""
-    serve_until_forked(partial(serve, *sys.argv[1:]))
+    """Without any isolation: an ordinary process over a copied tree, and the host at standard input.
 
-
-def serve(folder: str, *numbers: str) -> None:
-    """Serve the host, whose connection is standard input. Raises Forked in a child that will be pytest."""
+    Arguments: folder of the sandbox, and four limits.
+    """
+    folder, *numbers = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     limits = Limits(*map(int, numbers))
     connection = socket.socket(fileno=os.dup(0))
     with telling_why(connection):
-        rlimits = toolbox.resource_limits(limits, is_contained=False)
-        Supervisor(connection, limits, rlimits, f"{folder}/toolbox").run()
+        Supervisor(
+            connection, limits, toolbox.resource_limits(limits, has_own_processes=False), f"{folder}/toolbox"
+        ).run()

@@ -28,10 +28,6 @@ INTERPRETER = {"LANG": "C", "LC_CTYPE": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1
 Only the kind of characters differs from the locale C: with all of C.UTF-8 a shell reads a dozen files at its start.
 """
 
-PYTEST_SCRIPT = """#!/bin/sh
-exec python -m pytest "$@"
-"""
-
 
 def interpreter_arguments(python: str, module: str) -> list[str]:
     """Start a module of ours without site packages, from the directory of our packages: arguments and variables show in /proc."""
@@ -48,7 +44,7 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
     bin_folder.mkdir(parents=True)
     for name in ("python", "python3"):
         (bin_folder / name).symlink_to(python)
-    (bin_folder / "pytest").write_text(PYTEST_SCRIPT)
+    (bin_folder / "pytest").write_text('#!/bin/sh\nexec python -m pytest "$@"\n')
     (bin_folder / "pytest").chmod(0o755)
     (folder / "shell.sh").write_text(setup)
 
@@ -59,22 +55,18 @@ def shell_setup(numbers: dict[int, int]) -> str:
     return f"{{ {limits}; }} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
 
 
-def resource_limits(limits: Limits, *, is_contained: bool) -> dict[int, int]:
+def resource_limits(limits: Limits, *, has_own_processes: bool = True, has_own_disk: bool = False) -> dict[int, int]:
     """Hard limits of every process, for setrlimit.
 
-    Where nothing is contained, processes cannot be counted apart from the user's others, and files are limited one by one.
+    Processes are limited where they are counted apart from the user's others; files one by one where no disk limits them all.
     """
     return {
-        **({RLIMIT_NPROC: limits.num_processes} if is_contained else {RLIMIT_FSIZE: limits.disk_bytes}),
+        **({RLIMIT_NPROC: limits.num_processes} if has_own_processes else {}),
+        **({} if has_own_disk else {RLIMIT_FSIZE: limits.disk_bytes}),
         RLIMIT_DATA: limits.memory_bytes,
         RLIMIT_NOFILE: MAX_OPEN_FILES,
         RLIMIT_CORE: 0,
     }
-
-
-def contained_limits(limits: Limits) -> dict[int, int]:
-    """The same in a container, whose disk is the engine's to limit: what we can is each file of it."""
-    return {**resource_limits(limits, is_contained=True), RLIMIT_FSIZE: limits.disk_bytes}
 
 
 def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:

@@ -83,15 +83,19 @@ def fork_pytest(request: Header, limits: dict[int, int], streams: Streams) -> in
     return pid
 
 
-def serve_until_forked(serve: Callable[[], None]) -> None:
+def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
     """Serve; a process that was forked to run tests comes up here, free of all that served."""
-    try:
-        serve()
-    except Forked as forked:
-        child = forked.with_traceback(None)
-    else:
-        return
-    be_pytest(child)
+
+    def serve_or_be_pytest() -> None:
+        try:
+            serve()
+        except Forked as forked:
+            child = forked.with_traceback(None)
+        else:
+            return
+        be_pytest(child)
+
+    return serve_or_be_pytest
 
 
 def be_pytest(forked: Forked) -> None:

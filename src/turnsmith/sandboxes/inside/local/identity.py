@@ -46,10 +46,3 @@ def fork_owned(namespaces: int, identity: Identity) -> int:
         if pid:
             os.seteuid(ours)
     return pid
-
-
-def take_user(uid: int, gid: int) -> None:
-    """Become that user, keeping the capabilities inside the namespace until they are dropped."""
-    kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from turnsmith.sandboxes.inside import kernel
@@ -23,8 +24,6 @@ class Layers:
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
         self._copies = LayerCopies(Path(root.COPIES), identity)
-        self._ownership_maps: dict[tuple[int, int], int] = {}
-        """From owner of a layer to the user namespace that shows it as ours."""
 
     def open(self, path: str) -> int:
         """Descriptor of a mount that is nowhere yet. Raises OSError."""
@@ -33,18 +32,13 @@ class Layers:
             return _clone(source)
         if source not in self._copies:
             try:
-                return _clone(source, kernel.MOUNT_ATTR_IDMAP, self._ownership_map(source))
+                owner = Path(source).stat()
+                ownership_map = _open_ownership_map(owner.st_uid, owner.st_gid, self._identity)
+                return _clone(source, kernel.MOUNT_ATTR_IDMAP, ownership_map)
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
         return _clone(self._copies.find(source))  # a file system that cannot, such as a container's own
-
-    def _ownership_map(self, path: str) -> int:
-        owner = Path(path).stat()
-        key = owner.st_uid, owner.st_gid
-        if key not in self._ownership_maps:
-            self._ownership_maps[key] = _open_ownership_map(*key, self._identity)
-        return self._ownership_maps[key]
 
 
 def _clone(source: str, attributes: int = 0, ownership_map: int = 0) -> int:
@@ -57,6 +51,7 @@ def _clone(source: str, attributes: int = 0, ownership_map: int = 0) -> int:
     return tree
 
 
+@cache
 def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> int:
     """A user namespace, as a descriptor, that shows files of the owner as files of the identity (for mounts only)."""
     pid = kernel.fork_into(kernel.CLONE_NEWUSER)

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, wire
 from turnsmith.sandboxes.inside.local import root
-from turnsmith.sandboxes.inside.local.identity import Identity, fork_owned, name_user, take_user
+from turnsmith.sandboxes.inside.local.identity import Identity, fork_owned, name_user
 from turnsmith.sandboxes.inside.privileges import drop_privileges
 from turnsmith.sandboxes.inside.supervisor import Supervisor, telling_why
 from turnsmith.sandboxes.inside.toolbox import resource_limits
@@ -63,7 +63,7 @@ def _be_process_one(
                 _enter()
                 _give_files(connection, workdir, layers, limits.disk_bytes)
                 drop_privileges()
-                Supervisor(connection, limits, resource_limits(limits, is_contained=True), root.TOOLBOX).run()
+                Supervisor(connection, limits, resource_limits(limits, has_own_disk=True), root.TOOLBOX).run()
     except Forked:
         raise
     except BaseException:
@@ -72,8 +72,10 @@ def _be_process_one(
 
 
 def _enter() -> None:
-    """Let go of the host: its users, files, processes, network and name."""
-    take_user(root.UID, root.UID)
+    """Let go of the host: its users, files, processes, network and name; capabilities stay until they are dropped."""
+    kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
+    os.setresgid(root.UID, root.UID, root.UID)
+    os.setresuid(root.UID, root.UID, root.UID)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     _enter_root()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # tests may talk to themselves

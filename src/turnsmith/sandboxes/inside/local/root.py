@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from turnsmith.sandboxes.inside import kernel, toolbox
 from turnsmith.sandboxes.inside.local.identity import choose_identity, name_user
@@ -66,7 +65,9 @@ def main() -> None:
             _enter_namespaces()
             build_root(python, limits)
             enter_root()
-            _go_on_as_spawner(python.program)
+            os.chdir(HOST + sys.path[-1])
+            spawner = toolbox.interpreter_arguments(python.program, "local.spawner")
+            os.execve(python.program, spawner, toolbox.INTERPRETER)
         except OSError as error:
             control.send(json.dumps({"error": str(error)}).encode())
 
@@ -84,11 +85,6 @@ def _enter_namespaces() -> None:
         name_user(os.getpid(), UID, UID, identity)
         kernel.keep_capabilities_over_exec()
     leave_host_root()
-
-
-def _go_on_as_spawner(python: str) -> NoReturn:
-    os.chdir(HOST + sys.path[-1])
-    os.execve(python, toolbox.interpreter_arguments(python, "local.spawner"), toolbox.INTERPRETER)
 
 
 def leave_host_root() -> None:
@@ -119,7 +115,7 @@ def build_root(python: HostPython, limits: Limits) -> None:
     for name in _DEVICES:
         _bind(f"{HOST}/dev/{name}", f"{ROOT}/dev/{name}", SAFE & ~kernel.MOUNT_ATTR_NODEV)
     _add_python(python)
-    setup = toolbox.shell_setup(toolbox.resource_limits(limits, is_contained=True))
+    setup = toolbox.shell_setup(toolbox.resource_limits(limits, has_own_disk=True))
     toolbox.write_toolbox(Path(ROOT + TOOLBOX), python.program, setup)
 
 
@@ -156,7 +152,8 @@ def _show_folder(source: str, target: str) -> None:
     An overlay shows nothing of what is mounted below its folder, and an ordinary user may not lay one over such a folder. So
     that one is bound, and its files are the host's.
     """
-    if _has_mounts_below(source):
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    if any(mount.split()[4].startswith(f"{source}/") for mount in mounts):
         _bind(source, target)
         return
     _bind(source, LOWER)  # a path with a colon or a comma could not be an option
@@ -164,11 +161,6 @@ def _show_folder(source: str, target: str) -> None:
     options = f"lowerdir={LOWER}:{ROOT}/mnt,userxattr"
     kernel.mount("host", target, "overlay", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV, options)
     kernel.detach(LOWER)
-
-
-def _has_mounts_below(folder: str) -> bool:
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return any(line.split()[4].startswith(f"{folder}/") for line in mounts)
 
 
 def _bind(source: str, target: str, attributes: int = SAFE) -> None:

@@ -18,17 +18,13 @@ from turnsmith.sandboxes.inside.local.identity import Identity, choose_identity
 from turnsmith.sandboxes.inside.local.layers import Layers
 from turnsmith.sandboxes.inside.local.process_one import fork_sandbox
 from turnsmith.sandboxes.inside.privileges import compile_filter
-from turnsmith.sandboxes.inside.warm import preload, serve_until_forked
+from turnsmith.sandboxes.inside.warm import preload, until_forked
 from turnsmith.sandboxes.inside.wire import Limits, StartRequest
 
 
+@until_forked
 def main() -> None:
-    """Serve; a process that was forked to run tests goes on as pytest."""
-    serve_until_forked(serve)
-
-
-def serve() -> None:
-    """Fork sandboxes until the host closes the control socket or ends. Raises Forked in a process that will be pytest."""
+    """Fork sandboxes until the host closes the control socket or ends."""
     control = socket.socket(fileno=os.dup(0))
     limits = Limits(**json.loads(control.recv(wire.MAX_REQUEST_BYTES))["limits"])
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
