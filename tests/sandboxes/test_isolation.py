@@ -223,7 +223,7 @@ def test_copies_of_layers_stay_within_their_bound_and_live_while_they_are_used(t
     code = f"""
         import os
         from pathlib import Path
-        from turnsmith.sandboxes.inside.local.layers import LayerCopies
+        from turnsmith.sandboxes.inside.local.layers import Layers
         from turnsmith.sandboxes.inside.local.identity import Identity
 
         folder = Path("{tmp_path}")
@@ -231,19 +231,19 @@ def test_copies_of_layers_stay_within_their_bound_and_live_while_they_are_used(t
             (folder / name / "sub").mkdir(parents=True)
             (folder / name / "sub" / "file").write_bytes(name.encode() * (1 << 20))
         (folder / "copies").mkdir()
-        copies = LayerCopies(folder / "copies", Identity(1234, 1234, True), max_bytes=5 << 19)
-        used = os.open(copies.find(str(folder / "b")), os.O_RDONLY)
-        first = copies.find(str(folder / "a"))
-        copies.find(str(folder / "c"))
-        assert [str(folder / name) in copies for name in "abc"] == [True, False, True]
-        assert copies.find(str(folder / "a")) == first
-        copies.find(str(folder / "b"))
-        assert [str(folder / name) in copies for name in "abc"] == [True, True, False]
+        layers = Layers(Identity(1234, 1234, True), folder / "copies", max_bytes=5 << 19)
+        used = os.open(layers.copy(str(folder / "b")), os.O_RDONLY)
+        first = layers.copy(str(folder / "a"))
+        layers.copy(str(folder / "c"))
+        assert [str(folder / name) in layers.copies for name in "abc"] == [True, False, True]
+        assert layers.copy(str(folder / "a")) == first
+        layers.copy(str(folder / "b"))
+        assert [str(folder / name) in layers.copies for name in "abc"] == [True, True, False]
         assert len(list((folder / "copies").iterdir())) == 2
         assert os.stat("sub/file", dir_fd=used).st_size == 1 << 20
         assert os.stat("sub/file", dir_fd=used).st_uid == 1234
         try:
-            copies.find(str(folder / "nowhere"))
+            layers.copy(str(folder / "nowhere"))
         except OSError:
             assert len(list((folder / "copies").iterdir())) == 2
     """
@@ -256,7 +256,7 @@ def test_a_copy_of_a_layer_opens_no_pipe_and_no_device(tmp_path):
     run_as_spawner(f"""
         import os, stat
         from pathlib import Path
-        from turnsmith.sandboxes.inside.local.layers import LayerCopies
+        from turnsmith.sandboxes.inside.local.layers import Layers
         from turnsmith.sandboxes.inside.local.identity import Identity
 
         (layer := Path("{tmp_path}/layer")).mkdir()
@@ -266,7 +266,7 @@ def test_a_copy_of_a_layer_opens_no_pipe_and_no_device(tmp_path):
         os.mknod(layer / "zeros", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
         os.mknod(layer / "hidden", stat.S_IFCHR, 0)
         (folder := Path("{tmp_path}/copies")).mkdir()
-        copy = Path(LayerCopies(folder, Identity(1234, 1234, True)).find(str(layer)))
+        copy = Path(Layers(Identity(1234, 1234, True), folder).copy(str(layer)))
         assert sorted(path.name for path in copy.iterdir()) == ["file", "hidden", "link"]
         assert (copy / "link").read_text() == "text"
         assert stat.S_ISCHR((copy / "hidden").lstat().st_mode) and (copy / "hidden").lstat().st_rdev == 0

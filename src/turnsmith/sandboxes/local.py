@@ -80,7 +80,12 @@ class Spawner:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # descriptors under way count against their sender
         self._process, self._control = run_inside("local.root", kind=socket.SOCK_SEQPACKET)
-        greeting = self._greet(settings)
+        try:
+            self._control.send(json.dumps(settings).encode())
+            answer = self._control.recv(wire.MAX_REQUEST_BYTES)
+        except ConnectionError:
+            answer = b""
+        greeting = json.loads(answer or b'{"error": "it died"}')
         if "error" in greeting:
             self.close()
             raise UsageError(
@@ -88,15 +93,6 @@ class Spawner:
                 "or choose --sandbox.kind subprocess, which isolates nothing"
             )
         self.isolation: str = greeting["isolation"]
-
-    def _greet(self, settings: wire.Header) -> wire.Header:
-        try:
-            self._control.send(json.dumps(settings).encode())
-            answer = self._control.recv(wire.MAX_REQUEST_BYTES)
-        except ConnectionError:
-            answer = b""
-        greeting: wire.Header = json.loads(answer or b'{"error": "it died"}')
-        return greeting
 
     async def fork(self, request: StartRequest, held: ExitStack) -> tuple[socket.socket, int]:
         """The way to a new sandbox, and its scratch space as a detached mount, until `held` closes. Raises OSError."""

@@ -1,7 +1,7 @@
 """What differs between two stacks of directories, as the patch that git itself would print.
 
-It is made by the host's git in an empty repository of our own. No configuration, attribute, hook or filter of anyone else takes
-part, and the sandbox's git is never asked.
+The host's git makes it in an empty repository of our own. No configuration, attribute, hook or filter of anyone else
+takes part, and the sandbox's git is never asked.
 """
 
 import errno

@@ -129,8 +129,10 @@ class SupervisedProvider(ABC):
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """A ready sandbox. Raises SandboxError; UsageError where it must be made of an image and cannot be."""
-        if not self.shows_images:
-            _refuse_image(spec)
+        if not self.shows_images and spec.image:
+            raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman")
+        if not self.shows_images and not spec.layers:
+            raise UsageError("a task without layers needs an image that holds its tree: choose --sandbox.kind podman")
         async with AsyncExitStack() as resources:
             resources.push_async_callback(asyncio.to_thread, (held := ExitStack()).close)
             try:
@@ -149,11 +151,3 @@ class SupervisedProvider(ABC):
     async def close(self) -> None:
         """Stop every sandbox, and wait until nothing of it is left."""
         await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))
-
-
-def _refuse_image(spec: SandboxSpec) -> None:
-    """Raises UsageError, also where only an image has the tree."""
-    if spec.image:
-        raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman")
-    if not spec.layers:
-        raise UsageError("a task without layers needs an image that holds its tree: choose --sandbox.kind podman")

@@ -26,19 +26,15 @@ class Process:
 def living_descendants() -> list[Process]:
     """Every process below this one. Orphans come back to the supervisor, so nothing escapes by a double fork."""
     children: dict[int, list[Process]] = {}
-    for process in _all_processes():
-        children.setdefault(process.parent, []).append(process)
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        if process := _read_process(int(name)):
+            children.setdefault(process.parent, []).append(process)
     found, frontier = [], [os.getpid()]
     while frontier:
         below = children.pop(frontier.pop(), [])
         found.extend(below)
         frontier.extend(process.pid for process in below)
     return [process for process in found if not process.is_dead]
-
-
-def _all_processes() -> list[Process]:
-    found = (_read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
-    return [process for process in found if process is not None]
 
 
 def _read_process(pid: int) -> Process | None:

@@ -58,7 +58,7 @@ def shell_setup(numbers: dict[int, int]) -> str:
 def resource_limits(limits: Limits, *, has_own_processes: bool = True, has_own_disk: bool = False) -> dict[int, int]:
     """Hard limits of every process, for setrlimit.
 
-    Processes are limited where they are counted apart from the user's others; files one by one where no disk limits them all.
+    Processes are limited where they are counted apart from the user's others; files one by one where no disk does.
     """
     return {
         **({RLIMIT_NPROC: limits.num_processes} if has_own_processes else {}),

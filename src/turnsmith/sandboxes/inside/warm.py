@@ -101,9 +101,11 @@ def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
 def be_pytest(forked: Forked) -> None:
     """Go on as the interpreter that `python -m pytest` starts; start that one where this is not as good. Raises SystemExit."""
     _leave_parent(forked)
-    command = _command(forked.request)
-    executable = shutil.which(command[0]) or command[0]
-    if MODULE not in sys.modules or _is_told_otherwise() or _stands_in(forked.request):
+    request = forked.request
+    python = "python" if request["program"] == MODULE else request["program"]
+    command = [python, "-m", MODULE, *request["arguments"]]
+    executable = shutil.which(python) or python
+    if MODULE not in sys.modules or _is_told_otherwise() or _stands_in(request):
         os.close(CWD_FD)
         os.execve(executable, command, dict(os.environ))
     os.write(CWD_FD, WARM)
@@ -129,11 +131,6 @@ def _leave_parent(forked: Forked) -> None:
     for kind, limit in forked.limits.items():
         with contextlib.suppress(OSError, ValueError):  # as a shell does where less is allowed already
             resource.setrlimit(kind, (limit, limit))
-
-
-def _command(request: Header) -> list[str]:
-    python = "python" if request["program"] == MODULE else request["program"]
-    return [python, "-m", MODULE, *request["arguments"]]
 
 
 def _environment(request: Header) -> dict[str, str]:

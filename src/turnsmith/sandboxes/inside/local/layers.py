@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import stat
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,18 +18,25 @@ MAX_BYTES = 4 << 30
 
 
 class Layers:
-    """Shows what belongs to others as the identity's, by the mount or by a copy of the files."""
+    """Shows what belongs to others as the identity's, by the mount; where its file system cannot, by a copy in memory.
 
-    def __init__(self, identity: Identity) -> None:
+    Each copy is a file system of its own, so that one dropped lives on as long as a sandbox is mounted over it.
+    """
+
+    def __init__(self, identity: Identity, folder: Path = Path(root.COPIES), max_bytes: int = MAX_BYTES) -> None:
         self._identity = identity
-        self._copies = LayerCopies(Path(root.COPIES), identity)
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._numbers = itertools.count()
+        self.copies: dict[str, Path] = {}
+        """From layer to copy, the least recently used first."""
 
     def open(self, path: str) -> int:
         """Descriptor of a mount that is nowhere yet. Raises OSError."""
         source = root.HOST + path
         if not self._identity.is_foreign:
             return _clone(source)
-        if source not in self._copies:
+        if source not in self.copies:
             try:
                 owner = Path(source).stat()
                 ownership_map = _open_ownership_map(owner.st_uid, owner.st_gid, self._identity)
@@ -38,7 +44,27 @@ class Layers:
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-        return _clone(self._copies.find(source))  # a file system that cannot, such as a container's own
+        return _clone(self.copy(source))  # a file system that cannot, such as a container's own
+
+    def copy(self, source: str) -> str:
+        """The copy of a layer, made where there is none; those unused for longest make room. Raises OSError."""
+        self.copies[source] = copied = self.copies.pop(source, None) or self._make(source)
+        while len(self.copies) > 1 and sum(map(_size_bytes, self.copies.values())) > self._max_bytes:
+            _drop(self.copies.pop(next(iter(self.copies))))
+        return str(copied)
+
+    def _make(self, source: str) -> Path:
+        target = self._folder / str(next(self._numbers))
+        target.mkdir()
+        kernel.mount("copy", str(target), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
+        try:
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
+            for path in (target, *target.rglob("*")):
+                os.chown(path, self._identity.uid, self._identity.gid, follow_symlinks=False)
+        except OSError:
+            _drop(target)
+            raise
+        return target
 
 
 def _clone(source: str, attributes: int = 0, ownership_map: int = 0) -> int:
@@ -62,45 +88,6 @@ def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> i
         return os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.kill(pid, signal.SIGKILL)
-
-
-class LayerCopies:
-    """Copies in memory, for file systems whose files cannot be shown as another user's.
-
-    Each copy is a file system of its own, so that one dropped lives on as long as a sandbox is mounted over it.
-    """
-
-    def __init__(self, folder: Path, identity: Identity, max_bytes: int = MAX_BYTES) -> None:
-        self._folder = folder
-        self._identity = identity
-        self._max_bytes = max_bytes
-        self._held: dict[str, Path] = {}
-        """From layer to copy, the least recently used first."""
-        self._numbers: Iterator[int] = itertools.count()
-
-    def __contains__(self, source: str) -> bool:
-        return source in self._held
-
-    def find(self, source: str) -> str:
-        """The copy of a layer, made where there is none; those unused for longest make room. Raises OSError."""
-        copy = self._held.pop(source, None) or self._make(source)
-        self._held[source] = copy
-        while len(self._held) > 1 and sum(map(_size_bytes, self._held.values())) > self._max_bytes:
-            _drop(self._held.pop(next(iter(self._held))))
-        return str(copy)
-
-    def _make(self, source: str) -> Path:
-        target = self._folder / str(next(self._numbers))
-        target.mkdir()
-        kernel.mount("copy", str(target), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
-        try:
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
-            for path in (target, *target.rglob("*")):
-                os.chown(path, self._identity.uid, self._identity.gid, follow_symlinks=False)
-        except OSError:
-            _drop(target)
-            raise
-        return target
 
 
 def _copy_file(source: str, target: str) -> None:
