@@ -104,7 +104,7 @@ def test_tasks_that_one_side_lacks_are_said(run, tmp_path):
     assert comparison.to_json()["num_rollouts_lost"] == [0, 2]
 
 
-def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
+def save_tasks_of_one_repository(run):
     tasks = [
         Task(
             instance_id=name, repo="one", base_commit="0" * 40, problem_statement="", FAIL_TO_PASS=["t"],
@@ -112,8 +112,12 @@ def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
         )
         for name in TASKS
     ]  # fmt: skip
-    [without] = compare(f"{run.path}:base", str(run.path))
     save_tasks(run.task_set("practice"), tasks)
+
+
+def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
+    [without] = compare(f"{run.path}:base", str(run.path))
+    save_tasks_of_one_repository(run)
     [with_tasks] = compare(f"{run.path}:base", str(run.path))
     assert (set(without.pairs.clusters), set(with_tasks.pairs.clusters)) == (set(REPOSITORIES), {"one"})
     assert with_tasks.pairs.flipped_by == "task"
@@ -154,11 +158,24 @@ def test_noise_is_called_noise(turnsmith, run):
     assert "noise chance makes as large a difference between equals in 100% of comparisons" in words
 
 
+def test_of_few_repositories_nothing_is_said_of_others(turnsmith, run):
+    save_tasks_of_one_repository(run)
+    words, noise = (
+        " ".join(turnsmith("compare", f"{run.path}:base", f"{run.path}:{stage}").stdout.split())
+        for stage in ("stage1", "base")
+    )
+    assert "95 % interval of these tasks: +" in words and "B resolves more of these tasks: chance" in words
+    assert "100% of comparisons of these tasks" in noise
+    [entry] = json.loads(turnsmith("compare", f"{run.path}:base", run.path, "--json").stdout)
+    assert (entry["flipped_by"], entry["holds_for"]) == ("task", "these tasks")
+
+
 def test_the_command_gives_json(turnsmith, run):
     [entry] = json.loads(turnsmith("compare", f"{run.path}:base", run.path, "--json").stdout)
     assert (entry["verdict"], entry["num_tasks"], entry["num_repositories"]) == ("different", 40, 8)
     assert entry["lost"] == {"calc7.swap.00000000": [1.0, 0.0]}
     assert entry["interval_95"][0] < entry["difference"] < entry["interval_95"][1]
+    assert (entry["flipped_by"], entry["holds_for"]) == ("repository", "repositories such as these")
 
 
 def test_the_command_explains_how_to_address(turnsmith):

@@ -69,5 +69,4 @@ def sequence_denominators(samples: list[Sample]) -> dict[str, float]:
 
 def nll_loss(logprobs: Tensor, tokens: LossTokens, denominator: Denominator) -> tuple[Tensor, Metrics]:
     """Negative log-likelihood, the loss of rejection fine-tuning (paper §4.2): −Σ log p over the loss tokens, divided."""
-    loss = -(logprobs / tokens.divisor(denominator)).sum()
-    return loss, {"loss/nll": -logprobs.detach().mean().item()}
+    return -(logprobs / tokens.divisor(denominator)).sum(), {"loss/nll": -logprobs.detach().mean().item()}

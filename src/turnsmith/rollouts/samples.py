@@ -26,8 +26,7 @@ def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Gr
 
 def to_samples(group: Group, advantages: dict[str, float]) -> list[Sample]:
     """The members of a group that train; one advantage on every sampled token. Zero advantages teach nothing and are dropped."""
-    members = [t for t in group.trajectories if advantages.get(t.trajectory_id)]
-    return [to_sample(trajectory, advantages[trajectory.trajectory_id]) for trajectory in members]
+    return [to_sample(t, advantages[t.trajectory_id]) for t in group.trajectories if advantages.get(t.trajectory_id)]
 
 
 def to_sample(trajectory: Trajectory, advantage: float) -> Sample:

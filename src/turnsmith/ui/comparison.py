@@ -19,6 +19,8 @@ ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
 """What an id adds to the name of its repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
 MAX_NAMED = 20
 """Tasks listed by name; the others are counted."""
+HOLDS_FOR = {"repository": "repositories such as these", "task": "these tasks"}
+"""Whom test and interval speak of, by what is flipped: a few repositories say nothing of others."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Comparison:
             "p_value": pairs.p_value,
             "p_value_mcnemar": pairs.p_value_mcnemar,
             "flipped_by": pairs.flipped_by,
+            "holds_for": HOLDS_FOR[pairs.flipped_by],
             "num_tasks": len(self.tasks),
             "num_repositories": len(set(pairs.clusters)),
             "gained": {task: [rate[task] for rate in rates] for task in self.gained},
@@ -104,15 +107,13 @@ class Comparison:
 def compare(first: str, second: str) -> Sequence[Comparison]:
     """One comparison for each task set that two addresses have in common. Raises UsageError where there is none."""
     before, after = find_evaluations(first), find_evaluations(second)
+    pairs = [(before[name], after[name]) for name in before if name in after]
     if len(before) == len(after) == 1:
-        pairs = [(*before.values(), *after.values())]
-    else:
-        pairs = [(before[name], after[name]) for name in before if name in after]
+        pairs = [*zip(before.values(), after.values(), strict=True)]
     comparisons = [comparison for pair in pairs if (comparison := Comparison(*pair)).tasks]
     if not comparisons:
         raise UsageError(
-            f"{first} and {second} have no task in common, on {', '.join(before)} and on {', '.join(after)}: "
-            "compare evaluations of the same tasks"
+            f"{first} and {second} have no task in common, on {', '.join(before)} and on {', '.join(after)}: take the same tasks"
         )
     return comparisons
 
@@ -172,11 +173,11 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield letter, f"{side.name}  {rate:.1%}"
     interval = "no interval, since every task changed by the same"
     if pairs.interval:
-        interval = "95 % interval {:+.1f} to {:+.1f}".format(*(100 * end for end in pairs.interval))
+        ends = (100 * end for end in pairs.interval)
+        interval = "95 % interval of {}: {:+.1f} to {:+.1f}".format(HOLDS_FOR[pairs.flipped_by], *ends)
     yield "B − A", f"{100 * pairs.mean:+.1f} points, {interval}"
     yield "p", describe_p(pairs)
-    num = len(set(pairs.clusters))
-    yield "tasks", f"{len(comparison.tasks)} in both, of {num} {'repository' if num == 1 else 'repositories'}"
+    yield "tasks", f"{len(comparison.tasks)} in both; repositories: {len(set(pairs.clusters))}"
     for reason, tasks in comparison.left_out.items():
         yield "left out", f"{reason}: {name_some(tasks)}"
     for side in sides:
@@ -196,10 +197,10 @@ def describe_p(pairs: PairedRates) -> str:
 def in_words(comparison: Comparison) -> str:
     """What the numbers say."""
     pairs = comparison.pairs
+    only = " of these tasks" if pairs.flipped_by == "task" else ""
     if not pairs.is_different:
-        return f"chance makes as large a difference between equals in {pairs.p_value:.0%} of comparisons"
+        return f"chance makes as large a difference between equals in {pairs.p_value:.0%} of comparisons{only}"
     better = "B" if pairs.mean > 0 else "A"
-    only = ", on these repositories" if pairs.flipped_by == "task" else ""
     return f"{better} resolves more{only}: chance makes as large a difference in less than {LEVEL:.0%} of comparisons"
 
 
