@@ -98,10 +98,6 @@ def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
     A wrong value, `'int' object has no attribute 'isdigit'`, fails by that class as well, so the name has to be the patch's.
     """
     brought = set(WORD.findall("\n".join([*changed_paths(task.patch), *added_lines(task.patch)])))
-    names = [_missing_name(message) for message in messages]
+    found = [MISSING.search(message) for message in messages]
+    names = [match[1].rpartition(".")[2] if match else "" for match in found]
     return sorted(set(names)) if all(name in brought for name in names) else []
-
-
-def _missing_name(message: str) -> str:
-    found = MISSING.search(message)
-    return found[1].rpartition(".")[2] if found else ""
