@@ -57,8 +57,9 @@ def test_an_ordinary_user_gets_the_same_promises(tmp_path):
     become = f'exec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups "$@"'
     prepare = "\n".join([*open_to_all(places), *own_interpreter(tmp_path), become])
     arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/t", "tests/sandboxes"]
+    arguments += ["-k", f"({PROMISES}) or ({ATTEMPTS})"]
     command = ["unshare", "--mount", "--propagation=private", "sh", "-c", prepare, "sh", sys.executable, *arguments]
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY / "src")}
-    result = subprocess.run([*command, "-k", f"({PROMISES}) or ({ATTEMPTS})"], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]
     assert "skipped" not in result.stdout, result.stdout[-2000:]
