@@ -199,7 +199,7 @@ def print_times(isolation: str, times: dict[str, list[float]]) -> bool:
     for name, values in times.items():
         ratio, required = statistics.median(values) / statistics.median(times[WARM]), MIN_RATIOS.get(name)
         are_met.append(required is None or ratio >= required)
-        verdict = [f"≥ {required:.0f}", "yes" if are_met[-1] else "MISSED"] if required else ["", ""]
+        verdict = [f"≥ {required:g}", "yes" if are_met[-1] else "MISSED"] if required else ["", ""]
         table.add_row(name, f"{statistics.median(values):.0f} ms", f"{min(values):.0f} ms", f"{ratio:.1f} ×", *verdict)
     Console().print(table)
     return all(are_met)
