@@ -153,6 +153,11 @@ def test_one_trajectory_is_shown_and_not_obeyed(turnsmith, run_folder):
     assert "\x1b" not in result.stdout and "\\x1b[2J" in result.stdout
 
 
+def test_of_two_with_one_id_the_one_that_was_not_set_aside_is_shown(turnsmith, run_folder):
+    shutil.copytree(run_folder.evaluations("base"), run_folder.evaluations("base@5"))
+    assert "turn 1" in turnsmith("show", run_folder.path, "--trajectory", "eval-base/practice-1.swap.1f3a9c04/0").stdout
+
+
 def test_the_beginning_of_an_id_lists_those_that_begin_so(turnsmith, run_folder):
     text = turnsmith("show", run_folder.path, "--trajectory", "eval-base").stdout
     assert text.count("eval-base/practice-1.swap.1f3a9c04/") == 2

@@ -92,9 +92,10 @@ def begin_id(folder: RunFolder) -> str:
 def show_trajectories(folder: RunFolder, beginning: str) -> None:
     """The one trajectory with this id, or a table of those whose ids begin so. Raises UsageError where there is none."""
     found = find_trajectories(folder, beginning)
-    exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning] or found
-    if len(exact) == 1:
-        show_trajectory(exact[0], find_task(folder, exact[0].instance_id), make_console())
+    exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning]
+    if exact or len(found) == 1:
+        one = [*exact, *found][0]  # one of a stage that was extended comes before its namesake that was set aside
+        show_trajectory(one, find_task(folder, one.instance_id), make_console())
     else:
         make_console().print(trajectories_table(found))
 
