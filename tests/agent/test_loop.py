@@ -179,10 +179,10 @@ async def test_observations_are_cut_to_their_budget_and_keep_the_prompt_line(run
 
 
 async def test_commands_that_use_up_the_episodes_time_end_it(run):
-    episode = await run([say("sleep 5")] * 5, episode_timeout_s=0.3, command_timeout_s=0.2)
+    episode = await run([say("sleep 5")] * 20, episode_timeout_s=1.5, command_timeout_s=0.1)
     assert episode.stop_reason is StopReason.TIMEOUT
-    assert len(episode.turns) == 2
-    assert "stopped after 0.2 s" in episode.turns[0].observation
+    assert len(episode.turns) < 20
+    assert "stopped after 0.1 s" in episode.turns[0].observation
 
 
 async def test_output_can_neither_submit_nor_inject_a_turn(run, renderer, project):

@@ -50,7 +50,7 @@ def find_protected() -> frozenset[str]:
         found.name for found in importlib.metadata.distributions() if found.entry_points.select(group="pytest11")
     }
     files = [file for found in required_distributions("pytest", *plugins) for file in found.files or []]
-    named = {"colorama", "exceptiongroup", "org", "py", "sitecustomize", "tomli", "usercustomize"}
+    named = {"_wmi", "colorama", "exceptiongroup", "org", "py", "sitecustomize", "tomli", "usercustomize"}
     return sys.stdlib_module_names | named | {file.parts[0].partition(".")[0] for file in files if _is_code(file.name)}
 
 
