@@ -126,7 +126,7 @@ def check_counters(out: Path) -> None:
 
 
 @mark.slow
-@mark.timeout(600)
+@mark.timeout(1_800)
 def test_a_run_killed_four_times_finishes_and_finished_iterations_stay_as_they_were(start, tmp_path):
     out = tmp_path / "run"
     kept: list[dict[str, tuple[bytes, int]]] = []
@@ -134,7 +134,7 @@ def test_a_run_killed_four_times_finishes_and_finished_iterations_stay_as_they_w
         kill_at(start(), out / iteration, num_trajectories)
         kept.append(finished(out))
     process = start()
-    output, _ = process.communicate(timeout=400)
+    output, _ = process.communicate(timeout=1_200)
     assert process.returncode == 0, output.decode()
     after = finished(out)
     assert all(before and before.items() <= after.items() for before in kept)
