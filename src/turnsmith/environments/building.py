@@ -2,11 +2,14 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Event
 
 from uv import find_uv_bin
 
@@ -23,6 +26,7 @@ from turnsmith.temporary import temporary_folder
 FOLDER = "environments"
 """Beside the task file."""
 TIMEOUT_S = 1_800.0
+POLL_S = 0.1
 UNUSED = shutil.ignore_patterns("test", "idle_test", "tkinter", "turtledemo", "*.a", "site-packages", "dist-packages")
 """Of an interpreter's folder: its own tests, and what is built or installed against it."""
 SYSTEM = ("/usr", "/usr/local")
@@ -48,6 +52,10 @@ class BuildFailed(TurnsmithError):
     """An environment that could not be built; the message names the command, the cause and the log."""
 
 
+class BuildStopped(TurnsmithError):
+    """Somebody wants no environment any longer: that says nothing of the recipe."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """One that was built."""
@@ -64,10 +72,10 @@ def locate(key: str, folder: Path) -> Environment:
     return Environment(place, place.with_suffix(".tree"))
 
 
-def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path) -> Environment:
+def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, stopped: Event) -> Environment:
     """Build it unless it is there, by uv, over the working tree of `layers`; below the folder of a task file.
 
-    Takes seconds to minutes. Raises BuildFailed, UsageError.
+    Takes seconds to minutes, in a thread: who wants it no longer sets `stopped`. Raises BuildFailed, BuildStopped, UsageError.
     """
     place = locate(recipe.key, folder)
     if place.folder.is_dir():
@@ -80,7 +88,7 @@ def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path) 
         copy_python(find_python(recipe.python), python)
         for command in recipe.commands:
             workplace = Workplace(str(python), [*map(str, layers)], str(changes), workdir, ["/bin/bash", "-c", command])
-            _run(workplace, recipe.variables, place.folder.with_suffix(".log"), command)
+            _run(workplace, recipe.variables, place.folder.with_suffix(".log"), stopped)
         keep_additions(changes / UPPER, layers)
         write_json(place.folder.with_suffix(".json"), asdict(recipe))
         shutil.rmtree(place.layer, ignore_errors=True)  # of a build that was killed between these two lines
@@ -111,8 +119,9 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def _run(workplace: Workplace, variables: Mapping[str, str], log: Path, command: str) -> None:
-    """Run one command of a recipe; what it prints is appended to the log. Raises BuildFailed."""
+def _run(workplace: Workplace, variables: Mapping[str, str], log: Path, stopped: Event) -> None:
+    """Run one command of a recipe; what it prints is appended to the log. Raises BuildFailed, BuildStopped."""
+    command = workplace.command[-1]
     with log.open("ab") as output:
         output.write(f"$ {command}\n".encode())
         output.flush()
@@ -125,16 +134,26 @@ def _run(workplace: Workplace, variables: Mapping[str, str], log: Path, command:
             env=make_variables(variables),
             start_new_session=True,
         )
-        try:
-            process.communicate(workplace.dumps().encode(), timeout=TIMEOUT_S)
-        except BaseException as error:
-            os.killpg(process.pid, 9)
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise BuildFailed(f"{command!r} took longer than {TIMEOUT_S:.0f} s; the log is {log}") from None
-            raise
+        assert process.stdin
+        with process, process.stdin as order:
+            order.write(workplace.dumps().encode())
+            order.close()
+            _wait(process, stopped)
     if process.returncode:
+        if process.returncode == -signal.SIGKILL:
+            raise BuildFailed(f"{command!r} took longer than {TIMEOUT_S:.0f} s, or was killed; the log is {log}")
         raise BuildFailed(f"{command!r} failed: {find_cause(log.read_bytes()[begin:])}; the log is {log}")
+
+
+def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
+    """Until it ends, or must end. Raises BuildStopped."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while process.poll() is None:
+        if stopped.wait(POLL_S) or time.monotonic() > deadline:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if stopped.is_set():
+        raise BuildStopped("stopped while an environment was built")
 
 
 def make_variables(given: Mapping[str, str]) -> dict[str, str]:

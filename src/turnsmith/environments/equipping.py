@@ -42,15 +42,16 @@ def equip(
     date: str,
     version: str,
     wishes: Wishes,
+    stopped: threading.Event,
 ) -> Environment:
     """Build the first recipe that can be built, or take what is there; safe to call from several threads.
 
-    `date` and `version` are those of the tree. Raises BuildFailed with the cause of the last one, UsageError.
+    `date` and `version` are those of the tree. Raises BuildFailed with the cause of the last one, BuildStopped, UsageError.
     """
     failed: BuildFailed | None = None
     for recipe in list_recipes(find_needs(contents), date, version, wishes):
         try:
-            return _build_once(recipe, layers, workdir, folder)
+            return _build_once(recipe, layers, workdir, folder, stopped)
         except BuildFailed as error:
             failed = error
     raise failed or BuildFailed("no recipe was found")
@@ -102,14 +103,16 @@ def end_of_quarter(date: str) -> str:
     return f"{year}-{first:02}-01" if first <= 12 else f"{year + 1}-01-01"
 
 
-def _build_once(recipe: Recipe, layers: Sequence[Path], workdir: str, folder: Path) -> Environment:
+def _build_once(
+    recipe: Recipe, layers: Sequence[Path], workdir: str, folder: Path, stopped: threading.Event
+) -> Environment:
     """One thread builds, others wait; what has failed fails again at once, until its note is removed."""
     note = folder / FOLDER / f"{recipe.key}.failed"
     with _building[note]:
         if note.exists():
             raise BuildFailed(note.read_text(encoding="utf-8"))
         try:
-            return build(recipe, tuple(layers), workdir, folder)
+            return build(recipe, tuple(layers), workdir, folder, stopped)
         except BuildFailed as error:
             note.write_text(str(error), encoding="utf-8")
             raise

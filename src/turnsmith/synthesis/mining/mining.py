@@ -4,10 +4,12 @@ import asyncio
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from threading import Event
 
 from turnsmith.environments.building import BuildFailed, Environment
 from turnsmith.environments.equipping import Wishes, equip
@@ -23,6 +25,7 @@ from turnsmith.synthesis.mining.issues import Thread, find_issue
 from turnsmith.synthesis.mining.measuring import COMMANDS, Measured, find_command, measure
 from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
+from turnsmith.tasks.history import TreeFile
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 from turnsmith.types.records import Record
@@ -140,7 +143,7 @@ async def make_task(mine: Mine, candidate: FixCommit, name: str, provider: Sandb
     commit = candidate.commit
     snapshot = await asyncio.to_thread(read_snapshot, mine.history, commit.parent)
     layer = await asyncio.to_thread(mine.store.write, name, snapshot.tree)
-    environment = await asyncio.to_thread(_equip, mine, candidate, layer)
+    environment = await _equip(mine, candidate, snapshot.tree, layer)
     layers, base_commit = await asyncio.to_thread(complete_layers, layer, snapshot.tree, environment)
     draft = draft_task(mine, candidate, name, base_commit, environment, snapshot.absent)
     case = Case(draft, layers, provider, mine.search.timeout_s)
@@ -155,15 +158,24 @@ async def make_task(mine: Mine, candidate: FixCommit, name: str, provider: Sandb
     return finish_task(case.task, measured, layers, environment, mine.folder)
 
 
-def _equip(mine: Mine, candidate: FixCommit, layer: Path) -> Environment:
-    contents = {path: (layer / path).read_bytes() for path in _list_files(layer)}
-    version = find_version(mine.history, candidate.commit.parent)
-    date, wishes = candidate.commit.date, mine.search.wishes
-    return equip(contents, (layer,), WORKDIR, mine.folder, date=date, version=version, wishes=wishes)
-
-
-def _list_files(layer: Path) -> Iterator[str]:
-    return (str(path.relative_to(layer)) for path in layer.rglob("*") if path.is_file() and not path.is_symlink())
+async def _equip(mine: Mine, candidate: FixCommit, tree: Mapping[str, TreeFile], layer: Path) -> Environment:
+    """In a thread, which ends when nobody waits for it any longer."""
+    stopped = Event()
+    work = partial(
+        equip,
+        {path: file.content for path, file in tree.items()},
+        (layer,),
+        WORKDIR,
+        mine.folder,
+        date=candidate.commit.date,
+        version=find_version(mine.history, candidate.commit.parent),
+        wishes=mine.search.wishes,
+        stopped=stopped,
+    )
+    try:
+        return await asyncio.to_thread(work)
+    finally:
+        stopped.set()
 
 
 def draft_task(

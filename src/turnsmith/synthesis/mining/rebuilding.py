@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from turnsmith.environments.building import BuildFailed
@@ -14,7 +15,7 @@ from turnsmith.environments.equipping import Wishes, equip
 from turnsmith.errors import UsageError
 from turnsmith.runs import append_record, read_records
 from turnsmith.synthesis.mining.history import GitHistory, find_version, read_snapshot
-from turnsmith.synthesis.mining.trees import TreeStore, complete_layers, read_layer
+from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
 from turnsmith.tasks.dataset import FILE_NAME
 from turnsmith.tasks.sets.swe_bench import CONDA
 from turnsmith.tracking import Progress
@@ -53,23 +54,28 @@ async def rebuild_tasks(yard: Yard, tasks: Sequence[Task], progress: Progress) -
     waiting = [task for task in tasks if task.instance_id not in done]
     progress.begin(label, len(waiting))
 
+    stopped = Event()
+
     async def work(task: Task) -> None:
         async with free:
-            record = await asyncio.to_thread(rebuild_or_say_why, yard, task)
+            record = await asyncio.to_thread(rebuild_or_say_why, yard, task, stopped)
         append_record(yard.folder / JOURNAL, record)
         progress.advance(label)
 
-    async with asyncio.TaskGroup() as group:
-        for task in waiting:
-            group.create_task(work(task))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for task in waiting:
+                group.create_task(work(task))
+    finally:
+        stopped.set()  # threads go on until they look
     progress.end(label)
     return Counter(record.reason for record in read_records(yard.folder / JOURNAL, Rebuilt))
 
 
-def rebuild_or_say_why(yard: Yard, task: Task) -> Rebuilt:
+def rebuild_or_say_why(yard: Yard, task: Task, stopped: Event) -> Rebuilt:
     """The task is in the file as soon as it is rebuilt; of another nothing stays."""
     try:
-        append_record(yard.folder / FILE_NAME, rebuild(yard, task))
+        append_record(yard.folder / FILE_NAME, rebuild(yard, task, stopped))
         return Rebuilt(instance_id=task.instance_id, reason=REBUILT)
     except BuildFailed as error:
         reason, detail = "environment could not be built", str(error)
@@ -79,14 +85,14 @@ def rebuild_or_say_why(yard: Yard, task: Task) -> Rebuilt:
     return Rebuilt(instance_id=task.instance_id, reason=reason, detail=detail)
 
 
-def rebuild(yard: Yard, task: Task) -> Task:
+def rebuild(yard: Yard, task: Task, stopped: Event) -> Task:
     """The task with layers and an environment in place of its image. Raises BuildFailed, UsageError."""
     history = yard.histories.get(task.repo)
     if history is None:
         raise UsageError(f"no history of {task.repo} was given: add --history {task.repo}=PATH")
     snapshot = read_snapshot(history, task.base_commit)
     layer = yard.store.write(task.instance_id, snapshot.tree)
-    contents = {path: file.content for path, file in read_layer(layer).items()}
+    contents = {path: file.content for path, file in snapshot.tree.items()}
     environment = equip(
         contents,
         (layer,),
@@ -95,6 +101,7 @@ def rebuild(yard: Yard, task: Task) -> Task:
         date=str((task.model_extra or {}).get("created_at", "")),
         version=find_version(history, task.base_commit),
         wishes=read_wishes(task),
+        stopped=stopped,
     )
     layers, commit = complete_layers(layer, snapshot.tree, environment)
     return task.model_copy(

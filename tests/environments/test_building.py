@@ -1,0 +1,59 @@
+"""Environments are built, or leave nothing: neither a process, nor a folder, nor a note against the recipe."""
+
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+
+from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, build, find_cause
+from turnsmith.environments.pythons import find_pythons
+from turnsmith.environments.recipe import Recipe
+
+
+@pytest.fixture
+def tree(tmp_path):
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    (folder / "kept.txt").write_text("as it is\n")
+    return folder
+
+
+def recipe_of(*commands):
+    return Recipe(str(find_pythons()[0].version), commands)
+
+
+def list_processes(word):
+    return subprocess.run(["pgrep", "-f", word], capture_output=True, text=True, check=False).stdout.split()
+
+
+def test_what_building_adds_is_a_layer_and_what_it_changes_is_not(tree, tmp_path):
+    commands = ("echo changed > kept.txt; echo new > added.txt; mkdir build; touch build/x", "python -c 'import json'")
+    made = build(recipe_of(*commands), (tree,), "/testbed", tmp_path, threading.Event())
+    assert {path.name: path.read_text() for path in made.layer.iterdir()} == {"added.txt": "new\n"}
+    assert (tree / "kept.txt").read_text() == "as it is\n"
+    assert (made.folder / "bin" / "python").exists()
+
+
+def test_a_command_that_fails_is_named_with_its_cause(tree, tmp_path):
+    with pytest.raises(BuildFailed, match=r"failed: error: no such thing; the log is"):
+        build(recipe_of("echo 'error: no such thing'; exit 3"), (tree,), "/testbed", tmp_path, threading.Event())
+    assert not [path for path in (tmp_path / FOLDER).iterdir() if path.is_dir()]
+
+
+def test_whoever_stops_it_waits_for_nothing_and_nothing_is_left(tree, tmp_path):
+    stopped, mark = threading.Event(), f"61.{os.getpid()}"
+    threading.Timer(1.0, stopped.set).start()
+    started = time.monotonic()
+    with pytest.raises(BuildStopped):
+        build(recipe_of(f"sleep {mark}"), (tree,), "/testbed", tmp_path, stopped)
+    assert time.monotonic() - started < 45
+    assert list_processes(f"sleep {mark}") == []
+    assert [path.suffix for path in (tmp_path / FOLDER).iterdir()] == [".log"]
+
+
+def test_the_cause_is_the_first_error_and_what_follows():
+    assert find_cause(b"one\nerror: no solution\n  cause: x\n") == "error: no solution cause: x"
+    assert find_cause(b"one\ntwo\n") == "two"
+    assert find_cause(b"") == "it printed nothing"
