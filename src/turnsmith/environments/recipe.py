@@ -5,6 +5,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from packaging.version import Version
+
 VERSIONS = (
     "SETUPTOOLS_SCM_PRETEND_VERSION",
     "PBR_VERSION",
@@ -12,6 +14,8 @@ VERSIONS = (
     "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )
 """Variables by which builds are told a version."""
+COMPILED_SINCE = Version("3.7")
+"""Whose bytecode uv can write."""
 
 
 @dataclass(frozen=True)
@@ -35,4 +39,6 @@ class Recipe:
 
     @property
     def variables(self) -> dict[str, str]:
-        return dict.fromkeys(VERSIONS, self.version)
+        """A suite that starts with bytecode starts twice as fast; an environment cannot be written to later."""
+        compiles = {"UV_COMPILE_BYTECODE": "1"} if Version(self.python) >= COMPILED_SINCE else {}
+        return {**dict.fromkeys(VERSIONS, self.version), **compiles}

@@ -42,15 +42,21 @@ async def find_command(
 
 
 async def measure(case: Case, gold: str, first: SuiteReport, *, repeats: int) -> Measured:
-    """Compare `repeats` runs before with as many after, of which `first` is one.
+    """Compare `repeats` runs before with as many after, of which `first` is one; no more than one pair where that settles it.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
-    after = [first, *[await run_tests(case, gold, case.directives, {}) for _ in range(repeats - 1)]]
-    if fault := _find_fault(after):
-        return Measured((), (), fault)
-    before = [await run_tests(case, "", case.directives, {}) for _ in range(repeats)]
-    return compare(before, after)
+    after, before = [first], list[SuiteReport]()
+    for number in range(repeats):
+        if number:
+            after.append(await run_tests(case, gold, case.directives, {}))
+        if fault := _find_fault(after):
+            return Measured((), (), fault)
+        before.append(await run_tests(case, "", case.directives, {}))
+        measured = compare(before, after)
+        if measured.reason:
+            break
+    return measured
 
 
 def _find_fault(after: Sequence[SuiteReport]) -> str:
