@@ -28,7 +28,7 @@ class Measured:
 async def find_command(
     case: Case, gold: str, commands: Sequence[tuple[str, str]] = COMMANDS
 ) -> tuple[Case, SuiteReport]:
-    """The case with the first command by which tests pass after the change, else with the last one, and what it left.
+    """The case with the first command by which tests pass after the change, or do not end, else with the last; what it left.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -36,7 +36,7 @@ async def find_command(
         task = case.task.model_copy(update={"test_command": command, "log_parser": parser})
         tried = replace(case, task=task)
         report = await run_tests(tried, gold, case.directives, {})
-        if report.with_status("passed"):
+        if report.timed_out or report.with_status("passed"):
             break
     return tried, report
 
