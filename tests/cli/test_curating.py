@@ -168,6 +168,27 @@ def test_a_split_that_leaves_a_part_empty_says_so(turnsmith, tmp_path, layered):
     assert_refused(turnsmith(*ask[:4], "train=1", *ask[5:]), "--into train=1")
 
 
+def test_merged_tasks_find_their_layers_and_records(turnsmith, tmp_path, layered):
+    file, parts, out = layered / "tasks.jsonl", tmp_path / "parts", tmp_path / "far" / "away" / "merged"
+    tasks = load_tasks(layered)
+    append_record(layered / "qualification.jsonl", make_record(tasks[0], file, repeats=5))
+    turnsmith("tasks", "split", layered, "--into", "a=0.5,b=0.5", "--by", "id", "--seed", 2, "--out", parts)
+    result = turnsmith("tasks", "merge", parts / "a", parts / "b", "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    assert sum(json.loads(result.stdout)["files"].values()) == len(tasks)
+    merged = {task.instance_id: task for task in load_tasks(out)}
+    for task in tasks:
+        assert layer_paths(merged[task.instance_id], out / "tasks.jsonl") == layer_paths(task, file)
+    [record] = read_records(out / "qualification.jsonl", Qualification)
+    assert record.instance_id == tasks[0].instance_id
+
+
+def test_a_task_that_is_in_two_files_is_refused_and_nothing_is_left(turnsmith, tmp_path, layered):
+    result = turnsmith("tasks", "merge", layered, layered / "tasks.jsonl", "--out", tmp_path / "merged")
+    assert_refused(result, "tasks.jsonl, line 1", "'owner__repo-0'", "as well")
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
 def test_contaminated_tasks_are_left_out_with_their_pairs(turnsmith, tmp_path):
     train = [
         make_rebench_row("same", repo="me/name"),

@@ -1,4 +1,4 @@
-"""`tasks filter`, `split`, `decontaminate`: which tasks of a file stay, and where."""
+"""`tasks filter`, `split`, `merge`, `decontaminate`: which tasks of a file stay, and where."""
 
 import json
 from collections.abc import Callable
@@ -124,6 +124,22 @@ def split_tasks(
     make_console().print(make_table(["part", "folder", "tasks", "share"], rows, num_names=2))
 
 
+def merge_tasks(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Two task files or more, or their folders.")],
+    out: Out,
+    as_json: Json = False,
+) -> None:
+    """Put several task files into one, with what is on record of their tasks; layers and environments stay where they are."""
+    from turnsmith.recipes.curating import merge_task_files
+
+    with watching() as progress:
+        counts = merge_task_files(paths, out, progress)
+    if as_json:
+        typer.echo(json.dumps({"folder": str(out), "files": counts}, indent=2))
+    else:
+        typer.echo(f"{sum(counts.values())} tasks of {len(counts)} files, in {out}")
+
+
 def decontaminate(
     path: TaskPath,
     against: Against,
@@ -180,6 +196,7 @@ def score_tasks(
 COMMANDS: dict[str, Callable[..., None]] = {
     "filter": filter_tasks,
     "split": split_tasks,
+    "merge": merge_tasks,
     "decontaminate": decontaminate,
     "score": score_tasks,
 }

@@ -1,4 +1,4 @@
-"""Task files in, task files out: filtered and split as they stream by, with what is on record of their tasks."""
+"""Task files in, task files out: filtered, split and merged as they stream by, with what is on record of their tasks."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -121,6 +121,22 @@ def split_task_file(
         for name, found in names.items():
             copy_records(file, folder / name, found)
     return {name: len(found) for name, found in names.items()}
+
+
+def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> dict[str, int]:
+    """Write the tasks of all into the new folder `out`; returns the number of each file. Raises UsageError."""
+    counts, owners = dict[str, int](), dict[str, Path]()
+    with building(out) as folder, (folder / FILE_NAME).open("wb") as merged:
+        for file in map(find_task_file, paths):
+            names = set()
+            for row in follow(f"merging {file.parent.name}", read_rows(file), count_rows(file), progress):
+                if (owner := owners.setdefault(row.instance_id, file)) is not file:
+                    raise UsageError(f"{row.place}: {row.instance_id!r} is in {owner} as well: leave one of them out")
+                merged.write(relocate(row, file.parent, out) + b"\n")
+                names.add(row.instance_id)
+            copy_records(file, folder, names)
+            counts[str(file)] = len(names)
+    return counts
 
 
 def copy_records(file: Path, folder: Path, stayed: set[str]) -> None:
