@@ -98,7 +98,7 @@ def make_metrics(rate: float, position: int) -> dict:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def turnsmith():
     """Run a command; the result has `exit_code`, `stdout` and `stderr`."""
     return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])

@@ -16,7 +16,7 @@ from turnsmith.tasks.curation.rows import parse_row
 from turnsmith.tasks.curation.similarity import measure_likeness, shingle_issue, shingle_patch
 from turnsmith.tasks.curation.splits import KEYS, choose_part, parse_parts
 
-SEEDS = (200, 201)
+SEEDS = (7001, 7002)
 """Thresholds were tuned on seeds 0 to 9, by `bench/curation.py`."""
 ALL = frozenset({"patch", "issue"})
 

@@ -1,0 +1,50 @@
+"""The page for users with a repository of their own, followed to the letter: every command of it, in its order."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from release_histories import write_releases
+from turnsmith.runs import RunFolder, read_json
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/your-repository.md"
+BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RELEASES = "1.12.1 1.13.0 1.13.1 1.14.0 1.15.0 1.16.0 1.17.0 1.18.0 1.19.0 1.20.1 1.20.2 1.21.0 1.21.1 1.22.0 1.22.1"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A clone that `TURNSMITH_REPOSITORY` names, or else one of fifteen releases of parse."""
+    given = os.environ.get("TURNSMITH_REPOSITORY")
+    return Path(given) if given else write_releases(tmp_path / "parse", "parse", RELEASES.split())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_page_ends_in_an_evaluated_checkpoint(repository, tmp_path):
+    place = tmp_path / "place"
+    shutil.copytree(ROOT / "configs", place / "configs")
+    page = PAGE.read_text(encoding="utf-8")
+    script = "\n".join(BLOCK.findall(page)).replace("REPO=~/code/click", f"REPO={repository}")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    followed = subprocess.run(
+        ["bash", "-euxc", script],
+        cwd=place,
+        env={**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert followed.returncode == 0, followed.stdout[-3000:] + followed.stderr[-3000:]
+    run = RunFolder(place / "runs/own")
+    results = {(each["stage"], each["task_set"]): each for each in read_json(run.results)}
+    assert {(stage, tasks) for stage in ("base", "stage1") for tasks in ("mine", "practice")} <= set(results)
+    assert all(each["num_lost"] == 0 for each in results.values())
+    assert results["stage1", "mine"]["num_tasks"] >= 2
+    [checkpoint] = re.findall(r"`(runs/own/\S+/checkpoint)`", page)
+    assert (place / checkpoint / "config.json").is_file()
