@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from turnsmith.audit.mutants import Mutant, to_function
 from turnsmith.audit.sources import Edit, Source, apply_edits, draw_renaming, read_source
@@ -69,7 +69,9 @@ async def read_tests(case: Case) -> ExpectedTests:
     return ExpectedTests(case, {file: await asyncio.to_thread(_parse, file, contents[file]) for file in contents})
 
 
+@lru_cache(maxsize=64)
 def _parse(file: str, content: bytes) -> Source:
+    """Bugs of one tree have their test files in common. Raises GradingError."""
     try:
         source = read_source(content)
         _ = source.tests

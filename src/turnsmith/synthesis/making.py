@@ -172,16 +172,16 @@ class Trier:
         return trial, await self.to_task(candidate, verdict, files)
 
     async def judge(self, candidate: Candidate, files: tuple[str, ...]) -> Validation:
-        """Compare with the clean tree; what tells the two apart must do so again, with a fresh interpreter.
+        """Compare with the clean tree; what tells the two apart must do so again. Raises SandboxError.
 
-        Raises SandboxError.
+        Whether it does by a fresh interpreter, qualification asks.
         """
         before = restrict(self.ground.before, files)
         suite = replace(self.ground.suite, files=files, known=frozenset(before.passing))
         verdict = compare_suites(before, await run_suite(self.making.provider, candidate.layers, suite))
         if not verdict.kept:
             return verdict
-        again = await run_suite(self.making.provider, candidate.layers, suite, is_cold=True)
+        again = await run_suite(self.making.provider, candidate.layers, suite)
         return drop_unsteady(verdict, before, again)
 
     async def to_task(self, candidate: Candidate, verdict: Validation, files: tuple[str, ...]) -> Task:
