@@ -35,8 +35,9 @@ def test_an_issue_before_its_pull_request_before_the_message(threads, message, s
 
 
 def test_what_tools_add_is_left_out():
-    message = "Merge pull request #3 from a/b\n\nAdd up (#4)\n\nWhy it is so.\n\nCo-authored-by: B <b@c.org>\nSigned-off-by: C"
-    assert find_issue(message, {}).text == "Add up\n\nWhy it is so.\n"
+    message = "Merge pull request #3 from a/b\n\nAdd up (#4)\n\nWhy it is so.\n\n"
+    trailers = "Co-authored-by: B <b@c.org>\nSigned-off-by: C\nChange-Id: I1"
+    assert find_issue(message + trailers, {}).text == "Add up\n\nWhy it is so.\n"
 
 
 def test_few_words_are_vague():

@@ -12,7 +12,7 @@ from turnsmith.errors import UsageError
 MERGED = re.compile(r"Merge (pull request #\d+ from \S+|(remote-tracking )?branch .*|in \S+ from .*)")
 SQUASHED = re.compile(r" \(#\d+\)$")
 TRAILER = re.compile(
-    r"(Co-authored-by|Signed-off-by|Reviewed-by|Acked-by|FixCommit-Id|Cherry-picked-from|See-also): .*", re.I
+    r"(Co-authored-by|Signed-off-by|Reviewed-by|Acked-by|Change-Id|Cherry-picked-from|See-also): .*", re.I
 )
 REFERENCE = re.compile(
     r"(?:\b(?P<word>fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?:[\w.-]+/[\w.-]+)?#(?P<number>\d+)", re.I
