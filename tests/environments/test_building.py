@@ -7,7 +7,9 @@ import time
 
 import pytest
 
+from turnsmith.environments import equipping
 from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, build, find_cause
+from turnsmith.environments.equipping import Wishes, equip
 from turnsmith.environments.pythons import find_pythons
 from turnsmith.environments.recipe import Recipe
 
@@ -40,6 +42,17 @@ def test_a_command_that_fails_is_named_with_its_cause(tree, tmp_path):
     with pytest.raises(BuildFailed, match=r"failed: error: no such thing; the log is"):
         build(recipe_of("echo 'error: no such thing'; exit 3"), (tree,), "/testbed", tmp_path, threading.Event())
     assert not [path for path in (tmp_path / FOLDER).iterdir() if path.is_dir()]
+
+
+def test_what_has_failed_fails_again_at_once_until_the_next_command(tree, tmp_path, monkeypatch):
+    wishes = Wishes(str(find_pythons()[0].version), (f"test -e {tmp_path}/remedy",))
+    facts = {"date": "2024-05-03", "version": "1", "wishes": wishes, "stopped": threading.Event()}
+    for _ in range(2):
+        with pytest.raises(BuildFailed):
+            equip({}, (tree,), "/testbed", tmp_path, **facts)
+        (tmp_path / "remedy").touch()
+    monkeypatch.setattr(equipping, "_failed", {})  # as in another process
+    assert equip({}, (tree,), "/testbed", tmp_path, **facts).folder.is_dir()
 
 
 def test_whoever_stops_it_waits_for_nothing_and_nothing_is_left(tree, tmp_path):

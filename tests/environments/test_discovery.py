@@ -114,6 +114,8 @@ def test_what_is_compiled_makes_another_environment():
 def test_a_damaged_file_is_named():
     with pytest.raises(UsageError, match=r"pyproject\.toml cannot be read"):
         needs_of(pyproject="[project\n")
+    with pytest.raises(UsageError, match="not laid out as their formats have it"):
+        needs_of(pyproject="project = 1\n")
 
 
 def test_commands_install_the_project_from_the_tree_and_nothing_of_a_later_day():

@@ -1,5 +1,6 @@
 """The Pythons of this machine, and which of them a project of some day gets."""
 
+import os
 import sys
 
 import pytest
@@ -49,3 +50,26 @@ def test_the_newest_that_was_out_and_is_admitted(requires, date, classifiers, ve
 def test_none_is_admitted():
     with pytest.raises(UsageError, match=r"no Python of this machine is admitted by requires-python '<3'"):
         choose_python("<3", "2026-01-01")
+
+
+@pytest.mark.usefixtures("known")
+def test_old_spellings_of_bounds_are_read():
+    assert str(choose_python(">=3.6.*, <3.10", "2026-01-01").version) == "3.9.18"
+    with pytest.raises(UsageError, match="'newest' cannot be read"):
+        choose_python("newest", "2026-01-01")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "place"),
+    [
+        ("CONDA_EXE", "opt/bin/conda", "opt/envs/old/bin/python3"),
+        ("CONDA_PREFIX", "opt/envs/old", "opt/envs/old/bin/python3"),
+        ("HOME", ".", "miniforge3/bin/python3"),
+    ],
+)
+def test_conda_is_looked_through(monkeypatch, tmp_path, variable, value, place):
+    program = tmp_path / place
+    program.parent.mkdir(parents=True)
+    program.symlink_to(os.path.realpath(sys.executable))
+    monkeypatch.setenv(variable, str(tmp_path / value))
+    assert program in pythons.list_programs()

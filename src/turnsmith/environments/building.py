@@ -27,8 +27,10 @@ FOLDER = "environments"
 """Beside the task file."""
 TIMEOUT_S = 1_800.0
 POLL_S = 0.1
-UNUSED = shutil.ignore_patterns("test", "idle_test", "tkinter", "turtledemo", "*.a", "site-packages", "dist-packages")
-"""Of an interpreter's folder: its own tests, and what is built or installed against it."""
+UNUSED = shutil.ignore_patterns(
+    "test", "idle_test", "tkinter", "turtledemo", "*.a", "site-packages", "dist-packages", "envs", "pkgs"
+)
+"""Of an interpreter's folder: its own tests, and what is built or installed against it; of conda, its other environments."""
 SYSTEM = ("/usr", "/usr/local")
 """Pythons in these folders share them with everything else; sandboxes show them where they are."""
 DROPPED = {

@@ -64,6 +64,14 @@ class Needs:
 
 def find_needs(tree: Mapping[str, bytes]) -> Needs:
     """Read the files of a tree, by path. Raises UsageError where one of them cannot be read."""
+    try:
+        return _find_needs(tree)
+    except (AttributeError, KeyError, TypeError) as error:
+        what = "the files that say what the tests need are not laid out as their formats have it"
+        raise UsageError(f"{what}: {type(error).__name__}: {error}") from None
+
+
+def _find_needs(tree: Mapping[str, bytes]) -> Needs:
     project, settings = _read_toml(tree, "pyproject.toml"), _read_settings(tree)
     files = _choose_files(tree)
     requirements = [*_of_groups(project), *_of_poetry(project), *_of_hatch(project), *_of_tox(tree), "pytest"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from turnsmith.environments.building import FOLDER, BuildFailed, Environment, build
+from turnsmith.environments.building import BuildFailed, Environment, build
 from turnsmith.environments.discovery import Needs, find_needs
 from turnsmith.environments.pythons import choose_python, find_python
 from turnsmith.environments.recipe import Recipe
@@ -18,6 +18,8 @@ pytest among them (71), and that which has no `pkg_resources`."""
 UNEDITABLE = ("find . -maxdepth 2 -name '*requirements*' -type f -exec sed -i '/^ *-e *[.]/d' {} +",)
 """Files of requirements may name the project itself; what this changes in the tree is not kept."""
 _building: dict[Path, threading.Lock] = defaultdict(threading.Lock)
+_failed: dict[Path, str] = {}
+"""Causes, by folder and key of a recipe. On the disk they would outlive a network that was down."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,13 @@ def end_of_quarter(date: str) -> str:
 def _build_once(
     recipe: Recipe, layers: Sequence[Path], workdir: str, folder: Path, stopped: threading.Event
 ) -> Environment:
-    """One thread builds, others wait; what has failed fails again at once, until its note is removed."""
-    note = folder / FOLDER / f"{recipe.key}.failed"
-    with _building[note]:
-        if note.exists():
-            raise BuildFailed(note.read_text(encoding="utf-8"))
+    """One thread builds, others wait; what has failed fails again at once, for as long as this process lives."""
+    place = folder / recipe.key
+    with _building[place]:
+        if place in _failed:
+            raise BuildFailed(_failed[place])
         try:
             return build(recipe, tuple(layers), workdir, folder, stopped)
         except BuildFailed as error:
-            note.write_text(str(error), encoding="utf-8")
+            _failed[place] = str(error)
             raise

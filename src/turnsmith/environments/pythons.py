@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from turnsmith.errors import UsageError
@@ -18,12 +18,13 @@ from turnsmith.errors import UsageError
 PLACES = (
     ("PYENV_ROOT", ".pyenv", "versions/*/bin/python3"),
     ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python", "*/bin/python3"),
-    ("CONDA_ROOT", "miniconda3", "bin/python3"),
-    ("CONDA_ROOT", "miniconda3", "envs/*/bin/python3"),
 )
 """Variable that names the root of an installer, where it is below the home folder otherwise, and its interpreters."""
+CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge")
+"""Roots of conda below the home folder, as its installers name them."""
 ON_PATH = re.compile(r"python3(\.\d+)?")
 ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.base_prefix)"
+STARRED = re.compile(r"([<>~]=?\s*[\d.]+)\.\*")
 TIMEOUT_S = 20.0
 RELEASED = {
     "3.6": "2016-12-23",
@@ -56,20 +57,32 @@ class Python:
 @cache
 def find_pythons() -> tuple[Python, ...]:
     """Every Python 3 on PATH, and of pyenv, uv and conda; the newest first, one for each version."""
-    programs = {program.resolve(): program for program in _list_programs()}
+    programs = {program.resolve(): program for program in list_programs()}
     with ThreadPoolExecutor() as pool:
         found = [python for python in pool.map(_ask, programs.values()) if python]
     by_version = {python.version: python for python in reversed(found)}
     return tuple(by_version[version] for version in sorted(by_version, reverse=True))
 
 
-def _list_programs() -> Iterator[Path]:
+def list_programs() -> Iterator[Path]:
+    """Whatever is named like a Python where Pythons lie."""
     yield Path(sys._base_executable)  # type: ignore[attr-defined]
     for folder in filter(None, os.environ.get("PATH", "").split(os.pathsep)):
         if Path(folder).is_dir():
             yield from (path for path in Path(folder).iterdir() if ON_PATH.fullmatch(path.name))
     for variable, place, pattern in PLACES:
         yield from Path(os.environ.get(variable) or Path.home() / place).glob(pattern)
+    for root in _list_conda_roots():
+        yield from (*root.glob("bin/python3"), *root.glob("envs/*/bin/python3"))
+
+
+def _list_conda_roots() -> Iterator[Path]:
+    """Where the `conda` of this shell is, the environment that is active, and where installers put it."""
+    if program := os.environ.get("CONDA_EXE"):
+        yield Path(program).parent.parent
+    if active := os.environ.get("CONDA_PREFIX"):
+        yield Path(active)
+    yield from (Path.home() / name for name in CONDAS)
 
 
 def _ask(program: Path) -> Python | None:
@@ -99,10 +112,19 @@ def choose_python(requires: str, date: str, classifiers: Iterable[str] = ()) -> 
     `requires` is its `requires-python`, `date` begins with YYYY-MM-DD, `classifiers` are minor versions that it names. An old
     Python gets old packages of itself, since new ones ask for a newer one. Raises UsageError where none is admitted.
     """
-    admitted = [python for python in find_pythons() if SpecifierSet(requires).contains(python.version)]
+    bounds = _read_bounds(requires)
+    admitted = [python for python in find_pythons() if bounds.contains(python.version)]
     if not admitted:
         known = ", ".join(str(python.version) for python in find_pythons())
         raise UsageError(f"no Python of this machine is admitted by requires-python {requires!r}: there are {known}")
     named = [python for python in admitted if python.minor in set(classifiers)]
     of_its_day = [python for python in named or admitted if RELEASED.get(python.minor, "9999") <= date[:10]]
     return next(iter(of_its_day), (named or admitted)[-1])
+
+
+def _read_bounds(requires: str) -> SpecifierSet:
+    """`>=3.6.*` was once allowed, and means `>=3.6`. Raises UsageError."""
+    try:
+        return SpecifierSet(STARRED.sub(r"\1", requires))
+    except InvalidSpecifier:
+        raise UsageError(f"requires-python {requires!r} cannot be read: say which Python is wanted") from None
