@@ -18,7 +18,10 @@ from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
 Repository = Annotated[Path, typer.Argument(metavar="REPO", help="Git checkout, or bare repository, with its history.")]
-Num = Annotated[int | None, typer.Option("--num", metavar="N", min=1, help="Stop when there are so many tasks.")]
+Num = Annotated[
+    int | None,
+    typer.Option("--num", metavar="N", min=1, help="Stop when there are so many; those under way are finished."),
+]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Look at the newest N commits only.")]
 Revision = Annotated[str, typer.Option("--revision", metavar="REV", help="Where to begin, going back.")]
 Name = Annotated[str, typer.Option("--name", metavar="OWNER/NAME", help="Of the repository [default: of its remote].")]
@@ -70,7 +73,8 @@ def mine(
 
     The parent of each is the base, its source the gold patch, its tests the hidden tests; which of them fail before and pass
     after is found by running them. What they need is installed once for each set of requirements, with network, by the
-    repository's own set-up: mine only what you would install. The same command goes on where it was stopped.
+    repository's own set-up: mine only what you would install. The same command goes on where it was stopped; with another
+    --python, --install, --test-command or --timeout it tries again what has made no task.
     """
     from turnsmith.environments.equipping import Wishes
     from turnsmith.synthesis.mining.candidates import Bounds

@@ -5,7 +5,14 @@ import pytest
 from histories import commit, git, make_shop, start
 from turnsmith.errors import UsageError
 from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
-from turnsmith.synthesis.mining.history import find_version, make_diff, open_history, read_commits, read_snapshot
+from turnsmith.synthesis.mining.history import (
+    find_date,
+    find_version,
+    make_diff,
+    open_history,
+    read_commits,
+    read_snapshot,
+)
 from turnsmith.tasks.history import SYMLINK
 
 
@@ -56,7 +63,7 @@ def test_a_merge_is_all_that_was_merged(shop):
     git(shop, "merge", "--quiet", "--no-ff", "-m", "Merge pull request #3 from a/side", "side")
     newest = next(read_commits(open_history(shop, "a/shop")))
     candidate = consider(newest, Bounds())
-    assert newest.is_merge
+    assert newest.message.startswith("Merge")
     assert isinstance(candidate, FixCommit)
     assert candidate.test_files == ("tests/test_prices.py",)
 
@@ -99,6 +106,10 @@ def test_the_version_is_that_of_the_last_tag(shop):
     assert find_version(history, "HEAD") == "0"
     git(shop, "tag", "v2.3.1", "HEAD~1")
     assert find_version(history, "HEAD") == "2.3.1"
+
+
+def test_the_date_of_a_commit(shop):
+    assert find_date(open_history(shop), "HEAD") == "2024-05-03T12:00:00+00:00"
 
 
 def test_no_repository(tmp_path):

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from histories import PROJECT, commit, make_shop, start
+from turnsmith.environments.equipping import Wishes
+from turnsmith.synthesis.mining.mining import KEPT, UNBUILT, Mined, Search, is_settled
 from turnsmith.tasks.dataset import load_tasks
 
 
@@ -47,3 +49,26 @@ def test_what_cannot_be_installed_is_said(tmp_path, turnsmith):
     record = json.loads((tmp_path / "out" / "mining.jsonl").read_text())
     assert record["reason"] == "environment could not be built"
     assert "no-such-package-of-turnsmith" in record["detail"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_remedy_is_tried_in_the_same_folder(tmp_path, turnsmith):
+    shop, out = make_shop(tmp_path / "shop"), tmp_path / "tasks"
+    words = ("tasks", "mine", shop, "--out", out, "--json")
+    for _ in range(2):
+        failed = turnsmith(*words, "--test-command", "false")
+        assert json.loads(failed.stdout)["reasons"] == {"no test ran": 1, "no source changed": 2}
+    assert len((out / "mining.jsonl").read_text().splitlines()) == 1
+    mined = turnsmith(*words)
+    assert mined.exit_code == 0, mined.output
+    assert json.loads(mined.stdout)["reasons"] == {"kept": 1, "no source changed": 2}
+
+
+def test_what_is_settled_is_not_tried_again():
+    asked, other = Search().digest, Search(wishes=Wishes(python="3.9")).digest
+    records = {reason: Mined(commit="a", reason=reason, asked=asked) for reason in (KEPT, UNBUILT, "no test ran")}
+    assert {reason for reason, record in records.items() if is_settled(record, asked)} == {KEPT, "no test ran"}
+    assert {reason for reason, record in records.items() if is_settled(record, other)} == {KEPT}
+    assert not is_settled(None, asked)
+    assert Search(timeout_s=9.0).digest not in (asked, other)

@@ -1,7 +1,6 @@
 """Which commits may become tasks, and why the others may not."""
 
 import re
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -38,12 +37,6 @@ class FixCommit:
     """Paths of the hidden tests and of what lies among them."""
     test_files: tuple[str, ...]
     """Of them, those that hold tests after the commit: what the test command gets."""
-
-
-def sort_commits(commits: Iterable[Commit], bounds: Bounds) -> Iterator[tuple[Commit, FixCommit | str]]:
-    """Each commit with its candidate, or with the reason why it is none."""
-    for commit in commits:
-        yield commit, consider(commit, bounds)
 
 
 def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:

@@ -10,8 +10,8 @@ from turnsmith.errors import UsageError
 from turnsmith.tasks.history import EXECUTABLE, REGULAR, SYMLINK, TreeFile
 
 RECORD, FIELD = "\x01", "\x02"
-FORMAT = f"{RECORD}%H{FIELD}%P{FIELD}%cI{FIELD}%an{FIELD}%B{FIELD}"
-"""Commit, parents, date, author, message; then what git says of its files."""
+FORMAT = f"{RECORD}%H{FIELD}%P{FIELD}%cI{FIELD}%B{FIELD}"
+"""Commit, parents, date, message; then what git says of its files."""
 RAW = re.compile(r":(\d{6}) (\d{6}) \S+ \S+ ([A-Z])\t(.*)")
 COUNT = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)")
 MODES = {0o100644: REGULAR, 0o100755: EXECUTABLE, 0o120000: SYMLINK}
@@ -43,7 +43,6 @@ class Commit:
     """Of the commit, ISO 8601."""
     message: str
     files: tuple[FileChange, ...]
-    is_merge: bool
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,10 @@ class GitHistory:
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """What git prints. Raises UsageError with its complaint."""
         command = ["git", "-c", "core.quotePath=false", "-C", str(self.path), *arguments]
-        result = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
+        try:
+            result = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise UsageError(f"git {arguments[0]} took longer than {TIMEOUT_S:.0f} s in {self.path}") from None
         if result.returncode:
             complaint = result.stderr.decode(errors="replace").strip().rpartition("\n")[2] or "no reason given"
             raise UsageError(f"git {arguments[0]} failed in {self.path}: {complaint}")
@@ -95,10 +97,10 @@ def read_commits(history: GitHistory, revision: str = "HEAD") -> Iterator[Commit
     options = ["--first-parent", "--diff-merges=first-parent", "--no-renames", "--raw", "--numstat", "--no-ext-diff"]
     text = history.git("log", *options, f"--format={FORMAT}", revision, "--").decode(errors="replace")
     for record in text.split(RECORD)[1:]:
-        commit, parents, date, _, message, rest = record.split(FIELD, 5)
+        commit, parents, date, message, rest = record.split(FIELD, 4)
         if parents:
             files = tuple(_read_files(rest.split("\n")))
-            yield Commit(commit, parents.split()[0], date, message.strip(), files, " " in parents)
+            yield Commit(commit, parents.split()[0], date, message.strip(), files)
 
 
 def _read_files(lines: Sequence[str]) -> Iterator[FileChange]:
@@ -154,6 +156,13 @@ def make_diff(history: GitHistory, commit: Commit, paths: Sequence[str]) -> str:
     options = ["--no-renames", "--no-ext-diff", "--no-color", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"]
     literal = [f":(literal,top){path}" for path in paths]
     return history.git("diff", *options, commit.parent, commit.commit, "--", *literal).decode(errors="surrogateescape")
+
+
+def find_date(history: GitHistory, commit: str) -> str:
+    """Of a commit, ISO 8601. Raises UsageError."""
+    return (
+        history.git("show", "--no-patch", "--format=%cI", "--end-of-options", f"{commit}^{{commit}}").decode().strip()
+    )
 
 
 def find_version(history: GitHistory, commit: str) -> str:

@@ -1,31 +1,31 @@
 """From a history to tasks: read commits, equip their trees, run their tests, write down what became of each."""
 
 import asyncio
+import hashlib
+import json
 import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from threading import Event
 
-from turnsmith.environments.building import BuildFailed, Environment
-from turnsmith.environments.equipping import Wishes, equip
-from turnsmith.errors import GradingError, UsageError
-from turnsmith.rewards.cases import Case
+from turnsmith.environments.building import BuildFailed
+from turnsmith.environments.equipping import Wishes
+from turnsmith.errors import GradingError, TurnsmithError, UsageError
+from turnsmith.rewards.cases import Case, SetupFailed
 from turnsmith.rewards.hunks import select_gold
 from turnsmith.rewards.patches import PatchRefused
 from turnsmith.runs import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.mining.bases import Base, make_base
 from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
-from turnsmith.synthesis.mining.history import GitHistory, find_version, make_diff, read_commits, read_snapshot
+from turnsmith.synthesis.mining.history import GitHistory, make_diff, read_commits
 from turnsmith.synthesis.mining.issues import Thread, find_issue
-from turnsmith.synthesis.mining.measuring import COMMANDS, Measured, find_command, measure
-from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
+from turnsmith.synthesis.mining.measuring import COMMANDS, find_command, measure
+from turnsmith.synthesis.mining.trees import TreeStore
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
-from turnsmith.tasks.history import TreeFile
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 from turnsmith.types.records import Record
@@ -33,7 +33,7 @@ from turnsmith.types.records import Record
 JOURNAL = "mining.jsonl"
 """What became of each candidate, beside the task file; a second run goes on behind it."""
 KEPT = "kept"
-WORKDIR = "/testbed"
+UNBUILT = "environment could not be built"
 
 
 class Mined(Record):
@@ -43,6 +43,12 @@ class Mined(Record):
     reason: str
     """`kept`, or why not, in words that can be counted."""
     detail: str = ""
+    asked: str = ""
+    """Digest of what was asked for: another wish is another try."""
+
+
+class NoTask(TurnsmithError):
+    """A candidate that the runs have ruled out; the message is the reason, and a detail after a colon."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,12 @@ class Search:
     timeout_s: float = 300.0
     """Of one run of the tests."""
     num_workers: int = 2
+
+    @property
+    def digest(self) -> str:
+        """Of what decides whether a candidate can be kept."""
+        asked = [asdict(self.wishes), self.commands, self.timeout_s]
+        return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -82,30 +94,49 @@ async def mine_tasks(mine: Mine, provider: SandboxProvider, progress: Progress) 
     mine.folder.mkdir(parents=True, exist_ok=True)
     with (mine.folder / JOURNAL).open("ab") as journal:
         hold(journal)
-        commits = islice(read_commits(mine.history, mine.search.revision), mine.search.num_commits)
-        considered = [(commit.commit, consider(commit, mine.search.bounds)) for commit in commits]
-        done = {record.commit: record for record in read_records(mine.folder / JOURNAL, Mined)}
-        candidates = [each for commit, each in considered if isinstance(each, FixCommit) and commit not in done]
-        kept = sum(record.reason == KEPT for record in done.values())
-        await _work_through(mine, candidates, kept, provider, progress)
-        done = {record.commit: record for record in read_records(mine.folder / JOURNAL, Mined)}
+        considered = await asyncio.to_thread(consider_commits, mine)
+        done, asked = read_journal(mine.folder), mine.search.digest
+        candidates = [each for each in considered.values() if isinstance(each, FixCommit)]
+        untried = [each for each in candidates if not is_settled(done.get(each.commit.commit), asked)]
+        await _work_through(mine, untried, sum(record.reason == KEPT for record in done.values()), provider, progress)
+        done = read_journal(mine.folder)
     reasons = Counter(
         reason if isinstance(reason, str) else done[commit].reason if commit in done else "not tried"
-        for commit, reason in considered
+        for commit, reason in considered.items()
     )
     return _put_in_order(mine.folder), reasons
+
+
+def consider_commits(mine: Mine) -> dict[str, FixCommit | str]:
+    """The newest commits, each with its candidate or with the reason why it is none."""
+    commits = islice(read_commits(mine.history, mine.search.revision), mine.search.num_commits)
+    return {commit.commit: consider(commit, mine.search.bounds) for commit in commits}
+
+
+def read_journal(folder: Path) -> dict[str, Mined]:
+    """The last record of each commit."""
+    return {record.commit: record for record in read_records(folder / JOURNAL, Mined)}
+
+
+def is_settled(record: Mined | None, asked: str) -> bool:
+    """Would another try end alike? Not where something else is asked, nor where the network may have failed."""
+    if record is None or record.reason == UNBUILT:
+        return False
+    return record.reason == KEPT or record.asked == asked
 
 
 async def _work_through(
     mine: Mine, candidates: Sequence[FixCommit], num_kept: int, provider: SandboxProvider, progress: Progress
 ) -> None:
-    """`num_workers` at a time, the newest first, until enough are kept."""
+    """`num_workers` at a time, the newest first, until enough are kept; those that are under way then are finished."""
     label, waiting = f"mining {mine.history.name}", iter(candidates)
     progress.begin(label, len(candidates))
 
     async def work() -> None:
         nonlocal num_kept
-        while (mine.search.num_tasks or num_kept + 1) > num_kept and (candidate := next(waiting, None)):
+        for candidate in waiting:
+            if mine.search.num_tasks and num_kept >= mine.search.num_tasks:
+                break
             mined = await _try_candidate(mine, candidate, provider)
             append_record(mine.folder / JOURNAL, mined)
             num_kept += mined.reason == KEPT
@@ -119,18 +150,20 @@ async def _work_through(
 
 async def _try_candidate(mine: Mine, candidate: FixCommit, provider: SandboxProvider) -> Mined:
     """Make a task of it and write it down, or say why there is none; then nothing of it stays."""
-    name, commit = name_task(mine.history, candidate), candidate.commit.commit
+    name = name_task(mine.history, candidate)
     try:
-        made = await make_task(mine, candidate, name, provider)
+        task = await make_task(mine, candidate, name, provider)
+        append_record(mine.folder / FILE_NAME, task)
+        reason, detail = KEPT, name
+    except NoTask as found:
+        reason, _, detail = str(found).partition(": ")
     except BuildFailed as error:
-        made = Mined(commit=commit, reason="environment could not be built", detail=str(error))
-    except (PatchRefused, UsageError, GradingError) as error:
-        made = Mined(commit=commit, reason="cannot be used", detail=str(error))
-    if isinstance(made, Task):
-        append_record(mine.folder / FILE_NAME, made)
-        return Mined(commit=commit, reason=KEPT, detail=name)
-    shutil.rmtree(mine.folder / "layers" / name, ignore_errors=True)
-    return made
+        reason, detail = UNBUILT, str(error)
+    except (PatchRefused, SetupFailed, UsageError, GradingError) as error:
+        reason, detail = "cannot be used", str(error)
+    if reason != KEPT:
+        shutil.rmtree(mine.folder / "layers" / name, ignore_errors=True)
+    return Mined(commit=candidate.commit.commit, reason=reason, detail=detail, asked=mine.search.digest)
 
 
 def name_task(history: GitHistory, candidate: FixCommit) -> str:
@@ -138,64 +171,33 @@ def name_task(history: GitHistory, candidate: FixCommit) -> str:
     return re.sub(r"[^\w.-]", "-", history.name.replace("/", "__")) + f"-{candidate.commit.commit[:8]}"
 
 
-async def make_task(mine: Mine, candidate: FixCommit, name: str, provider: SandboxProvider) -> Task | Mined:
-    """Raises BuildFailed, PatchRefused, UsageError, SandboxError, GradingError."""
-    commit = candidate.commit
-    snapshot = await asyncio.to_thread(read_snapshot, mine.history, commit.parent)
-    layer = await asyncio.to_thread(mine.store.write, name, snapshot.tree)
-    environment = await _equip(mine, candidate, snapshot.tree, layer)
-    layers, base_commit = await asyncio.to_thread(complete_layers, layer, snapshot.tree, environment)
-    draft = draft_task(mine, candidate, name, base_commit, environment, snapshot.absent)
-    case = Case(draft, layers, provider, mine.search.timeout_s)
-    gold = select_gold(draft, layers)
-    if not gold:
-        return Mined(commit=commit.commit, reason="nothing of the gold patch may be graded")
+async def make_task(mine: Mine, candidate: FixCommit, name: str, provider: SandboxProvider) -> Task:
+    """Raises NoTask, BuildFailed, PatchRefused, UsageError, SandboxError, GradingError."""
+    commit, wishes = candidate.commit, mine.search.wishes
+    base = await make_base(mine.store, name, mine.history, commit.parent, date=commit.date, wishes=wishes)
+    draft, gold = await asyncio.to_thread(draft_task, mine, candidate, name, base)
+    case = Case(draft, base.layers, provider, mine.search.timeout_s)
     case, first = await find_command(case, gold, mine.search.commands)
     measured = await measure(case, gold, first, repeats=mine.search.repeats)
     if measured.reason:
-        reason, _, detail = measured.reason.partition(": ")
-        return Mined(commit=commit.commit, reason=reason, detail=detail)
-    return finish_task(case.task, measured, layers, environment, mine.folder)
+        raise NoTask(measured.reason)
+    found = {"FAIL_TO_PASS": [*measured.fail_to_pass], "PASS_TO_PASS": [*measured.pass_to_pass]}
+    return case.task.model_copy(update=found | base.describe(mine.folder))
 
 
-async def _equip(mine: Mine, candidate: FixCommit, tree: Mapping[str, TreeFile], layer: Path) -> Environment:
-    """In a thread, which ends when nobody waits for it any longer."""
-    stopped = Event()
-    work = partial(
-        equip,
-        {path: file.content for path, file in tree.items()},
-        (layer,),
-        WORKDIR,
-        mine.folder,
-        date=candidate.commit.date,
-        version=find_version(mine.history, candidate.commit.parent),
-        wishes=mine.search.wishes,
-        stopped=stopped,
-    )
-    try:
-        return await asyncio.to_thread(work)
-    finally:
-        stopped.set()
-
-
-def draft_task(
-    mine: Mine, candidate: FixCommit, name: str, base_commit: str, environment: Environment, absent: Sequence[str]
-) -> Task:
-    """The task but for its layers and its expected tests."""
+def draft_task(mine: Mine, candidate: FixCommit, name: str, base: Base) -> tuple[Task, str]:
+    """The task but for its expected tests, and what of its gold patch is graded. Raises NoTask, PatchRefused, SetupFailed."""
     commit = candidate.commit
     issue = find_issue(commit.message, mine.threads)
-    return Task(
+    columns = base.describe(mine.folder) | {"environment": str(base.environment)}
+    task = Task(
         instance_id=name,
         repo=mine.history.name,
-        base_commit=base_commit,
         problem_statement=issue.text,
         FAIL_TO_PASS=[],
         PASS_TO_PASS=[],
         patch=make_diff(mine.history, commit, candidate.source),
         test_patch=make_diff(mine.history, commit, candidate.tests),
-        layers=["."],
-        workdir=WORKDIR,
-        environment=str(environment.folder),
         test_files=[*candidate.test_files],
         created_by="mined",
         meta={
@@ -205,23 +207,14 @@ def draft_task(
             "date": commit.date,
             "issue_source": issue.source,
             "is_vague": issue.is_vague,
-            "absent": [*absent],
+            "absent": [*base.absent],
         },
+        **columns,
     )
-
-
-def finish_task(
-    draft: Task, measured: Measured, layers: Sequence[Path], environment: Environment, folder: Path
-) -> Task:
-    """With paths relative to the task file."""
-    return draft.model_copy(
-        update={
-            "FAIL_TO_PASS": [*measured.fail_to_pass],
-            "PASS_TO_PASS": [*measured.pass_to_pass],
-            "layers": [layer.relative_to(folder).as_posix() for layer in layers],
-            "environment": environment.folder.relative_to(folder).as_posix(),
-        }
-    )
+    gold = select_gold(task, base.layers)
+    if not gold:
+        raise NoTask("nothing of the gold patch may be graded")
+    return task, gold
 
 
 def _put_in_order(folder: Path) -> list[Task]:

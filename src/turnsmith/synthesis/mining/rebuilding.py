@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from turnsmith.environments.building import BuildFailed
-from turnsmith.environments.equipping import Wishes, equip
+from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import UsageError
-from turnsmith.runs import append_record, read_records
-from turnsmith.synthesis.mining.history import GitHistory, find_version, read_snapshot
-from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
-from turnsmith.tasks.dataset import FILE_NAME
+from turnsmith.runs import append_record, hold, read_records
+from turnsmith.synthesis.mining.bases import make_base
+from turnsmith.synthesis.mining.history import GitHistory
+from turnsmith.synthesis.mining.trees import TreeStore
+from turnsmith.tasks.dataset import FILE_NAME, save_tasks
+from turnsmith.tasks.sets.base import Refused
+from turnsmith.tasks.sets.cells import read_dict, read_list
 from turnsmith.tasks.sets.swe_bench import CONDA
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
@@ -24,7 +26,8 @@ from turnsmith.types.records import Record
 
 JOURNAL = "rebuilding.jsonl"
 REBUILT = "rebuilt"
-WORKDIR = "/testbed"
+FOLDER_NAME = re.compile(r"(?!\.+$)[^/\0]{1,200}")
+DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-\d\d")
 PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+-]+)")
 
 
@@ -47,81 +50,92 @@ class Yard:
 
 
 async def rebuild_tasks(yard: Yard, tasks: Sequence[Task], progress: Progress) -> Counter[str]:
-    """Rebuild what has not been rebuilt before; returns what became of all rows, by reason. Raises UsageError."""
+    """Rebuild what has not been rebuilt before; returns what became of these tasks, by reason. Raises UsageError."""
     yard.folder.mkdir(parents=True, exist_ok=True)
-    done = {record.instance_id for record in read_records(yard.folder / JOURNAL, Rebuilt)}
-    label, free = "rebuilding", asyncio.Semaphore(yard.num_workers)
-    waiting = [task for task in tasks if task.instance_id not in done]
-    progress.begin(label, len(waiting))
+    with (yard.folder / JOURNAL).open("ab") as journal:
+        hold(journal)
+        done = read_journal(yard.folder)
+        waiting = [task for task in tasks if done.get(task.instance_id) != REBUILT]
+        await _work_through(yard, waiting, progress)
+        done = read_journal(yard.folder)
+        _drop_repeats(yard.folder)
+    return Counter(done[task.instance_id] for task in tasks)
 
-    stopped = Event()
+
+def read_journal(folder: Path) -> dict[str, str]:
+    """What became of each row in the end."""
+    return {record.instance_id: record.reason for record in read_records(folder / JOURNAL, Rebuilt)}
+
+
+def _drop_repeats(folder: Path) -> None:
+    """A task that a kill had written twice stands there once."""
+    if tasks := {task.instance_id: task for task in read_records(folder / FILE_NAME, Task)}:
+        save_tasks(folder, tasks.values())
+
+
+async def _work_through(yard: Yard, tasks: Sequence[Task], progress: Progress) -> None:
+    label, free = "rebuilding", asyncio.Semaphore(yard.num_workers)
+    progress.begin(label, len(tasks))
 
     async def work(task: Task) -> None:
         async with free:
-            record = await asyncio.to_thread(rebuild_or_say_why, yard, task, stopped)
-        append_record(yard.folder / JOURNAL, record)
+            append_record(yard.folder / JOURNAL, await _try_row(yard, task))
         progress.advance(label)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for task in waiting:
-                group.create_task(work(task))
-    finally:
-        stopped.set()  # threads go on until they look
+    async with asyncio.TaskGroup() as group:
+        for task in tasks:
+            group.create_task(work(task))
     progress.end(label)
-    return Counter(record.reason for record in read_records(yard.folder / JOURNAL, Rebuilt))
 
 
-def rebuild_or_say_why(yard: Yard, task: Task, stopped: Event) -> Rebuilt:
+async def _try_row(yard: Yard, task: Task) -> Rebuilt:
     """The task is in the file as soon as it is rebuilt; of another nothing stays."""
+    name = task.instance_id
+    if not FOLDER_NAME.fullmatch(name):
+        return Rebuilt(instance_id=name, reason="unusable id", detail="it names the folder of its layers")
     try:
-        append_record(yard.folder / FILE_NAME, rebuild(yard, task, stopped))
-        return Rebuilt(instance_id=task.instance_id, reason=REBUILT)
+        append_record(yard.folder / FILE_NAME, await rebuild(yard, task))
+        return Rebuilt(instance_id=name, reason=REBUILT)
+    except Refused as refusal:
+        reason, detail = refusal.reason, str(refusal)
     except BuildFailed as error:
         reason, detail = "environment could not be built", str(error)
     except UsageError as error:
         reason, detail = "history or Python missing", str(error)
-    shutil.rmtree(yard.folder / "layers" / task.instance_id, ignore_errors=True)
-    return Rebuilt(instance_id=task.instance_id, reason=reason, detail=detail)
+    shutil.rmtree(yard.folder / "layers" / name, ignore_errors=True)
+    return Rebuilt(instance_id=name, reason=reason, detail=detail)
 
 
-def rebuild(yard: Yard, task: Task, stopped: Event) -> Task:
-    """The task with layers and an environment in place of its image. Raises BuildFailed, UsageError."""
+async def rebuild(yard: Yard, task: Task) -> Task:
+    """The task with layers and an environment in place of its image. Raises BuildFailed, Refused, UsageError."""
     history = yard.histories.get(task.repo)
     if history is None:
         raise UsageError(f"no history of {task.repo} was given: add --history {task.repo}=PATH")
-    snapshot = read_snapshot(history, task.base_commit)
-    layer = yard.store.write(task.instance_id, snapshot.tree)
-    contents = {path: file.content for path, file in snapshot.tree.items()}
-    environment = equip(
-        contents,
-        (layer,),
-        WORKDIR,
-        yard.folder,
-        date=str((task.model_extra or {}).get("created_at", "")),
-        version=find_version(history, task.base_commit),
-        wishes=read_wishes(task),
-        stopped=stopped,
-    )
-    layers, commit = complete_layers(layer, snapshot.tree, environment)
-    return task.model_copy(
-        update={
-            "image": "",
-            "workdir": WORKDIR,
-            "setup": [],
-            "base_commit": commit,
-            "layers": [each.relative_to(yard.folder).as_posix() for each in layers],
-            "environment": environment.folder.relative_to(yard.folder).as_posix(),
-            "test_command": task.test_command.removeprefix(CONDA),
-            "meta": task.meta | {"parent": task.base_commit, "absent": [*snapshot.absent]},
-        }
-    )
+    name, date, wishes = task.instance_id, read_date(task), read_wishes(task)
+    base = await make_base(yard.store, name, history, task.base_commit, date=date, wishes=wishes)
+    columns = {
+        "image": "",
+        "setup": [],
+        "test_command": task.test_command.removeprefix(CONDA),
+        "meta": task.meta | {"parent": task.base_commit, "absent": [*base.absent]},
+    }
+    return task.model_copy(update=columns | base.describe(yard.folder))
+
+
+def read_date(task: Task) -> str:
+    """When its issue was opened; empty where the row does not say, as in R2E-Gym and SWE-smith, or counts milliseconds."""
+    stated = str((task.model_extra or {}).get("created_at", ""))
+    return stated if DATE.match(stated) else ""
 
 
 def read_wishes(task: Task) -> Wishes:
-    """What SWE-rebench has found out about a row: its Python, packages that tests need, the versions that were installed."""
+    """What SWE-rebench has found out about a row: its Python, packages that tests need, the versions that were installed.
+
+    Raises Refused.
+    """
     columns: dict[str, Any] = task.model_extra or {}
-    config = columns.get("install_config") or {}
-    packages = [word for entry in config.get("pip_packages") or [] for word in entry.split()]
+    config = read_dict(columns, "install_config")
+    entries = read_list(config, "pip_packages") if config.get("pip_packages") else []
+    packages = [word for entry in entries for word in entry.split()]
     pins = [line.strip() for line in str(columns.get("requirements") or "").splitlines() if PIN.fullmatch(line.strip())]
     return Wishes(python=str(config.get("python") or ""), requirements=tuple(packages), pins=tuple(pins))

@@ -1,0 +1,107 @@
+"""Rows without their images: what a row cannot bring is said of that row, and tried again by the next command."""
+
+import json
+
+import pytest
+
+from histories import git, make_shop
+from turnsmith.runs import hold
+from turnsmith.synthesis.mining.rebuilding import read_date
+from turnsmith.tasks.dataset import load_tasks, save_tasks
+from turnsmith.types import Task
+
+NOWHERE = {"python": "2.1"}
+
+
+@pytest.fixture
+def shop(tmp_path):
+    return make_shop(tmp_path / "shop")
+
+
+@pytest.fixture
+def rebuild(tmp_path, turnsmith):
+    """Rebuild rows with some options; gives the result and what became of each row in the end."""
+
+    def run(rows, *options):
+        save_tasks(tmp_path / "rows", rows)
+        result = turnsmith("tasks", "rebuild", tmp_path / "rows", "--out", tmp_path / "out", "--json", *options)
+        journal = tmp_path / "out" / "rebuilding.jsonl"
+        lines = map(json.loads, journal.read_text().splitlines() if journal.exists() else [])
+        return result, {line["instance_id"]: line for line in lines}
+
+    return run
+
+
+def make_row(shop, name="one", **columns):
+    row = {
+        "instance_id": name,
+        "repo": "a/shop",
+        "base_commit": git(shop, "rev-parse", "HEAD~3"),
+        "problem_statement": "x",
+        "patch": "x",
+        "test_patch": "",
+        "FAIL_TO_PASS": ["tests/test_prices.py::test_without_a_price"],
+        "PASS_TO_PASS": [],
+        "image": "registry/x",
+    }
+    return Task.model_validate(row | columns)
+
+
+def test_what_was_not_rebuilt_is_tried_again(shop, rebuild):
+    rows = [make_row(shop, install_config=NOWHERE)]
+    _, records = rebuild(rows, "--history", f"b/other={shop}")
+    assert "add --history a/shop=PATH" in records["one"]["detail"]
+    _, records = rebuild(rows, "--history", f"a/shop={shop}")
+    assert "Python 2.1 is not on this machine" in records["one"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"install_config": "{"}, "unreadable install_config"),
+        ({"install_config": {"pip_packages": [1]}}, "unreadable pip_packages"),
+        ({"base_commit": "--output=x"}, "history or Python missing"),
+    ],
+)
+def test_a_row_ends_itself_alone(shop, rebuild, columns, reason):
+    result, records = rebuild([make_row(shop, **columns)], "--history", f"a/shop={shop}")
+    assert records["one"]["reason"] == reason
+    assert "none of 1 tasks could be rebuilt" in result.output
+
+
+def test_an_id_leads_out_of_no_folder(shop, rebuild, tmp_path):
+    names = ("..", "../../shop", "x" * 300)
+    _, records = rebuild([make_row(shop, name) for name in names], "--history", f"a/shop={shop}")
+    assert {record["reason"] for record in records.values()} == {"unusable id"}
+    assert {path.name for path in tmp_path.iterdir()} == {"shop", "rows", "out"}
+
+
+def test_an_unknown_task_is_named(shop, rebuild):
+    result, _ = rebuild([make_row(shop)], "--history", f"a/shop={shop}", "--task", "two")
+    assert result.exit_code == 2
+    assert "there is no task 'two'" in result.output
+
+
+def test_one_process_at_a_time(shop, rebuild, tmp_path):
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / "rebuilding.jsonl").open("ab") as journal:
+        hold(journal)
+        result, records = rebuild([make_row(shop)], "--history", f"a/shop={shop}")
+    assert "another process is at work" in result.output
+    assert not records
+
+
+@pytest.mark.parametrize("stated", [{}, {"created_at": None}, {"created_at": 1609298073000}])
+def test_a_date_that_is_none(shop, stated):
+    assert read_date(make_row(shop, **stated)) == ""
+    assert read_date(make_row(shop, created_at="2023-04-14 16:36:54")) == "2023-04-14 16:36:54"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_row_without_a_date_gets_the_packages_of_its_commit(shop, rebuild, tmp_path):
+    result, records = rebuild([make_row(shop)], "--history", f"a/shop={shop}")
+    assert records["one"]["reason"] == "rebuilt", result.output
+    (task,) = load_tasks(tmp_path / "out")
+    recipe = json.loads((tmp_path / "out" / f"{task.environment}.json").read_text())
+    assert "--exclude-newer 2024-07-01" in recipe["commands"][0]
