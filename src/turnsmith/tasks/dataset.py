@@ -68,7 +68,7 @@ def environment_path(task: Task, task_file: Path) -> str:
     path = _resolve(task_file.parent / task.environment)
     if not path.is_dir():
         needs = f"task {task.instance_id} needs the environment {path}, which is missing"
-        raise UsageError(f"{task_file}: {needs}: make it with `turnsmith tasks build`")
+        raise UsageError(f"{task_file}: {needs}: make it anew with `turnsmith tasks mine` or `turnsmith tasks rebuild`")
     return str(path)
 
 
