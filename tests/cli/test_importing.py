@@ -196,6 +196,23 @@ def test_rows_of_pro_find_their_scripts_beside_them(turnsmith, tmp_path):
     assert result.stdout.startswith("imported 1 · refused 1 (1 no run script)"), result.output
 
 
+def test_a_refused_row_is_tried_again_and_stands_in_the_file_once(turnsmith, tmp_path):
+    bare = {name: value for name, value in SWE_BENCH_PRO.items() if name not in ("run_script", "parser")}
+    file = write_lines(tmp_path / "pro.jsonl", number(bare, 2))
+    arguments = ["tasks", "import", "swe-bench-pro", "--from", file, "--out", tmp_path / "out"]
+    scripts = tmp_path / "run_scripts" / f"{bare['instance_id']}0"
+    for _ in range(2):
+        assert turnsmith(*arguments).stdout.startswith("imported 0 · refused 2 (2 no run script)")
+        assert len((tmp_path / "out/refused.jsonl").read_text().splitlines()) == 2
+    scripts.mkdir(parents=True)
+    for name in ("run_script.sh", "parser.py"):
+        (scripts / name).write_text("true\n")
+    for there in ("", " (1 were there)"):
+        assert turnsmith(*arguments).stdout.startswith(f"imported 1{there} · refused 1 (1 no run script)")
+        [left] = (tmp_path / "out/refused.jsonl").read_text().splitlines()
+        assert json.loads(left)["place"] == "pro.jsonl, row 2"
+
+
 def test_one_task_is_shown(turnsmith, task_folder):
     task = load_tasks(task_folder)[1]
     shown = turnsmith("tasks", "show", task_folder, "--task", task.instance_id).stdout

@@ -4,11 +4,13 @@
 DIR/tasks.jsonl      the tasks; of trajectory sets, conversations.jsonl
 DIR/refused.jsonl    a line for each row that cannot become one: set, place, id, reason, and more about it
 ```
+
+What was refused is tried again, since the user may have put right what it lacked.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,7 +20,7 @@ from typing import BinaryIO
 from pydantic_core import PydanticSerializationError
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import append_line, cut_torn_line, hold, read_lines
+from turnsmith.runs import append_line, cut_torn_line, hold, read_lines, replacing
 from turnsmith.tasks.sets.base import PublicSet, Refused, to_record
 from turnsmith.tasks.sets.reading import FoundRow, RowFile, RowSource
 from turnsmith.types import Conversation, Task
@@ -63,7 +65,7 @@ class Done:
 
     ids: frozenset[str]
     refused: dict[tuple[str, str, str], str]
-    """Set, place and id of a row → why it was refused."""
+    """Set, place and id of a row → its line; it goes when the row becomes a task."""
 
 
 def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundRow]:
@@ -82,9 +84,12 @@ def import_rows(source: PublicSet, rows: Iterable[FoundRow], out: Path) -> Itera
     """
     with _held(out / source.file_name) as tasks:
         done, seen, funnel = read_done(out, source.file_name), set[str](), ImportFunnel()
-        for row in rows:
-            funnel.fates[take_row(source, row, tasks, done, seen, funnel.parsers)] += 1
-            yield funnel
+        try:
+            for row in rows:
+                funnel.fates[take_row(source, row, tasks, done, seen, funnel.parsers)] += 1
+                yield funnel
+        finally:
+            keep_refused(out / REFUSED_NAME, done.refused.values())
 
 
 def take_row(
@@ -92,23 +97,32 @@ def take_row(
 ) -> str:
     """What becomes of one row: `imported`, `kept` from an earlier import, or a reason."""
     name = "" if isinstance(row.content, Refused) else source.identify(row.content)
-    if before := done.refused.get((source.name, row.place, name)):
-        return before
+    key = (source.name, row.place, name)
     try:
         if name and name in seen:
             raise Refused("duplicate instance_id", f"{name} occurs before")
         seen.add(name)
-        if name in done.ids:
-            return KEPT
-        record = read_record(source, row)
-        tasks.write(write_line(record).encode() + b"\n")
-        tasks.flush()
-        parsers.update([record.log_parser] if isinstance(record, Task) else [])
-        return IMPORTED
+        if is_new := name not in done.ids:
+            record = read_record(source, row)
+            tasks.write(write_line(record).encode() + b"\n")
+            tasks.flush()
+            parsers.update([record.log_parser] if isinstance(record, Task) else [])
+        done.refused.pop(key, None)
+        return IMPORTED if is_new else KEPT
     except Refused as refusal:
         facts = {"set": source.name, "place": row.place, "instance_id": name, "reason": refusal.reason}
-        append_line(Path(tasks.name).with_name(REFUSED_NAME), json.dumps({**facts, "detail": str(refusal)}))
+        line = json.dumps({**facts, "detail": str(refusal)})
+        if done.refused.get(key) != line:
+            append_line(Path(tasks.name).with_name(REFUSED_NAME), line)
+        done.refused[key] = line
         return refusal.reason
+
+
+def keep_refused(file: Path, lines: Collection[str]) -> None:
+    """Leave these lines only, where there are others: of rows that are tasks now, or that are refused for another reason."""
+    if [line.decode().rstrip("\n") for _, line in read_lines(file)] != [*lines]:
+        with replacing(file) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in lines))
 
 
 def read_record(source: PublicSet, row: FoundRow) -> Task | Conversation:
@@ -128,9 +142,11 @@ def write_line(record: Task | Conversation) -> str:
 
 def read_done(out: Path, file_name: str) -> Done:
     """What earlier imports left in a folder."""
-    refused = (json.loads(line) for _, line in read_lines(out / REFUSED_NAME))
-    by_place = {(each["set"], each["place"], each["instance_id"]): each["reason"] for each in refused}
-    return Done(frozenset(_read_id(line) for _, line in read_lines(out / file_name)), by_place)
+    refused = {}
+    for _, line in read_lines(out / REFUSED_NAME):
+        facts = json.loads(line)
+        refused[facts["set"], facts["place"], facts["instance_id"]] = line.decode().rstrip("\n")
+    return Done(frozenset(_read_id(line) for _, line in read_lines(out / file_name)), refused)
 
 
 def _read_id(line: bytes) -> str:
