@@ -86,7 +86,7 @@ async def test_hidden_tests_are_applied_first(provider, directory, tmp_path):
     assert reward == "0" and "tests/test_no.py::test_no" in output
 
 
-async def test_nothing_is_written_over_and_only_suites_of_pytest_are_written(directory, tmp_path):
+async def test_nothing_is_written_over_and_only_what_its_scripts_can_judge_is_written(directory, tmp_path):
     task, folder = directory
     with pytest.raises(UsageError, match="nothing is written over"):
         write_directory(task, (), None, folder.parent)
@@ -95,3 +95,6 @@ async def test_nothing_is_written_over_and_only_suites_of_pytest_are_written(dir
         write_directory(task.model_copy(update={"environment": "environments/x"}), (), None, folder.parent)
     with pytest.raises(UsageError, match="are read by django: only suites of pytest"):
         write_directory(task.model_copy(update={"log_parser": "django"}), (), None, folder.parent)
+    with pytest.raises(UsageError, match="judged by the rules r2e-gym, which a Harbor directory does not know"):
+        write_directory(task.model_copy(update={"status_rules": "r2e-gym"}), (), None, folder.parent)
+    assert not folder.exists()

@@ -13,10 +13,11 @@ from shlex import quote
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.qualification.harbor.judge import COUNTED
 from turnsmith.qualification.record import Qualification
 from turnsmith.rewards.testing import SEALABLE, TEST_ENV, find_test_files
 from turnsmith.sandboxes.layers import copy_merged
-from turnsmith.tasks.sets.harbor import DOCKERFILE, OWN, SOLUTION, TASK_FILE, TEST, TREE
+from turnsmith.tasks.sets.harbor import DOCKERFILE, OWN, SOLUTION, TASK_FILE, TEST, TREE, write_files
 from turnsmith.types import Task
 
 PLUGIN, JUDGE, TEMPLATE = (Path(__file__).with_name(name) for name in ("turnsmith_statuses.py", "judge.py", "test.sh"))
@@ -30,27 +31,31 @@ TIMEOUT_S = 1800.0
 
 def write_directory(task: Task, layers: Sequence[Path], record: Qualification | None, out: Path) -> Path:
     """Write `out/<instance_id>`; returns it. Raises UsageError where it is there, or the task cannot be written."""
+    refuse_unwritable(task)
+    folder = out / task.instance_id.replace("/", "_")
+    write_files(folder, render_files(task, record))
+    if layers:
+        copy_merged(tuple(layers), folder / TREE)
+    return folder
+
+
+def refuse_unwritable(task: Task) -> None:
+    """Raises UsageError where a directory could not run the tests of a task, or would judge them otherwise than we do."""
     if task.log_parser != SEALABLE:
         raise UsageError(
             f"the tests of {task.instance_id} are read by {task.log_parser}: "
             "only suites of pytest can be written as Harbor directories"
+        )
+    if task.status_rules not in COUNTED:
+        raise UsageError(
+            f"{task.instance_id} is judged by the rules {task.status_rules}, which a Harbor directory does not know: "
+            f"only tasks of the rules {' and '.join(COUNTED)} can be written"
         )
     if task.environment:
         raise UsageError(
             f"{task.instance_id} needs the folder {task.environment}, which a Harbor directory does not hold: "
             "only tasks of images, and those without an environment of their own, can be written"
         )
-    folder = out / task.instance_id.replace("/", "_")
-    if folder.exists():
-        raise UsageError(f"{folder} exists: give another --out, nothing is written over")
-    for path, text in render_files(task, record).items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8", newline="")
-        if path.endswith(".sh"):
-            (folder / path).chmod(0o755)
-    if layers:
-        copy_merged(tuple(layers), folder / TREE)
-    return folder
 
 
 def render_files(task: Task, record: Qualification | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ A directory that Turnsmith has written comes back as the task that it was. Of an
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -153,10 +154,14 @@ def read_folder(folder: Path) -> "dict[str, Any] | Refused":
 
 def write_folder(row: dict[str, Any], out: Path) -> None:
     """One task as a directory. Raises UsageError where it is there."""
-    folder = out / row["name"]
+    write_files(out / row["name"], row["files"])
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """A new folder of files, by their paths in it; scripts can be executed. Raises UsageError where it is there."""
     if folder.exists():
         raise UsageError(f"{folder} exists: give another --out, nothing is written over")
-    for path, text in row["files"].items():
+    for path, text in files.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text.encode())
