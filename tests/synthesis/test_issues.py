@@ -1,6 +1,6 @@
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import SuiteReport
-from turnsmith.synthesis.validation import write_issue
+from turnsmith.synthesis.issues import write_issue
 
 
 def report(**results):

@@ -43,7 +43,7 @@ def test_a_task_records_what_its_expected_tests_were_on_the_clean_tree(tmp_path)
     candidate = write_candidate(repository, Bug((("code_.py", find_mutations(SOURCE)[0]),)))
     before = report(a="passed", b="xfailed", c="skipped", d="passed")
     verdict = compare_suites(before, report(a="failed", b="xfailed", c="skipped", d="passed"))
-    task = to_task(candidate, verdict, before, Suite(COMMAND, ()), vagueness=0, created_by="", meta={})
+    task = to_task(candidate, verdict, before, Suite(COMMAND, ()), issue="", created_by="", meta={})
     assert task.meta["clean_statuses"] == {"b": "xfailed"}
     assert judging.judge(task, report(a="passed", b="xfailed", d="passed")).resolved
     assert not judging.judge(task, report(a="xfailed", b="xfailed", d="passed")).resolved

@@ -1,19 +1,38 @@
-"""The text of an issue: a template over what the failing tests say, never over the diff; or what an endpoint makes of both."""
+"""The text of an issue: a template over what the failing tests say, never over the diff; or what an endpoint makes of both.
+
+Bugs are many in packages, whose templates name test functions, and few in practice tasks, where templates hold back as asked.
+"""
 
 import re
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.rewards.testing import SuiteReport, find_test_files
 from turnsmith.types import Task
 
 IssueWriter = Callable[[Task], Awaitable[str]]
 """From a task, whose issue is that of the template, to the text of its issue."""
 MAX_NAMED = 5
-"""Test functions that an issue names."""
+"""Tests, or functions of them, that an issue names."""
 MAX_ID_CHARACTERS = 120
 MAX_MESSAGE_CHARACTERS = 200
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+
+
+def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
+    """A few lines of plain text; `vagueness` says how much is held back.
+
+    Up to 1/3 the failing tests with their messages, up to 2/3 without messages, above that only their files. For example
+    `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
+    """
+    failing = find_failing(report, known_failures)
+    lines = [f"{test}: {shorten(report.results[test].message)}".removesuffix(": ") for test in failing]
+    if vagueness > 1 / 3:
+        lines = failing
+    if vagueness > 2 / 3:
+        lines = list(find_test_files(failing))
+    more = [f"and {len(lines) - MAX_NAMED} more"] if len(lines) > MAX_NAMED else []
+    return render(len(failing), [*lines[:MAX_NAMED], *more])
 
 
 def describe_failures(report: SuiteReport, known_failures: Collection[str] = ()) -> str:
@@ -21,15 +40,24 @@ def describe_failures(report: SuiteReport, known_failures: Collection[str] = ())
 
     For example `tests/test_a.py::test_b[3]: assert 3 == 4 (and 71 more of this function)`.
     """
-    functions = defaultdict[str, list[str]](list)
-    for test in report.with_status("failed", "error"):
-        if test not in known_failures:
-            functions[test.partition("[")[0]].append(test)
+    failing, functions = find_failing(report, known_failures), defaultdict[str, list[str]](list)
+    for test in failing:
+        functions[test.partition("[")[0]].append(test)
     named = [_describe(report, tests) for tests in list(functions.values())[:MAX_NAMED]]
-    num_failing, num_left = sum(map(len, functions.values())), len(functions) - len(named)
-    headline = "One test fails:" if num_failing == 1 else f"{num_failing} tests fail:"
+    num_left = len(functions) - len(named)
     more = [f"and tests of {num_left} more functions" if num_left > 1 else "and tests of one more function"]
-    return "\n".join([headline, "", *named, *(more if num_left else [])]) + "\n"
+    return render(len(failing), [*named, *(more if num_left else [])])
+
+
+def find_failing(report: SuiteReport, known_failures: Collection[str]) -> list[str]:
+    """The tests that fail and did not before, in the order of the log."""
+    return [test for test in report.with_status("failed", "error") if test not in known_failures]
+
+
+def render(num_failing: int, lines: Sequence[str]) -> str:
+    """A headline over lines."""
+    headline = "One test fails:" if num_failing == 1 else f"{num_failing} tests fail:"
+    return "\n".join([headline, "", *lines]) + "\n"
 
 
 def _describe(report: SuiteReport, tests: list[str]) -> str:

@@ -188,7 +188,6 @@ class Trier:
         """The task with its issue. Raises UsageError where no issue can be had."""
         before, title = restrict(self.ground.before, files), self.ground.repository.name
         meta = {"kind": "package", "package": self.package, "seed": self.making.spec.seed}
-        task = to_task(candidate, verdict, before, self.ground.suite, vagueness=0.0, created_by=title, meta=meta)
         issue = describe_failures(verdict.report, before.with_status("failed", "error"))
-        task = task.model_copy(update={"problem_statement": issue})
+        task = to_task(candidate, verdict, before, self.ground.suite, issue=issue, created_by=title, meta=meta)
         return task.model_copy(update={"problem_statement": await self.making.write_issue(task)})

@@ -20,6 +20,7 @@ from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.building import building
+from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
 from turnsmith.synthesis.repositories import Candidate, Repository, write_candidate, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source
@@ -62,7 +63,12 @@ async def make_package_tasks(
             what = f"no bug in {source.title} can be told by its tests: {dict(reasons)}"
             raise UsageError(f"{what}; take another package")
         meta = {"kind": "package", "seed": seed}
-        tasks = [to_task(*each, before, suite, vagueness=0.0, created_by=source.title, meta=meta) for each in kept]
+        known_failures = before.with_status("failed", "error")
+        issues = [write_issue(each.report, vagueness=0.0, known_failures=known_failures) for _, each in kept]
+        tasks = [
+            to_task(*each, before, suite, issue=issue, created_by=source.title, meta=meta)
+            for each, issue in zip(kept, issues, strict=True)
+        ]
         save_tasks(folder, tasks)
         made = {"source": source.title, "seed": seed, "num_tried": reasons.total(), "reasons": dict(reasons)}
         write_json(folder / "making.json", {**made, "suite_s": round(before.duration_s, 3)})

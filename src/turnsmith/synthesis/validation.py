@@ -1,27 +1,24 @@
 """From bugs to tasks.
 
 A bug makes a task only if, of the tests that pass without it, at least one fails with it and at least one still passes. The issue
-is written from what the failing tests say and from nothing else: never from the diff.
+is written from what the failing tests say and from nothing else (`issues`): never from the diff.
 """
 
-import asyncio
 import shutil
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
-from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport, find_test_files, holds, run_suite
+from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport, holds, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.synthesis.issues import shorten
+from turnsmith.synthesis.ordering import run_in_order
 from turnsmith.synthesis.records import KEPT
 from turnsmith.synthesis.repositories import Candidate, make_patch
 from turnsmith.types import Task
 
 UNSTEADY = "no test ends the same way twice"
-MAX_TESTS = 5
-"""Of the tests that an issue names."""
 
 
 @dataclass(frozen=True)
@@ -54,27 +51,27 @@ async def validate(
     What is kept depends on the order of the candidates alone. The layers of the others are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
-    waiting, running = iter(candidates), deque[tuple[Candidate, asyncio.Task[SuiteReport]]]()
-    kept, reasons = list[tuple[Candidate, Validation]](), Counter[str]()
+    undecided, kept, reasons = deque[Candidate](), list[tuple[Candidate, Validation]](), Counter[str]()
+
+    def run(candidate: Candidate) -> Coroutine[None, None, SuiteReport]:
+        undecided.append(candidate)
+        return run_suite(provider, candidate.layers, suite)
+
     try:
-        while len(kept) < num_wanted:
-            for candidate in islice(waiting, num_workers - len(running)):
-                running.append((candidate, asyncio.create_task(run_suite(provider, candidate.layers, suite))))
-            if not running:
-                break
-            candidate, run = running[0]
-            verdict = compare_suites(before, await run)
-            running.popleft()
-            reasons[verdict.reason] += 1
-            on_verdict(verdict)
-            if verdict.kept:
-                kept.append((candidate, verdict))
-            else:
-                shutil.rmtree(candidate.layer)
+        async with aclosing(run_in_order(candidates, run, num_workers)) as reports:
+            async for candidate, report in reports:
+                verdict = compare_suites(before, report)
+                reasons[verdict.reason] += 1
+                on_verdict(verdict)
+                undecided.popleft()
+                if verdict.kept:
+                    kept.append((candidate, verdict))
+                else:
+                    shutil.rmtree(candidate.layer)
+                if len(kept) >= num_wanted:
+                    break
     finally:
-        for candidate, run in running:
-            run.cancel()
-            await asyncio.gather(run, return_exceptions=True)
+        for candidate in undecided:
             shutil.rmtree(candidate.layer, ignore_errors=True)
     return kept, reasons
 
@@ -108,19 +105,18 @@ def to_task(
     before: SuiteReport,
     suite: Suite,
     *,
-    vagueness: float,
+    issue: str,
     created_by: str,
     meta: Mapping[str, Any],
 ) -> Task:
-    """The task of a candidate that was kept, given the suite on the clean tree; `vagueness` is that of the issue text."""
+    """The task of a candidate that was kept, given the suite on the clean tree and the text of its issue."""
     bug, repository = candidate.bug, candidate.repository
     expected = [*verdict.fail_to_pass, *verdict.pass_to_pass]
-    known_failures = before.with_status("failed", "error")
     return Task(
         instance_id=candidate.instance_id,
         repo=repository.name,
         base_commit=candidate.base_commit,
-        problem_statement=write_issue(verdict.report, vagueness=vagueness, known_failures=known_failures),
+        problem_statement=issue,
         FAIL_TO_PASS=verdict.fail_to_pass,
         PASS_TO_PASS=verdict.pass_to_pass,
         patch="".join(make_patch(path, buggy, clean) for path, (clean, buggy) in sorted(bug.changes.items())),
@@ -135,21 +131,3 @@ def to_task(
             **meta,
         },
     )
-
-
-def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
-    """A few lines of plain text; `vagueness` says how much is held back.
-
-    Up to 1/3 the failing tests with their messages, up to 2/3 without messages, above that only their files. For example
-    `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
-    """
-    new = [test for test in report.with_status("failed", "error") if test not in known_failures]
-    failing = {test: report.results[test] for test in new}
-    lines = [f"{test}: {shorten(result.message)}".removesuffix(": ") for test, result in failing.items()]
-    if vagueness > 1 / 3:
-        lines = list(failing)
-    if vagueness > 2 / 3:
-        lines = list(find_test_files(failing))
-    more = [f"and {len(lines) - MAX_TESTS} more"] if len(lines) > MAX_TESTS else []
-    headline = "One test fails:" if len(failing) == 1 else f"{len(failing)} tests fail:"
-    return "\n".join([headline, "", *lines[:MAX_TESTS], *more]) + "\n"

@@ -11,6 +11,7 @@ from turnsmith.rewards.testing import Suite, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.building import building
+from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import Mutation, find_mutations
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.synthesis.practice.repository import PracticeRepository, make_repository
@@ -82,9 +83,11 @@ async def make_repository_tasks(
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
     made = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}
     metas = [made | {"kind": Path(candidate.bug.mutations[0][0]).stem} for candidate, _ in kept]
+    known = before.with_status("failed", "error")
+    issues = [write_issue(each.report, vagueness=spec.difficulty, known_failures=known) for _, each in kept]
     return [
-        to_task(*each, before, suite, vagueness=spec.difficulty, created_by="practice", meta=meta)
-        for each, meta in zip(kept, metas, strict=True)
+        to_task(*each, before, suite, issue=issue, created_by="practice", meta=meta)
+        for each, issue, meta in zip(kept, issues, metas, strict=True)
     ]
 
 
