@@ -1,12 +1,15 @@
 """Options that several commands share, and work in the sandboxes that they ask for."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from turnsmith.cli.sentences import EXIT_STOPPED
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.tracking import Progress
@@ -18,6 +21,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TaskPath = Annotated[Path, typer.Argument(metavar="PATH", help="JSONL file of tasks, or the folder that holds it.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the tasks.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N.")]
+Chosen = Annotated[list[str] | None, typer.Option("--task", metavar="ID", help="Only this task; may be repeated.")]
+OneTask = Annotated[str, typer.Option("--task", metavar="ID", help="Only this task.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Done at once [default: one for each core].")
+]
 Kind = Literal["local", "podman", "subprocess"]
 SandboxKind = Annotated[Kind, typer.Option("--sandbox", help="subprocess isolates nothing from this machine.")]
 Image = Annotated[
@@ -26,6 +37,21 @@ Image = Annotated[
 Engine = Annotated[
     str, typer.Option("--sandbox.container_engine", metavar="PROGRAM", help="Called in place of podman.")
 ]
+
+
+def count_workers(wanted: int | None) -> int:
+    """So many as are wanted, or as there are cores."""
+    return wanted or os.cpu_count() or 1
+
+
+@contextmanager
+def going_on() -> Iterator[None]:
+    """Work that keeps what is finished: where Ctrl-C ends it, that is said."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped; what is finished is kept, and the same command goes on", err=True)
+        raise typer.Exit(EXIT_STOPPED) from None
 
 
 def configure_sandbox(kind: Kind, image: str, engine: str, **others: Any) -> SandboxConfig:
