@@ -64,6 +64,10 @@ class TaskSetConfig(Section):
     """JSONL file of tasks, or the folder that holds `tasks.jsonl`."""
     subset: str | None = None
     """Of a path: `verified-50`, the paper's 50 tasks of SWE-bench Verified, or a text file with one id per line."""
+    tasks: list[str] = []
+    """Of a path, or of its subset: the tasks of these ids; all where there are none."""
+    limit: int | None = Field(None, ge=1)
+    """The first N only of those that the other keys leave."""
     practice_tasks: int = Field(0, ge=0)
     """Number of tasks to make from generated practice repositories."""
     split: Literal["train", "heldout"] = "train"
@@ -81,8 +85,9 @@ class TaskSetConfig(Section):
     def _one_source(self) -> "TaskSetConfig":
         if [bool(self.path), bool(self.practice_tasks), bool(self.package)].count(True) != 1:
             raise ValueError("give exactly one of path, practice_tasks, package; null or 0 takes one back")
-        if self.subset and not self.path:
-            raise ValueError("subset goes with path: what is made here has no ids yet")
+        for key in ("subset", "tasks"):
+            if getattr(self, key) and not self.path:
+                raise ValueError(f"{key} goes with path: what is made here has no ids yet")
         return self
 
 

@@ -6,7 +6,7 @@ from pytest import mark, raises
 from silence import Silence
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, read_task_set
+from turnsmith.recipes.task_sets import TaskSet, check_disjoint, narrow_evaluation, prepare_task_set, read_task_set
 from turnsmith.runs import RunFolder
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.tasks.dataset import save_tasks
@@ -121,9 +121,55 @@ async def test_a_subset_is_read_by_its_ids(tmp_path, provider):
     (tmp_path / "base").mkdir()
     save_tasks(tmp_path, task_set("x", tmp_path, "a", "b", "c").tasks)
     (tmp_path / "two.txt").write_text("c\na\n")
-    assert [task.instance_id for task in read_task_set("x", tmp_path, str(tmp_path / "two.txt")).tasks] == ["c", "a"]
     chosen = TaskSetConfig(path=str(tmp_path), subset=str(tmp_path / "two.txt"))
+    assert [task.instance_id for task in read_task_set("x", tmp_path, chosen).tasks] == ["c", "a"]
     prepared = await prepare_task_set("x", chosen, RunConfig(), RunFolder(tmp_path / "run"), provider, Silence())
     assert [task.instance_id for task in prepared.tasks] == ["c", "a"]
     with raises(ValueError, match="subset goes with path"):
         TaskSetConfig(practice_tasks=3, subset="verified-50")
+
+
+@mark.parametrize(
+    ("keys", "ids"),
+    [
+        ({"limit": 2}, ["a", "b"]),
+        ({"tasks": ["c", "b"]}, ["b", "c"]),
+        ({"tasks": ["c", "b"], "limit": 1}, ["b"]),
+        ({"subset": "two.txt", "limit": 1}, ["c"]),
+    ],
+)
+def test_a_task_set_may_be_some_ids_or_the_first_of_them(tmp_path, monkeypatch, keys, ids):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "base").mkdir()
+    save_tasks(tmp_path, task_set("x", tmp_path, "a", "b", "c").tasks)
+    (tmp_path / "two.txt").write_text("c\na\n")
+    chosen = read_task_set("x", tmp_path, TaskSetConfig(path=str(tmp_path), **keys))
+    assert [task.instance_id for task in chosen.tasks] == ids
+
+
+@mark.parametrize(("names", "limit", "tasks"), [(["c"], None, {"y": ["c"]}), ([], 1, {"x": ["a"], "y": ["c"]})])
+def test_an_evaluation_of_some_tasks_leaves_out_the_sets_that_hold_none(tmp_path, names, limit, tasks):
+    config = make_evaluation(tmp_path)
+    narrowed = RunConfig.model_validate(narrow_evaluation(config, names, limit).model_dump())
+    found = {
+        name: [task.instance_id for task in read_task_set(name, tmp_path / name, source).tasks]
+        for name, source in narrowed.eval_tasks.items()
+        if source.path
+    }
+    assert found == tasks
+    assert ("made" in narrowed.eval_tasks) is not bool(names)
+
+
+def test_a_task_that_is_in_no_evaluation_set_is_named(tmp_path):
+    with raises(UsageError, match=r"there is no task 'nobody' in the evaluation task sets .*: x \(.*/x\), y \(.*/y\)"):
+        narrow_evaluation(make_evaluation(tmp_path), ["a", "nobody"], None)
+
+
+def make_evaluation(tmp_path):
+    """Of two task files, and of tasks that a run makes itself."""
+    for name, ids in (("x", "ab"), ("y", "cd")):
+        (tmp_path / name / "base").mkdir(parents=True)
+        save_tasks(tmp_path / name, task_set(name, tmp_path, *ids).tasks)
+    paths = {name: {"path": str(tmp_path / name)} for name in "xy"}
+    made = {"practice_tasks": 2, "split": "heldout"}
+    return RunConfig.model_validate({"eval_tasks": paths | {"made": made}, "eval": {"sets": ["x"]}})

@@ -81,7 +81,7 @@ def find_paid(
     for name, source in config.task_sets.items():
         place = Path(source.path) if source.path else folder.task_set(name)
         if place.exists():
-            task_set = leave_out_unfit(read_task_set(name, place, source.subset), config.sandbox, progress)
+            task_set = leave_out_unfit(read_task_set(name, place, source), config.sandbox, progress)
             tasks |= {task.instance_id: (task, layers) for task, layers in task_set.with_layers()}
     patches = dict.fromkeys(
         (trajectory.instance_id, trajectory.patch)

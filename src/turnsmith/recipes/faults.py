@@ -41,7 +41,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
             # What makes tasks imports libcst.
             from turnsmith.recipes.task_sets import read_task_set
 
-            yield partial(read_task_set, name, Path(task_set.path), task_set.subset)
+            yield partial(read_task_set, name, Path(task_set.path), task_set)
         if task_set.package:
             yield partial(check_source, task_set.package)
     for tracker in config.tracking:

@@ -1,6 +1,6 @@
 """The task sets of a run: made once, kept in the run folder, read again on resume."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.tasks.dataset import FILE_NAME, environment_path, find_task_file, layer_paths, load_tasks
-from turnsmith.tasks.selection import digest_content, select_subset
+from turnsmith.tasks.selection import choose, digest_content, select_subset
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 
@@ -41,11 +41,11 @@ async def prepare_task_set(
 ) -> TaskSet:
     """Read the task set, making it first where it is not there yet. Raises UsageError, SandboxError."""
     if task_set.path:
-        return read_task_set(name, Path(task_set.path), task_set.subset)
+        return read_task_set(name, Path(task_set.path), task_set)
     place = folder.task_set(name)
     if not (place / FILE_NAME).exists():
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
-    return read_task_set(name, place)
+    return read_task_set(name, place, task_set)
 
 
 def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
@@ -69,16 +69,57 @@ def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str,
     return [(name, name if name in ids else trained) for name, trained in same.items() if name in ids or trained]
 
 
-def read_task_set(name: str, path: Path, subset: str | None = None) -> TaskSet:
-    """A task set, or a subset of it, from disk. Raises UsageError where a file, a layer or an id is missing, or is not sound."""
-    loaded, file = load_tasks(path), find_task_file(path)
-    tasks = [_place_environment(task, file) for task in (select_subset(loaded, subset) if subset else loaded)]
-    task_set = TaskSet(name, tasks, file)
+def read_task_set(name: str, path: Path, wanted: TaskSetConfig | None = None) -> TaskSet:
+    """A task set, or what is wanted of it, from disk. Raises UsageError where a file, layer or id is missing, or is not sound."""
+    file = find_task_file(path)
+    tasks = choose_tasks(path, wanted) if wanted else load_tasks(path)
+    task_set = TaskSet(name, [_place_environment(task, file) for task in tasks], file)
     task_set.with_layers()
     for task in task_set.tasks:
         if fault := _find_fault(task):
             raise UsageError(f"{task_set.file}: {task.instance_id} {fault}")
     return task_set
+
+
+def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:
+    """The tasks of a file that a configuration wants. Raises UsageError where an id is not there."""
+    return list(choose(_read_subset(path, wanted), _name_place(path, wanted), wanted.tasks, wanted.limit))
+
+
+def _read_subset(path: Path, wanted: TaskSetConfig) -> list[Task]:
+    tasks = load_tasks(path)
+    return select_subset(tasks, wanted.subset) if wanted.subset else tasks
+
+
+def _name_place(path: Path, wanted: TaskSetConfig) -> str:
+    return f"the subset {wanted.subset} of {path}" if wanted.subset else str(path)
+
+
+def narrow_evaluation(config: RunConfig, names: Sequence[str], limit: int | None) -> RunConfig:
+    """Evaluate on the tasks of these ids alone, where there are any, and on the first `limit` of each set.
+
+    A set that holds none of the ids is left out. Raises UsageError where an id is in no set.
+    """
+    sets = _keep_named(config.eval_tasks, names) if names else config.eval_tasks
+    if limit:
+        sets = {name: source.model_copy(update={"limit": limit}) for name, source in sets.items()}
+    inner = config.eval.model_copy(update={"sets": [name for name in config.eval.sets if name in sets]})
+    return config.model_copy(update={"eval_tasks": sets, "eval": inner})
+
+
+def _keep_named(sets: Mapping[str, TaskSetConfig], names: Sequence[str]) -> dict[str, TaskSetConfig]:
+    held = {
+        name: {task.instance_id for task in _read_subset(Path(source.path), source)}
+        for name, source in sets.items()
+        if source.path
+    }
+    if missing := [each for each in names if not any(each in ids for ids in held.values())]:
+        where = ", ".join(f"{name} ({sets[name].path})" for name in held) or "none, as all are made by the run"
+        raise UsageError(
+            f"there is no task {missing[0]!r} in the evaluation task sets that are read from files: {where}"
+        )
+    found = {name: [each for each in names if each in ids] for name, ids in held.items()}
+    return {name: sets[name].model_copy(update={"tasks": chosen}) for name, chosen in found.items() if chosen}
 
 
 def _place_environment(task: Task, file: Path) -> Task:

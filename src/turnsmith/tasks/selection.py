@@ -1,14 +1,46 @@
-"""Which tasks of a data set: named subsets, and the same task under another id."""
+"""Which tasks of a data set: the first, those of some ids, named subsets; and the same task under another id."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from turnsmith.errors import UsageError
 from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
 """`verified-50`: the tasks of SWE-bench Verified that the paper evaluates intermediate checkpoints on."""
+
+
+class Named(Protocol):
+    """A task, or what is said of one."""
+
+    @property
+    def instance_id(self) -> str: ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit: int | None = None) -> Iterator[N]:
+    """Those of these ids, or all where no id is given, in their order; of them the first `limit`.
+
+    Raises UsageError that names the place where an id is not there.
+    """
+    return islice(find_named(rows, place, names) if names else rows, limit)
+
+
+def find_named(rows: Iterable[N], place: object, names: Collection[str]) -> list[N]:
+    """Those of these ids, in their order. Raises UsageError where one is not there."""
+    found, example = list[N](), ""
+    for row in rows:
+        example = example or row.instance_id
+        found += [row] if row.instance_id in names else []
+    there = {row.instance_id for row in found}
+    if missing := [name for name in names if name not in there]:
+        raise UsageError(f"{place} has no task {missing[0]!r}: give ids as they stand there, e.g. {example}")
+    return found
 
 
 def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
