@@ -220,7 +220,7 @@ def test_one_task_is_shown(turnsmith, task_folder):
     assert all(test in shown for test in task.FAIL_TO_PASS)
     as_json = json.loads(turnsmith("tasks", "show", task_folder, "--task", task.instance_id, "--json").stdout)
     assert as_json["instance_id"] == task.instance_id
-    assert "there is no task 'nobody'" in turnsmith("tasks", "show", task_folder, "--task", "nobody").stderr
+    assert "has no task 'nobody'" in turnsmith("tasks", "show", task_folder, "--task", "nobody").stderr
 
 
 @pytest.mark.slow

@@ -1,16 +1,17 @@
 """Commands that bring tasks in and out: `tasks import`, `tasks export`, `tasks show`."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnsmith.cli.options import Json
-from turnsmith.cli.tasks import TaskPath, say_number
+from turnsmith.cli.options import Chosen, Json, Limit, OneTask, TaskPath
+from turnsmith.cli.tasks import say_number
 from turnsmith.errors import UsageError
-from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
+from turnsmith.tasks.dataset import load_tasks
+from turnsmith.tasks.selection import choose
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
@@ -28,8 +29,6 @@ From = Annotated[
     typer.Option("--from", metavar="FILE|DIR|hub:NAME", help="Parquet, JSON lines, a datasets folder, task folders."),
 ]
 Into = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the tasks; what it holds is kept.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Take the first N only.")]
-OneTask = Annotated[str, typer.Option("--task", metavar="ID", help="Take this task only.")]
 Splits = Annotated[str, typer.Option("--split", help="Which split of a source that has several.")]
 ROWS_PER_TICK = 50
 """A progress bar costs time."""
@@ -94,52 +93,17 @@ def bring_in(
 
 
 def export_set(
-    path: TaskPath, as_set: As, out: Into, limit: Limit = None, task: OneTask = "", as_json: Json = False
+    path: TaskPath, as_set: As, out: Into, limit: Limit = None, tasks: Chosen = None, as_json: Json = False
 ) -> None:
     """Write tasks as rows of a public data set, or as Harbor directories with the records of their qualification."""
-    from turnsmith.tasks.sets.base import came_from
-    from turnsmith.tasks.sets.exporting import export_tasks
-    from turnsmith.tasks.sets.recognition import HARBOR, find_set
+    from turnsmith.recipes.exporting import export_task_file
+    from turnsmith.tasks.sets.recognition import find_set
 
-    tasks, public = choose(load_tasks(path), limit, task), find_set(as_set)
-    is_new = [public is HARBOR and not came_from(each, HARBOR) for each in tasks]
-    new = [each for each, is_one in zip(tasks, is_new, strict=True) if is_one]
-    as_they_came = [each for each, is_one in zip(tasks, is_new, strict=True) if not is_one]
+    chosen, public = list(choose(load_tasks(path), path, tasks or [], limit)), find_set(as_set)
     with watching() as progress:
-        watch(export_tasks(as_they_came, public, out), f"exporting {as_set}", len(as_they_came), progress)
-        watch(export_directories(path, new, out), "writing directories", len(new), progress)
-    typer.echo(json.dumps({"folder": str(out), "exported": len(tasks)}) if as_json else f"{say_number(tasks)} in {out}")
-
-
-def export_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterable[Task]:
-    """Write each task as a Harbor directory; gives it when that is done. Raises UsageError."""
-    from turnsmith.qualification.harbor.directory import write_directory
-    from turnsmith.qualification.record import FILE_NAME, Qualification
-    from turnsmith.runs import read_records
-
-    file = find_task_file(path)
-    records = {record.instance_id: record for record in read_records(file.with_name(FILE_NAME), Qualification)}
-    for task in tasks:
-        write_directory(task, layer_paths(task, file), records.get(task.instance_id), out)
-        yield task
-
-
-def watch(done: Iterable[Task], label: str, total: int, progress: Progress) -> None:
-    """Do all of it, watched."""
-    if not total:
-        return
-    progress.begin(label, total)
-    for _ in done:
-        progress.advance(label)
-    progress.end(label)
-
-
-def choose(tasks: list[Task], limit: int | None, task: str) -> list[Task]:
-    """The first tasks, or the one of an id. Raises UsageError where there is none."""
-    chosen = [each for each in tasks if each.instance_id == task] if task else tasks[:limit]
-    if not chosen:
-        raise UsageError(f"there is no task {task!r} among the {len(tasks)}, e.g. {tasks[0].instance_id}")
-    return chosen
+        export_task_file(path, chosen, public, out, progress)
+    report = {"folder": str(out), "exported": len(chosen)}
+    typer.echo(json.dumps(report) if as_json else f"{say_number(chosen)} in {out}")
 
 
 SHOWN = ("repo", "base_commit", "image", "workdir", "setup", "test_command", "test_files", "log_parser", "status_rules")
@@ -147,7 +111,7 @@ SHOWN = ("repo", "base_commit", "image", "workdir", "setup", "test_command", "te
 
 def show_task(path: TaskPath, task: OneTask = "", as_json: Json = False) -> None:
     """One task for people: what it is, its issue, its patches, its expected tests."""
-    [chosen] = choose(load_tasks(path), 1, task)
+    [chosen] = choose(load_tasks(path), path, [task] if task else [], 1)
     if as_json:
         typer.echo(chosen.model_dump_json(indent=2))
         return

@@ -1,18 +1,28 @@
 """`tasks make`: tasks from practice repositories, or from the bugs of real packages."""
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
+from turnsmith.cli.options import (
+    Engine,
+    Image,
+    Json,
+    Out,
+    SandboxKind,
+    Workers,
+    configure_sandbox,
+    count_workers,
+    going_on,
+    work_in_sandboxes,
+)
 from turnsmith.cli.qualifying import Plugins
-from turnsmith.cli.tasks import Out, say_number
-from turnsmith.config import TaskSetConfig
+from turnsmith.cli.tasks import say_number
+from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.runs import read_json
 from turnsmith.tasks.dataset import load_tasks
@@ -30,9 +40,6 @@ Packages = Annotated[
     Path | None, typer.Option("--packages", metavar="FILE", help="As --package, one on each line of a file.")
 ]
 Num = Annotated[int | None, typer.Option("--num", metavar="N", min=1, help="Tasks of each package [default: 12].")]
-Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Bugs tried at once [default: one for each core].")
-]
 IssuesFrom = Annotated[
     str | None, typer.Option("--issues-from", metavar="URL", help="OpenAI-compatible endpoint that writes the issues.")
 ]
@@ -78,29 +85,49 @@ def make(
     config = configure_sandbox(sandbox, image, engine, test_plugins=plugins or [])
     sources = [*(package or []), *(read_packages(packages) if packages else [])]
     issues = {"--issues-from": issues_from, "--issue-prompt": issue_prompt, "--issue-model": issue_model}
-    given = {"--num": num, "--workers": workers, **issues}
+    for_packages = {"--num": num, "--workers": workers, **issues}
     for_practice = {"--split": split, "--difficulty": difficulty}
     if bool(sources) == bool(practice):
         raise UsageError("give either --package name==version or --practice N")
-    refuse_given(for_practice if sources else given, "--practice" if sources else "--package")
     if practice:
-        from turnsmith.recipes.task_sets import make_tasks
-
-        chosen = {name.removeprefix("--"): value for name, value in for_practice.items() if value is not None}
-        task_set = TaskSetConfig.model_validate({"practice_tasks": practice, **chosen})
-        work_in_sandboxes(config, partial(make_tasks, out.name, task_set, seed, out))
+        refuse_given(for_packages, "--package")
+        make_practice(out, practice, for_practice, seed, config)
     else:
-        from turnsmith.recipes.making import make_package_bugs
-        from turnsmith.synthesis.records import MakingSpec
-
-        check_one_exists(sources)
-        spec = MakingSpec(tuple(dict.fromkeys(sources)), num or DEFAULT_NUM, seed)
+        refuse_given(for_practice, "--practice")
         writer = choose_writer(issues_from, issue_prompt, issue_model)
-        work_in_sandboxes(config, partial(make_package_bugs, spec, out, workers or os.cpu_count() or 1, writer))
+        make_of_packages(out, sources, num or DEFAULT_NUM, seed, count_workers(workers), writer, config)
     report_tasks(out, as_json=as_json)
 
 
-def check_one_exists(sources: list[str]) -> None:
+def make_practice(out: Path, num: int, options: Mapping[str, Any], seed: int, sandbox: SandboxConfig) -> None:
+    """Tasks of generated repositories, all of them or none; options that are None have defaults."""
+    from turnsmith.recipes.task_sets import make_tasks
+
+    given = {name.removeprefix("--"): value for name, value in options.items() if value is not None}
+    task_set = TaskSetConfig.model_validate({"practice_tasks": num, **given})
+    work_in_sandboxes(sandbox, partial(make_tasks, out.name, task_set, seed, out))
+
+
+def make_of_packages(
+    out: Path,
+    sources: Sequence[str],
+    num: int,
+    seed: int,
+    num_workers: int,
+    writer: "IssueWriter",
+    sandbox: SandboxConfig,
+) -> None:
+    """Bugs of real packages, so many of each; what is found is kept. Raises UsageError."""
+    from turnsmith.recipes.making import make_package_bugs
+    from turnsmith.synthesis.records import MakingSpec
+
+    check_one_exists(sources)
+    spec = MakingSpec(tuple(dict.fromkeys(sources)), num, seed)
+    with going_on():
+        work_in_sandboxes(sandbox, partial(make_package_bugs, spec, out, num_workers, writer))
+
+
+def check_one_exists(sources: Sequence[str]) -> None:
     """Before a folder is made; others are named at the end. Raises UsageError, that of the first, where none is a package."""
     from turnsmith.synthesis.sources import check_source
 
