@@ -1,9 +1,8 @@
 """What `tasks images` finds out and prints."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
-from itertools import islice
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,21 @@ import typer
 
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.containers.logins import read_logins
-from turnsmith.sandboxes.containers.preflight import Estimate, ImageFacts, KnownManifests, State, look_for
+from turnsmith.sandboxes.containers.podman import find_users
+from turnsmith.sandboxes.containers.preflight import (
+    Estimate,
+    ImageFacts,
+    KnownManifests,
+    State,
+    estimate,
+    find_free_bytes,
+    look_for,
+)
 from turnsmith.sandboxes.containers.pulling import DiskFull, Pull, pull_images
 from turnsmith.sandboxes.containers.registry import Registry
 from turnsmith.sandboxes.runtime import cache_folder
 from turnsmith.tasks.dataset import stream_tasks
+from turnsmith.tasks.selection import choose
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -24,17 +33,64 @@ MAX_SHOWN = 20
 """Lines of a table; --json has all."""
 
 
-def count_tasks(path: Path, limit: int | None, only: str) -> Counter[str]:
+@dataclass(frozen=True)
+class Search:
+    """What was found out about the images of a task file."""
+
+    program: str
+    images: list[ImageFacts]
+    tasks_of: Counter[str]
+    report: dict[str, Any]
+    """What `--json` prints."""
+
+    @property
+    def there(self) -> list[ImageFacts]:
+        """Those that can be pulled, and are not here."""
+        return [image for image in self.images if image.state is State.THERE]
+
+    @property
+    def lacking(self) -> list[ImageFacts]:
+        """Those that are missing, or of which the registry did not say."""
+        return [image for image in self.images if image.state in (State.MISSING, State.UNKNOWN)]
+
+
+@dataclass(frozen=True)
+class Pulling:
+    """What became of the images that were to be pulled."""
+
+    pulls: list[Pull]
+    num_wanted: int
+    stop: str
+    """What ended it early, if anything did."""
+
+    @property
+    def faults(self) -> dict[str, str]:
+        """Image → why it could not be pulled."""
+        return {pull.image.name: pull.fault for pull in self.pulls if pull.fault}
+
+    @property
+    def num_pulled(self) -> int:
+        return len(self.pulls) - len(self.faults)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What `--json` prints besides."""
+        return {"pulled": self.num_pulled, "not_pulled": self.faults, "stopped": self.stop}
+
+
+def search(path: Path, names: Collection[str], limit: int | None, program: str, bandwidth: float) -> Search:
+    """Look for the images of the tasks of a file that are wanted. Raises UsageError."""
+    find_users(program)
+    tasks_of = count_tasks(path, names, limit)
+    images = look_up(list(tasks_of), program)
+    there = [image for image in images if image.state is State.THERE]
+    free_bytes = find_free_bytes(program) if there else None
+    return Search(program, images, tasks_of, make_report(images, tasks_of, estimate(there, bandwidth), free_bytes))
+
+
+def count_tasks(path: Path, names: Collection[str], limit: int | None) -> Counter[str]:
     """How many tasks each image has, in the order of the file. Raises UsageError where no task names one."""
-    chosen = (task for task in stream_tasks(path) if not only or task.instance_id == only)
-    images = Counter[str]()
-    num_tasks = 0
-    for task in islice(chosen, limit):
-        num_tasks += 1
-        if task.image:
-            images[task.image] += 1
-    if only and not num_tasks:
-        raise UsageError(f"{path} has no task {only}")
+    images = Counter(task.image for task in choose(stream_tasks(path), path, names, limit) if task.image)
     if not images:
         raise UsageError(f"no task of {path} names an image, so there is nothing to look for")
     return images
@@ -78,11 +134,9 @@ def make_report(
     }
 
 
-def print_report(
-    path: Path, images: Sequence[ImageFacts], tasks_of: Counter[str], report: dict[str, Any], bandwidth: float
-) -> None:
+def print_report(path: Path, search: Search, bandwidth: float) -> None:
     """What is wrong, image by image, the counts, and what a pull takes."""
-    console = make_console()
+    console, images, tasks_of, report = make_console(), search.images, search.tasks_of, search.report
     wrong = [image for image in images if image.reason]
     if wrong:
         rows = [(image.name, image.state, tasks_of[image.name], image.reason) for image in wrong[:MAX_SHOWN]]
@@ -101,24 +155,22 @@ def print_report(
         )
 
 
-def pull_all(
-    program: str, images: Sequence[ImageFacts], needed: Sequence[str], max_gb: float | None
-) -> tuple[list[Pull], str]:
-    """What became of each image, watched, and what ended it early, if anything did."""
+def pull_all(search: Search, max_gb: float | None) -> Pulling:
+    """Pull what is not here, watched."""
     max_bytes = None if max_gb is None else round(max_gb * 1e9)
-    pulls: list[Pull] = []
+    pulls, images, needed = list[Pull](), search.there, list(search.tasks_of)
     label = "pulling (MB)"
     with watching() as progress:
         progress.begin(label, sum(weigh(image) for image in images))
         try:
-            for pull in pull_images(program, images, needed, max_bytes):
+            for pull in pull_images(search.program, images, needed, max_bytes):
                 pulls.append(pull)
                 progress.advance(label, weigh(pull.image), f"{len(pulls)}/{len(images)} images")
         except DiskFull as error:
-            return pulls, str(error)
+            return Pulling(pulls, len(images), str(error))
         finally:
             progress.end(label)
-    return pulls, ""
+    return Pulling(pulls, len(images), "")
 
 
 def weigh(image: ImageFacts) -> int:
@@ -126,11 +178,11 @@ def weigh(image: ImageFacts) -> int:
     return max(1, sum(image.layers.values()) // 1_000_000)
 
 
-def print_pulls(pulls: Sequence[Pull], faults: dict[str, str], num_images: int) -> None:
+def print_pulls(pulling: Pulling) -> None:
     """The images that could not be pulled, and the count."""
-    if faults:
-        make_console().print(make_table(["not pulled", "why"], list(faults.items())[:MAX_SHOWN]))
-    typer.echo(f"{len(pulls) - len(faults)} of {num_images} images pulled")
+    if pulling.faults:
+        make_console().print(make_table(["not pulled", "why"], list(pulling.faults.items())[:MAX_SHOWN]))
+    typer.echo(f"{pulling.num_pulled} of {pulling.num_wanted} images pulled")
 
 
 def say_bytes(count: float) -> str:
