@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from golden_rows import NEBIUS_SWE_AGENT
 from host_processes import wait_until
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder, read_json
+from turnsmith.tasks.dataset import load_tasks
 
 pytestmark = pytest.mark.slow
 
@@ -30,6 +32,15 @@ def test_an_evaluation_ends_with_a_table_and_where_to_look_next(turnsmith, confi
     assert not folder.curves.exists() and "curves" not in result.stdout
     assert "base on practice: Pass@1 0.0%" in folder.log.read_text()
     assert turnsmith("show", folder.path, "--trajectory", "eval-base").exit_code == 0
+
+
+def test_an_evaluation_of_one_task_goes_on_with_that_task_alone(turnsmith, config_file, heldout_folder, tmp_path):
+    folder, name = RunFolder(tmp_path / "run"), load_tasks(heldout_folder)[1].instance_id
+    result = turnsmith("eval", config_file, "--task", name, "--limit", 1, "--out", folder.path)
+    assert result.exit_code == 0, result.output
+    shutil.rmtree(folder.path / "evals")
+    assert turnsmith("resume", folder.path).exit_code == 0
+    assert list(read_json(folder.result("base", "practice"))["per_task"]) == [name]
 
 
 def test_an_evaluation_makes_no_training_tasks(turnsmith, config_file, tmp_path):

@@ -30,8 +30,34 @@ def test_the_numbers_of_a_task_set(turnsmith, task_folder):
     assert numbers["num_tasks"] == len(tasks) == 2
     assert all(sum(counts.values()) == 2 for counts in numbers["counts"].values())
     assert numbers["lengths"]["failing tests"]["max"] == max(len(task.FAIL_TO_PASS) for task in tasks)
-    shown = turnsmith("tasks", "stats", task_folder).stdout
+    result = turnsmith("tasks", "stats", task_folder)
+    assert f"counting {task_folder.name}" in result.stderr
+    shown = result.stdout
     assert shown.startswith(f"2 tasks in {task_folder}") and "changed lines" in shown
+
+
+@pytest.mark.parametrize("by", ["--limit", "--task"])
+def test_commands_that_play_take_some_of_the_tasks(turnsmith, task_folder, tmp_path, by):
+    shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
+    first, second = load_tasks(tmp_path / "tasks")
+    chosen, wanted = ((by, 1), first) if by == "--limit" else ((by, second.instance_id), second)
+    for command in (("check",), ("qualify", "--repeats", 2)):
+        result = turnsmith("tasks", *command, tmp_path / "tasks", *chosen, "--json", "--sandbox", "subprocess")
+        assert [each["instance_id"] for each in json.loads(result.stdout)] == [wanted.instance_id], result.output
+
+
+@pytest.mark.parametrize("command", ["check", "qualify"])
+def test_a_task_that_is_not_there_is_one_sentence(turnsmith, task_folder, command):
+    result = turnsmith("tasks", command, task_folder, "--task", "nobody")
+    assert result.exit_code == 2
+    assert f"{task_folder} has no task 'nobody': give ids as they stand there, e.g. " in result.stderr
+
+
+def test_an_evaluation_takes_some_of_the_tasks(turnsmith, config_file):
+    planned = json.loads(turnsmith("eval", config_file, "--limit", 1, "--dry-run").stdout)
+    assert planned["eval_tasks"]["practice"]["limit"] == 1
+    result = turnsmith("eval", config_file, "--task", "nobody", "--dry-run")
+    assert result.exit_code == 2 and "there is no task 'nobody' in the evaluation task sets" in result.stderr
 
 
 def test_one_task_is_one_task(turnsmith, task_folder, tmp_path):

@@ -20,6 +20,10 @@ from turnsmith.cli.tasks import check, stats
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
+TASKS = """Tasks: mine, make or import them, check and qualify them, choose among them, export them.
+
+Mined, made or rebuilt from repositories; imported from public sets and exported to them; filtered, split, merged,
+decontaminated and scored."""
 MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what is done is not done again."
 
 
@@ -45,7 +49,7 @@ def make_app() -> typer.Typer:
             running.evaluate if name == "eval" else running.learn_or_evaluate
         )
     app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
-    tasks = typer.Typer(help="Mine, make, check, qualify and count tasks.", no_args_is_help=True, rich_markup_mode=None)
+    tasks = typer.Typer(help=TASKS, no_args_is_help=True, rich_markup_mode=None)
     for command in (mine, rebuild, make, check, qualify, stats):
         tasks.command(command.__name__)(command)
     tasks.command("images")(show_images)

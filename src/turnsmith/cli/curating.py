@@ -1,4 +1,4 @@
-"""`tasks filter`, `split`, `merge`, `decontaminate`: which tasks of a file stay, and where."""
+"""`tasks filter`, `split`, `merge`, `decontaminate`, `score`: which tasks stay, where, and what a model says of them."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from turnsmith.cli.options import Json
-from turnsmith.cli.tasks import Limit, Out, TaskPath
+from turnsmith.cli.options import Json, Limit, Out, TaskPath
 from turnsmith.config_files import read_toml
 from turnsmith.errors import UsageError
 from turnsmith.tasks.curation.filters import choose_filters

@@ -1,7 +1,6 @@
 """`grade`: anybody's predictions, graded here, reported as SWE-bench's harness does; and the predictions of a run."""
 
 import json
-import os
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -10,15 +9,28 @@ from typing import Annotated, Any
 
 import typer
 
-from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
-from turnsmith.cli.qualifying import Timeout, Workers
-from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
+from turnsmith.cli.options import (
+    Chosen,
+    Engine,
+    Image,
+    Json,
+    Limit,
+    SandboxKind,
+    Workers,
+    configure_sandbox,
+    count_workers,
+    going_on,
+    work_in_sandboxes,
+)
+from turnsmith.cli.qualifying import Timeout
+from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.cli.tasks import open_tasks
 from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.patch import NO_PATCH
 from turnsmith.tasks.predictions import Prediction, read_predictions, write_predictions
+from turnsmith.tasks.selection import choose
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -27,8 +39,6 @@ Preds = Annotated[Path, typer.Argument(metavar="PREDS", help="JSONL, a list, or 
 Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="The tasks that the predictions are for.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the reports [default: where you are].")]
 Run = Annotated[str, typer.Option("--run", metavar="NAME", help="Name of the evaluation [default: that of PREDS].")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Grade the first N predictions.")]
-One = Annotated[list[str] | None, typer.Option("--task", metavar="ID", help="Grade this task; may be repeated.")]
 Skip = Annotated[bool, typer.Option("--skip-unknown", help="Leave out predictions for tasks that are not here.")]
 COUNTS = ("submitted", "completed", "resolved", "unresolved", "empty_patch", "error")
 
@@ -41,7 +51,7 @@ def grade(
     workers: Workers = None,
     timeout_s: Timeout = 1_800.0,
     limit: Limit = None,
-    only: One = None,
+    only: Chosen = None,
     skip_unknown: Skip = False,
     as_json: Json = False,
     sandbox: SandboxKind = "local",
@@ -57,27 +67,16 @@ def grade(
 
     config = configure_sandbox(sandbox, image, engine)
     task_set = open_tasks(tasks, config)
-    found = choose(read_predictions(predictions), only or [], limit)
+    found = list(choose(read_predictions(predictions), predictions, only or [], limit))
     if not skip_unknown:
         refuse_unknown(found, task_set)
     report = Report(out, name_run(run or predictions.stem))
-    submission = Submission(found, task_set, report, workers or os.cpu_count() or 1, timeout_s)
-    try:
+    submission = Submission(found, task_set, report, count_workers(workers), timeout_s)
+    with going_on():
         summary = work_in_sandboxes(config, partial(grade_submission, submission))
-    except KeyboardInterrupt:
-        typer.echo("stopped; what is graded is kept, and the same command goes on", err=True)
-        raise typer.Exit(EXIT_STOPPED) from None
     print_summary(summary, report.summary(found[0].model), as_json=as_json)
     if summary["error_ids"]:
         raise typer.Exit(EXIT_FAILED)
-
-
-def choose(predictions: list[Prediction], only: list[str], limit: int | None) -> list[Prediction]:
-    """Those that were asked for. Raises UsageError where one is not there."""
-    names = {each.instance_id for each in predictions}
-    if missing := [name for name in only if name not in names]:
-        raise UsageError(f"there is no prediction for --task {missing[0]}: {len(predictions)} others are there")
-    return [each for each in predictions if not only or each.instance_id in only][:limit]
 
 
 def name_run(name: str) -> str:

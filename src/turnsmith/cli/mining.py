@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.cli.options import Json, SandboxKind, configure_sandbox, work_in_sandboxes
+from turnsmith.cli.options import Json, Out, SandboxKind, Workers, configure_sandbox, work_in_sandboxes
 from turnsmith.cli.sentences import EXIT_STOPPED
-from turnsmith.cli.tasks import Out, say_number
+from turnsmith.cli.tasks import say_number
 from turnsmith.errors import UsageError
 from turnsmith.types import Task
 from turnsmith.ui.tables import make_table
@@ -40,7 +40,6 @@ TestCommand = Annotated[
     typer.Option("--test-command", metavar="COMMAND", help="Runs the test files put after it [default: by trying]."),
 ]
 Parser = Annotated[str, typer.Option("--log-parser", metavar="NAME", help="With --test-command: reads its log.")]
-Workers = Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="Commits at once [default: cores].")]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="S", min=1, help="Seconds for one run of a commit's tests.")
 ]

@@ -1,7 +1,6 @@
 """`tasks qualify`: which tasks are fit to be trained on?"""
 
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -10,9 +9,22 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
-from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
-from turnsmith.cli.tasks import TaskPath, open_tasks, say_number
+from turnsmith.cli.options import (
+    Chosen,
+    Engine,
+    Image,
+    Json,
+    Limit,
+    SandboxKind,
+    TaskPath,
+    Workers,
+    configure_sandbox,
+    count_workers,
+    going_on,
+    work_in_sandboxes,
+)
+from turnsmith.cli.sentences import EXIT_FAILED
+from turnsmith.cli.tasks import open_tasks, say_number
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.record import Qualification
@@ -21,9 +33,6 @@ from turnsmith.ui.terminal import make_console
 
 Repeats = Annotated[
     int, typer.Option("--repeats", metavar="N", min=2, help="Runs of gold patch and untouched tree; the paper has 50.")
-]
-Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once [default: one for each core].")
 ]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="S", min=1, help="Seconds that the tests of a task may take.")
@@ -46,6 +55,8 @@ Plugins = Annotated[
 
 def qualify(
     path: TaskPath,
+    limit: Limit = None,
+    tasks: Chosen = None,
     repeats: Repeats = 5,
     workers: Workers = None,
     timeout_s: Timeout = 1_800.0,
@@ -68,12 +79,9 @@ def qualify(
     hidden = [*SandboxConfig().hidden, *map(check_folder, hide or [])]
     config = configure_sandbox(sandbox, image, engine, hidden=hidden, test_plugins=plugins or [])
     criteria = Criteria(repeats, timeout_s, needs_names=not keep_missing_names, sandbox=config)
-    examine = partial(qualify_task_set, open_tasks(path, config), criteria, workers or os.cpu_count() or 1)
-    try:
-        records = work_in_sandboxes(config, examine)
-    except KeyboardInterrupt:
-        typer.echo("stopped; what is found out is kept, and the same command goes on", err=True)
-        raise typer.Exit(EXIT_STOPPED) from None
+    task_set = open_tasks(path, config, tasks, limit)
+    with going_on():
+        records = work_in_sandboxes(config, partial(qualify_task_set, task_set, criteria, count_workers(workers)))
     if as_json:
         typer.echo(json.dumps([record.model_dump(mode="json") for record in records], indent=2))
     else:

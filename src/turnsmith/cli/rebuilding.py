@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.cli.options import Json
-from turnsmith.cli.tasks import Out, TaskPath
+from turnsmith.cli.options import Chosen, Json, Out, TaskPath, Workers
 from turnsmith.errors import UsageError
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Task
@@ -20,8 +19,6 @@ from turnsmith.ui.terminal import make_console
 Histories = Annotated[
     list[str], typer.Option("--history", metavar="OWNER/NAME=PATH", help="Git history of a repository; repeat.")
 ]
-Workers = Annotated[int | None, typer.Option("--workers", metavar="N", min=1, help="Tasks at once [default: cores].")]
-Chosen = Annotated[list[str] | None, typer.Option("--task", metavar="ID", help="Only this task; repeat.")]
 
 
 def rebuild(

@@ -14,7 +14,7 @@ import typer
 from turnsmith.agent.prompts import list_packaged
 from turnsmith.cli.grading import find_numbered, save_predictions
 from turnsmith.cli.looking import print_next_look, print_results
-from turnsmith.cli.options import Run
+from turnsmith.cli.options import Chosen, Limit, Run
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, load, validate
@@ -62,14 +62,18 @@ def resume(context: typer.Context, run: Run) -> None:
 
 def learn_or_evaluate(context: typer.Context, file: Config, dry_run: DryRun = False, out: Out = None) -> None:
     """Do the part of the configuration that is this command's."""
-    start(context, file, dry_run, out)
+    start(configure(context, file), file, dry_run, out)
 
 
-def start(context: typer.Context, file: str, dry_run: bool, out: Path | None) -> RunFolder | None:
-    """Check the configuration, take a run folder for the part of it that this command does, go; gives the folder."""
+def configure(context: typer.Context, file: str) -> RunConfig:
+    """The part of a configuration that this command does, checked. Raises UsageError."""
     if file.startswith("-"):
         raise UsageError(f"{file} stands before the configuration: write CONFIG first, then {file}")
-    config = take_part(load(Path(file), context.args, RunConfig), str(context.info_name), file)
+    return take_part(load(Path(file), context.args, RunConfig), str(context.info_name), file)
+
+
+def start(config: RunConfig, file: str, dry_run: bool, out: Path | None) -> RunFolder | None:
+    """Take a run folder and go; gives the folder. Raises UsageError."""
     if dry_run:
         plan(config)
         return None
@@ -87,16 +91,31 @@ def start(context: typer.Context, file: str, dry_run: bool, out: Path | None) ->
 
 
 def evaluate(
-    context: typer.Context, file: Config, dry_run: DryRun = False, out: Out = None, predictions: Predictions = None
+    context: typer.Context,
+    file: Config,
+    limit: Limit = None,
+    tasks: Chosen = None,
+    dry_run: DryRun = False,
+    out: Out = None,
+    predictions: Predictions = None,
 ) -> None:
-    """As `start`; afterwards the patches are written as SWE-bench has them."""
+    """As `learn_or_evaluate`, of the tasks that are wanted; with --predictions patches are written as SWE-bench has them."""
     if predictions and (old := [predictions] * predictions.exists() or find_numbered(predictions)):
         raise UsageError(f"--predictions {predictions}: there is {old[0]} already: name another, or remove it")
-    folder = start(context, file, dry_run, out)
+    folder = start(narrow(configure(context, file), tasks or [], limit), file, dry_run, out)
     if predictions and folder:
         model = Path(validate(read_json(folder.config), folder.config, RunConfig).model.path).name
         for place in save_predictions(folder, model, predictions):
             typer.echo(f"predictions   {place}")
+
+
+def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
+    """With the choice of tasks as a part of it, so that a resumed run plays the same. Raises UsageError."""
+    if not names and limit is None:
+        return config
+    from turnsmith.recipes.task_sets import narrow_evaluation
+
+    return narrow_evaluation(config, names, limit)
 
 
 def take_part(config: RunConfig, command: str, file: str) -> RunConfig:

@@ -6,15 +6,27 @@ from collections.abc import Sized
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from turnsmith.cli.options import Engine, Image, Json, SandboxKind, configure_sandbox, work_in_sandboxes
+from turnsmith.cli.options import (
+    Chosen,
+    Engine,
+    Image,
+    Json,
+    Limit,
+    SandboxKind,
+    TaskPath,
+    configure_sandbox,
+    work_in_sandboxes,
+)
 from turnsmith.cli.task_counts import TaskCounts
-from turnsmith.config import SandboxConfig
+from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.tasks.dataset import stream_tasks
+from turnsmith.tasks.curation.rows import count_rows
+from turnsmith.tasks.dataset import find_task_file, stream_tasks
+from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table, yes_no_table
 from turnsmith.ui.terminal import make_console
 
@@ -22,18 +34,18 @@ if TYPE_CHECKING:
     from turnsmith.recipes.soundness import Check
     from turnsmith.recipes.task_sets import TaskSet
 
-TaskPath = Annotated[Path, typer.Argument(metavar="PATH", help="JSONL file of tasks, or the folder that holds it.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the tasks.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N tasks.")]
 MAX_NAMED = 3
 """Tasks that an error names; the table has all."""
 
 
-def open_tasks(path: Path, sandbox: SandboxConfig) -> "TaskSet":
-    """The task set of a file. What is proved of a task holds for its own image, or for none. Raises UsageError."""
+def open_tasks(
+    path: Path, sandbox: SandboxConfig, names: list[str] | None = None, limit: int | None = None
+) -> "TaskSet":
+    """The tasks of a file that are wanted. What is proved of a task holds for its own image, or for none. Raises UsageError."""
     from turnsmith.recipes.task_sets import read_task_set
 
-    task_set, in_containers = read_task_set(path.name, path), sandbox.kind == "podman"
+    wanted = TaskSetConfig(path=str(path), tasks=names or [], limit=limit)
+    task_set, in_containers = read_task_set(path.name, path, wanted), sandbox.kind == "podman"
     wrong = [task for task in task_set.tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
         raise UsageError(f"task {wrong[0].instance_id} names no image: give one by --sandbox.image")
@@ -49,7 +61,13 @@ def say_number(tasks: Sized) -> str:
 
 
 def check(
-    path: TaskPath, as_json: Json = False, sandbox: SandboxKind = "local", image: Image = "", engine: Engine = ""
+    path: TaskPath,
+    limit: Limit = None,
+    tasks: Chosen = None,
+    as_json: Json = False,
+    sandbox: SandboxKind = "local",
+    image: Image = "",
+    engine: Engine = "",
 ) -> None:
     """Grade the gold patch and the untouched tree of each task.
 
@@ -58,7 +76,7 @@ def check(
     from turnsmith.recipes.soundness import check_tasks
 
     config = configure_sandbox(sandbox, image, engine)
-    checks = work_in_sandboxes(config, partial(check_tasks, open_tasks(path, config)))
+    checks = work_in_sandboxes(config, partial(check_tasks, open_tasks(path, config, tasks, limit)))
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(check) | {"is_sound": check.is_sound} for check in checks], indent=2))
     else:
@@ -81,9 +99,7 @@ def refuse_unsound(path: Path, checks: "list[Check]") -> None:
 
 def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
     """Count tasks, and measure their lengths."""
-    counted_up = TaskCounts()
-    for task in islice(stream_tasks(path), limit):
-        counted_up.add(task)
+    counted_up = count_up(path, limit)
     counts, lengths = counted_up.counts, counted_up.measure()
     if as_json:
         typer.echo(json.dumps({"num_tasks": counted_up.num_tasks, "counts": counts, "lengths": lengths}, indent=2))
@@ -94,3 +110,14 @@ def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
         console.print(make_table([name, "tasks"], counted.most_common(), num_names=1))
     rows = [(name, *(f"{value:g}" for value in measured.values())) for name, measured in lengths.items()]
     console.print(make_table(["length", "min", "median", "max"], rows, num_names=1))
+
+
+def count_up(path: Path, limit: int | None) -> TaskCounts:
+    """The first tasks of a file, watched."""
+    from turnsmith.recipes.curating import follow
+
+    counted_up, total = TaskCounts(), count_rows(find_task_file(path), limit)
+    with watching() as progress:
+        for task in follow(f"counting {path.name}", islice(stream_tasks(path), limit), total, progress):
+            counted_up.add(task)
+    return counted_up

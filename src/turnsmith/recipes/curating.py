@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TypeVar
 
 from turnsmith.errors import UsageError
 from turnsmith.qualification import record as qualification
@@ -19,6 +20,7 @@ from turnsmith.tasks.curation.splits import KEYS, Part, choose_part
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file
 from turnsmith.tracking import Progress
 
+T = TypeVar("T")
 DROPPED, FUNNEL = "dropped.jsonl", "funnel.json"
 STRIDE = 500
 """Rows between two signs of progress: drawing one takes longer than judging a row."""
@@ -53,7 +55,7 @@ def _say_nothing_left(file: Path, funnel: Funnel) -> str:
     return f"none of the {funnel.num_rows} tasks in {file} stays ({fell}): give fewer filters, or other limits"
 
 
-def follow(label: str, rows: Iterable[TaskRow], total: int, progress: Progress) -> Iterator[TaskRow]:
+def follow(label: str, rows: Iterable[T], total: int, progress: Progress) -> Iterator[T]:
     """The same rows, their number told to whoever watches."""
     progress.begin(label, total)
     number = 0
