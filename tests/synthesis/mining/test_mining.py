@@ -6,7 +6,8 @@ import pytest
 
 from histories import PROJECT, commit, make_shop, start
 from turnsmith.environments.equipping import Wishes
-from turnsmith.synthesis.mining.mining import KEPT, UNBUILT, Mined, Search, is_settled
+from turnsmith.synthesis.mining.bases import UNBUILT
+from turnsmith.synthesis.mining.mining import KEPT, Mined, Search, is_settled
 from turnsmith.tasks.dataset import load_tasks
 
 

@@ -11,6 +11,7 @@ from turnsmith.synthesis.mining.history import GitHistory, find_date, find_versi
 from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
 
 WORKDIR = "/testbed"
+UNBUILT = "environment could not be built"
 
 
 @dataclass(frozen=True)
@@ -43,26 +44,24 @@ async def make_base(
     Raises BuildFailed, UsageError.
     """
     stopped = Event()
+
+    def make() -> Base:
+        snapshot = read_snapshot(history, commit)
+        layer = store.write(name, snapshot.tree)
+        environment = equip(
+            {path: file.content for path, file in snapshot.tree.items()},
+            (layer,),
+            WORKDIR,
+            store.folder,
+            date=date or find_date(history, commit),
+            version=find_version(history, commit),
+            wishes=wishes,
+            stopped=stopped,
+        )
+        layers, base_commit = complete_layers(layer, snapshot.tree, environment)
+        return Base(base_commit, layers, environment.folder, snapshot.absent)
+
     try:
-        return await asyncio.to_thread(_make_base, store, name, history, commit, date, wishes, stopped)
+        return await asyncio.to_thread(make)
     finally:
         stopped.set()
-
-
-def _make_base(
-    store: TreeStore, name: str, history: GitHistory, commit: str, date: str, wishes: Wishes, stopped: Event
-) -> Base:
-    snapshot = read_snapshot(history, commit)
-    layer = store.write(name, snapshot.tree)
-    environment = equip(
-        {path: file.content for path, file in snapshot.tree.items()},
-        (layer,),
-        WORKDIR,
-        store.folder,
-        date=date or find_date(history, commit),
-        version=find_version(history, commit),
-        wishes=wishes,
-        stopped=stopped,
-    )
-    layers, base_commit = complete_layers(layer, snapshot.tree, environment)
-    return Base(base_commit, layers, environment.folder, snapshot.absent)

@@ -19,7 +19,7 @@ from turnsmith.rewards.hunks import select_gold
 from turnsmith.rewards.patches import PatchRefused
 from turnsmith.runs import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.synthesis.mining.bases import Base, make_base
+from turnsmith.synthesis.mining.bases import UNBUILT, Base, make_base
 from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
 from turnsmith.synthesis.mining.history import GitHistory, make_diff, read_commits
 from turnsmith.synthesis.mining.issues import Thread, find_issue
@@ -33,7 +33,6 @@ from turnsmith.types.records import Record
 JOURNAL = "mining.jsonl"
 """What became of each candidate, beside the task file; a second run goes on behind it."""
 KEPT = "kept"
-UNBUILT = "environment could not be built"
 
 
 class Mined(Record):
@@ -100,11 +99,12 @@ async def mine_tasks(mine: Mine, provider: SandboxProvider, progress: Progress) 
         untried = [each for each in candidates if not is_settled(done.get(each.commit.commit), asked)]
         await _work_through(mine, untried, sum(record.reason == KEPT for record in done.values()), provider, progress)
         done = read_journal(mine.folder)
+        tasks = _put_in_order(mine.folder)
     reasons = Counter(
         reason if isinstance(reason, str) else done[commit].reason if commit in done else "not tried"
         for commit, reason in considered.items()
     )
-    return _put_in_order(mine.folder), reasons
+    return tasks, reasons
 
 
 def consider_commits(mine: Mine) -> dict[str, FixCommit | str]:

@@ -13,7 +13,7 @@ from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import UsageError
 from turnsmith.runs import append_record, hold, read_records
-from turnsmith.synthesis.mining.bases import make_base
+from turnsmith.synthesis.mining.bases import UNBUILT, make_base
 from turnsmith.synthesis.mining.history import GitHistory
 from turnsmith.synthesis.mining.trees import TreeStore
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
@@ -99,7 +99,7 @@ async def _try_row(yard: Yard, task: Task) -> Rebuilt:
     except Refused as refusal:
         reason, detail = refusal.reason, str(refusal)
     except BuildFailed as error:
-        reason, detail = "environment could not be built", str(error)
+        reason, detail = UNBUILT, str(error)
     except UsageError as error:
         reason, detail = "history or Python missing", str(error)
     shutil.rmtree(yard.folder / "layers" / name, ignore_errors=True)
