@@ -13,12 +13,12 @@ from pathlib import Path
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.synthesis.bugs import Bug
+from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import Mutation
 from turnsmith.synthesis.practice.functions import Function
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories
 from turnsmith.synthesis.practice.repository import PracticeRepository
 from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
-from turnsmith.synthesis.validation import write_issue
 from turnsmith.types import Task
 
 DIFFICULTIES = (0.0, 0.3)
