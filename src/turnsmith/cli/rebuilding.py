@@ -11,7 +11,7 @@ import typer
 from turnsmith.cli.options import Chosen, Json, Out, TaskPath, Workers
 from turnsmith.errors import UsageError
 from turnsmith.tasks.dataset import load_tasks
-from turnsmith.types import Task
+from turnsmith.tasks.selection import choose
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -38,7 +38,7 @@ def rebuild(
     if unclear := [name for name, _, place in pairs if not place]:
         raise UsageError(f"--history {unclear[0]} names no folder: give it as OWNER/NAME=PATH")
     histories = {name: open_history(Path(place), name) for name, _, place in pairs}
-    tasks = choose_tasks(path, task or [])
+    tasks = list(choose(load_tasks(path), path, task or []))
     folder = out.resolve()
     yard = Yard(histories, folder, TreeStore(folder), workers or os.cpu_count() or 1)
     with watching() as progress:
@@ -50,11 +50,3 @@ def rebuild(
         make_console().print(make_table([f"{reasons.total()} tasks", "number"], rows))
     if not reasons[REBUILT]:
         raise UsageError(f"none of {len(tasks)} tasks could be rebuilt: {out}/rebuilding.jsonl says why")
-
-
-def choose_tasks(path: Path, names: list[str]) -> list[Task]:
-    """Those of a file that are named, or all. Raises UsageError where one is not there."""
-    tasks = {task.instance_id: task for task in load_tasks(path)}
-    if missing := [name for name in names if name not in tasks]:
-        raise UsageError(f"there is no task {missing[0]!r} in {path}, but e.g. {next(iter(tasks))!r}")
-    return [tasks[name] for name in dict.fromkeys(names)] or [*tasks.values()]

@@ -79,7 +79,7 @@ def test_an_id_leads_out_of_no_folder(shop, rebuild, tmp_path):
 def test_an_unknown_task_is_named(shop, rebuild):
     result, _ = rebuild([make_row(shop)], "--history", f"a/shop={shop}", "--task", "two")
     assert result.exit_code == 2
-    assert "there is no task 'two'" in result.output
+    assert "has no task 'two'" in result.output
 
 
 def test_one_process_at_a_time(shop, rebuild, tmp_path):
