@@ -124,7 +124,7 @@ def test_limit_and_task_choose(registry, write_tasks, look, turnsmith):
     assert len(look(path, "--limit", "2")[1]["images"]) == 2
     assert [image["name"] for image in look(path, "--task", "task-2")[1]["images"]] == [f"{registry.host}/set/three"]
     result = turnsmith("tasks", "images", path, "--task", "nobody")
-    assert result.exit_code == 2 and "has no task nobody" in result.stderr
+    assert result.exit_code == 2 and "has no task 'nobody'" in result.stderr
 
 
 def test_a_pull_survives_a_busy_registry_and_a_broken_connection(engine, registry, write_tasks, look):
