@@ -1,7 +1,11 @@
 import json
+import signal
 import subprocess
+import sys
 
 import pytest
+
+from host_processes import wait_until
 
 SOURCE = "def grow(n):\n    while n < 10:\n        n += 1\n    return n\n\n\ndef halve(n):\n    return n // 2\n"
 TESTS = "import sprout\n\n\ndef test_grow(): assert sprout.grow(3) == 10\n\n\ndef test_halve(): assert sprout.halve(9) == 4\n"
@@ -30,6 +34,19 @@ def test_tasks_of_packages_are_made_and_their_survival_is_counted(turnsmith, che
     assert "give name==version, or the path of a git checkout" in result.stderr
     again = turnsmith(*make)
     assert again.exit_code == 0 and "survive" in again.stdout and again.stdout.endswith(f"3 tasks in {out}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("obeys_ctrl_c")
+def test_ctrl_c_says_that_the_same_command_goes_on(checkout, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "turnsmith", "tasks", "make", "--package", checkout, "--num", "99", "--out", out]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    wait_until(out.exists)
+    process.send_signal(signal.SIGINT)
+    stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert "stopped; what is finished is kept, and the same command goes on" in stderr
 
 
 @pytest.mark.parametrize(

@@ -141,14 +141,6 @@ def is_alive(pid):
         return False
 
 
-@pytest.fixture
-def obeys_ctrl_c():
-    """Programs started here heed Ctrl-C, even where `nohup … &` had these tests ignore it; a child inherits that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("obeys_ctrl_c")
 @pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, config_file, tmp_path, request_to_end):
