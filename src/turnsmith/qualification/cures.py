@@ -22,6 +22,7 @@ from turnsmith.rewards.hunks import select_gold
 from turnsmith.rewards.patches import PatchRefused, to_bytes
 from turnsmith.rewards.testing import CLEAN_STATUSES
 from turnsmith.sandboxes.layers import walk_merged
+from turnsmith.tasks.history import read_entry
 from turnsmith.temporary import temporary_folder
 from turnsmith.types import Grade, Outcome, Task
 
@@ -118,7 +119,5 @@ def cure_files(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None
 
 def _describe(place: Path) -> bytes:
     """Kind, mode and content of what is in a tree."""
-    mode = b"%o " % (place.lstat().st_mode & KIND_AND_EXECUTABLE)
-    if place.is_symlink():
-        return mode + os.fsencode(place.readlink())
-    return mode + (place.read_bytes() if place.is_file() else b"")
+    mode, content = read_entry(place)
+    return b"%o %s" % (mode & KIND_AND_EXECUTABLE, content)

@@ -13,6 +13,7 @@ from pydantic import Field
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes.layers import walk_merged
 from turnsmith.sandboxes.runtime import required_distributions
+from turnsmith.tasks.history import read_entry
 from turnsmith.types import Record, Task
 
 VERSION = 10
@@ -136,11 +137,8 @@ def digest_tree(layers: tuple[Path, ...]) -> str:
     """SHA-256 of the names, kinds, modes and contents of the stacked tree; read once by a process."""
     digest = hashlib.sha256()
     for path, place in sorted(walk_merged(layers)):
-        mode = place.lstat().st_mode & KIND_AND_EXECUTABLE
-        content = (
-            os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes() if place.is_file() else b""
-        )
-        for part in (os.fsencode(path), b"%o" % mode, content):
+        mode, content = read_entry(place)
+        for part in (os.fsencode(path), b"%o" % (mode & KIND_AND_EXECUTABLE), content):
             digest.update(b"%d:" % len(part) + part)
     return digest.hexdigest()
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.one_commit import has_one_commit, write_one_commit
 from turnsmith.rewards.patches import PatchRefused, to_bytes
-from turnsmith.rewards.testing import SEALABLE, Suite, SuiteReport, find_test_files, run_suite
+from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider
+from turnsmith.tasks.sets.directives import PYTEST
 from turnsmith.types import Task
 
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
@@ -47,7 +48,7 @@ class Case:
     @property
     def is_sealed(self) -> bool:
         """Can its report be signed, and have sentinels? Suites that are not pytest's have only their log and their exit code."""
-        return self.task.log_parser == SEALABLE
+        return self.task.log_parser == PYTEST
 
 
 async def run_tests(

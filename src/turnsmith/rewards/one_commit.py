@@ -1,7 +1,5 @@
 """One commit is all the history that a sandbox shows, whatever the layers or the image of a task hold."""
 
-import os
-import stat
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +8,7 @@ from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.base import Sandbox
 from turnsmith.sandboxes.layers import walk_merged
 from turnsmith.sandboxes.patch import is_excluded
-from turnsmith.tasks.history import EXECUTABLE, FIXED_FILES, REGULAR, SYMLINK, TreeFile, make_history
+from turnsmith.tasks.history import FIXED_FILES, make_history, read_tree_file
 
 GIT = ".git/"
 TIMEOUT_S = 600.0
@@ -49,16 +47,9 @@ def has_one_commit(layers: Sequence[Path]) -> bool:
     paths = [path for path in entries if not path.startswith(GIT)]
     if not _hold(git, FIXED_FILES) or any(is_excluded(name) for path in paths for name in path.split("/")):
         return False
-    history = make_history({path: _read_file(entries[path]) for path in paths})
+    history = make_history({path: read_tree_file(entries[path]) for path in paths})
     return git.keys() == history.objects.keys() | history.files.keys() and _hold(git, history.files)
 
 
 def _hold(git: dict[str, Path], files: dict[str, bytes]) -> bool:
     return all(path in git and git[path].read_bytes() == content for path, content in files.items())
-
-
-def _read_file(place: Path) -> TreeFile:
-    mode = place.lstat().st_mode
-    if stat.S_ISLNK(mode):
-        return TreeFile(os.fsencode(place.readlink()), SYMLINK)
-    return TreeFile(place.read_bytes(), EXECUTABLE if mode & stat.S_IXUSR else REGULAR)

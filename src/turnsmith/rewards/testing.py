@@ -1,6 +1,5 @@
 """Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
 
-import re
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,15 +10,11 @@ from turnsmith.rewards.commands import read_plain
 from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
 from turnsmith.sandboxes.base import PytestCommand, Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.tasks.sets.directives import PYTEST, names_file
 from turnsmith.types import ExecResult
 
-SEALABLE = "pytest"
-"""The parser of suites whose report can be sealed."""
 MISSING = "missing"
 """The status of a test that the log does not have."""
-
-FILE_ID = re.compile(r"[^:]*\.\w+::")
-"""`tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
 
 TEST_ENV = {
     "COLUMNS": "500",  # pytest cuts the messages of its summary at the width of the terminal
@@ -92,7 +87,7 @@ class Suite:
     command: str
     files: tuple[str, ...]
     workdir: str = "/testbed"
-    parser: str = SEALABLE
+    parser: str = PYTEST
     timeout_s: float = 30.0
     """Seconds that the suite may take."""
     known: frozenset[str] = frozenset()
@@ -105,7 +100,7 @@ class Suite:
     @property
     def is_pytest(self) -> bool:
         """Is the run pytest's, so that it can be sealed?"""
-        return self.parser == SEALABLE
+        return self.parser == PYTEST
 
     @property
     def plain_command(self) -> PytestCommand | None:
@@ -190,8 +185,3 @@ def _between(output: str, begin: str, end: str) -> str:
 def find_test_files(tests: Collection[str]) -> tuple[str, ...]:
     """The files of pytest ids, sorted; other ids name none: `["tests/test_a.py::b", "test_x (m.T)"]` → `("tests/test_a.py",)`."""
     return tuple(sorted({test.split("::")[0] for test in tests if names_file(test)}))
-
-
-def names_file(test: str) -> bool:
-    """Is it an id of pytest's, which begins with a file?"""
-    return FILE_ID.match(test) is not None

@@ -4,6 +4,8 @@ The commit id is a function of the tree alone, so a task can be made twice and c
 """
 
 import hashlib
+import os
+import stat
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -42,6 +44,22 @@ class GitFolder:
     """Path in the folder → content before compression."""
     files: dict[str, bytes]
     """Path in the folder → content, of all other files."""
+
+
+def read_entry(place: Path) -> tuple[int, bytes]:
+    """Mode and content of what is there: of a link where it leads, of a folder nothing."""
+    mode = place.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return mode, os.fsencode(place.readlink())
+    return mode, place.read_bytes() if stat.S_ISREG(mode) else b""
+
+
+def read_tree_file(place: Path) -> TreeFile:
+    """A file or a link as git keeps it."""
+    mode, content = read_entry(place)
+    if stat.S_ISLNK(mode):
+        return TreeFile(content, SYMLINK)
+    return TreeFile(content, EXECUTABLE if mode & stat.S_IXUSR else REGULAR)
 
 
 def make_history(tree: Tree) -> GitFolder:

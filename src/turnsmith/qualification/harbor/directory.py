@@ -15,8 +15,9 @@ from typing import Any
 from turnsmith.errors import UsageError
 from turnsmith.qualification.harbor.judge import COUNTED
 from turnsmith.qualification.record import Qualification
-from turnsmith.rewards.testing import SEALABLE, TEST_ENV, find_test_files
+from turnsmith.rewards.testing import TEST_ENV, find_test_files
 from turnsmith.sandboxes.layers import copy_merged
+from turnsmith.tasks.sets.directives import PYTEST
 from turnsmith.tasks.sets.harbor import DOCKERFILE, OWN, SOLUTION, TASK_FILE, TEST, TREE, write_files
 from turnsmith.types import Task
 
@@ -41,7 +42,7 @@ def write_directory(task: Task, layers: Sequence[Path], record: Qualification | 
 
 def refuse_unwritable(task: Task) -> None:
     """Raises UsageError where a directory could not run the tests of a task, or would judge them otherwise than we do."""
-    if task.log_parser != SEALABLE:
+    if task.log_parser != PYTEST:
         raise UsageError(
             f"the tests of {task.instance_id} are read by {task.log_parser}: "
             "only suites of pytest can be written as Harbor directories"

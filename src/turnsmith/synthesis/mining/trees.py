@@ -10,7 +10,7 @@ from pathlib import Path
 from turnsmith.environments.building import Environment
 from turnsmith.sandboxes.layers import walk_merged
 from turnsmith.synthesis.repositories import write_shared_layer
-from turnsmith.tasks.history import EXECUTABLE, REGULAR, SYMLINK, TreeFile, write_history
+from turnsmith.tasks.history import SYMLINK, TreeFile, read_tree_file, write_history
 
 
 @dataclass
@@ -65,9 +65,6 @@ def read_layer(layer: Path) -> dict[str, TreeFile]:
     """Every file of a folder."""
     files = {}
     for path, place in walk_merged((layer,)):
-        if place.is_symlink():
-            files[path] = TreeFile(os.fsencode(place.readlink()), SYMLINK)
-        elif place.is_file():
-            is_program = place.stat().st_mode & 0o100
-            files[path] = TreeFile(place.read_bytes(), EXECUTABLE if is_program else REGULAR)
+        if place.is_symlink() or place.is_file():
+            files[path] = read_tree_file(place)
     return files

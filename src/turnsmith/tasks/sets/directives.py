@@ -11,11 +11,11 @@ from typing import Any
 from turnsmith.tasks.sets.cells import read_files
 
 FILE_ID = re.compile(r"[^:]*\.\w+::")
-"""`tests/test_a.py::test_b`: an id that names its file, as pytest's do."""
+"""`tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
 NO_TESTS = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 """Files beside the tests that no runner takes, as SWE-bench counts them."""
 PYTEST = "pytest"
-"""The parser of a run whose report we seal."""
+"""The parser of suites whose report can be sealed."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,23 @@ class TestRule:
 
     def find_directives(self, test_patch: str, tests: list[str]) -> list[str]:
         """What the command gets; nothing where the ids name their files, which the grader then gives. Raises Refused."""
-        if name_files(tests):
+        if begin_with_files(tests):
             return []
-        files = find_test_files(test_patch)
+        files = find_patched_tests(test_patch)
         return [to_label(file) for file in files] if self.takes == "labels" else files
 
 
-def name_files(tests: Iterable[str]) -> bool:
-    """Do all ids begin with their file?"""
-    return all(FILE_ID.match(beginning) for beginning in {test[: test.find("::") + 2] for test in tests})
+def names_file(test: str) -> bool:
+    """Is it an id of pytest's, which begins with a file?"""
+    return FILE_ID.match(test) is not None
 
 
-def find_test_files(test_patch: str) -> list[str]:
+def begin_with_files(tests: Iterable[str]) -> bool:
+    """Are all of them such ids?"""
+    return all(map(names_file, {test[: test.find("::") + 2] for test in tests}))
+
+
+def find_patched_tests(test_patch: str) -> list[str]:
     """The files of the hidden tests that a runner takes: neither deleted nor data. Raises Refused."""
     files = read_files(test_patch, "test patch") if test_patch else []
     return [file.path for file in files if not file.is_deleted and not file.path.endswith(NO_TESTS)]

@@ -12,7 +12,7 @@ from typing import Any
 from turnsmith.errors import UsageError
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
 from turnsmith.tasks.sets.cells import describe_core, read_text
-from turnsmith.tasks.sets.directives import PYTEST, find_test_files, name_files, to_label
+from turnsmith.tasks.sets.directives import PYTEST, begin_with_files, find_patched_tests, to_label
 from turnsmith.tasks.sets.images import find_image
 
 BEGIN, END = ">>>>> Start Test Output", ">>>>> End Test Output"
@@ -35,7 +35,7 @@ def describe(row: Row) -> Columns:
     """Columns by the row's own script. Raises Refused."""
     core, parser = describe_core(row), read_text(row, "log_parser")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
-    has_files = name_files(tests)
+    has_files = begin_with_files(tests)
     environment, command = read_script(read_text(row, "eval_script"))
     command, directives = split_directives(command, core["test_patch"])
     if assets := row.get("test_assets"):
@@ -62,7 +62,7 @@ def read_script(script: str) -> tuple[list[str], str]:
 
 def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
     """The command without the files that it ends with, and those; nothing where it ends otherwise. Raises Refused."""
-    files = find_test_files(test_patch)
+    files = find_patched_tests(test_patch)
     for directives in (files, [to_label(file) for file in files]):
         if directives and command.endswith(ending := " " + " ".join(directives)):
             return command.removesuffix(ending).rstrip(), directives

@@ -4,7 +4,7 @@ from typing import Any
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import describe_core, read_dict
-from turnsmith.tasks.sets.directives import PYTEST, find_test_files, name_files
+from turnsmith.tasks.sets.directives import PYTEST, begin_with_files, find_patched_tests
 from turnsmith.tasks.sets.images import find_image
 from turnsmith.tasks.sets.swe_bench import CONDA
 
@@ -13,12 +13,12 @@ def describe(row: Row) -> Columns:
     """Columns by what the row itself says. Raises Refused."""
     core, config = describe_core(row), read_dict(row, "install_config")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
-    has_files = name_files(tests)
+    has_files = begin_with_files(tests)
     command = read_command(config)
     return core | {
         "image": find_image(row, "image_name", "docker_image"),
         "test_command": CONDA + command,
-        "test_files": [] if has_files else find_test_files(core["test_patch"]),
+        "test_files": [] if has_files else find_patched_tests(core["test_patch"]),
         "log_parser": PYTEST if has_files and PYTEST in command else config.get("log_parser") or "parse_log_pytest",
         "status_rules": "swe-bench",
         "meta": read_dict(row, "meta"),

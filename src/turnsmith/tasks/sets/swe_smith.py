@@ -10,7 +10,7 @@ from typing import Any
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_expected, read_files, read_text
 from turnsmith.tasks.sets.diffs import render_diff, reverse_diff
-from turnsmith.tasks.sets.directives import FILE_ID, PYTEST
+from turnsmith.tasks.sets.directives import PYTEST, names_file
 from turnsmith.tasks.sets.images import find_image, name_of_swe_smith
 from turnsmith.tasks.sets.swe_bench import CONDA
 
@@ -45,7 +45,7 @@ def describe(row: Row) -> Columns:
 def check_python(expected: dict[str, Any]) -> None:
     """Raises Refused where the tests are not pytest's: how other languages' are run stands in SWE-smith's profiles alone."""
     tests = [*expected["FAIL_TO_PASS"], *expected["PASS_TO_PASS"]]
-    if other := next((test for test in tests if not FILE_ID.match(test)), None):
+    if other := next((test for test in tests if not names_file(test)), None):
         raise Refused(
             "no test command", f"{other!r} is no id of {PYTEST}'s, and the row does not say how its tests run"
         )
