@@ -7,13 +7,13 @@ from pathlib import Path
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.rewards.logparse import PARSERS
-from turnsmith.rewards.testing import SEALABLE, names_file
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.tasks.dataset import FILE_NAME, environment_path, find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.selection import choose, digest_content, select_subset
+from turnsmith.tasks.sets.directives import PYTEST, names_file
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 
@@ -132,7 +132,7 @@ def _find_fault(task: Task) -> str:
     if task.log_parser not in PARSERS:
         return f"asks for the log parser {task.log_parser!r}: there is {', '.join(PARSERS)}"
     strange = next((test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not names_file(test)), None)
-    if task.log_parser == SEALABLE and strange is not None:
+    if task.log_parser == PYTEST and strange is not None:
         return f"expects {strange!r}, which is no id of pytest's (file::test): name the log_parser of its suite"
     return ""
 
