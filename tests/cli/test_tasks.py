@@ -5,6 +5,7 @@ import pytest
 
 from podman_engine import IMAGE, find_podman
 from turnsmith.cli.qualifying import print_records
+from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.qualification.record import Qualification, Verdict
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 
@@ -34,6 +35,12 @@ def test_the_numbers_of_a_task_set(turnsmith, task_folder):
     assert f"counting {task_folder.name}" in result.stderr
     shown = result.stdout
     assert shown.startswith(f"2 tasks in {task_folder}") and "changed lines" in shown
+
+
+def test_lines_are_counted_in_patches_that_the_grader_refuses(task_folder):
+    task, counts = load_tasks(task_folder)[0], TaskCounts()
+    counts.add(task.model_copy(update={"patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"}))
+    assert counts.measure()["changed lines"]["max"] == 2
 
 
 @pytest.mark.parametrize("by", ["--limit", "--task"])

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.qualification.fragments import added_lines, changed_paths, count_changes, make_fragments
+from turnsmith.qualification.fragments import added_lines, changed_paths, make_fragments
 from turnsmith.qualification.record import LeakKind
 from turnsmith.synthesis.repositories import make_patch
 
@@ -118,18 +118,3 @@ def test_a_patch_that_lies_about_is_found_by_what_it_adds():
     added = [f"    self.field_number_{number} = compute_the_field({number})" for number in range(6)]
     patch = make_patch("a.py", "\n".join(FUNCTION) + "\n", "\n".join([*FUNCTION, *added]) + "\n")
     assert all(fragment.is_in(patch.encode()) for fragment in make_gold_fragments(patch))
-
-
-def patch_of(num_files, num_lines):
-    added = "".join(f"+{i}\n" for i in range(num_lines))
-    return "".join(
-        f"diff --git a/{i} b/{i}\n--- a/{i}\n+++ b/{i}\n@@ -1 +1,{num_lines + 1} @@ def\n same\n{added}"
-        for i in range(num_files)
-    )
-
-
-def test_changed_lines_are_counted_inside_hunks_only():
-    assert count_changes(patch_of(3, 4)) == 12
-    tricky = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- a/y\n+diff --git a/z b/z\n\\ No newline at end of file\n"
-    assert count_changes(tricky) == 2
-    assert count_changes("") == 0

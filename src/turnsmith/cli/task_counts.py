@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from turnsmith.qualification.fragments import count_changes
+from turnsmith.tasks.curation.changes import count_lines
 from turnsmith.types import Task
 
 
@@ -25,7 +25,7 @@ class TaskCounts:
             counter[word] += 1
         lengths = (
             len(task.problem_statement),
-            count_changes(task.patch),
+            count_lines(task.patch),
             len(task.FAIL_TO_PASS),
             len(task.PASS_TO_PASS),
         )

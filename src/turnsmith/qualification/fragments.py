@@ -74,11 +74,6 @@ def added_lines(patch: str) -> list[str]:
     return [line for file in _read_files(patch) for line in file.added]
 
 
-def count_changes(patch: str) -> int:
-    """Lines that a patch adds or removes; none where the grader would refuse it."""
-    return sum(line[:1] in ("+", "-") for file in _read_files(patch) for body in file.hunks for line in body)
-
-
 def _read_files(patch: str) -> list[FilePatch]:
     """The files of a patch, as the grader reads them; none where it is refused, since its task falls out by that."""
     try:
