@@ -4,11 +4,11 @@ import sys
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.synthesis.building import building
+from turnsmith.new_folders import building
 
 KILLED = """
 import os, pathlib, signal, sys
-from turnsmith.synthesis.building import building
+from turnsmith.new_folders import building
 with building(pathlib.Path(sys.argv[1])) as folder:
     (folder / "half").write_text("x")
     os.kill(os.getpid(), signal.SIGKILL)

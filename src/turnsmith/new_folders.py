@@ -1,4 +1,4 @@
-"""A new folder that appears whole or not at all."""
+"""New folders: none is written over, and one can be made so that it appears whole or not at all."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,11 +11,16 @@ MARK = "turnsmith"
 """In the name of the hidden folder; what a killed process leaves under such a name is removed by the next start."""
 
 
+def refuse_taken(out: Path) -> None:
+    """Raises UsageError where something is there: a file, or a folder that is not empty."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} exists already: give a new folder, nothing is written over")
+
+
 @contextmanager
 def building(out: Path) -> Iterator[Path]:
     """A hidden folder beside `out` that takes its place when the block ends well. Raises UsageError where `out` is in use."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} exists already: give a new folder, nothing is written over")
+    refuse_taken(out)
     with ExitStack() as held:
         try:
             out.parent.mkdir(parents=True, exist_ok=True)

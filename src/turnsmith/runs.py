@@ -30,6 +30,7 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from turnsmith.errors import UsageError, first_fault
+from turnsmith.new_folders import refuse_taken
 
 LEFTOVERS = (
     ".*.tmp",
@@ -164,8 +165,7 @@ def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
                 f"go on with that one by `turnsmith resume {folder.path}`, or give another --out"
             )
         return False
-    if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
-        raise UsageError(f"{folder.path} exists and is not a run folder: give another --out, nothing is written over")
+    refuse_taken(folder.path)
     try:
         write_json(folder.config, config)
     except OSError as error:

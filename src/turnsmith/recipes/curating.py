@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import building
 from turnsmith.qualification import record as qualification
 from turnsmith.qualification.record import Qualification
 from turnsmith.runs import append_record, read_records, write_json
-from turnsmith.synthesis.building import building
 from turnsmith.tasks.curation import scoring
 from turnsmith.tasks.curation.filters import Filter
 from turnsmith.tasks.curation.funnel import Funnel

@@ -7,8 +7,8 @@ from itertools import chain
 from pathlib import Path
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import building
 from turnsmith.recipes.curating import copy_records, follow
-from turnsmith.synthesis.building import building
 from turnsmith.tasks.curation.contamination import Match, find_matches, index_rows
 from turnsmith.tasks.curation.rows import TaskRow, count_rows, read_rows, relocate
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file

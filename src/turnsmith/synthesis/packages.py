@@ -14,12 +14,12 @@ from shlex import quote
 import libcst as cst
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import building
 from turnsmith.rewards.hunks import HunkClass, classify
 from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.runs import write_json
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug
-from turnsmith.synthesis.building import building
 from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
 from turnsmith.synthesis.repositories import Candidate, Repository, write_candidate, write_repository

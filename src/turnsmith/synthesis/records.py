@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import refuse_taken
 from turnsmith.runs import read_json, write_json
 from turnsmith.types import Record
 
@@ -46,13 +47,12 @@ def claim_folder(out: Path, spec: MakingSpec) -> None:
         if found != settings:
             said = ", ".join(f"{name} {value}" for name, value in found.items())
             raise UsageError(f"{out} holds tasks made with {said}: give the same, or another --out")
-    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} exists already: give a new folder, nothing is written over")
-    else:
-        try:
-            write_json(out / MAKING, settings)
-        except OSError as error:
-            raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
+        return
+    refuse_taken(out)
+    try:
+        write_json(out / MAKING, settings)
+    except OSError as error:
+        raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
 
 
 def read_finished(out: Path) -> list[str]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
+from turnsmith.new_folders import building
 from turnsmith.synthesis.bugs import Bug
-from turnsmith.synthesis.building import building
 from turnsmith.tasks.history import EXECUTABLE, SYMLINK, Tree, TreeFile, make_history, write_folder
 
 

@@ -7,10 +7,10 @@ from itertools import count
 from pathlib import Path
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import building
 from turnsmith.rewards.testing import Suite, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug
-from turnsmith.synthesis.building import building
 from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import Mutation, find_mutations
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
