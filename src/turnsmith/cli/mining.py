@@ -1,7 +1,6 @@
 """`tasks mine`: tasks from the history of a repository."""
 
 import json
-import os
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -9,8 +8,16 @@ from typing import Annotated
 
 import typer
 
-from turnsmith.cli.options import Json, Out, SandboxKind, Workers, configure_sandbox, work_in_sandboxes
-from turnsmith.cli.sentences import EXIT_STOPPED
+from turnsmith.cli.options import (
+    Json,
+    Out,
+    SandboxKind,
+    Workers,
+    configure_sandbox,
+    count_workers,
+    going_on,
+    work_in_sandboxes,
+)
 from turnsmith.cli.tasks import say_number
 from turnsmith.errors import UsageError
 from turnsmith.types import Task
@@ -91,17 +98,14 @@ def mine(
         num,
         limit,
         timeout_s=timeout_s,
-        num_workers=workers or os.cpu_count() or 1,
+        num_workers=count_workers(workers),
     )
     history, threads = open_history(repository, name), read_export(issues) if issues else {}
     folder, config = out.resolve(), configure_sandbox(sandbox, "", "")
 
     mining = Mine(history, folder, search, threads, TreeStore(folder))
-    try:
+    with going_on():
         tasks, reasons = work_in_sandboxes(config, partial(mine_tasks, mining))
-    except KeyboardInterrupt:
-        typer.echo("stopped; what is finished is kept, and the same command goes on", err=True)
-        raise typer.Exit(EXIT_STOPPED) from None
     print_funnel(out, tasks, reasons, as_json=as_json)
     if not tasks:
         raise UsageError(f"no commit of {repository} makes a task: the table says why, {out}/mining.jsonl for each")

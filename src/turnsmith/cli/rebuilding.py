@@ -2,13 +2,12 @@
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from turnsmith.cli.options import Chosen, Json, Out, TaskPath, Workers
+from turnsmith.cli.options import Chosen, Json, Out, TaskPath, Workers, count_workers, going_on
 from turnsmith.errors import UsageError
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.selection import choose
@@ -40,8 +39,8 @@ def rebuild(
     histories = {name: open_history(Path(place), name) for name, _, place in pairs}
     tasks = list(choose(load_tasks(path), path, task or []))
     folder = out.resolve()
-    yard = Yard(histories, folder, TreeStore(folder), workers or os.cpu_count() or 1)
-    with watching() as progress:
+    yard = Yard(histories, folder, TreeStore(folder), count_workers(workers))
+    with going_on(), watching() as progress:
         reasons = asyncio.run(rebuild_tasks(yard, tasks, progress))
     if as_json:
         typer.echo(json.dumps({"folder": str(out), "reasons": reasons}, indent=2))
