@@ -9,7 +9,7 @@ from podman_engine import IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.copies import SystemFiles, find_installed, look_into_system
-from turnsmith.qualification.examination import run_afresh
+from turnsmith.qualification.examination import run_untouched_afresh
 from turnsmith.qualification.record import LeakKind
 from turnsmith.rewards.cases import Case
 from turnsmith.sandboxes import make_provider
@@ -111,7 +111,7 @@ async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_
         log_parser="lines",
     )
     write_history(tmp_path / ".git", {})
-    report = await run_afresh(Case(task, (tmp_path,), containers, 60.0), is_gold=False)
+    report = await run_untouched_afresh(Case(task, (tmp_path,), containers, 60.0))
     assert report.statuses == {"image::root": "failed"}
 
 

@@ -120,11 +120,11 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
     gold = [next(left, None) or await grade_afresh(case)]
     patience_s = min(case.tests_timeout_s, BASE_PATIENCE_S + BASE_PATIENCE * gold[0].duration_s)
     hurried = replace(case, tests_timeout_s=patience_s)
-    report = await insist(partial(run_afresh, hurried, is_gold=False))
+    report = await insist(partial(run_untouched_afresh, hurried))
     base = [to_grade(case, report)]
     while len(gold) < num:
         gold.append(next(left, None) or await grade_again(case))
-        base.append(await insist(partial(grade, hurried, is_gold=False)))
+        base.append(await insist(partial(grade_untouched, hurried)))
         if decide(case.task, base, gold).verdict in FINAL:
             break
     return base, gold, report
@@ -137,12 +137,12 @@ async def repeat_gold(case: Case, num: int) -> list[Grade]:
 
 async def grade_afresh(case: Case) -> Grade:
     """The gold patch by a fresh interpreter. Raises SetupFailed, SandboxError, GradingError."""
-    return to_grade(case, await insist(partial(run_afresh, case, is_gold=True)))
+    return to_grade(case, await insist(partial(run_gold_afresh, case)))
 
 
 async def grade_again(case: Case) -> Grade:
     """The gold patch as the grader would have it. Raises SandboxError, GradingError."""
-    return await insist(partial(grade, case, is_gold=True))
+    return await insist(partial(grade_gold, case))
 
 
 def to_grade(case: Case, report: SuiteReport) -> Grade:
@@ -150,27 +150,47 @@ def to_grade(case: Case, report: SuiteReport) -> Grade:
     return judge(case.task, report).model_copy(update={"duration_s": report.duration_s})
 
 
-async def grade(case: Case, *, is_gold: bool) -> Grade:
-    """A grading like any other. Raises GradingError."""
-    grader = Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
-    task, layers = case.task, case.layers
-    verdict = await (grader.grade(task, layers, task.patch) if is_gold else grader.grade_unpatched(task, layers))
-    if verdict.outcome is Outcome.GRADER_FAILED:
-        raise GradingError(verdict.detail)
-    return verdict
+async def grade_gold(case: Case) -> Grade:
+    """A grading of the gold patch like any other. Raises GradingError."""
+    return insist_on_verdict(await make_grader(case).grade(case.task, case.layers, case.task.patch))
 
 
-async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
-    """The same tests by a fresh interpreter in a sandbox of its own. Raises SandboxError, GradingError, SetupFailed."""
-    if case.is_sealed and not is_gold:
-        # Short tracebacks make pytest say why a file could not be collected.
-        command = f"{case.task.test_command} --tb=short"
-        case = replace(case, task=case.task.model_copy(update={"test_command": command}))
+async def grade_untouched(case: Case) -> Grade:
+    """A grading of the untouched tree like any other. Raises GradingError."""
+    return insist_on_verdict(await make_grader(case).grade_unpatched(case.task, case.layers))
+
+
+def make_grader(case: Case) -> Grader:
+    """One that grades as the case is run."""
+    return Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
+
+
+def insist_on_verdict(grade: Grade) -> Grade:
+    """The grade, where it says something of the tests. Raises GradingError."""
+    if grade.outcome is Outcome.GRADER_FAILED:
+        raise GradingError(grade.detail)
+    return grade
+
+
+async def run_gold_afresh(case: Case) -> SuiteReport:
+    """The same tests with the gold patch, by a fresh interpreter in a sandbox of its own.
+
+    Raises SandboxError, GradingError, SetupFailed.
+    """
     try:
-        patch = select_gold(case.task, case.layers) if is_gold else ""
+        patch = select_gold(case.task, case.layers)
         return await run_tests(case, patch, case.directives, {}, is_cold=True)
     except PatchRefused as refusal:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
+
+
+async def run_untouched_afresh(case: Case) -> SuiteReport:
+    """The same on the untouched tree. Raises SandboxError, GradingError, SetupFailed."""
+    if case.is_sealed:
+        # Short tracebacks make pytest say why a file could not be collected.
+        command = f"{case.task.test_command} --tb=short"
+        case = replace(case, task=case.task.model_copy(update={"test_command": command}))
+    return await run_tests(case, "", case.directives, {}, is_cold=True)
 
 
 async def count_mutated(case: Case) -> int:
