@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from turnsmith.errors import UsageError
 from turnsmith.rewards.testing import run_suite
@@ -49,27 +50,11 @@ async def make_bugs(
     Fewer tasks than asked for are no error. Raises UsageError where `out` is in use or no task was made, SandboxError.
     """
     claim_folder(out, spec)
-    with (out / TRIALS).open("ab") as journal:
-        hold(journal)
-        trials = {trial.instance_id: trial for trial in read_records(out / TRIALS, BugTrial)}
-        tasks = {task.instance_id for task in read_records(out / FILE_NAME, Task)}
-        making = Making(
-            spec, out, provider, num_workers, asyncio.Semaphore(num_workers), write_issue, on_trial, trials, tasks
-        )
-        finished, failures = read_finished(out), dict[str, str]()
-        for trial in trials.values():
-            if trial.package in finished:
-                on_trial(trial)
-        left = [package for package in spec.packages if package not in finished]
-        works = run_in_order(left, lambda package: make_package(package, making), num_workers)
-        async with aclosing(works):
-            async for package, failure in works:
-                if failure:
-                    failures[package] = failure
-                else:
-                    finished.append(package)
-                write_counts(out, spec, trials.values(), finished, failures)
-    if not tasks:
+    with (out / TRIALS).open("ab") as held:
+        hold(held)
+        journal = read_journal(out, on_trial)
+        failures = await make_packages(spec, journal, provider, num_workers, write_issue)
+    if not journal.tasks:
         raise UsageError(
             "; ".join(failures.values()) or f"no bug of {', '.join(spec.packages)} can be told by its tests"
         )
@@ -78,22 +63,16 @@ async def make_bugs(
     return failures
 
 
-@dataclass(frozen=True)
-class Making:
-    """What all packages of a making share."""
+@dataclass
+class Journal:
+    """What is on record in the folder of a making."""
 
-    spec: MakingSpec
     folder: Path
-    provider: SandboxProvider
-    num_workers: int
-    free: asyncio.Semaphore
-    """As many bugs at once are tried."""
-    write_issue: IssueWriter
-    on_trial: Callable[[BugTrial], None]
     trials: dict[str, BugTrial]
-    """On record, by instance id."""
+    """By instance id."""
     tasks: set[str]
     """Instance ids in the task file."""
+    on_trial: Callable[[BugTrial], None]
 
     def keep(self, trial: BugTrial, task: Task | None) -> None:
         """Write down what became of a bug, the task first."""
@@ -106,13 +85,52 @@ class Making:
         self.on_trial(trial)
 
 
-async def make_package(package: str, making: Making) -> str:
+def read_journal(folder: Path, on_trial: Callable[[BugTrial], None]) -> Journal:
+    """What an earlier making has left. Raises UsageError."""
+    trials = {trial.instance_id: trial for trial in read_records(folder / TRIALS, BugTrial)}
+    return Journal(folder, trials, {task.instance_id for task in read_records(folder / FILE_NAME, Task)}, on_trial)
+
+
+async def make_packages(
+    spec: MakingSpec, journal: Journal, provider: SandboxProvider, num_workers: int, write_issue: IssueWriter
+) -> dict[str, str]:
+    """Make the tasks of all packages that are not finished; returns why there are none of some. Raises SandboxError."""
+    finished, failures = read_finished(journal.folder), dict[str, str]()
+    free = asyncio.Semaphore(num_workers)
+    for trial in journal.trials.values():
+        if trial.package in finished:
+            journal.on_trial(trial)
+
+    async def make(package: str) -> str:
+        return await make_package(package, spec, journal, provider, free, num_workers, write_issue)
+
+    left = [package for package in spec.packages if package not in finished]
+    async with aclosing(run_in_order(left, make, num_workers)) as works:
+        async for package, failure in works:
+            if failure:
+                failures[package] = failure
+            else:
+                finished.append(package)
+            write_counts(journal.folder, spec, journal.trials.values(), finished, failures)
+    return failures
+
+
+async def make_package(
+    package: str,
+    spec: MakingSpec,
+    journal: Journal,
+    provider: SandboxProvider,
+    free: asyncio.Semaphore,
+    num_ahead: int,
+    write_issue: IssueWriter,
+) -> str:
     """Make the tasks of one package; returns why there are none, or nothing. Raises SandboxError."""
     try:
-        ground = await prepare(package, making.folder, making.provider)
+        ground = await prepare(package, journal.folder, provider)
     except UsageError as error:
         return str(error)
-    trier, spec = Trier(package, ground, making), making.spec
+    meta = {"kind": "package", "package": package, "seed": spec.seed}
+    trier = Trier(ground, journal, provider, free, num_ahead, write_issue, meta)
     num_single = spec.num_tasks - round(COMBINED_SHARE * spec.num_tasks)
     singles = list(spread(ground.found, Random(f"{ground.repository.name} {spec.seed}")))
     singles = singles[: spec.num_tasks * MAX_TRIES_PER_TASK]
@@ -121,7 +139,7 @@ async def make_package(package: str, making: Making) -> str:
     pairs = list(islice(combine(kept, Random(f"{ground.repository.name} {spec.seed} pairs")), 3 * num_combined))
     combined, _ = await trier.collect(pairs, num_combined)
     await trier.collect(singles[num_tried:], spec.num_tasks - len(kept) - len(combined))
-    sweep_layers(ground.repository, making.tasks)
+    sweep_layers(ground.repository, journal.tasks)
     return "" if kept else f"no bug in {ground.repository.name} can be told by its tests: take another package"
 
 
@@ -136,17 +154,24 @@ def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
 class Trier:
     """Tries the bugs of one package."""
 
-    package: str
     ground: Ground
-    making: Making
+    journal: Journal
+    provider: SandboxProvider
+    free: asyncio.Semaphore
+    """As many bugs at once are tried, of all packages."""
+    num_ahead: int
+    """As many of this one are under way."""
+    write_issue: IssueWriter
+    meta: dict[str, Any]
+    """Of its tasks."""
 
     async def collect(self, bugs: Sequence[Bug], num_wanted: int) -> tuple[list[Bug], int]:
         """Try bugs in their order until enough are kept; returns those, and how many were tried."""
         kept, num_tried = list[Bug](), 0
         if num_wanted > 0:
-            async with aclosing(run_in_order(bugs, self.try_bug, self.making.num_workers)) as results:
+            async with aclosing(run_in_order(bugs, self.try_bug, self.num_ahead)) as results:
                 async for bug, (trial, task) in results:
-                    self.making.keep(trial, task)
+                    self.journal.keep(trial, task)
                     num_tried += 1
                     kept += [bug] if trial.reason == KEPT else []
                     if len(kept) >= num_wanted:
@@ -155,14 +180,14 @@ class Trier:
 
     async def try_bug(self, bug: Bug) -> tuple[BugTrial, Task | None]:
         """Run the test files that it may matter to; a task where they tell it, twice. Nothing is run that is on record."""
-        repository, making = self.ground.repository, self.making
-        instance_id = name_bug(repository, bug)
-        trial = BugTrial(package=self.package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
-        if instance_id in making.trials:
-            return making.trials[instance_id], None
+        repository, trials = self.ground.repository, self.journal.trials
+        instance_id, package = name_bug(repository, bug), self.meta["package"]
+        trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
+        if instance_id in trials:
+            return trials[instance_id], None
         if not (files := self.ground.reach.find_files(bug)):
             return trial, None
-        async with making.free:
+        async with self.free:
             candidate = write_candidate(repository, bug, is_one_of_many=True)
             verdict = await self.judge(candidate, files)
         trial = trial.model_copy(update={"reason": verdict.reason})
@@ -178,16 +203,15 @@ class Trier:
         """
         before = restrict(self.ground.before, files)
         suite = replace(self.ground.suite, files=files, known=frozenset(before.passing))
-        verdict = compare_suites(before, await run_suite(self.making.provider, candidate.layers, suite))
+        verdict = compare_suites(before, await run_suite(self.provider, candidate.layers, suite))
         if not verdict.kept:
             return verdict
-        again = await run_suite(self.making.provider, candidate.layers, suite)
+        again = await run_suite(self.provider, candidate.layers, suite)
         return drop_unsteady(verdict, before, again)
 
     async def to_task(self, candidate: Candidate, verdict: Validation, files: tuple[str, ...]) -> Task:
         """The task with its issue. Raises UsageError where no issue can be had."""
         before, title = restrict(self.ground.before, files), self.ground.repository.name
-        meta = {"kind": "package", "package": self.package, "seed": self.making.spec.seed}
         issue = describe_failures(verdict.report, before.with_status("failed", "error"))
-        task = to_task(candidate, verdict, before, self.ground.suite, issue=issue, created_by=title, meta=meta)
-        return task.model_copy(update={"problem_statement": await self.making.write_issue(task)})
+        task = to_task(candidate, verdict, before, self.ground.suite, issue=issue, created_by=title, meta=self.meta)
+        return task.model_copy(update={"problem_statement": await self.write_issue(task)})
