@@ -34,7 +34,7 @@ MAX_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Search:
+class ImageSearch:
     """What was found out about the images of a task file."""
 
     program: str
@@ -78,14 +78,14 @@ class Pulling:
         return {"pulled": self.num_pulled, "not_pulled": self.faults, "stopped": self.stop}
 
 
-def search(path: Path, names: Collection[str], limit: int | None, program: str, bandwidth: float) -> Search:
+def search(path: Path, names: Collection[str], limit: int | None, program: str, bandwidth: float) -> ImageSearch:
     """Look for the images of the tasks of a file that are wanted. Raises UsageError."""
     find_users(program)
     tasks_of = count_tasks(path, names, limit)
     images = look_up(list(tasks_of), program)
     there = [image for image in images if image.state is State.THERE]
     free_bytes = find_free_bytes(program) if there else None
-    return Search(program, images, tasks_of, make_report(images, tasks_of, estimate(there, bandwidth), free_bytes))
+    return ImageSearch(program, images, tasks_of, make_report(images, tasks_of, estimate(there, bandwidth), free_bytes))
 
 
 def count_tasks(path: Path, names: Collection[str], limit: int | None) -> Counter[str]:
@@ -134,7 +134,7 @@ def make_report(
     }
 
 
-def print_report(path: Path, search: Search, bandwidth: float) -> None:
+def print_report(path: Path, search: ImageSearch, bandwidth: float) -> None:
     """What is wrong, image by image, the counts, and what a pull takes."""
     console, images, tasks_of, report = make_console(), search.images, search.tasks_of, search.report
     wrong = [image for image in images if image.reason]
@@ -155,7 +155,7 @@ def print_report(path: Path, search: Search, bandwidth: float) -> None:
         )
 
 
-def pull_all(search: Search, max_gb: float | None) -> Pulling:
+def pull_all(search: ImageSearch, max_gb: float | None) -> Pulling:
     """Pull what is not here, watched."""
     max_bytes = None if max_gb is None else round(max_gb * 1e9)
     pulls, images, needed = list[Pull](), search.there, list(search.tasks_of)

@@ -10,7 +10,7 @@ from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnsmith.cli.image_report import Pulling, Search
+    from turnsmith.cli.image_report import Pulling, ImageSearch
 
 PullThem = Annotated[bool, typer.Option("--pull", help="Pull what is missing here; what is pulled stays, and goes on.")]
 Bandwidth = Annotated[
@@ -51,7 +51,7 @@ def show_images(
     conclude(search, pulling)
 
 
-def conclude(search: "Search", pulling: "Pulling | None") -> None:
+def conclude(search: "ImageSearch", pulling: "Pulling | None") -> None:
     """End with 1 where an image is not to be had. Raises UsageError where the disk ended a pull."""
     if pulling and pulling.stop:
         raise UsageError(f"{pulling.stop}; {pulling.num_pulled} of {pulling.num_wanted} images are pulled")
