@@ -10,7 +10,7 @@ from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.errors import UsageError
 
 if TYPE_CHECKING:
-    from turnsmith.cli.image_report import Pulling, ImageSearch
+    from turnsmith.cli.image_report import ImageSearch, Pulling
 
 PullThem = Annotated[bool, typer.Option("--pull", help="Pull what is missing here; what is pulled stays, and goes on.")]
 Bandwidth = Annotated[
