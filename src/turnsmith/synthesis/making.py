@@ -35,6 +35,9 @@ COMBINED_SHARE = 0.2
 MAX_TRIES_PER_TASK = 12
 """Bugs tried for each task wanted, before giving up."""
 
+AHEAD = 4
+"""Bugs under way for each worker: results are taken in their order, and one that hangs must not hold up the others."""
+
 
 async def make_bugs(
     spec: MakingSpec,
@@ -102,7 +105,7 @@ async def make_packages(
             journal.on_trial(trial)
 
     async def make(package: str) -> str:
-        return await make_package(package, spec, journal, provider, free, num_workers, write_issue)
+        return await make_package(package, spec, journal, provider, free, AHEAD * num_workers, write_issue)
 
     left = [package for package in spec.packages if package not in finished]
     async with aclosing(run_in_order(left, make, num_workers)) as works:
