@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from host_processes import wait_until
 from turnsmith.environments import equipping
 from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, build, find_cause
 from turnsmith.environments.equipping import Wishes, equip
@@ -38,6 +39,20 @@ def test_what_building_adds_is_a_layer_and_what_it_changes_is_not(tree, tmp_path
     assert (made.folder / "bin" / "python").exists()
 
 
+def test_of_the_tree_that_it_was_built_from_the_metadata_tell_nothing(tree, tmp_path):
+    headers = "Name: shop\\nDescription: Old.\\n  Of two lines.\\nRequires-Dist: x\\n"
+    packages = "$(python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+    commands = (
+        f"mkdir a.egg-info; echo tests/new.py > a.egg-info/SOURCES.txt; printf '{headers}\\nNew.' > a.egg-info/PKG-INFO",
+        f"d={packages}/a-1.dist-info; mkdir -p $d; echo {{}} > $d/direct_url.json; cp a.egg-info/PKG-INFO $d/METADATA",
+    )
+    made = build(recipe_of(*commands), (tree,), "/testbed", tmp_path, threading.Event())
+    [installed] = made.folder.glob("lib/*/*-packages/a-1.dist-info/METADATA")
+    assert {path.name for path in (made.layer / "a.egg-info").iterdir()} == {"PKG-INFO"}
+    for metadata in (installed, made.layer / "a.egg-info/PKG-INFO"):
+        assert metadata.read_text() == "Name: shop\nRequires-Dist: x\n"
+
+
 def test_a_command_that_fails_is_named_with_its_cause(tree, tmp_path):
     with pytest.raises(BuildFailed, match=r"failed: error: no such thing; the log is"):
         build(recipe_of("echo 'error: no such thing'; exit 3"), (tree,), "/testbed", tmp_path, threading.Event())
@@ -57,7 +72,12 @@ def test_what_has_failed_fails_again_at_once_until_the_next_command(tree, tmp_pa
 
 def test_whoever_stops_it_waits_for_nothing_and_nothing_is_left(tree, tmp_path):
     stopped, mark = threading.Event(), f"61.{os.getpid()}"
-    threading.Timer(1.0, stopped.set).start()
+
+    def stop_when_it_runs():
+        wait_until(lambda: list_processes(f"sleep {mark}"))
+        stopped.set()
+
+    threading.Thread(target=stop_when_it_runs).start()
     started = time.monotonic()
     with pytest.raises(BuildStopped):
         build(recipe_of(f"sleep {mark}"), (tree,), "/testbed", tmp_path, stopped)

@@ -1,6 +1,7 @@
 """Building an environment: a copy of a Python, then the commands of the recipe, with network, their log kept."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -58,6 +59,10 @@ class BuildStopped(TurnsmithError):
     """Somebody wants no environment any longer: that says nothing of the recipe."""
 
 
+DESCRIPTION = re.compile(r"^Description:.*\n([ \t].*\n)*", re.MULTILINE)
+"""A header of old metadata; in new ones it is what comes after the headers."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """One that was built."""
@@ -92,6 +97,7 @@ def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, 
             workplace = Workplace(str(python), [*map(str, layers)], str(changes), workdir, ["/bin/bash", "-c", command])
             _run(workplace, recipe.variables, place.folder.with_suffix(".log"), stopped)
         keep_additions(changes / UPPER, layers)
+        forget_tree(changes / UPPER, python)
         write_json(place.folder.with_suffix(".json"), asdict(recipe))
         shutil.rmtree(place.layer, ignore_errors=True)  # of a build that was killed between these two lines
         (changes / UPPER).rename(place.layer)
@@ -192,3 +198,16 @@ def keep_additions(upper: Path, layers: tuple[Path, ...]) -> None:
                 shutil.rmtree(path)
         elif not is_kept or str(below) in tracked or not (path.is_file() or path.is_symlink()):
             path.unlink()
+
+
+def forget_tree(upper: Path, python: Path) -> None:
+    """Take out of the project's metadata what tells of the tree that it was built from: its files, its description.
+
+    Tasks of earlier commits share the environment, and their hidden tests, or the note of their own fix, may stand there.
+    """
+    for files in upper.rglob("*.egg-info/SOURCES.txt"):
+        files.unlink()
+    installed = [path.with_name("METADATA") for path in python.glob("lib/*/*-packages/*.dist-info/direct_url.json")]
+    for metadata in [*upper.rglob("*.egg-info/PKG-INFO"), *filter(Path.exists, installed)]:
+        headers = metadata.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+        metadata.write_text(DESCRIPTION.sub("", f"{headers}\n"), encoding="utf-8")

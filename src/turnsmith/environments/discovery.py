@@ -6,6 +6,7 @@ Nothing is run, and nothing of the repository is imported: `setup.py` is left to
 import configparser
 import hashlib
 import json
+import posixpath
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,11 +30,15 @@ UNWANTED = re.compile(
 """Words in a name that say that no test needs it."""
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock")
-COMPILED = re.compile(r".*\.(pyx|pxd|c|cc|cpp|cxx|h|hpp|rs)|(.*/)?Cargo\.(toml|lock)")
+COMPILED = re.compile(
+    r".*\.(pyx|pxd|pxi|pyx\.in|c|cc|cpp|cxx|h|hpp|rs)|(.*/)?(Cargo\.(toml|lock)|meson\.build|CMakeLists\.txt)"
+)
 """What is compiled when a project is installed."""
 BUILDING = {"setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin", "scikit-build", "cython"}
 """Tables of tools in `pyproject.toml` that decide what is installed."""
 IDLE = {"version", "description", "readme", "authors", "maintainers", "keywords", "classifiers", "urls", "license"}
+INCLUDED = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
+"""Files that a file of requirements includes."""
 VERSION_LINE = re.compile(r"^\s*(__)?version(__)?\s*=.*$", re.MULTILINE)
 VERSION_KEY = re.compile(r'"version": "[^"]*",?')
 CARET = re.compile(r"[\^~](?=\d)")
@@ -75,7 +80,7 @@ def _find_needs(tree: Mapping[str, bytes]) -> Needs:
     project, settings = _read_toml(tree, "pyproject.toml"), _read_settings(tree)
     files = _choose_files(tree)
     requirements = [*_of_groups(project), *_of_poetry(project), *_of_hatch(project), *_of_tox(tree), "pytest"]
-    read = [path for path in (*PROJECT_FILES, *LOCKS, "tox.ini", *files) if path in tree]
+    read = [path for path in (*PROJECT_FILES, *LOCKS, "tox.ini", *_follow(tree, files)) if path in tree]
     compiled = [path for path in sorted(tree) if COMPILED.fullmatch(path)]
     metadata = project.get("project", {})
     return Needs(
@@ -132,6 +137,18 @@ def _choose_files(tree: Mapping[str, bytes]) -> list[str]:
     names = {path: name for path, name in names.items() if path not in compiled}
     chosen = _choose(names.values())
     return [path for path, name in names.items() if not name or name in chosen]
+
+
+def _follow(tree: Mapping[str, bytes], files: Iterable[str]) -> list[str]:
+    """Files of requirements, and those that they include."""
+    waiting, found = [*files], list[str]()
+    while waiting:
+        path = waiting.pop()
+        if path in tree and path not in found:
+            found.append(path)
+            names = INCLUDED.findall(tree[path].decode(errors="replace"))
+            waiting += [posixpath.normpath(posixpath.join(posixpath.dirname(path), name)) for name in names]
+    return sorted(found)
 
 
 def _name_file(path: str) -> str:

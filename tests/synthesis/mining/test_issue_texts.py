@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from histories import commit, git, start
 from turnsmith.errors import UsageError
+from turnsmith.synthesis.mining.history import open_history, read_commits, read_merged_messages
 from turnsmith.synthesis.mining.issues import find_issue, read_export
 
 ROWS = [
@@ -26,6 +28,9 @@ def threads(tmp_path):
         ("Handle it (#9)\n\nFixes #7", "issue", "total() fails\n\nWith a missing price.\nAlways."),
         ("Merge pull request #9 from a/b\n\nHandle it", "pull request", "Fix totals\n\nAdds a check"),
         ("Handle it (#8)", "commit message", "Handle it\n"),
+        ("Handle it (#9)\n\nAs in #7", "pull request", "Fix totals\n\nAdds a check"),
+        ("Handle it\n\nAs in #7", "issue", "total() fails\n\nWith a missing price.\nAlways."),
+        ("Handle it, fixes python/cpython#7", "commit message", "Handle it, fixes python/cpython#7\n"),
     ],
 )
 def test_an_issue_before_its_pull_request_before_the_message(threads, message, source, begin):
@@ -38,6 +43,23 @@ def test_what_tools_add_is_left_out():
     message = "Merge pull request #3 from a/b\n\nAdd up (#4)\n\nWhy it is so.\n\n"
     trailers = "Co-authored-by: B <b@c.org>\nSigned-off-by: C\nChange-Id: I1"
     assert find_issue(message + trailers, {}).text == "Add up\n\nWhy it is so.\n"
+
+
+def test_of_a_merge_that_says_nothing_nothing_is_left():
+    assert find_issue("Merge branch '3.0.x'", {}).text == "\n"
+
+
+def test_a_merge_is_told_by_what_it_brought(tmp_path):
+    shop = start(tmp_path / "shop")
+    commit(shop, {"a": "1"}, "Begin")
+    git(shop, "checkout", "--quiet", "-b", "more")
+    commit(shop, {"b": "1"}, "Add b")
+    commit(shop, {"c": "1"}, "Add c, too")
+    git(shop, "checkout", "--quiet", "main")
+    git(shop, "merge", "--quiet", "--no-ff", "--message", "Merge branch 'more'", "more")
+    history = open_history(shop)
+    [merge] = read_commits(history)
+    assert read_merged_messages(history, merge).split("\n\n") == ["Add b", "Add c, too"]
 
 
 def test_few_words_are_vague():

@@ -158,6 +158,12 @@ def make_diff(history: GitHistory, commit: Commit, paths: Sequence[str]) -> str:
     return history.git("diff", *options, commit.parent, commit.commit, "--", *literal).decode(errors="surrogateescape")
 
 
+def read_merged_messages(history: GitHistory, commit: Commit) -> str:
+    """What the commits say that a merge has brought, the oldest first; of an ordinary commit its own message."""
+    options = ["--no-merges", "--reverse", "--format=%B"]
+    return history.git("log", *options, f"{commit.parent}..{commit.commit}", "--").decode(errors="replace").strip()
+
+
 def find_date(history: GitHistory, commit: str) -> str:
     """Of a commit, ISO 8601. Raises UsageError."""
     return (

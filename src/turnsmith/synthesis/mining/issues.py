@@ -15,8 +15,9 @@ TRAILER = re.compile(
     r"(Co-authored-by|Signed-off-by|Reviewed-by|Acked-by|Change-Id|Cherry-picked-from|See-also): .*", re.I
 )
 REFERENCE = re.compile(
-    r"(?:\b(?P<word>fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?:[\w.-]+/[\w.-]+)?#(?P<number>\d+)", re.I
+    r"(?:\b(?P<word>fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?<![\w/.-])#(?P<number>\d+)", re.I
 )
+"""Not of another repository: `python/cpython#7`."""
 MIN_WORDS = 12
 """A shorter text says too little to work from."""
 
@@ -65,18 +66,18 @@ def _read_thread(row: Mapping[str, Any]) -> Thread:
 
 
 def find_issue(message: str, threads: Mapping[int, Thread]) -> Issue:
-    """The issue that a commit closes, else one that it names, else its pull request, else its own message."""
-    found = [*REFERENCE.finditer(message)]
-    closed = [int(each["number"]) for each in found if each["word"]]
-    named = [threads[number] for number in [*closed, *(int(each["number"]) for each in found)] if number in threads]
-    for thread in sorted(named, key=lambda thread: thread.is_pull_request):
+    """The issue that a commit closes, else its pull request, else an issue that it names, else its own message."""
+    title = message.partition("\n")[0]
+    named = [each for each in REFERENCE.finditer(message) if int(each["number"]) in threads]
+    for reference in sorted(named, key=lambda each: (not each["word"], each.start() > len(title))):
+        thread = threads[int(reference["number"])]
         text = f"{thread.title}\n\n{thread.body}".strip().replace("\r\n", "\n")
         return Issue(f"{text}\n", "pull request" if thread.is_pull_request else "issue")
     return Issue(f"{clean(message)}\n", "commit message")
 
 
 def clean(message: str) -> str:
-    """A message without what tools put into it: `Merge pull request #7 from a/b`, `(#7)`, trailers."""
+    """A message without what tools put into it, which may be all of it: `Merge pull request #7 from a/b`, `(#7)`, trailers."""
     lines = [SQUASHED.sub("", line.rstrip()) for line in message.splitlines()]
     kept = [line for line in lines if not MERGED.fullmatch(line) and not TRAILER.fullmatch(line.strip())]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip() or message.strip()
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()

@@ -78,5 +78,6 @@ def compare(before: Sequence[SuiteReport], after: Sequence[SuiteReport]) -> Meas
     reasons = {
         "tests too slow": any(report.timed_out for report in before),
         "no test fails before the change": not fixed,
+        "no test passes before the change": not kept,
     }
     return Measured(fixed, kept, next((reason for reason, is_so in reasons.items() if is_so), ""))

@@ -21,8 +21,8 @@ from turnsmith.runs import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.mining.bases import UNBUILT, Base, make_base
 from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
-from turnsmith.synthesis.mining.history import GitHistory, make_diff, read_commits
-from turnsmith.synthesis.mining.issues import Thread, find_issue
+from turnsmith.synthesis.mining.history import Commit, GitHistory, make_diff, read_commits, read_merged_messages
+from turnsmith.synthesis.mining.issues import Issue, Thread, find_issue
 from turnsmith.synthesis.mining.measuring import COMMANDS, find_command, measure
 from turnsmith.synthesis.mining.trees import TreeStore
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
@@ -188,7 +188,7 @@ async def make_task(mine: Mine, candidate: FixCommit, name: str, provider: Sandb
 def draft_task(mine: Mine, candidate: FixCommit, name: str, base: Base) -> tuple[Task, str]:
     """The task but for its expected tests, and what of its gold patch is graded. Raises NoTask, PatchRefused, SetupFailed."""
     commit = candidate.commit
-    issue = find_issue(commit.message, mine.threads)
+    issue = find_text(mine, commit)
     columns = base.describe(mine.folder) | {"environment": str(base.environment)}
     task = Task(
         instance_id=name,
@@ -215,6 +215,16 @@ def draft_task(mine: Mine, candidate: FixCommit, name: str, base: Base) -> tuple
     if not gold:
         raise NoTask("nothing of the gold patch may be graded")
     return task, gold
+
+
+def find_text(mine: Mine, commit: Commit) -> Issue:
+    """What people wrote of a commit; of a merge that says nothing itself, what they wrote of the merged ones. Raises NoTask."""
+    issue = find_issue(commit.message, mine.threads)
+    if not issue.text.strip():
+        issue = find_issue(read_merged_messages(mine.history, commit), mine.threads)
+    if not issue.text.strip():
+        raise NoTask("no issue text")
+    return issue
 
 
 def _put_in_order(folder: Path) -> list[Task]:
