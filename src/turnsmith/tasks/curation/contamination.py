@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datasketch import MinHashLSH
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.curation.repositories import find_commit, name_repository
+from turnsmith.tasks.curation.repositories import find_commits, identify, name_repository
 from turnsmith.tasks.curation.rows import TaskRow
 from turnsmith.tasks.curation.similarity import (
     NUM_HASHES,
@@ -75,8 +75,8 @@ class Likenesses:
         self.index = MinHashLSH(num_perm=NUM_HASHES, params=BANDS[self.way])
 
     def add(self, row: TaskRow) -> None:
-        """Hold an evaluated row."""
-        if found := self._cut(row):
+        """Hold an evaluated row, the first of its id: sets of one source share tasks."""
+        if row.instance_id not in self.shingles and (found := self._cut(row)):
             self.shingles[row.instance_id] = found
             self.index.insert(row.instance_id, sketch(found))
 
@@ -100,7 +100,7 @@ class Likenesses:
 
 @dataclass
 class Identities:
-    """Evaluated rows by their id, or by their repository: its name, and the commit, which forks share."""
+    """Evaluated rows by their id and commit, or by their repository: its name, and commits, which forks share."""
 
     way: str
     rows: dict[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Identities:
         return Match(row.instance_id, found[0], self.way, 1.0) if found else None
 
     def _names(self, row: TaskRow) -> list[str]:
-        names = [row.instance_id] if self.way == "id" else [name_repository(row), find_commit(row)]
+        names = identify(row) if self.way == "id" else [name_repository(row), *find_commits(row)]
         return [name for name in names if name]
 
 

@@ -1,6 +1,7 @@
-"""Which repository a row is of, whatever the set calls it: forks, mirrors and releases of one have one name."""
+"""Which repository a row is of, whatever the set calls it: forks, mirrors and releases of one have one name. And which task."""
 
 import re
+from typing import Any, TypeGuard
 
 from turnsmith.tasks.curation.rows import TaskRow
 
@@ -24,7 +25,24 @@ def name_repository(row: TaskRow) -> str:
     return normalise_repository(row.text("repo") or "")
 
 
-def find_commit(row: TaskRow) -> str:
-    """The whole hash of the base commit, which forks share under any name; empty where the row has none."""
-    commit = row.text("base_commit") or ""
-    return commit if COMMIT.fullmatch(commit) and commit.strip("0") else ""
+def find_commits(row: TaskRow) -> list[str]:
+    """Whole hashes of its history, which forks share under any name.
+
+    The base commit of a mined task is made for its layers: the history has its parent and the commit itself.
+    """
+    return [
+        commit
+        for commit in (row.text("base_commit"), row.meta.get("parent"), row.meta.get("commit"))
+        if is_hash(commit)
+    ]
+
+
+def is_hash(commit: Any) -> TypeGuard[str]:
+    """Is it a whole hash, and none of zeros alone?"""
+    return isinstance(commit, str) and COMMIT.fullmatch(commit) is not None and commit.strip("0") != ""
+
+
+def identify(row: TaskRow) -> list[str]:
+    """What no other task has: the id, and of a mined task the commit that it was made of."""
+    commit = row.meta.get("commit") if row.meta.get("kind") == "mined" else None
+    return [row.instance_id, *([commit] if is_hash(commit) and commit != row.instance_id else [])]
