@@ -43,6 +43,12 @@ def make_v2_row(name="owner__repo-2", code="A", difficulty="medium", as_list=Tru
     return row | columns
 
 
+def make_mined_row(name, date="2024-01-02T03:04:05+00:00", commit="", parent="", **columns):
+    """As `tasks mine` writes it, but for its layers."""
+    meta = {"kind": "mined", "commit": commit, "parent": parent, "date": date}
+    return make_rebench_row(name, meta=meta, created_at=None) | columns
+
+
 def write_rows(file, rows):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

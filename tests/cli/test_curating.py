@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from set_rows import make_rebench_row, write_rows
+from set_rows import make_mined_row, make_rebench_row, write_rows
 from turnsmith.config import SandboxConfig
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.runs import append_record, read_records
@@ -168,6 +168,25 @@ def test_a_split_that_leaves_a_part_empty_says_so(turnsmith, tmp_path, layered):
     assert_refused(turnsmith(*ask[:4], "train=1", *ask[5:]), "--into train=1")
 
 
+def test_a_split_by_date_trains_on_the_past_alone(turnsmith, tmp_path):
+    rows = [make_mined_row(f"t{day}", date=f"2024-05-{day:02}T12:00:00+02:00") for day in (9, 4, 7, 1, 3)]
+    file, ask = write_rows(tmp_path / "mined.jsonl", rows), ("--by", "date", "--into", "train=0.6,eval=0.4", "--out")
+    result = turnsmith("tasks", "split", file, *ask, tmp_path / "out", "--json")
+    assert result.exit_code == 0, result.output
+    parts = {
+        part: [row["instance_id"] for row in read_json_lines(tmp_path / "out" / part / "tasks.jsonl")]
+        for part in ("train", "eval")
+    }
+    assert parts == {"train": ["t4", "t1", "t3"], "eval": ["t9", "t7"]}
+    assert_refused(
+        turnsmith("tasks", "split", file, "--limit", 1, *ask, tmp_path / "one"), "eval: give it a larger share"
+    )
+    write_rows(file, [*rows, make_mined_row("timeless", date=None)])
+    refused = turnsmith("tasks", "split", file, *ask, tmp_path / "no")
+    assert_refused(refused, "mined.jsonl, line 6", "'timeless' has no date", "--by repo")
+    assert not (tmp_path / "no").exists()
+
+
 def test_merged_tasks_find_their_layers_and_records(turnsmith, tmp_path, layered):
     file, parts, out = layered / "tasks.jsonl", tmp_path / "parts", tmp_path / "far" / "away" / "merged"
     tasks = load_tasks(layered)
@@ -187,6 +206,16 @@ def test_a_task_that_is_in_two_files_is_refused_and_nothing_is_left(turnsmith, t
     result = turnsmith("tasks", "merge", layered, layered / "tasks.jsonl", "--out", tmp_path / "merged")
     assert_refused(result, "tasks.jsonl, line 1", "'owner__repo-0'", "as well")
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_commit_that_was_mined_twice_is_refused_under_any_id(turnsmith, tmp_path):
+    files = [
+        write_rows(tmp_path / name / "tasks.jsonl", [make_mined_row(name, commit=commit * 40, repo=f"{name}/shop")])
+        for name, commit in (("a", "c"), ("b", "c"), ("d", "e"))
+    ]
+    refused = turnsmith("tasks", "merge", *files[:2], "--out", tmp_path / "merged")
+    assert_refused(refused, "'b' is in", tmp_path / "a", "under another id", "c" * 40)
+    assert turnsmith("tasks", "merge", *files[1:], "--out", tmp_path / "merged").exit_code == 0
 
 
 def test_contaminated_tasks_are_left_out_with_their_pairs(turnsmith, tmp_path):

@@ -6,7 +6,14 @@ from pytest import mark, raises
 from silence import Silence
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.task_sets import TaskSet, check_disjoint, narrow_evaluation, prepare_task_set, read_task_set
+from turnsmith.recipes.task_sets import (
+    TaskSet,
+    check_disjoint,
+    narrow_evaluation,
+    prepare_task_set,
+    read_task_set,
+    warn_of_older,
+)
 from turnsmith.runs import RunFolder
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.tasks.dataset import save_tasks
@@ -47,6 +54,37 @@ def test_a_task_that_is_trained_on_is_never_evaluated_on(tmp_path):
         UsageError, match=r"eval_tasks.y shares 1 tasks with train_tasks, e.g. b is trained on as b \(the same id"
     ):
         check_disjoint(train, [task_set("x", tmp_path, "c"), task_set("y", tmp_path, "d", "b")])
+
+
+class Listener(Silence):
+    """Keeps what is said."""
+
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def with_dates(tasks, repo, *dates):
+    dated = zip(tasks.tasks, dates, strict=True)
+    return replace(
+        tasks, tasks=[task.model_copy(update={"repo": repo, "meta": {"date": date}}) for task, date in dated]
+    )
+
+
+def test_evaluated_tasks_that_are_older_than_a_training_task_are_told(tmp_path):
+    train = with_dates(task_set("train", tmp_path, "a", "b"), "octo/shop", "2024-03-01T00:00:00+00:00", None)
+    older, newer = "2024-03-01T01:00:00+02:00", "2024-02-29T23:30:00-01:00"
+    mine = with_dates(task_set("x", tmp_path, "c", "d", "e"), "fork/Shop", older, newer, None)
+    other = with_dates(task_set("y", tmp_path, "f"), "octo/cart", older)
+    listener = Listener()
+    warn_of_older(train, [other], listener)
+    assert listener.said == []
+    warn_of_older(train, [mine, other], listener)
+    [said] = listener.said
+    assert said.startswith("1 of the 4 evaluated tasks are older than a training task of their repository")
+    assert "--by date" in said
 
 
 def with_content(tasks, repo, patch):

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planted_duplicates import disguise, make_tasks
-from set_rows import ISSUE, PATCH, make_rebench_row
+from set_rows import ISSUE, PATCH, make_mined_row, make_rebench_row
 from turnsmith.errors import UsageError
 from turnsmith.tasks.curation.contamination import THRESHOLDS, find_matches, index_rows, parse_thresholds
 from turnsmith.tasks.curation.repositories import name_repository, normalise_repository
 from turnsmith.tasks.curation.rows import parse_row
 from turnsmith.tasks.curation.similarity import measure_likeness, shingle_issue, shingle_patch
-from turnsmith.tasks.curation.splits import KEYS, choose_part, parse_parts
+from turnsmith.tasks.curation.splits import KEYS, choose_part, cut_by_date, parse_parts
 
 SEEDS = (7001, 7002)
 """Thresholds were tuned on seeds 0 to 9, by `bench/curation.py`."""
@@ -112,6 +112,50 @@ def test_forks_are_found_by_name_or_by_commit_and_the_same_id_by_itself():
     ways = {name: [(match.by, match.eval_id) for match in matches] for name, matches in found.items()}
     assert ways == {"fork": [("repo", "e")], "renamed": [("repo", "e")], "e": [("id", "e")], "clean": []}
     assert name_repository(to_row({"instance_id": "x"})) == ""
+
+
+def test_mined_tasks_are_found_by_their_history_whatever_their_base_commit():
+    """The base commit of a mined task is made for its layers, and another wherever it was mined."""
+    evaluated = [
+        make_mined_row("e", repo="octo/shop", base_commit="a" * 40, commit="c" * 40, parent="d" * 40),
+        make_rebench_row("public", repo="octo/cart", base_commit="1" * 40),
+    ]
+    train = [
+        make_mined_row("same", repo="me/x", base_commit="b" * 40, commit="c" * 40, parent="d" * 40),
+        make_mined_row("next", repo="me/y", base_commit="b" * 40, commit="e" * 40, parent="c" * 40),
+        make_mined_row("public-too", repo="me/z", base_commit="b" * 40, commit="2" * 40, parent="1" * 40),
+        make_mined_row("clean", repo="me/w", base_commit="b" * 40, commit="3" * 40, parent="0" * 40),
+    ]
+    found = find(train, evaluated, "id", "repo")
+    assert {name: [(match.by, match.eval_id) for match in matches] for name, matches in found.items()} == {
+        "same": [("id", "e"), ("repo", "e")],
+        "next": [("repo", "e")],
+        "public-too": [("repo", "public")],
+        "clean": [],
+    }
+
+
+def test_sets_that_are_evaluated_on_may_share_tasks():
+    """As SWE-bench Lite and Verified do."""
+    lite, verified = [make_rebench_row("a"), make_rebench_row("b")], [make_rebench_row("b"), make_rebench_row("c")]
+    found = find([make_rebench_row("train")], [*lite, *verified], "id", "repo", "patch", "issue")
+    assert [match.by for match in found["train"]] == ["repo", "patch", "issue"]
+
+
+def test_the_oldest_tasks_go_into_the_first_part_wherever_their_clocks_stood():
+    rows = [
+        make_mined_row("third", date="2024-01-01T23:00:00-05:00"),
+        make_mined_row("second", date="2024-01-02T00:30:00Z"),
+        make_rebench_row("first", created_at="2024-01-01 23:59:59"),
+        make_mined_row("twin-b", date="2024-02-01T00:00:00+00:00"),
+        make_mined_row("twin-a", date="2024-02-01T01:00:00+01:00"),
+    ]
+    parts = parse_parts("train=0.4,dev=0.4,eval=0.2")
+    for order in (rows, rows[::-1]):
+        placed = {name: part.name for name, part in cut_by_date(map(to_row, order), parts).items()}
+        assert placed == {"first": "train", "second": "train", "third": "dev", "twin-a": "dev", "twin-b": "eval"}
+    with pytest.raises(UsageError, match=r"here: 'x' has no date"):
+        cut_by_date([to_row(make_rebench_row("x", created_at=1700000000000))], parts)
 
 
 def test_what_says_too_little_is_counted_and_not_compared():

@@ -29,8 +29,13 @@ Unknown = Annotated[
     Literal["keep", "drop"], typer.Option("--unknown", help="What becomes of a task that lacks what a filter looks at.")
 ]
 Into = Annotated[str, typer.Option("--into", metavar="NAME=SHARE,…", help="Parts, as train=0.9,eval=0.1.")]
-By = Annotated[Literal["repo", "id"], typer.Option("--by", help="What is never on both sides; forks are one repo.")]
-Seed = Annotated[int, typer.Option("--seed", help="Another seed, another split.")]
+By = Annotated[
+    Literal["repo", "id", "date"],
+    typer.Option(
+        "--by", help="What is never on both sides; forks are one repo. date: the oldest first, the newest last."
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Another seed, another split; by date it makes no difference.")]
 Against = Annotated[
     list[Path], typer.Option("--against", metavar="EVAL", help="Tasks that are evaluated on; may be repeated.")
 ]
@@ -110,7 +115,10 @@ def split_tasks(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Split tasks into parts, by a hash of their repository: the same every time, whatever else is in the file."""
+    """Split tasks into parts, by a hash of their repository: the same every time, whatever else is in the file.
+
+    By date the oldest tasks go into the first part: of one history, a later tree holds the fixes of earlier tasks.
+    """
     from turnsmith.recipes.curating import split_task_file
 
     with watching() as progress:

@@ -1,7 +1,7 @@
 """Task files in, task files out: filtered, split and merged as they stream by, with what is on record of their tasks."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,8 +15,9 @@ from turnsmith.runs import append_record, read_records, write_json
 from turnsmith.tasks.curation import scoring
 from turnsmith.tasks.curation.filters import Filter
 from turnsmith.tasks.curation.funnel import Funnel
+from turnsmith.tasks.curation.repositories import identify
 from turnsmith.tasks.curation.rows import RunFacts, TaskRow, count_rows, read_rows, relocate
-from turnsmith.tasks.curation.splits import KEYS, Part, choose_part
+from turnsmith.tasks.curation.splits import KEYS, Part, choose_part, cut_by_date
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file
 from turnsmith.tracking import Progress
 
@@ -106,6 +107,7 @@ def split_task_file(
 ) -> dict[str, int]:
     """Write a folder for each part into the new folder `out`; returns the number of tasks of each. Raises UsageError."""
     file = find_task_file(path)
+    choose = plan_by_date(file, parts, limit, progress) if by == "date" else plan_by_hash(parts, by, seed)
     rows = follow(f"splitting {path.name}", read_rows(file, limit), count_rows(file, limit), progress)
     with building(out) as folder, ExitStack() as opened:
         names: dict[str, set[str]] = {part.name: set() for part in parts}
@@ -113,16 +115,27 @@ def split_task_file(
             (folder / name).mkdir()
         files = {name: opened.enter_context((folder / name / FILE_NAME).open("wb")) for name in names}
         for row in rows:
-            name = choose_part(KEYS[by](row), parts, seed).name
+            name = choose(row).name
             files[name].write(relocate(row, file.parent, out / name) + b"\n")
             names[name].add(row.instance_id)
         if empty := [name for name, found in names.items() if not found]:
-            raise UsageError(
-                f"{file}: no task falls into {empty[0]}: give it a larger share, another --seed or --by id"
-            )
+            remedy = "" if by == "date" else ", another --seed or --by id"
+            raise UsageError(f"{file}: no task falls into {empty[0]}: give it a larger share{remedy}")
         for name, found in names.items():
             copy_records(file, folder / name, found)
     return {name: len(found) for name, found in names.items()}
+
+
+def plan_by_hash(parts: Sequence[Part], by: str, seed: int) -> Callable[[TaskRow], Part]:
+    """Each row by its key alone."""
+    return lambda row: choose_part(KEYS[by](row), parts, seed)
+
+
+def plan_by_date(file: Path, parts: Sequence[Part], limit: int | None, progress: Progress) -> Callable[[TaskRow], Part]:
+    """Each row by its place among all, which are read for their dates first. Raises UsageError where one has none."""
+    rows = follow("reading the dates", read_rows(file, limit), count_rows(file, limit), progress)
+    placed = cut_by_date(rows, parts)
+    return lambda row: placed[row.instance_id]
 
 
 def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> dict[str, int]:
@@ -132,13 +145,23 @@ def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> di
         for file in map(find_task_file, paths):
             names = set()
             for row in follow(f"merging {file.parent.name}", read_rows(file), count_rows(file), progress):
-                if (owner := owners.setdefault(row.instance_id, file)) is not file:
-                    raise UsageError(f"{row.place}: {row.instance_id!r} is in {owner} as well: leave one of them out")
+                claim(row, file, owners)
                 merged.write(relocate(row, file.parent, out) + b"\n")
                 names.add(row.instance_id)
             copy_records(file, folder, names)
             counts[str(file)] = len(names)
     return counts
+
+
+def claim(row: TaskRow, file: Path, owners: dict[str, Path]) -> None:
+    """Write down which file has this task. Raises UsageError where one had it before, under this id or another."""
+    for key in identify(row):
+        if key in owners:
+            how = "" if key == row.instance_id else f" under another id, made of the commit {key}"
+            raise UsageError(
+                f"{row.place}: {row.instance_id!r} is in {owners[key]} as well{how}: leave one of them out"
+            )
+        owners[key] = file
 
 
 def copy_records(file: Path, folder: Path, stayed: set[str]) -> None:

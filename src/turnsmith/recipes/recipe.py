@@ -18,7 +18,7 @@ from turnsmith.recipes.policy import Policy, load_policy
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
 from turnsmith.recipes.rft import run_rft
 from turnsmith.recipes.rl import run_stage
-from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set
+from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, warn_of_older
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.generator import Generator
 from turnsmith.runs import RunFolder
@@ -68,6 +68,7 @@ async def prepare_run(
         task_set = await prepare_task_set(name, source, config, folder, provider, progress)
         eval_tasks.append(leave_out_unfit(task_set, config.sandbox, progress))
     check_disjoint(train_tasks, eval_tasks)
+    warn_of_older(train_tasks, eval_tasks, progress)
     timeout_s, num_workers = config.rollouts.tests_timeout_s, config.rollouts.grading_workers
     grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from turnsmith.config import RunConfig, TaskSetConfig
@@ -11,6 +12,8 @@ from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.tasks.curation.dates import read_date
+from turnsmith.tasks.curation.repositories import normalise_repository
 from turnsmith.tasks.dataset import FILE_NAME, environment_path, find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.selection import choose, digest_content, select_subset
 from turnsmith.tasks.sets.directives import PYTEST, names_file
@@ -67,6 +70,25 @@ def find_shared(train: Sequence[Task], other: Sequence[Task]) -> list[tuple[str,
     contents = {digest_content(task): task.instance_id for task in train if digest_content(task)}
     same = {task.instance_id: contents.get(digest_content(task), "") for task in other}
     return [(name, name if name in ids else trained) for name, trained in same.items() if name in ids or trained]
+
+
+def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress) -> None:
+    """Say how many evaluated tasks came up before one that is trained on, where both are of one repository and have dates."""
+    newest: dict[str, datetime] = {}
+    for repository, date in filter(None, map(_date_task, train.tasks)):
+        newest[repository] = max(date, newest.get(repository, date))
+    tasks = {task.instance_id: task for other in others for task in other.tasks}
+    dated = filter(None, map(_date_task, tasks.values()))
+    if num := sum(date < newest.get(repository, date) for repository, date in dated):
+        progress.say(
+            f"{num} of the {len(tasks)} evaluated tasks are older than a training task of their repository, whose tree may "
+            "hold their fix: divide them by `tasks split --by date`"
+        )
+
+
+def _date_task(task: Task) -> tuple[str, datetime] | None:
+    date = read_date(task.model_extra or {}, task.meta)
+    return (normalise_repository(task.repo), date) if date and task.repo else None
 
 
 def read_task_set(name: str, path: Path, wanted: TaskSetConfig | None = None) -> TaskSet:

@@ -1,11 +1,13 @@
-"""Rows to parts by a hash: the same row goes to the same part today, tomorrow, and in a larger file."""
+"""Rows to parts: by a hash, so that a row goes to the same part today, tomorrow, and in a larger file; or by date."""
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from turnsmith.errors import UsageError
+from turnsmith.tasks.curation.dates import read_date
 from turnsmith.tasks.curation.repositories import name_repository
 from turnsmith.tasks.curation.rows import TaskRow
 
@@ -66,4 +68,27 @@ def key_by_id(row: TaskRow) -> str:
     return row.instance_id
 
 
-KEYS = {"repo": key_by_repository, "id": key_by_id}
+def cut_by_date(rows: Iterable[TaskRow], parts: Sequence[Part]) -> dict[str, Part]:
+    """The part of each id: the oldest tasks in the first, the newest in the last. Raises UsageError where one has no date."""
+    dates = {row.instance_id: find_date(row) for row in rows}
+    names = sorted(dates, key=lambda name: (dates[name], name))
+    placed, start, reached = dict[str, Part](), 0, 0.0
+    for part in parts:
+        reached += part.share
+        end = round(reached * len(names))
+        placed |= dict.fromkeys(names[start:end], part)
+        start = end
+    return placed
+
+
+def find_date(row: TaskRow) -> datetime:
+    """When a task came up. Raises UsageError where the row does not say."""
+    if date := read_date(row.columns, row.meta):
+        return date
+    raise UsageError(
+        f"{row.place}: {row.instance_id!r} has no date, as neither 'created_at' nor 'meta.date' is one in ISO text: "
+        "leave it out, or give --by repo"
+    )
+
+
+KEYS: dict[str, Callable[[TaskRow], str]] = {"repo": key_by_repository, "id": key_by_id}
