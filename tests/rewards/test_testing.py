@@ -92,6 +92,14 @@ def test_a_run_out_of_time_agrees_with_nothing():
     assert not SuiteReport(passed, 1, 1.0).agrees
 
 
+def test_beside_an_unexpected_success_either_exit_code_agrees():
+    """It fails a run of unittest, and none of pytest."""
+    results = {"test_it.py::test_it": TestResult("passed"), "test_it.py::test_odd": TestResult("xpassed")}
+    assert SuiteReport(results, 0, 1.0).agrees and SuiteReport(results, 1, 1.0).agrees
+    failed = results | {"test_it.py::test_bad": TestResult("failed")}
+    assert not SuiteReport(failed, 0, 1.0).agrees and SuiteReport(failed, 1, 1.0).agrees
+
+
 async def test_a_plain_command_with_variables_and_quotes_is_run_warm(provider, tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src/odd.py").write_text("x = 1\n")
