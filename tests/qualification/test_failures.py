@@ -1,9 +1,12 @@
-"""What pytest says of failures, and the names that they want."""
+"""What runners say of failures, and the names that they want."""
+
+import subprocess
+import sys
 
 import pytest
 
-from turnsmith.qualification.verdicts import find_messages, find_missing_names
-from turnsmith.rewards.logparse import TestResult
+from turnsmith.qualification.failures import find_messages, find_missing_names
+from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.types import Task
@@ -35,6 +38,82 @@ def test_a_test_that_was_not_collected_has_the_message_of_its_file():
         "assert 0",
         "",
     ]
+
+
+def test_a_folder_or_a_run_without_its_conftest_has_the_message_of_that(tmp_path):
+    complaint = "E   ImportError: cannot import name 'refund' from 'shop'"
+    folder = f"_____ ERROR collecting tests/deep _____\n{complaint}\n=== short test summary info ===\n"
+    tests = ["tests/deep/test_a.py::t", "tests/deeper/test_b.py::t"]
+    assert list(find_messages(tests, SuiteReport({}, 2, 1.0, log=folder)).values()) == [complaint, ""]
+
+    for name, text in (("shop.py", ""), ("conftest.py", "from shop import refund\n"), ("test_a.py", "")):
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, "-m", "pytest", "--rootdir", tmp_path, "--tb=short", "test_a.py"]
+    ran = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    said = find_messages(tests, SuiteReport({}, ran.returncode, 1.0, log=ran.stdout))
+    assert [message.partition(" (")[0] for message in said.values()] == [complaint, complaint]
+
+
+BY_UNITTEST = '''import unittest
+
+import shop
+
+
+class T(unittest.TestCase):
+    def test_wants(self):
+        """First line."""
+        shop.TAX
+
+    def test_value(self):
+        self.assertEqual(1, 2, "two\\n\\nlines")
+
+    def test_each(self):
+        with self.subTest(i=1):
+            shop.refund
+
+    def test_chain(self):
+        try:
+            shop.TAX
+        except AttributeError as error:
+            raise ValueError("no tax") from error
+
+    def test_passes(self):
+        pass
+
+
+class S(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        shop.Till
+
+    def test_never(self):
+        pass
+'''
+
+
+@pytest.mark.parametrize("arguments", [["tests.test_shop", "tests.test_gone"], ["discover"]])
+def test_of_unittest_the_message_is_the_last_line_of_the_traceback(tmp_path, arguments):
+    (tmp_path / "tests").mkdir()
+    tests = {"__init__": "", "test_shop": BY_UNITTEST, "test_gone": "from shop import refund\n"}
+    for name, text in {"shop": "", **{f"tests/{name}": text for name, text in tests.items()}}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    command = [sys.executable, "-m", "unittest", *arguments, "-v"]
+    log = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    no_tax = "AttributeError: module 'shop' has no attribute 'TAX'"
+    expected = {
+        "test_wants (tests.test_shop.T)": no_tax,
+        "tests.test_shop.T.test_wants": no_tax,
+        "First line.": no_tax,
+        "test_value (tests.test_shop.T.test_value)": "AssertionError: 1 != 2 : two",
+        "test_each (tests.test_shop.T)": "AttributeError: module 'shop' has no attribute 'refund'",
+        "test_chain (tests.test_shop.T)": "ValueError: no tax",
+        "test_passes (tests.test_shop.T)": "",
+        "test_never (tests.test_shop.S)": "AttributeError: module 'shop' has no attribute 'Till'",
+        "test_b (tests.test_gone.T)": "ImportError: cannot import name 'refund' from 'shop'",
+    }
+    report = SuiteReport(parse_log(log, "unittest", expected), 1, 1.0, log=log)
+    found = {test: message.partition(" (")[0] for test, message in find_messages(expected, report).items()}
+    assert found == expected
 
 
 IMPORT = "ImportError: cannot import name 'refund' from 'shop'"

@@ -14,8 +14,9 @@ from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
 from turnsmith.qualification.cures import Cure
+from turnsmith.qualification.failures import find_messages, find_missing_names
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
-from turnsmith.qualification.verdicts import FINAL, count_passes, decide, find_messages, find_missing_names
+from turnsmith.qualification.verdicts import FINAL, count_passes, decide
 from turnsmith.rewards.cases import Case, SetupFailed, run_tests
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.hunks import select_gold
