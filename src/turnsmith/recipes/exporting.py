@@ -3,15 +3,20 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from turnsmith.config import SandboxConfig
 from turnsmith.qualification.harbor.directory import write_directory
-from turnsmith.qualification.record import FILE_NAME, Qualification
-from turnsmith.runs import read_records
-from turnsmith.tasks.dataset import find_task_file, layer_paths
+from turnsmith.qualification.record import Qualification
+from turnsmith.recipes.qualifying import read_qualifications
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.tasks.dataset import find_task_file
 from turnsmith.tasks.sets.base import PublicSet, came_from
 from turnsmith.tasks.sets.exporting import export_tasks
 from turnsmith.tasks.sets.recognition import HARBOR
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
+
+SANDBOXES = (SandboxConfig(kind="subprocess"), SandboxConfig(kind="podman"), SandboxConfig(kind="local"))
+"""In which a record may have been made; one with folders, plugins or an image of its own is not known again."""
 
 
 def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: Path, progress: Progress) -> None:
@@ -25,11 +30,19 @@ def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: 
 
 def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[Task]:
     """Write each task as a Harbor directory; gives it when that is done. Raises UsageError."""
-    file = find_task_file(path)
-    records = {record.instance_id: record for record in read_records(file.with_name(FILE_NAME), Qualification)}
-    for task in tasks:
-        write_directory(task, layer_paths(task, file), records.get(task.instance_id), out)
+    task_set = TaskSet(path.name, list(tasks), find_task_file(path))
+    records = find_records(task_set) if tasks else {}
+    for task, layers in task_set.with_layers():
+        write_directory(task, layers, records.get(task.instance_id), out)
         yield task
+
+
+def find_records(task_set: TaskSet) -> dict[str, Qualification]:
+    """The record of each task as it is now; of several kinds of sandboxes, that of the kind named last counts."""
+    found: dict[str, Qualification] = {}
+    for sandbox in SANDBOXES:
+        found |= read_qualifications(task_set, sandbox)
+    return found
 
 
 def watch(done: Iterable[Task], label: str, total: int, progress: Progress) -> None:
