@@ -169,6 +169,43 @@ async def test_a_task_that_asks_for_names_is_told_apart_though_its_file_cannot_b
     assert kept.verdict is Verdict.QUALIFIED
 
 
+BY_UNITTEST = """import unittest
+
+import shop
+
+
+class T(unittest.TestCase):
+    def test_refund(self):
+        self.assertEqual(shop.refund(1), -1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "columns"),
+    [
+        ("conftest.py", "from shop import refund\n", {}),
+        (
+            "test_refund.py",
+            BY_UNITTEST,
+            {
+                "test_command": "python -m unittest -v",
+                "test_files": ["test_refund"],
+                "log_parser": "unittest",
+                "FAIL_TO_PASS": ["test_refund (test_refund.T)"],
+                "PASS_TO_PASS": [],
+            },
+        ),
+    ],
+)
+async def test_so_is_one_whose_conftest_or_unittest_wants_a_name(case, file, text, columns):
+    fixed = FIXED + "\n\ndef refund(price):\n    return -price\n"
+    tests = make_patch("test_shop.py", VISIBLE, VISIBLE + HIDDEN)
+    tests += make_patch(file, "", text).replace(f"--- a/{file}\n", "new file mode 100644\n--- /dev/null\n")
+    task = {"patch": make_patch("shop.py", BASE, fixed), "test_patch": tests, **columns}
+    record = await examine(but(case, **task), SYSTEM, CRITERIA)
+    assert (record.verdict, record.missing_names) == (Verdict.NAMES_MISSING, ["refund"]), record.detail
+
+
 class Broken:
     """A provider of a machine that fails so many times, then works."""
 
