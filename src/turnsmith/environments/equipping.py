@@ -15,6 +15,8 @@ from turnsmith.environments.recipe import Recipe
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
 """Newer than the rest, for editable installations; older than the setuptools that brings other packages to light, a plugin of
 pytest among them (71), and that which has no `pkg_resources`."""
+BASICS = "'setuptools<81' wheel"
+"""Suites import `pkg_resources`, which later ones have not."""
 UNEDITABLE = ("find . -maxdepth 2 -name '*requirements*' -type f -exec sed -i '/^ *-e *[.]/d' {} +",)
 """Files of requirements may name the project itself; what this changes in the tree is not kept."""
 _building: dict[Path, threading.Lock] = defaultdict(threading.Lock)
@@ -90,12 +92,12 @@ def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[
     wanted = [*(word for file in needs.files for word in ("-r", file)), *needs.requirements]
     project = shlex.quote(f".[{','.join(needs.extras)}]" if needs.extras else ".")
     if not needs.is_installable:
-        return (*pins, f"{install} setuptools wheel {shlex.join(wanted)}{bound}")
+        return (*pins, f"{install} {BASICS} {shlex.join(wanted)}{bound}")
     if is_editable:
-        return (*pins, f"{install} setuptools wheel {shlex.join(wanted)} -C editable_mode=compat -e {project}{bound}")
+        return (*pins, f"{install} {BASICS} {shlex.join(wanted)} -C editable_mode=compat -e {project}{bound}")
     name = "$(python setup.py --name 2> /dev/null | tail -n 1)"
     own = f'uv pip uninstall "{name}" && python setup.py develop --no-deps'
-    return (*pins, *UNEDITABLE, f"{install} setuptools wheel {shlex.join(wanted)} {project}{bound}", own)
+    return (*pins, *UNEDITABLE, f"{install} {BASICS} {shlex.join(wanted)} {project}{bound}", own)
 
 
 def end_of_quarter(date: str) -> str:
