@@ -140,3 +140,12 @@ def test_a_task_wants_names_only_if_every_failure_does_and_the_gold_patch_brings
         patch=patch, layers=["l"],
     )  # fmt: skip
     assert find_missing_names(task, messages) == names
+
+
+def test_a_name_that_the_patch_only_uses_is_not_missing():
+    patch = make_patch("a.py", "x = parent.opts\n", "x = getattr(root, 'opts')\n")
+    task = Task(
+        instance_id="t", repo="r", base_commit="c", problem_statement="p", FAIL_TO_PASS=["t"], PASS_TO_PASS=[],
+        patch=patch, layers=["l"],
+    )  # fmt: skip
+    assert find_missing_names(task, ["AttributeError: 'List' object has no attribute 'opts'"]) == []

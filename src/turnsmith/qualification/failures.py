@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
-from turnsmith.qualification.fragments import added_lines, changed_paths
+from turnsmith.qualification.fragments import new_words
 from turnsmith.rewards.parsers.base import clean
 from turnsmith.rewards.parsers.methods import METHOD
 from turnsmith.rewards.testing import SuiteReport
@@ -21,7 +21,6 @@ RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+(
 UNLOADED = re.compile(r"([\w.]+) \(unittest\.loader\._FailedTest\b")
 FIXTURES = ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule")
 MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
-WORD = re.compile(r"\w+")
 
 SpeaksOf = Callable[[str], bool]
 """Test id → is a complaint about that test?"""
@@ -89,7 +88,7 @@ def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
     The paper leaves out tasks whose tests fail by AttributeError or ImportError: they ask for names that the issue need not give.
     A wrong value, `'int' object has no attribute 'isdigit'`, fails by that class as well, so the name has to be the patch's.
     """
-    brought = set(WORD.findall("\n".join([*changed_paths(task.patch), *added_lines(task.patch)])))
+    brought = new_words(task.patch)
     found = [MISSING.search(message) for message in messages]
     names = [match[1].rpartition(".")[2] if match else "" for match in found]
     return sorted(set(names)) if all(name in brought for name in names) else []

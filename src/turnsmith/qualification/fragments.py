@@ -5,6 +5,7 @@ away is found by the lines that then stand side by side. Of longer additions the
 text that was moved. A single added line is no fragment: `return result` proves nothing.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -18,6 +19,7 @@ HUNK_LINES, HUNK_CHARACTERS = 3, 40
 """What a hunk leaves behind at least, to be a fragment."""
 MARGIN = b" \t\r+"
 """What is stripped from lines; the `+`, so that the patch itself is found where it lies."""
+WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,13 @@ def changed_paths(patch: str) -> list[str]:
     return sorted({path for file in _read_files(patch) for path in file.paths})
 
 
-def added_lines(patch: str) -> list[str]:
-    """Lines that a patch adds, to all files together."""
-    return [line for file in _read_files(patch) for line in file.added]
+def new_words(patch: str) -> set[str]:
+    """Words of the lines that a patch adds, but not those that its other lines show to have been there; and of its paths."""
+    files = _read_files(patch)
+    added = {word for file in files for line in file.added for word in WORD.findall(line)}
+    others = {line[1:] for file in files for hunk in file.hunks for line in hunk if not line.startswith("+")}
+    known = {word for line in others for word in WORD.findall(line)}
+    return (added - known) | {word for path in changed_paths(patch) for word in WORD.findall(path)}
 
 
 def _read_files(patch: str) -> list[FilePatch]:
