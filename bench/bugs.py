@@ -1,6 +1,6 @@
 """Bugs at scale: tasks of packages made and qualified, timed; survival of each mutator.
 
-    python bench/bugs.py [--num 157] [--workers 2] [--out DIR] [--check] [name==version …]
+    python bench/bugs.py [--num 160] [--workers 2] [--out DIR] [--check] [name==version …]
 
 Fetches the packages from the package index. A folder that is given is gone on with, and then only what is left is timed. Under
 `--check`, exit code 1 where there are fewer than 1,500 qualified tasks of fewer than 8 packages, where a mutator has none, or
@@ -21,7 +21,7 @@ from turnsmith.synthesis.records import MAKING
 from turnsmith.tasks.dataset import load_tasks
 
 PACKAGES = (
-    "cachetools==5.5.0", "idna==3.10", "isodate==0.7.2", "mistune==3.0.2", "parse==1.20.2", "pathspec==0.12.1",
+    "cachetools==5.5.0", "idna==3.10", "jmespath==1.0.1", "mistune==3.0.2", "parse==1.20.2", "pathspec==0.12.1",
     "semver==3.0.2", "toolz==1.0.0", "wcwidth==0.2.13", "xmltodict==0.14.2",
 )  # fmt: skip
 """Whose test files take less than half a second each."""
@@ -76,7 +76,7 @@ def report(out: Path, seconds: dict[str, float]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packages", nargs="*", default=[*PACKAGES])
-    parser.add_argument("--num", type=int, default=157, help="tasks of each package")
+    parser.add_argument("--num", type=int, default=160, help="tasks of each package")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--check", action="store_true")
