@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from turnsmith.journals import read_trajectories
+from turnsmith.runs import RunFolder
 from turnsmith.tasks.dataset import load_tasks
+from turnsmith.types import Outcome
 
 ROWS, HISTORIES = os.environ.get("TURNSMITH_ROWS"), os.environ.get("TURNSMITH_HISTORIES")
 pytestmark = [
@@ -68,11 +71,14 @@ def test_rebuilt_tasks_qualify(turnsmith, rebuilt):
     assert unfit.items() <= {"pytest-dev__pytest-7571": "leaks"}.items(), result.stdout
 
 
-@pytest.mark.parametrize(("agent", "rate"), [("open_gold_engine", 1.0), ("open_idle_engine", 0.0)])
-def test_rebuilt_tasks_are_played(turnsmith, rebuilt, model_directory, tmp_path, agent, rate):
+@pytest.mark.parametrize(
+    ("agent", "ending"), [("open_gold_engine", Outcome.RESOLVED), ("open_idle_engine", Outcome.EMPTY_PATCH)]
+)
+def test_rebuilt_tasks_are_played(turnsmith, rebuilt, model_directory, tmp_path, agent, ending):
     config = tmp_path / "played.toml"
     config.write_text(CONFIG.format(model=model_directory, tasks=rebuilt, agent=agent))
     result = turnsmith("eval", config, "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
-    figures = json.loads((tmp_path / "run/evals/base/rebuilt/result.json").read_text())
-    assert (figures["pass_at_1"], figures["num_lost"]) == (rate, 0), figures
+    journal = RunFolder(tmp_path / "run").eval_trajectories("base", "rebuilt")
+    endings = {each.instance_id: (each.outcome, each.detail) for each in read_trajectories(journal)}
+    assert {outcome for outcome, _ in endings.values()} == {ending}, endings
