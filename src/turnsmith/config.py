@@ -261,6 +261,8 @@ class StageConfig(Section):
     """Standard deviation of the group normalisation; the paper does not say which."""
     old_logprobs: Literal["trainer", "engine"] = "trainer"
     """Whose log-probs are π_old; the paper does not say."""
+    is_cap: float | None = Field(None, ge=1)
+    """Weigh each token's loss by min(π_old of the trainer / π of the engine, this): truncated importance sampling; absent: 1."""
     denominator: Literal["batch", "group"] = "batch"
     """Action tokens that the loss divides by: of the optimizer batch, or of each group in it (after Eq. 8; `dapo`)."""
     curriculum: bool = False
@@ -281,6 +283,8 @@ class StageConfig(Section):
     def _fits_together(self) -> "StageConfig":
         if self.length_threshold >= self.max_turns:
             raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
+        if self.is_cap and self.old_logprobs == "engine":
+            raise ValueError("is_cap weighs the trainer's log-probs by the engine's: it needs old_logprobs = trainer")
         if self.curriculum_from and not self.curriculum:
             raise ValueError("curriculum_from needs curriculum = true")
         if self.optimizer.schedule != "constant":

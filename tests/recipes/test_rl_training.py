@@ -86,6 +86,17 @@ async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled)
     assert (await learn(trainer, groups, Iteration(0, STAGE, bare_run())))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
 
 
+async def test_what_remains_between_engine_and_trainer_is_weighed_where_the_stage_says_so(trainer, sampled):
+    groups = to_groups(await sampled(attempts(2, 2), -0.5), STAGE)
+    told = [
+        await learn(trainer, groups, Iteration(0, STAGE.model_copy(update={"is_cap": cap}), bare_run()))
+        for cap in (2.0, 1.25, None)
+    ]
+    assert (told[0]["is/weight_mean"], told[0]["is/capped_share"]) == (approx(math.exp(0.5), rel=1e-3), 0.0)
+    assert (told[1]["is/weight_mean"], told[1]["is/capped_share"]) == (1.25, 1.0)
+    assert "is/weight_mean" not in told[2]
+
+
 async def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
     """Ratios of 1.25 and 0.75 with clips of 0.2 below and 0.3 above: only what sinks is clipped."""
     rising, sinking = attempts(1), attempts(1, task="b")

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from turnsmith.algo.advantages import has_signal
 from turnsmith.algo.algorithm import Metrics, choose_algorithm
+from turnsmith.algo.corrections import correct, describe_weights
 from turnsmith.algo.packing import pack
 from turnsmith.config import StageConfig
 from turnsmith.recipes.context import Iteration, RunContext
@@ -107,6 +108,9 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
     gap = measure_gap(samples, run.config.logprob_gap)
     if stage.old_logprobs == "engine":
         samples = [replace(sample, old_logprobs=None) for sample in samples]
+    if stage.is_cap:
+        counts |= describe_weights(samples, stage.is_cap)
+        samples = [correct(sample, stage.is_cap) for sample in samples]
     batches = deal(samples, stage, iteration.seed("batches"))
     label = f"{stage.name}: training, iteration {iteration.number + 1}"
     steps = await take_steps(trainer, batches, make_loss, label, run.progress)

@@ -1,0 +1,67 @@
+"""Truncated importance sampling beside a plain reference: its weight on every token's loss, and no gradient through it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from small_batches import make_sample, near_old, random_samples, tokens_of
+from turnsmith.algo.algorithm import find_algorithm, read_options
+from turnsmith.algo.corrections import correct, describe_weights, find_weights
+from turnsmith.config import StageConfig
+from turnsmith.plugins import BUILT_IN
+
+CAP = 2.0
+
+
+def scored_samples(seed):
+    """Samples whose trainer disagrees with their engine, on both sides of the cap."""
+    rng = np.random.default_rng(seed)
+    return [
+        replace(sample, old_logprobs=np.where(sample.loss_mask, sample.sampled_logprobs + rng.normal(0, 1, len(sample)), 0))
+        for sample in random_samples(seed)
+    ]  # fmt: skip
+
+
+def per_token_losses(name, samples, logprobs):
+    """The loss as a sum of what each token gives: all advantages but one are 0."""
+    algorithm = find_algorithm(name)
+    loss_fn = algorithm.make_loss(samples, read_options(algorithm, StageConfig(algorithm=name)))
+    tokens = tokens_of(samples)
+    ones = torch.eye(len(logprobs), dtype=torch.float64)
+    return torch.stack([loss_fn(logprobs, replace(tokens, advantages=tokens.advantages * one))[0] for one in ones])
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN["algorithm"]))
+@pytest.mark.parametrize("seed", range(3))
+def test_loss_and_gradient_are_those_of_a_plain_reference(name, seed):
+    samples = scored_samples(seed)
+    tokens, logprobs = tokens_of(samples), near_old(samples, seed)
+    # As the post writes it, on torch tensors.
+    weights = (tokens.old_logprobs - tokens.sampled_logprobs).exp().clamp(max=CAP).detach()
+    assert (weights == CAP).any() and (weights < 1).any()
+    reference = (weights * per_token_losses(name, samples, logprobs)).sum()
+    corrected = per_token_losses(name, [correct(sample, CAP) for sample in samples], logprobs).sum()
+    gradients = [torch.autograd.grad(loss, logprobs)[0] for loss in (reference, corrected)]
+    assert torch.allclose(reference, corrected, rtol=1e-6)
+    assert torch.allclose(*gradients, rtol=1e-6, atol=1e-9)
+
+
+def test_worked_numbers():
+    sample = make_sample("a", [-1.0, -1.0, -1.0], 3.0, old_logprobs=[-1.0, -1.0 + np.log(1.5), 7.0])
+    assert find_weights(sample, CAP).tolist() == pytest.approx([1.0, 1.0, 1.5, 2.0])
+    assert correct(sample, CAP).advantages.tolist() == pytest.approx([3.0, 3.0, 4.5, 6.0])
+    assert describe_weights([sample], CAP) == pytest.approx({"is/weight_mean": 1.5, "is/capped_share": 1 / 3})
+
+
+def test_ratios_beyond_every_number_are_capped_and_vanishing_ones_vanish():
+    sample = make_sample("a", [-1e4, -1.0], 1.0, old_logprobs=[-1.0, -1e4])
+    assert find_weights(sample, CAP).tolist() == [1.0, 2.0, 0.0]
+
+
+def test_it_is_refused_where_the_engine_is_pi_old():
+    assert StageConfig().is_cap is None
+    with pytest.raises(ValidationError, match=r"is_cap .* needs old_logprobs = trainer"):
+        StageConfig(is_cap=2.0, old_logprobs="engine")
