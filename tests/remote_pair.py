@@ -21,7 +21,7 @@ from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig, RunConfig
-from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource
+from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource, complete
 from turnsmith.errors import EngineError, TrainingError
 from turnsmith.recipes.policy import Model, Start
 from turnsmith.training.base import Surprisal
@@ -101,7 +101,7 @@ class RemoteEngine:
         if self._is_closed:
             raise EngineError("the engine is closed")
         token_ids, logprobs, reason = await self._peer.call("sample", request)
-        return Completion(token_ids, logprobs, reason, self.policy_version)
+        return complete(request, token_ids, logprobs, reason, self.policy_version)
 
     def release(self, episode_id: str) -> None:
         """What is kept for it goes with the next weights."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from turnsmith.engines.base import GenerateRequest, WeightSource
+from turnsmith.engines.base import GenerateRequest, WeightSource, complete
 from turnsmith.errors import EngineError
 from turnsmith.types import Completion
 
@@ -45,7 +45,7 @@ class ScriptedEngine:
         )
         token_ids = [*token_ids, self._stop_token_id][: request.max_new_tokens]
         finish_reason = "stop" if token_ids[-1] in request.stop_token_ids else "length"
-        return Completion(np.array(token_ids), np.zeros(len(token_ids)), finish_reason, self.policy_version)
+        return complete(request, token_ids, np.zeros(len(token_ids)), finish_reason, self.policy_version)
 
     def release(self, episode_id: str) -> None:
         """Forget how far the episode has come."""

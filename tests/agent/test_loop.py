@@ -6,7 +6,7 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.errors import EngineError, SandboxError, UsageError
-from turnsmith.types import SamplingParams, StopReason, Trajectory
+from turnsmith.types import SamplingParams, StopReason, Trajectory, digest_turn
 
 WRONG = "def total(prices):\n    return len(prices)\n"
 
@@ -59,6 +59,14 @@ async def test_exactly_the_sampled_tokens_are_marked_and_kept(run, renderer):
     assert sampled == expected
     assert sum(turn.end - turn.start for turn in episode.turns) == len(sampled)
     assert all(all(episode.sampled[turn.start : turn.end]) for turn in episode.turns)
+
+
+async def test_each_turn_keeps_the_digest_of_what_its_engine_sampled(run):
+    episode = await run([say("ls"), "no block", say("submit")])
+    for turn in episode.turns:
+        past, sampled = slice(turn.start), slice(turn.start, turn.end)
+        made = episode.token_ids[sampled], episode.logprobs[sampled], turn.policy_version
+        assert turn.digest == digest_turn(episode.trajectory_id, episode.token_ids[past], *made)
 
 
 async def test_the_history_is_the_whole_conversation_under_the_template(run, renderer):

@@ -10,6 +10,7 @@ from pairs import NAMES, PAIRS
 from small_models import VOCABULARY, make_model
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.errors import EngineError
+from turnsmith.types import digest_turn
 
 torch.set_num_threads(1)
 
@@ -55,6 +56,13 @@ async def test_later_turns_of_an_episode_are_scored_after_their_whole_history(en
         np.testing.assert_allclose(completion.logprobs, expected, rtol=0, atol=1e-5)
         history = np.concatenate([history, completion.token_ids, [1, 2, 3]])
     engine.release("a")
+
+
+async def test_an_answer_has_the_digest_of_what_was_asked_and_sampled(engine):
+    for episode, history in (("a", PROMPT), ("b", PROMPT[:7])):
+        completion = await engine.generate(ask(episode, history))
+        sampled = completion.token_ids, completion.logprobs, completion.policy_version
+        assert completion.digest == digest_turn(episode, history, *sampled)
 
 
 async def test_a_turn_ends_at_a_stop_token_which_is_part_of_it_or_at_its_limit(engine):

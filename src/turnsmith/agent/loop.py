@@ -140,6 +140,7 @@ class Episode:
             text=self.renderer.turn_text(completion.token_ids.tolist()),
             finish_reason=completion.finish_reason,
             policy_version=completion.policy_version,
+            digest=completion.digest,
             generate_s=time.monotonic() - started,
         )
         self.turns.append(turn)

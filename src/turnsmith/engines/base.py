@@ -1,12 +1,13 @@
 """What every engine offers: token ids in; token ids, log-probs and policy version out. Text never crosses it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from turnsmith.types import Completion, SamplingParams, to_array
+from turnsmith.types import Completion, SamplingParams, digest_turn, to_array
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,6 +36,15 @@ class GenerateRequest:
     def is_allowed(self) -> bool:
         """What may be trained on is sampled from the policy itself."""
         return self.params.is_policy or not self.trains
+
+
+def complete(
+    request: GenerateRequest, token_ids: ArrayLike, logprobs: ArrayLike, finish_reason: str, policy_version: int
+) -> Completion:
+    """What an engine answers, made where the tokens are sampled or first arrive: with the digest that training asks for."""
+    answer = Completion(np.asarray(token_ids), np.asarray(logprobs), finish_reason, policy_version)
+    sampled = answer.token_ids, answer.logprobs, policy_version
+    return replace(answer, digest=digest_turn(request.episode_id, request.token_ids, *sampled))
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,8 @@ class Engine(Protocol):
     async def generate(self, request: GenerateRequest) -> Completion:
         """Sample until a stop token or the limit. Raises EngineError, and ValueError where the request is not `is_allowed`.
 
-        Log-probs are always those of the policy itself, whatever the request draws from.
+        Log-probs are always those of the policy itself, whatever the request draws from. The answer is made by `complete`:
+        what has no digest may be evaluated, and does not train.
         """
 
     def release(self, episode_id: str) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from turnsmith.engines import attention
-from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource
+from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, complete
 from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, Span, blocks_for
 from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.layouts import BlockLayout
@@ -206,8 +206,8 @@ class InProcessEngine:
         """Answer the turns that are over and let their sequences rest; turns that no one waits for any more end too."""
         for row in self._rows:
             if row.finish_reason and not row.answer.cancelled():
-                sampled = np.array(row.token_ids), np.array(row.logprobs)
-                row.answer.set_result(Completion(*sampled, row.finish_reason, self.policy_version))
+                sampled = row.token_ids, row.logprobs
+                row.answer.set_result(complete(row.request, *sampled, row.finish_reason, self.policy_version))
             if row.answer.done():
                 self._sequences.rest(row.sequence)
         self._rows = [row for row in self._rows if not row.answer.done()]

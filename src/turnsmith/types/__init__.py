@@ -5,6 +5,7 @@ construction; whatever reads as an array of the right type is taken for one, and
 """
 
 from turnsmith.types.conversations import Conversation, Message
+from turnsmith.types.links import TurnDigests, digest_turn
 from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRule, StopReason
 from turnsmith.types.records import Record, to_array
 from turnsmith.types.samples import MicroBatch, Sample
@@ -15,5 +16,5 @@ from turnsmith.types.trajectories import Completion, Group, SamplingParams, Traj
 __all__ = [
     "OUTCOMES", "PYTEST_COMMAND", "Audit", "Completion", "Conversation", "ExecResult", "Grade", "Group", "Isolation",
     "Message", "MicroBatch", "Outcome", "OutcomeRule", "Record", "Sample", "SamplingParams", "StopReason", "Task",
-    "Trajectory", "Turn", "to_array",
+    "Trajectory", "Turn", "TurnDigests", "digest_turn", "to_array",
 ]  # fmt: skip

@@ -41,6 +41,8 @@ class Completion:
     finish_reason: str
     """`stop` after a stop token, `length` at the token limit."""
     policy_version: int
+    digest: str = ""
+    """What proves it to be sampled (`types.links`); `engines.base.complete` makes it. Empty: this may not train."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
@@ -69,6 +71,8 @@ class Turn(Record):
     """Why sampling ended: `stop` (end of turn) or `length`."""
     policy_version: int = 0
     """Number of weight updates that the policy had seen when it sampled this turn."""
+    digest: str = ""
+    """The engine's digest of what it sampled; empty where it made none."""
     generate_s: float = 0.0
     """Seconds spent sampling."""
     act_s: float = 0.0
