@@ -8,6 +8,7 @@ from tiny_base.imitation import make_sample
 from tiny_base.lessons import Lesson
 from tiny_base.scripted import ScriptedEngine
 from tiny_base.teacher import Faults, Teacher
+from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
@@ -58,14 +59,14 @@ async def play(
     engine = ScriptedEngine(renderer.tokenizer, teacher.answer, stop_token_id=renderer.end_of_turn_id)
     sandbox = await provider.start(SandboxSpec(tuple(lesson.folder / layer for layer in lesson.task.layers)))
     try:
+        begun, config = begin(lesson.task.instance_id), AGENT.model_copy(update={"max_turns": max_turns})
         episode = Episode(
-            begin(lesson.task.instance_id),
+            begun,
             lesson.task,
-            engine,
+            TokenSpeaker(engine, renderer).open(begun, config),
             sandbox,
-            renderer,
             load_scaffold(prompts=AGENT.prompts),
-            AGENT.model_copy(update={"max_turns": max_turns}),
+            config,
             demonstration=rng.random() < DEMONSTRATION_SHARE,
         )
         return await episode.play()

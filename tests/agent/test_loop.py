@@ -1,7 +1,9 @@
 import pytest
 
 from tiny_base.scripted import ScriptedEngine
-from turnsmith.agent.loop import Episode, check_fits, first_prompt, turn_seed
+from turnsmith.agent.dialogues.base import turn_seed
+from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.loop import Episode, check_fits, first_messages
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
 from turnsmith.engines.base import GenerateRequest
@@ -24,10 +26,10 @@ def run(project, sandbox, renderer, make_task):
     async def run(answers, box=sandbox, demonstration=False, seed=7, task=None, engine=None, **changes):
         engine = engine or ScriptedEngine(renderer.tokenizer, answers)
         begun = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=seed)
+        dialogue = TokenSpeaker(engine, renderer).open(begun, config(**changes))
         episode = Episode(
-            begun, task or make_task(), engine, box, renderer, load_scaffold(prompts="brief"), config(**changes),
-            demonstration,
-        )  # fmt: skip
+            begun, task or make_task(), dialogue, box, load_scaffold(prompts="brief"), config(**changes), demonstration
+        )
         return await episode.play()
 
     (project / "shop.py").write_text(WRONG)
@@ -160,22 +162,24 @@ async def test_a_context_that_fits_by_one_token_can_be_played(run):
 
 def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_task):
     prompts, tasks = load_scaffold(prompts="brief"), [make_task(), make_task("`total` is wrong. " * 200)]
-    prompt_tokens = [len(first_prompt(task, renderer, prompts)) for task in tasks]
-    check_fits(tasks, renderer, prompts, config(max_context=max(prompt_tokens) + 1))
+    speaker = TokenSpeaker(ScriptedEngine(renderer.tokenizer, []), renderer)
+    prompt_tokens = [len(renderer.prompt_ids(*first_messages(task, prompts))) for task in tasks]
+    check_fits(tasks, speaker, prompts, config(max_context=max(prompt_tokens) + 1))
     most = prompt_tokens[1]
     named = (
         f"demo-1: the first prompt has {most} tokens, so {most + 1} are needed, and stages.0.max_context is {most}: "
     )
     with pytest.raises(UsageError, match=f"task {named}"):
-        check_fits(tasks, renderer, prompts, config(max_context=prompt_tokens[1]), limit="stages.0.max_context")
+        check_fits(tasks, speaker, prompts, config(max_context=prompt_tokens[1]), limit="stages.0.max_context")
 
 
 def test_the_demonstration_counts_where_it_is_shown(renderer, make_task):
     prompts, tasks = load_scaffold(prompts="brief"), [make_task()]
-    limits = config(max_context=len(first_prompt(tasks[0], renderer, prompts)) + 1)
-    check_fits(tasks, renderer, prompts, limits)
+    speaker = TokenSpeaker(ScriptedEngine(renderer.tokenizer, []), renderer)
+    limits = config(max_context=len(renderer.prompt_ids(*first_messages(tasks[0], prompts))) + 1)
+    check_fits(tasks, speaker, prompts, limits)
     with pytest.raises(UsageError, match="demo-1"):
-        check_fits(tasks, renderer, prompts, limits, demonstration=True)
+        check_fits(tasks, speaker, prompts, limits, demonstration=True)
 
 
 async def test_observations_are_cut_to_their_budget_and_keep_the_prompt_line(run, renderer):

@@ -4,6 +4,7 @@ import pytest
 
 from page_examples import write_examples
 from tiny_base.scripted import ScriptedEngine
+from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
@@ -90,7 +91,8 @@ async def test_a_scaffold_and_a_tool_of_ones_own_are_files_of_the_working_direct
         renderer.tokenizer, [f"```command\n{c}\n```" for c in ("count_lines a.txt", "ls", "submit")]
     )
     begun = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=0)
-    episode = await Episode(begun, make_task(), engine, sandbox, renderer, mine, AgentConfig()).play()
+    dialogue = TokenSpeaker(engine, renderer).open(begun, AgentConfig())
+    episode = await Episode(begun, make_task(), dialogue, sandbox, mine, AgentConfig()).play()
     assert episode.stop_reason is StopReason.SUBMITTED
     assert episode.turns[0].observation == f"3 lines\n{sandbox.root} $"
     assert "Tools: count_lines, submit." in renderer.tokenizer.decode(episode.token_ids.tolist())

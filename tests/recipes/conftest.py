@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from silence import Silence
 from small_models import make_model
 from small_tokenizers import make_tokenizer
+from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.chat.renderer import ChatRenderer
@@ -103,7 +104,7 @@ def make_run(folder, tmp_path, provider):
         scaffold = load_scaffold(prompts="brief")
         grader = Grader(provider, tests_timeout_s=30, num_workers=1)
         auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
-        generator = Generator(engine, provider, grader, renderer, scaffold, config.rollouts, Silence())
+        generator = Generator(TokenSpeaker(engine, renderer), provider, grader, scaffold, config.rollouts, Silence())
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
         policy = Policy(renderer, engine, SharedWeights(0, model), partial(open_trainer, model))

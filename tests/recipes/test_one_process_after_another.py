@@ -10,7 +10,7 @@ from pytest import fixture, mark, raises
 from safetensors.torch import load_file
 
 from silence import Silence
-from turnsmith.agent.loop import first_prompt
+from turnsmith.agent.loop import first_messages
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import EvalConfig, RFTConfig, RunsConfig
@@ -168,7 +168,7 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run
     run = make_run()
     render, prompts = run.policy.renderer, run.scaffold
     task = run.train_tasks.tasks[0]
-    shown, plain = (first_prompt(task, render, prompts, demonstration) for demonstration in (True, False))
+    shown, plain = (render.prompt_ids(*first_messages(task, prompts, demonstration)) for demonstration in (True, False))
     assert RFTConfig().demonstration and len(shown) > len(plain)
     attempt = make_attempt("rft/a/0", YES, prompt=len(shown), turns=2, broken=True)
     for mask in (True, False):
@@ -198,7 +198,9 @@ async def test_collections_play_under_their_own_limits_and_only_fine_tuning_show
     run = make_run()
     pool = run.train_tasks
     prompts = {
-        demonstration: [first_prompt(task, run.policy.renderer, run.scaffold, demonstration) for task in pool.tasks]
+        demonstration: [
+            run.policy.renderer.prompt_ids(*first_messages(task, run.scaffold, demonstration)) for task in pool.tasks
+        ]
         for demonstration in (True, False)
     }
     one = STAGE.model_copy(update={"max_turns": 1, "length_threshold": 1, "tasks_per_iteration": 1})

@@ -11,6 +11,7 @@ from functools import cache, partial
 import torch
 from transformers import PreTrainedModel
 
+from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.config import OptimizerConfig, RunConfig
@@ -46,6 +47,11 @@ class Policy:
     engine: Engine
     weights: WeightSource
     open_trainer: Callable[[Start], Trainer]
+
+    @property
+    def speaker(self) -> TokenSpeaker:
+        """What episodes are said in."""
+        return TokenSpeaker(self.engine, self.renderer)
 
     def start_training(self, optimizer: OptimizerConfig, total_steps: int = 0) -> Trainer:
         """A trainer for one stage, with a new optimizer over the weights at hand."""

@@ -72,7 +72,7 @@ async def prepare_run(
     timeout_s, num_workers = config.rollouts.tests_timeout_s, config.rollouts.grading_workers
     grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
-    generator = Generator(policy.engine, provider, grader, policy.renderer, scaffold, config.rollouts, progress)
+    generator = Generator(policy.speaker, provider, grader, scaffold, config.rollouts, progress)
     feed = Feed(config, folder, progress)
     return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
 
@@ -97,7 +97,7 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
 def check_contexts(run: RunContext) -> None:
     """Every task fits into the context of every part of the run, before any part begins. Raises UsageError."""
     config, train_tasks = run.config, run.train_tasks.tasks
-    check = partial(check_fits, renderer=run.policy.renderer, scaffold=run.scaffold)
+    check = partial(check_fits, speaker=run.policy.speaker, scaffold=run.scaffold)
     check([task for task_set in run.eval_tasks for task in task_set.tasks], config=config.agent)
     if config.rft:
         agent = run.agent_for(config.rft)

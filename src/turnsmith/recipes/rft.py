@@ -4,7 +4,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from turnsmith.agent.loop import first_prompt
+from turnsmith.agent.loop import first_messages
 from turnsmith.algo.algorithm import LossFn
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.config import RFTConfig
@@ -83,7 +83,8 @@ def keep_resolved(trajectories: list[Trajectory], *, submitted_only: bool = Fals
 
 def render_samples(kept: list[Trajectory], tasks: TaskSet, rft: RFTConfig, run: RunContext) -> list[Sample]:
     """Kept trajectories behind the prompt without demonstration (paper §3.3)."""
-    prompts = {task.instance_id: first_prompt(task, run.policy.renderer, run.scaffold) for task in tasks.tasks}
+    render = run.policy.renderer.prompt_ids
+    prompts = {task.instance_id: render(*first_messages(task, run.scaffold)) for task in tasks.tasks}
     mask = rft.mask_format_errors
     return [to_rft_sample(each, prompts[each.instance_id], mask_format_errors=mask) for each in kept]
 

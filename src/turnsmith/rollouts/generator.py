@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from turnsmith.agent.dialogues.base import Speaker
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
-from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig, RolloutConfig
-from turnsmith.engines.base import Engine
 from turnsmith.errors import InfrastructureStorm, SandboxError
 from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.rewards.cases import set_up
@@ -36,10 +35,9 @@ LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
 class Generator:
     """Makes rollouts in this process."""
 
-    engine: Engine
+    speaker: Speaker
     provider: SandboxProvider
     grader: Grader
-    renderer: ChatRenderer
     scaffold: Scaffold
     config: RolloutConfig
     progress: Progress
@@ -76,7 +74,8 @@ class Generator:
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1
-            self.progress.advance(label, note=f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}")
+            remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", self.speaker.remark()]
+            self.progress.advance(label, note=", ".join(filter(None, remarks)))
 
         async with asyncio.TaskGroup() as group:
             for rollout in missing:
@@ -106,17 +105,8 @@ class Generator:
         try:
             async with self._free_slots, started(self.provider, spec) as sandbox:
                 await set_up(sandbox, task, rollout.layers)
-                episode = Episode(
-                    rollout.trajectory,
-                    task,
-                    self.engine,
-                    sandbox,
-                    self.renderer,
-                    self.scaffold,
-                    agent,
-                    demonstration,
-                    rollout.decoding,
-                )
+                dialogue = self.speaker.open(rollout.trajectory, agent, rollout.decoding)
+                episode = Episode(rollout.trajectory, task, dialogue, sandbox, self.scaffold, agent, demonstration)
                 return await episode.play()
         except SandboxError as error:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))

@@ -1,0 +1,106 @@
+"""An episode in tokens: what was sampled is kept as it was sampled, and is never tokenised again."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from turnsmith.agent.dialogues.base import turn_seed
+from turnsmith.agent.history import History
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.chat.truncation import check_budget, truncate
+from turnsmith.config import AgentConfig
+from turnsmith.engines.base import Engine, GenerateRequest
+from turnsmith.types import SamplingParams, Trajectory, Turn
+
+
+@dataclass
+class TokenDialogue:
+    """Texts become tokens by the renderer, turns come from the engine."""
+
+    engine: Engine
+    renderer: ChatRenderer
+    config: AgentConfig
+    episode_id: str
+    seed: int
+    decoding: SamplingParams | None = None
+    """How an evaluation samples; None where the policy itself is sampled, as all must be that trains."""
+    history: History = field(default_factory=History, init=False)
+    prompt_tokens: int = field(default=0, init=False)
+    num_turns: int = field(default=0, init=False)
+
+    def begin(self, system: str, issue: str) -> None:
+        self.history.add_given(self.renderer.prompt_ids(system, issue))
+        self.prompt_tokens = len(self.history)
+
+    async def sample(self) -> Turn:
+        """Sample a turn from the policy."""
+        started, start = time.monotonic(), len(self.history)
+        completion = await self.engine.generate(self._request())
+        self.history.add_sampled(completion)
+        self.num_turns += 1
+        return Turn(
+            start=start,
+            end=len(self.history),
+            text=self.renderer.turn_text(completion.token_ids.tolist()),
+            finish_reason=completion.finish_reason,
+            policy_version=completion.policy_version,
+            digest=completion.digest,
+            generate_s=time.monotonic() - started,
+        )
+
+    def _request(self) -> GenerateRequest:
+        """The next turn, sampled from the policy itself, temperature 1 and no filters, unless an evaluation says otherwise."""
+        return GenerateRequest(
+            episode_id=self.episode_id,
+            token_ids=self.history.token_ids,
+            max_new_tokens=min(self.config.max_new_tokens, self._room),
+            stop_token_ids=self.renderer.stop_token_ids,
+            seed=turn_seed(self.seed, self.num_turns),
+            params=self.decoding or SamplingParams(),
+            trains=self.decoding is None,
+        )
+
+    def cut(self, observation: str) -> str:
+        return truncate(observation, self.config.max_observation_tokens, self.renderer.tokenizer)
+
+    def observe(self, observation: str) -> bool:
+        token_ids = self.renderer.observation_ids(observation, after=int(self.history.token_ids[-1]))
+        if len(token_ids) >= self._room:
+            return False
+        self.history.add_given(token_ids)
+        return True
+
+    @property
+    def is_full(self) -> bool:
+        return self._room == 0
+
+    @property
+    def _room(self) -> int:
+        """Tokens that still fit into the context."""
+        return self.config.max_context - len(self.history)
+
+    def columns(self) -> dict[str, Any]:
+        return {**vars(self.history), "prompt_tokens": self.prompt_tokens}
+
+    def close(self) -> None:
+        self.engine.release(self.episode_id)
+
+
+@dataclass(frozen=True)
+class TokenSpeaker:
+    """Dialogues with an engine that speaks tokens."""
+
+    engine: Engine
+    renderer: ChatRenderer
+
+    def open(self, begun: Trajectory, config: AgentConfig, decoding: SamplingParams | None = None) -> TokenDialogue:
+        return TokenDialogue(self.engine, self.renderer, config, begun.trajectory_id, begun.seed, decoding)
+
+    def count_prompt(self, system: str, issue: str) -> int:
+        return len(self.renderer.prompt_ids(system, issue))
+
+    def check_budget(self, max_tokens: int) -> None:
+        check_budget(max_tokens, self.renderer.tokenizer)
+
+    def remark(self) -> str:
+        return ""
