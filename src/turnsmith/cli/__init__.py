@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import curating, grading, importing, looking, redteam, running
+from turnsmith.cli import curating, exporting, grading, importing, looking, redteam, running
 from turnsmith.cli.images import show_images
 from turnsmith.cli.making import make
 from turnsmith.cli.mining import mine
@@ -62,6 +62,7 @@ def make_app() -> typer.Typer:
     app.command("results")(looking.show_results)
     app.command("compare", epilog=looking.ADDRESS)(looking.compare)
     app.command("audit")(looking.audit)
+    app.command("export")(exporting.export)
     app.command("doctor")(looking.doctor)
     return app
 

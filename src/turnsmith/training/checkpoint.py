@@ -27,12 +27,17 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, An
     """Write weights, configuration, the tokenizer that the model came with, and trainer state. Raises UsageError."""
     with replacing_directory(directory) as temporary:
         model.save_pretrained(temporary)
-        for source in (file for name in TOKENIZER_FILES for file in Path(model.name_or_path or "").glob(name)):
-            shutil.copyfile(source, temporary / source.name)
+        copy_tokenizer(Path(model.name_or_path or ""), temporary)
         # In memory first: torch's own writer hides the cause of a failed write.
         buffer = io.BytesIO()
         torch.save(state, buffer)
         (temporary / STATE).write_bytes(buffer.getbuffer())
+
+
+def copy_tokenizer(source: Path, target: Path) -> None:
+    """The files of a tokenizer and its chat template, from one model directory to another."""
+    for file in (file for name in TOKENIZER_FILES for file in source.glob(name)):
+        shutil.copyfile(file, target / file.name)
 
 
 def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:

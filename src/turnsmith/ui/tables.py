@@ -54,12 +54,17 @@ def yes_no_table(headings: Sequence[str], rows: Iterable[tuple[bool, Sequence[st
 
 def results_table(results: Sequence[dict[str, Any]]) -> Table:
     """Each stage on each task set; stages of one set stand together, so that one sees what they gained."""
+    return make_table(result_headings(results), map(result_cells, by_task_set(results)), num_names=2, is_grouped=True)
+
+
+def result_headings(results: Sequence[dict[str, Any]]) -> list[str]:
+    """What stands above the cells of evaluations."""
     at_k = f"pass@{results[0]['k'] or 'k'}"
-    headings = ["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"]
-    return make_table(headings, map(_result_cells, by_task_set(results)), num_names=2, is_grouped=True)
+    return ["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"]
 
 
-def _result_cells(result: dict[str, Any]) -> list[str]:
+def result_cells(result: dict[str, Any]) -> list[str]:
+    """One evaluation under these headings."""
     sem = f" ± {100 * result['sem']:.1f}" if result["sem"] is not None else ""
     return [
         result["task_set"],

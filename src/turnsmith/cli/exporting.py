@@ -1,0 +1,46 @@
+"""`export`: the policy of a run as a model directory with a card."""
+
+import importlib.metadata
+import platform
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from turnsmith.cli.options import Run
+from turnsmith.config import RunConfig
+from turnsmith.config_files import validate
+from turnsmith.new_folders import building
+from turnsmith.recipes.checkpoints import find_checkpoint
+from turnsmith.runs import RunFolder, locked, read_json
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the model.")]
+Name = Annotated[
+    str, typer.Option("--checkpoint", metavar="NAME", help="E.g. rft, stage1 or stage1@4 [default: the final policy].")
+]
+Dtype = Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Number format of the weights.")]
+PACKAGES = ("turnsmith", "transformers", "torch")
+
+
+def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32") -> None:
+    """Write the final policy of a run as a Hugging Face directory, with a model card."""
+    folder = RunFolder(run)
+    config = validate(read_json(folder.config), folder.config, RunConfig)
+    with locked(folder):
+        found = find_checkpoint(config, folder, checkpoint)
+        with building(out) as new:
+            from turnsmith.recipes.release import write_model
+            from turnsmith.ui.model_card import write_card
+
+            write_model(found.directory, new, dtype)
+            card = write_card(config, folder, found, {"weights": dtype, **list_versions(found.directory)})
+            (new / "README.md").write_text(card, encoding="utf-8")
+    typer.echo(f"{found.name} of {run} is in {out}, {dtype}")
+
+
+def list_versions(directory: Path) -> dict[str, str]:
+    """Of what trained, as the checkpoint tells, and of what exports."""
+    trained = read_json(directory / "config.json").get("transformers_version", "not told")
+    exported = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    python = platform.python_version()
+    return {"trained with": f"transformers {trained}", "exported with": f"{exported}, Python {python}"}

@@ -1,0 +1,46 @@
+"""A policy leaves its run: as a Hugging Face model directory that other programs load, and sample from as it was trained."""
+
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, GenerationConfig
+
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.chat.tokenizers import load_tokenizer
+from turnsmith.engines.weights import load_complete
+from turnsmith.errors import UsageError
+from turnsmith.training.checkpoint import copy_tokenizer
+from turnsmith.training.model import naming
+
+Dtype = Literal["float32", "bfloat16"]
+
+
+def write_model(checkpoint: Path, out: Path, dtype: Dtype) -> None:
+    """Weights in `dtype` as safetensors, configuration, tokenizer, chat template, generation settings. Raises UsageError."""
+    renderer = ChatRenderer(load_tokenizer(checkpoint))
+    with naming(checkpoint):
+        model = load_complete(AutoModelForCausalLM, checkpoint, dtype=getattr(torch, dtype))
+    model.generation_config = sample_the_policy(renderer)
+    try:
+        model.save_pretrained(out)
+    except SafetensorError as error:
+        raise UsageError(f"cannot write {out}: {error}: make room there") from error
+    copy_tokenizer(checkpoint, out)
+
+
+def sample_the_policy(renderer: ChatRenderer) -> GenerationConfig:
+    """Temperature 1 and every filter off, as in training; a turn ends where it ended there.
+
+    What is left out of such a file, programs fill in with defaults of their own, such as a `top_k` of 50.
+    """
+    return GenerationConfig(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        repetition_penalty=1.0,
+        eos_token_id=sorted(renderer.stop_token_ids),
+        pad_token_id=renderer.tokenizer.pad_token_id,
+    )

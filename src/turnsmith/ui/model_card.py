@@ -1,0 +1,179 @@
+"""The model card of a policy: what made it, from what, what it reached. All of it is read from the run folder."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from turnsmith.config import TRAIN, RunConfig, TaskSetConfig
+from turnsmith.recipes.checkpoints import Checkpoint
+from turnsmith.runs import RunFolder, read_json
+from turnsmith.ui.comparison import Comparison, describe_p, load_evaluation
+from turnsmith.ui.reading import list_evaluations, read_results, read_tasks
+from turnsmith.ui.tables import list_remarks, result_cells, result_headings
+from turnsmith.ui.terminal import to_line
+
+RECIPE_COLUMNS = {
+    "iterations": "iterations",
+    "trajectories": "rollouts/collected",
+    "trained on": "samples/trained",
+    "optimizer steps": "optimizer/steps",
+}
+"""Heading → metric that is summed over the iterations."""
+STAGE_KEYS = ("algorithm", "group_size", "tasks_per_iteration", "batch_size", "max_turns", "max_context")
+RFT_KEYS = ("rollouts_per_task", "epochs", "batch_size", "max_turns", "max_context", "conversations")
+AGENT_KEYS = ("scaffold", "prompts", "tools", "max_turns", "max_context", "max_new_tokens")
+
+
+def write_card(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint, facts: Mapping[str, str]) -> str:
+    """README.md as the hub reads it: a header for programs, then the same and more for people. `facts` are of the files."""
+    stages = list_stages_up_to(config, checkpoint)
+    results = [result for result in read_results(folder) if result["stage"] in ("base", *stages, checkpoint.name)]
+    header = yaml.safe_dump(head(folder, checkpoint, results), sort_keys=False, allow_unicode=True)
+    parts = [
+        introduce(config, folder, checkpoint),
+        *recipe_part(config, folder, stages, checkpoint),
+        *data_part(config, folder),
+        *results_part(folder, checkpoint, results),
+        *isolation_part(config, results),
+        "## Files",
+        to_list(facts),
+    ]
+    return f"---\n{header}---\n\n" + "\n\n".join(parts) + "\n"
+
+
+def list_stages_up_to(config: RunConfig, checkpoint: Checkpoint) -> list[str]:
+    """The stages that made it, its own the last."""
+    stages = [*(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
+    return stages[: stages.index(checkpoint.stage) + 1]
+
+
+def head(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The header: what programs of the hub look for."""
+    own = [result for result in results if result["stage"] == checkpoint.name]
+    model = {"name": folder.path.resolve().name, "results": [to_index(result) for result in own]}
+    return {
+        "library_name": "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": ["turnsmith", "software-engineering", "reinforcement-learning"],
+        **({"model-index": [model]} if own else {}),
+    }
+
+
+def to_index(result: dict[str, Any]) -> dict[str, Any]:
+    """One evaluation in the words of the hub's index."""
+    values = {"pass@1": result["pass_at_1"], "sem": result["sem"], f"pass@{result['k']}": result["pass_at_k"]}
+    metrics = [{"type": name, "value": value, "name": name} for name, value in values.items() if value is not None]
+    dataset = {"name": result["task_set"], "type": result["task_set"]}
+    return {"task": {"type": "text-generation"}, "dataset": dataset, "metrics": metrics}
+
+
+def introduce(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint) -> str:
+    """What it is, in a paragraph."""
+    iterations = f"{checkpoint.num_done} {'iteration' if checkpoint.num_done == 1 else 'iterations'}"
+    return (
+        f"# {to_cell(folder.path.resolve().name)}\n\n"
+        f"A policy for software engineering in a sandbox, turn by turn: `{to_cell(Path(config.model.path).name)}`, trained by "
+        f"Turnsmith, as it stood after {iterations} of `{checkpoint.stage}`."
+    )
+
+
+def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], checkpoint: Checkpoint) -> Iterator[str]:
+    """What was done, stage by stage, and under which settings."""
+    yield "## Recipe"
+    yield to_table(["stage", *RECIPE_COLUMNS], (count_stage(folder, name, checkpoint) for name in stages))
+    sections = {"rft": config.rft, **{stage.name: stage for stage in config.stages}}
+    for name in stages:
+        yield f"`{name}`: {list_settings(sections[name], RFT_KEYS if name == 'rft' else STAGE_KEYS)}"
+    yield f"The agent: {list_settings(config.agent, AGENT_KEYS)}; seed {config.seed}"
+    if any(stage.permute_rewards for stage in config.stages if stage.name in stages):
+        yield "**A negative control: the rewards were permuted, so that nothing was to be learned.**"
+
+
+def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[object]:
+    """A row of the recipe: sums over the iterations that made the checkpoint."""
+    num_done = checkpoint.num_done if stage == checkpoint.stage else folder.next_iteration(stage)
+    metrics = [read_json(folder.metrics(stage, number)) for number in range(num_done)]
+    counts = [{"iterations": 1, "samples/trained": each.get("rollouts/kept", 0), **each} for each in metrics]
+    return [stage, *(f"{sum(each.get(key, 0) for each in counts):g}" for key in RECIPE_COLUMNS.values())]
+
+
+def list_settings(section: Any, keys: Sequence[str]) -> str:
+    """`algorithm dapo, group_size 6, …`, and of what trains the peak of its learning rate; empty ones are left out."""
+    pairs = [(key, getattr(section, key)) for key in keys]
+    if hasattr(section, "optimizer"):
+        pairs.append(("learning_rate", section.optimizer.learning_rate))
+    return ", ".join(f"{key} {to_cell(name_value(value))}" for key, value in pairs if value not in (None, [], ""))
+
+
+def name_value(value: object) -> object:
+    """Of a path its last part: the rest says where it was on some machine."""
+    return Path(value).name if isinstance(value, str) else value
+
+
+def data_part(config: RunConfig, folder: RunFolder) -> Iterator[str]:
+    """The task sets, with counts."""
+    yield "## Data"
+    rows = ([name, *describe_set(name, source, folder)] for name, source in config.task_sets.items())
+    yield to_table(["task set", "used for", "tasks from", "number"], rows)
+
+
+def describe_set(name: str, source: TaskSetConfig, folder: RunFolder) -> list[object]:
+    """What it was for, where it came from, how many tasks it has; a file that is gone cannot be counted."""
+    origin = (
+        f"practice repositories ({source.split})"
+        if source.practice_tasks
+        else name_value(source.package or source.path)
+    )
+    num = len(read_tasks(folder, name))
+    return ["training" if name == TRAIN else "evaluation", origin, num or "cannot be read any more"]
+
+
+def results_part(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What `turnsmith results` prints, and the gain over the base with its interval."""
+    yield "## Results"
+    if not results:
+        yield "It was not evaluated."
+        return
+    yield to_table(result_headings(results), map(result_cells, results))
+    yield from map(to_cell, chain.from_iterable(map(list_remarks, results)))
+    done = list_evaluations(folder)
+    for name in [task_set for stage, task_set in done if stage == checkpoint.name and ("base", task_set) in done]:
+        gain = Comparison(*(load_evaluation(folder, stage, name) for stage in ("base", checkpoint.name)))
+        if gain.tasks:
+            yield f"Gain over the base on `{name}`: {describe_gain(gain)}"
+
+
+def describe_gain(comparison: Comparison) -> str:
+    """Mean difference over tasks, 95 % interval, p-value, verdict."""
+    pairs = comparison.pairs
+    ends = pairs.interval and " to ".join(f"{100 * end:+.1f}" for end in pairs.interval)
+    interval = f"95 % interval {ends}" if ends else "no interval, since every task changed by the same"
+    return f"{100 * pairs.mean:+.1f} points, {interval}, p {describe_p(pairs)}: {comparison.verdict}."
+
+
+def isolation_part(config: RunConfig, results: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """What stood between the agents and the machine."""
+    yield "## Isolation"
+    tiers = sorted({result["isolation"] for result in results if result["isolation"]})
+    yield f"Sandboxes of kind `{config.sandbox.kind}`; isolation obtained: {', '.join(tiers) or 'not measured'}."
+    if config.sandbox.kind == "subprocess":
+        yield "**Neither agents nor tests were isolated, so a patch may have cheated.**"
+
+
+def to_list(facts: Mapping[str, str]) -> str:
+    """One line for each."""
+    return "\n".join(f"- {to_cell(name)} {to_cell(value)}" for name, value in facts.items())
+
+
+def to_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table of Markdown."""
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join("| " + " | ".join(map(to_cell, line)) + " |" for line in lines)
+
+
+def to_cell(value: object) -> str:
+    """In one line, and nothing that ends a cell."""
+    return to_line(str(value)).replace("|", "\\|")

@@ -1,0 +1,157 @@
+"""A policy leaves its run: what is written computes what the checkpoint computes, and its card says what the folder says."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+
+from turnsmith.runs import RunFolder, claim, read_json, write_json
+from turnsmith.training.checkpoint import save_checkpoint
+from turnsmith.ui.reading import read_results
+
+TOKEN_IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
+VLLM = os.environ.get("TURNSMITH_VLLM", "")
+"""An interpreter that has vLLM."""
+GENERATE = """
+import sys
+from vllm import LLM, SamplingParams
+model = LLM(sys.argv[1], max_model_len=256, enforce_eager=True)
+[answer] = model.chat([{"role": "user", "content": "def total"}], SamplingParams(max_tokens=4, ignore_eos=True))
+print("tokens", len(answer.outputs[0].token_ids))
+"""
+
+
+@pytest.fixture
+def finished_run(run_folder, model_directory):
+    """The last two checkpoints of the last stage, and that of the fine-tuning, each with weights of its own."""
+    for number, (stage, iteration) in enumerate([("rft", 0), ("stage2", 3), ("stage2", 4)]):
+        model = AutoModelForCausalLM.from_pretrained(model_directory, dtype=torch.float32)
+        with torch.no_grad():
+            model.get_input_embeddings().weight.mul_(2.0 + number)
+        save_checkpoint(run_folder.checkpoint(stage, iteration), model, {})
+    write_json(run_folder.results, read_results(run_folder))
+    return run_folder
+
+
+def load(directory, **options):
+    return AutoModelForCausalLM.from_pretrained(directory, **options)
+
+
+@torch.no_grad()
+def logits(directory):
+    return load(directory, dtype=torch.float32)(TOKEN_IDS).logits
+
+
+@pytest.mark.parametrize(
+    ("options", "stage", "iteration"),
+    [([], "stage2", 4), (["--checkpoint", "rft"], "rft", 0), (["--checkpoint", "stage2@4"], "stage2", 3)],
+)
+def test_an_exported_policy_computes_what_its_checkpoint_computes(
+    turnsmith, finished_run, tmp_path, options, stage, iteration
+):
+    result = turnsmith("export", finished_run.path, "--out", tmp_path / "model", *options)
+    assert result.exit_code == 0, result.output
+    checkpoint = finished_run.checkpoint(stage, iteration)
+    torch.testing.assert_close(logits(tmp_path / "model"), logits(checkpoint), rtol=0, atol=0)
+    ours, theirs = (AutoTokenizer.from_pretrained(path) for path in (tmp_path / "model", checkpoint))
+    message = [{"role": "user", "content": "def total"}]
+    assert ours.apply_chat_template(message) == theirs.apply_chat_template(message)
+    assert not (tmp_path / "model" / "trainer.pt").exists()
+
+
+def test_an_exported_policy_samples_as_it_was_trained(turnsmith, finished_run, tmp_path):
+    assert turnsmith("export", finished_run.path, "--out", tmp_path / "model").exit_code == 0
+    settings = GenerationConfig.from_pretrained(tmp_path / "model")
+    end = AutoTokenizer.from_pretrained(tmp_path / "model").convert_tokens_to_ids("<|im_end|>")
+    assert (settings.temperature, settings.top_k, settings.top_p, settings.eos_token_id) == (1.0, 0, 1.0, [end])
+
+
+def test_bfloat16_is_the_rounded_checkpoint(turnsmith, finished_run, tmp_path):
+    assert turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--dtype", "bfloat16").exit_code == 0
+    assert read_json(tmp_path / "model" / "config.json")["dtype"] == "bfloat16"
+    exact = load(finished_run.checkpoint("stage2", 4), dtype=torch.float32).state_dict()
+    for name, tensor in load(tmp_path / "model", dtype="auto").state_dict().items():
+        assert torch.equal(tensor, exact[name].to(torch.bfloat16)), name
+
+
+def test_the_card_says_what_the_run_folder_says(turnsmith, finished_run, tmp_path):
+    assert turnsmith("export", finished_run.path, "--out", tmp_path / "model").exit_code == 0
+    card = ModelCard.load(tmp_path / "model" / "README.md")
+    told = {(each.dataset_name, each.metric_type): each.metric_value for each in card.data.eval_results}
+    final = [result for result in read_results(finished_run) if result["stage"] == "stage2"]
+    assert {(each["task_set"], "pass@1"): each["pass_at_1"] for each in final}.items() <= told.items()
+    for piece in ("| practice | stage2 | 58.0 ± 2.0 % |", "toolz==1.0.0", "isolation obtained: local", "`tiny`"):
+        assert piece in card.text
+    assert str(tmp_path) not in card.text
+
+
+def test_the_gain_over_the_base_has_an_interval(turnsmith, finished_run, tmp_path):
+    for stage, rates in {"base": [0.0, 0.5, 0.0], "stage2": [1.0, 0.5, 0.5]}.items():
+        file = finished_run.result(stage, "practice")
+        write_json(file, read_json(file) | {"per_task": {f"practice-{at}": rate for at, rate in enumerate(rates)}})
+    assert turnsmith("export", finished_run.path, "--out", tmp_path / "model").exit_code == 0
+    comparison = turnsmith("compare", f"{finished_run.path}:base", f"{finished_run.path}:stage2", "--json")
+    low, high = json.loads(comparison.stdout)[0]["interval_95"]
+    gain = f"+50.0 points, 95 % interval {100 * low:+.1f} to {100 * high:+.1f}"
+    assert gain in (tmp_path / "model" / "README.md").read_text()
+
+
+def remove_results(folder):
+    folder.results.unlink()
+
+
+def want_more_iterations(folder):
+    config = read_json(folder.config)
+    config["stages"][1]["iterations"] = 9
+    write_json(folder.config, config)
+
+
+def remove_checkpoints(folder):
+    for iteration in (3, 4):
+        shutil.rmtree(folder.checkpoint("stage2", iteration))
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "pieces"),
+    [
+        (remove_results, [], ["is not finished: `turnsmith resume"]),
+        (want_more_iterations, [], ["is not finished"]),
+        (remove_checkpoints, [], ["has no checkpoint of stage2"]),
+        (None, ["--checkpoint", "stage3"], ["has no stage 'stage3': it has rft, stage1, stage2"]),
+        (None, ["--checkpoint", "stage2@2"], ["has no checkpoint 'stage2@2'", "it has kept stage2@4, stage2@5"]),
+        (None, ["--checkpoint", "stage2@x"], ["has no checkpoint 'stage2@x'"]),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_in_a_sentence(turnsmith, finished_run, tmp_path, change, options, pieces):
+    if change:
+        change(finished_run)
+    result = turnsmith("export", finished_run.path, "--out", tmp_path / "model", *options)
+    assert result.exit_code == 2 and all(piece in result.stderr for piece in pieces), result.output
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_run_that_trains_nothing_has_nothing_to_export(turnsmith, tmp_path):
+    claim(RunFolder(tmp_path / "run"), {"eval_tasks": {"practice": {"practice_tasks": 1}}})
+    result = turnsmith("export", tmp_path / "run", "--out", tmp_path / "model")
+    assert result.exit_code == 2 and "trains nothing" in result.stderr
+
+
+def test_nothing_is_written_over(turnsmith, finished_run, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine").write_text("mine")
+    result = turnsmith("export", finished_run.path, "--out", tmp_path / "model")
+    assert result.exit_code == 2 and "exists already" in result.stderr
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["mine"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not VLLM, reason="TURNSMITH_VLLM names no interpreter that has vLLM")
+def test_vllm_generates_from_an_exported_policy(turnsmith, finished_run, tmp_path):
+    assert turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--dtype", "bfloat16").exit_code == 0
+    done = subprocess.run([VLLM, "-c", GENERATE, tmp_path / "model"], capture_output=True, text=True, timeout=280)
+    assert "tokens 4" in done.stdout, done.stderr[-2000:]
