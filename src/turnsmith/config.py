@@ -17,6 +17,8 @@ TRAIN = "train"
 """Name of the training set's folder."""
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """What may name a stage or a task set: a folder that hides nothing and leads nowhere."""
+ADDRESS = r"^https?://[^@?#\s]+$"
+"""Of a server: no password and no key in it."""
 
 AlgorithmName = Annotated[str, AfterValidator(partial(check_name, "algorithm"))]
 ScaffoldName = Annotated[str, AfterValidator(partial(check_name, "scaffold"))]
@@ -43,11 +45,69 @@ class ModelConfig(Section):
     """Torch threads of this process; 0 leaves torch's own choice."""
 
 
+class PricesConfig(Section):
+    """What an endpoint costs, for a million tokens, in any one currency."""
+
+    input: float = Field(ge=0)
+    """Of tokens that it reads."""
+    cached_input: float | None = Field(None, ge=0)
+    """Of those that it read from its cache; as others where absent."""
+    output: float = Field(ge=0)
+    """Of tokens that it samples, those of hidden reasoning included."""
+
+
+class EndpointConfig(Section):
+    """A model behind the address of any OpenAI-compatible server (docs/endpoint.md)."""
+
+    address: str = Field(pattern=ADDRESS)
+    """Base URL, as `http://localhost:8000/v1`; nothing secret stands in it."""
+    model: str = Field(min_length=1)
+    """Its name there."""
+    key_variable: str = Field("", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
+    """Name of the environment variable that holds the key, never the key itself; none where the server wants none."""
+    concurrency: int = Field(16, ge=1)
+    """Requests under way at once."""
+    requests_per_minute: float | None = Field(None, gt=0)
+    """Requests are begun no faster than this; absent: no limit."""
+    retries: int = Field(6, ge=0)
+    """Times that a request is tried again after a fault that may pass: 429, 5xx, a cut connection, an empty answer."""
+    first_wait_s: float = Field(1.0, ge=0)
+    """Seconds before the second try; they double with each, unless the server says how long (`Retry-After`)."""
+    max_wait_s: float = Field(60.0, ge=0)
+    """Most seconds between two tries, whatever the server says."""
+    timeout_s: float = Field(600.0, gt=0)
+    """Seconds that one answer may take."""
+    max_tokens_key: str = Field("max_tokens", min_length=1)
+    """What the server calls the limit of a turn; newer models of OpenAI want `max_completion_tokens`."""
+    leave_out: list[str] = []
+    """Parameters that this server refuses, such as `seed` or `top_p`, and that are not sent."""
+    extra_body: dict[str, Any] = {}
+    """More for the body of each request, such as `{ top_k = -1 }`; over what is sent otherwise, and kept in the run folder."""
+    prices: PricesConfig | None = None
+    """For the cost account; without them tokens alone are counted."""
+    budget: float | None = Field(None, gt=0)
+    """Cost at which the run stops, to be resumed with more; what is under way is still paid."""
+
+    @model_validator(mode="after")
+    def _budget_needs_prices(self) -> "EndpointConfig":
+        if self.budget is not None and self.prices is None:
+            raise ValueError("budget needs prices: give input and output, for a million tokens")
+        return self
+
+
 class EngineConfig(Section):
     kind: EngineName = "inprocess"
-    """What samples: `inprocess`, sharing the weights of a `local` trainer, or an import path as `my_module:open_engine`."""
+    """What samples: `inprocess`, with a `local` trainer's weights, `openai`, or an import path as `my_module:open_engine`."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values of episodes; absent: as much as all need at once, up to half of what is left."""
+    openai: EndpointConfig | None = None
+    """The server of the kind `openai`: messages in, text out; it is evaluated, and nothing here trains it."""
+
+    @model_validator(mode="after")
+    def _has_an_address(self) -> "EngineConfig":
+        if self.kind == "openai" and self.openai is None:
+            raise ValueError("openai.address and openai.model are missing: give those of the server")
+        return self
 
 
 class TrainerConfig(Section):

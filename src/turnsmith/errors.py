@@ -31,6 +31,10 @@ class NoSignal(TurnsmithError):
     """No group carried signal in several iterations in a row: to go on would be to wait."""
 
 
+class OutOfBudget(TurnsmithError):
+    """What a run may cost is spent; nothing is lost, and with more it goes on."""
+
+
 class InfrastructureStorm(TurnsmithError):
     """The share of infrastructure failures in one iteration passed its bound."""
 

@@ -21,7 +21,10 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "gspo": "turnsmith.algo.gspo:GSPO",
         "rloo": "turnsmith.algo.rloo:RLOO",
     },
-    "engine": {"inprocess": "turnsmith.recipes.policy:open_inprocess_engine"},
+    "engine": {
+        "inprocess": "turnsmith.recipes.policy:open_inprocess_engine",
+        "openai": "turnsmith.recipes.endpoint:open_endpoint",
+    },
     "scaffold": {
         "bash": "turnsmith.agent.scaffolds.bash:BASH",
         "paper": "turnsmith.agent.scaffolds.paper:PAPER",

@@ -11,7 +11,7 @@ RUN/
                                        result-<n>-runs.json: what it was before more runs were asked for
   evals/<stage>@<iterations>/<set>/    the same of a checkpoint that has gone on since
   tracking/<tracker>/                  sent.json, and what the tracker keeps
-  results.json · curves.png · run.log · stopped.txt · audits.jsonl
+  results.json · curves.png · run.log · stopped.txt · audits.jsonl · costs.json
 ```
 """
 
@@ -70,6 +70,11 @@ class RunFolder:
     @property
     def log(self) -> Path:
         return self.path / "run.log"
+
+    @property
+    def costs(self) -> Path:
+        """What an endpoint was asked and what that cost, by stage."""
+        return self.path / "costs.json"
 
     @property
     def audits(self) -> Path:

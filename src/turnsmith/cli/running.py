@@ -104,9 +104,15 @@ def evaluate(
         raise UsageError(f"--predictions {predictions}: there is {old[0]} already: name another, or remove it")
     folder = start(narrow(configure(context, file), tasks or [], limit), file, dry_run, out)
     if predictions and folder:
-        model = Path(validate(read_json(folder.config), folder.config, RunConfig).model.path).name
+        model = name_model(validate(read_json(folder.config), folder.config, RunConfig))
         for place in save_predictions(folder, model, predictions):
             typer.echo(f"predictions   {place}")
+
+
+def name_model(config: RunConfig) -> str:
+    """What its predictions are filed under."""
+    endpoint = config.engine.openai if config.engine.kind == "openai" else None
+    return endpoint.model if endpoint else Path(config.model.path).name
 
 
 def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
@@ -155,6 +161,8 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
         anchor(tasks, "subset", names=[*BUILT_IN])
         if not REQUIREMENT.fullmatch(tasks["package"] or ""):
             anchor(tasks, "package")
+    if data["rft"]:
+        anchor(data["rft"], "conversations")
     for stage in data["stages"]:
         anchor(stage, "curriculum_from")
     return RunConfig.model_validate(data)

@@ -7,6 +7,7 @@ from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
+from turnsmith.recipes.players import Player
 from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.generator import Generator
@@ -19,11 +20,11 @@ from turnsmith.tracking.feed import Feed
 
 @dataclass(frozen=True)
 class RunContext:
-    """The policy at hand, the tasks, and what makes and keeps rollouts."""
+    """Who plays, the tasks, and what makes and keeps rollouts."""
 
     config: RunConfig
     folder: RunFolder
-    policy: Policy
+    player: Player
     scaffold: Scaffold
     generator: Generator
     auditor: Auditor
@@ -33,6 +34,12 @@ class RunContext:
     progress: Progress
     feed: Feed
     """Sends what is finished to the trackers."""
+
+    @property
+    def policy(self) -> Policy:
+        """The one that learns, in what trains: an endpoint's run trains nothing."""
+        assert isinstance(self.player, Policy)
+        return self.player
 
     @property
     def inner_eval_tasks(self) -> list[TaskSet]:

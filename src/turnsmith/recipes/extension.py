@@ -12,6 +12,14 @@ from turnsmith.runs import RunFolder, list_differences, read_json, write_json
 
 FREE = (
     "model.threads",
+    "engine.openai.budget",
+    "engine.openai.prices*",
+    "engine.openai.address",
+    "engine.openai.key_variable",
+    "engine.openai.concurrency",
+    "engine.openai.requests_per_minute",
+    "engine.openai.retries",
+    "engine.openai.*_s",
     "rollouts.concurrency",
     "rollouts.grading_workers",
     "rollouts.retries",

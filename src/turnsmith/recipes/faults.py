@@ -9,6 +9,7 @@ from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.plugins import BUILT_IN, load_by_name
+from turnsmith.recipes import endpoint
 from turnsmith.runs import find_stage
 from turnsmith.synthesis.sources import check_source
 from turnsmith.tracking.feed import check_tracker
@@ -26,7 +27,10 @@ def find_faults(config: RunConfig) -> Iterator[UsageError]:
 
 def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     """One for each thing that the run will use by its path or name; each raises UsageError."""
-    yield partial(check_model, config.model.path)
+    if config.engine.kind == endpoint.KIND:
+        yield partial(endpoint.check_configuration, config)
+    else:
+        yield partial(check_model, config.model.path)
     yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
     for kind, name in (("engine", config.engine.kind), ("trainer", config.trainer.kind)):
         if name not in BUILT_IN[kind]:  # ours import torch

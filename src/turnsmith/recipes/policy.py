@@ -62,6 +62,9 @@ class Policy:
         await self.engine.load_weights(weights)
         self.weights = weights
 
+    async def close(self) -> None:
+        self.engine.close()
+
 
 def load_policy(config: RunConfig) -> Policy:
     """The base policy. Raises UsageError for a model that cannot serve, and for an engine or trainer that nobody knows."""

@@ -14,7 +14,7 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.curriculum import choose_pool
 from turnsmith.recipes.evaluate import EvalResult, evaluate_all
-from turnsmith.recipes.policy import Policy, load_policy
+from turnsmith.recipes.players import Player, open_player
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
 from turnsmith.recipes.rft import run_rft
 from turnsmith.recipes.rl import run_stage
@@ -31,15 +31,15 @@ from turnsmith.types import Isolation
 
 async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
     """Start or resume a run; returns all results. Raises UsageError, InfrastructureStorm, TrainingError, NoSignal."""
-    policy = load_policy(config)
+    player = await open_player(config, folder.costs, progress)
     provider = make_provider(config.sandbox)
     try:
         check_isolation(config, provider)
-        run = await prepare_run(config, folder, progress, policy, provider)
+        run = await prepare_run(config, folder, progress, player, provider)
         with closing(run.feed):
             return await run_parts(run)
     finally:
-        policy.engine.close()
+        await player.close()
         await provider.close()
 
 
@@ -54,7 +54,7 @@ def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
 
 
 async def prepare_run(
-    config: RunConfig, folder: RunFolder, progress: Progress, policy: Policy, provider: SandboxProvider
+    config: RunConfig, folder: RunFolder, progress: Progress, player: Player, provider: SandboxProvider
 ) -> RunContext:
     """Make or read the tasks, and put together what the run works with."""
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
@@ -72,9 +72,9 @@ async def prepare_run(
     timeout_s, num_workers = config.rollouts.tests_timeout_s, config.rollouts.grading_workers
     grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
-    generator = Generator(policy.speaker, provider, grader, scaffold, config.rollouts, progress)
+    generator = Generator(player.speaker, provider, grader, scaffold, config.rollouts, progress)
     feed = Feed(config, folder, progress)
-    return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
+    return RunContext(config, folder, player, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
 
 
 async def run_parts(run: RunContext) -> list[EvalResult]:
@@ -97,7 +97,7 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
 def check_contexts(run: RunContext) -> None:
     """Every task fits into the context of every part of the run, before any part begins. Raises UsageError."""
     config, train_tasks = run.config, run.train_tasks.tasks
-    check = partial(check_fits, speaker=run.policy.speaker, scaffold=run.scaffold)
+    check = partial(check_fits, speaker=run.player.speaker, scaffold=run.scaffold)
     check([task for task_set in run.eval_tasks for task in task_set.tasks], config=config.agent)
     if config.rft:
         agent = run.agent_for(config.rft)

@@ -5,6 +5,7 @@ construction; whatever reads as an array of the right type is taken for one, and
 """
 
 from turnsmith.types.conversations import Conversation, Message
+from turnsmith.types.estimates import BYTES_PER_TOKEN, estimate_tokens
 from turnsmith.types.links import TurnDigests, digest_turn
 from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRule, StopReason
 from turnsmith.types.records import Record, to_array
@@ -14,7 +15,7 @@ from turnsmith.types.tasks import PYTEST_COMMAND, Task
 from turnsmith.types.trajectories import Completion, Group, SamplingParams, Trajectory, Turn
 
 __all__ = [
-    "OUTCOMES", "PYTEST_COMMAND", "Audit", "Completion", "Conversation", "ExecResult", "Grade", "Group", "Isolation",
-    "Message", "MicroBatch", "Outcome", "OutcomeRule", "Record", "Sample", "SamplingParams", "StopReason", "Task",
-    "Trajectory", "Turn", "TurnDigests", "digest_turn", "to_array",
+    "BYTES_PER_TOKEN", "OUTCOMES", "PYTEST_COMMAND", "Audit", "Completion", "Conversation", "ExecResult", "Grade",
+    "Group", "Isolation", "Message", "MicroBatch", "Outcome", "OutcomeRule", "Record", "Sample", "SamplingParams",
+    "StopReason", "Task", "Trajectory", "Turn", "TurnDigests", "digest_turn", "estimate_tokens", "to_array",
 ]  # fmt: skip

@@ -1,11 +1,12 @@
 """What is asked of an engine and what it answers; turn by turn it becomes what rollouts leave."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
+from turnsmith.types.conversations import Message
 from turnsmith.types.outcomes import Grade, Outcome, StopReason
 from turnsmith.types.records import Flags, Floats, Record, TokenIds, check_parallel, to_array
 
@@ -54,7 +55,7 @@ class Turn(Record):
     """One model message and the observation that answered it."""
 
     start: int
-    """Index in the trajectory's `token_ids` of the first sampled token of this turn."""
+    """Index in the trajectory's `token_ids` of the first sampled token of this turn; of messages by the server's count."""
     end: int
     """Index one past the last sampled token."""
     text: str
@@ -105,6 +106,10 @@ class Trajectory(Record):
     """True on tokens that the policy sampled."""
     logprobs: Floats = Field(np.empty(0, np.float32), exclude=True, validate_default=True)
     """Log-probability of each sampled token under the sampling policy (temperature 1, no filters), float32; 0 elsewhere."""
+    form: Literal["tokens", "messages"] = "tokens"
+    """`messages` where an endpoint sampled text: there are no tokens, so nothing trains as it was sampled."""
+    prompt: list[Message] = []
+    """Of messages: those before the first turn, the system's and the user's."""
     turns: list[Turn] = []
     stop_reason: StopReason = StopReason.RUNNING
     outcome: Outcome = Outcome.UNGRADED
@@ -148,6 +153,16 @@ class Trajectory(Record):
     @property
     def num_turns(self) -> int:
         return len(self.turns)
+
+    @property
+    def num_tokens(self) -> int:
+        """Of the whole sequence, or of messages by the server's count."""
+        return len(self.token_ids) if self.form == "tokens" else self.turns[-1].end if self.turns else 0
+
+    @property
+    def num_sampled(self) -> int:
+        """Tokens of its turns."""
+        return sum(turn.end - turn.start for turn in self.turns)
 
     @property
     def policy_version(self) -> int:

@@ -130,7 +130,7 @@ def _write(form: str, metrics: dict[str, float]) -> str:
 def trajectories_table(trajectories: Iterable[Trajectory]) -> Table:
     """One line for each trajectory."""
     rows = (
-        (t.trajectory_id, t.outcome, t.stop_reason, t.num_turns, len(t.token_ids), f"{t.duration_s:.0f}")
+        (t.trajectory_id, t.outcome, t.stop_reason, t.num_turns, t.num_tokens, f"{t.duration_s:.0f}")
         for t in trajectories
     )
     return make_table(["trajectory", "outcome", "ended by", "turns", "tokens", "s"], rows, num_names=3)

@@ -34,8 +34,10 @@ def head(trajectory: Trajectory) -> Text:
     facts = [
         f"ended by {trajectory.stop_reason}",
         f"{trajectory.num_turns} turns",
-        f"{len(trajectory.token_ids)} tokens, {trajectory.sampled.sum()} of them sampled",
-        f"policy version {trajectory.policy_version}",
+        f"{trajectory.num_tokens} tokens, {trajectory.num_sampled} of them sampled",
+        f"policy version {trajectory.policy_version}"
+        if trajectory.form == "tokens"
+        else "messages of an endpoint, tokens by its count",
         f"isolation {to_line(trajectory.isolation) or 'unknown'}",
         f"{trajectory.duration_s:.1f} s",
     ]

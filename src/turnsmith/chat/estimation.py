@@ -1,0 +1,29 @@
+"""Observations cut to a token budget where no tokenizer is at hand: by bytes, head and tail kept, the cut stated."""
+
+from turnsmith.chat.truncation import NOTICE
+from turnsmith.errors import UsageError
+from turnsmith.types import BYTES_PER_TOKEN
+from turnsmith.types.estimates import encode
+
+_NOTICE_BYTES = len(NOTICE.format("")) + 9
+"""Most that a notice can take: its number has nine digits at most."""
+
+
+def truncate_by_bytes(text: str, max_tokens: int) -> str:
+    """The text itself, or its head and tail around a notice of the cut, in at most `max_tokens` estimated tokens."""
+    encoded, max_bytes = encode(text), max_tokens * BYTES_PER_TOKEN
+    if len(encoded) <= max_bytes:
+        return text
+    check_bytes(max_tokens)
+    num_kept = max_bytes - _NOTICE_BYTES
+    num_tail = num_kept // 2
+    head = encoded[: num_kept - num_tail].decode(errors="ignore")
+    tail = encoded[len(encoded) - num_tail :].decode(errors="ignore")
+    return head + NOTICE.format(len(text) - len(head) - len(tail)) + tail
+
+
+def check_bytes(max_tokens: int) -> None:
+    """Raise UsageError where a budget cannot hold even the notice of a cut."""
+    needed = -(-_NOTICE_BYTES // BYTES_PER_TOKEN)
+    if max_tokens < needed:
+        raise UsageError(f"max_observation_tokens {max_tokens} is too small: the notice of a cut alone takes {needed}")

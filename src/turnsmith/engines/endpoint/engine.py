@@ -1,0 +1,175 @@
+"""Turns from a server. Faults are data: what may pass is tried again, what is lost is an EngineError, never a reward."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI
+
+from turnsmith.config import EndpointConfig
+from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
+from turnsmith.engines.endpoint.account import Account
+from turnsmith.engines.endpoint.answers import read_reply, read_usage
+from turnsmith.engines.endpoint.faults import HOPELESS, Passing, Refusal, judge
+from turnsmith.engines.endpoint.pace import Pace
+from turnsmith.errors import EngineError, OutOfBudget, UsageError
+from turnsmith.runs import parse_json
+from turnsmith.types.estimates import encode
+
+
+class EndpointEngine:
+    """A model behind an OpenAI-compatible address."""
+
+    def __init__(self, config: EndpointConfig, key: str, account: Account) -> None:
+        self.config = config
+        self.account = account
+        self._key = key
+        # We try again ourselves: each try is booked, and an answer without a turn is worth another one, too.
+        self.client = AsyncOpenAI(
+            base_url=config.address, api_key=key or "none", max_retries=0, timeout=config.timeout_s
+        )
+        self._slots = asyncio.Semaphore(config.concurrency)
+        self._pace = Pace(config.requests_per_minute)
+        self._num_under_way = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+
+    async def chat(self, request: ChatRequest) -> Reply:
+        """One turn. Raises EngineError, ContextFull, OutOfBudget, and UsageError where no request can succeed."""
+        try:
+            return await self.persist(request)
+        except Refusal as refusal:
+            if refusal.is_full:
+                raise ContextFull(self.hide(f"the context of the server is full: {refusal}")) from None
+            if refusal.status in HOPELESS:
+                raise UsageError(
+                    self.hide(
+                        f"{self.config.address} serves no longer ({refusal}): put that right, then resume the run"
+                    )
+                ) from None
+            raise EngineError(self.hide(f"{self.config.address} refuses the request ({refusal})")) from None
+
+    async def persist(self, request: ChatRequest) -> Reply:
+        """Try until there is a turn, as often as is allowed. Raises Refusal, and EngineError where faults do not pass."""
+        wait_s = self.config.first_wait_s
+        for num_left in range(self.config.retries, -1, -1):
+            try:
+                return await self._ask(request)
+            except Passing as fault:
+                if not num_left:
+                    raise EngineError(
+                        self.hide(f"{self.config.address} gave no turn in {self.config.retries + 1} tries: {fault}")
+                    ) from None
+                await self._rest(fault.wait_s, wait_s)
+                wait_s *= 2
+        raise AssertionError("unreachable")
+
+    async def _rest(self, asked_s: float | None, wait_s: float) -> None:
+        """As long as the server asks, and then nobody begins; otherwise as long as is our turn, give or take a half."""
+        if asked_s is not None:
+            self._pace.hold(min(asked_s, self.config.max_wait_s))
+        else:
+            await asyncio.sleep(min(wait_s * random.uniform(0.5, 1.5), self.config.max_wait_s))
+
+    async def _ask(self, request: ChatRequest) -> Reply:
+        """One try, booked however it ends. Raises Passing, Refusal, OutOfBudget."""
+        async with self._slots:
+            await self._pace.wait()
+            await self._check_budget()
+            with self._under_way():
+                answer = await self._send(request)
+                usage = read_usage(answer, request)
+                self.account.book_answer(stage_of(request), usage)
+        try:
+            return read_reply(answer, request, usage)
+        except ValueError as error:
+            raise Passing(str(error)) from None
+
+    async def _check_budget(self) -> None:
+        """Raise OutOfBudget where it is spent, once what is under way is booked."""
+        budget, spent = self.config.budget, self.account.total.cost
+        if budget is not None and spent >= budget:
+            await self._is_idle.wait()
+            raise OutOfBudget(
+                f"the endpoint has cost {self.account.total.cost:.4g} and engine.openai.budget is {budget:g}: "
+                "to go on, resume the run with a larger --engine.openai.budget"
+            )
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        self._num_under_way += 1
+        self._is_idle.clear()
+        try:
+            yield
+        finally:
+            self._num_under_way -= 1
+            if not self._num_under_way:
+                self._is_idle.set()
+
+    async def _send(self, request: ChatRequest) -> dict[str, Any]:
+        """What the server answers, as it stands. Raises Passing and Refusal."""
+        stage, create = stage_of(request), self.client.chat.completions.with_raw_response.create
+        messages, body = to_messages(request), to_body(request, self.config)
+        try:
+            async with asyncio.timeout(self.config.timeout_s):
+                raw = await create(model=self.config.model, messages=messages, extra_body=body)
+            return to_object(raw.content)
+        except APIStatusError as error:
+            self.account.book_refusal(stage)
+            raise judge(error) from None
+        except (APIConnectionError, TimeoutError, ValueError) as error:
+            self.account.book_loss(stage)
+            raise Passing(describe(error)) from None
+        except asyncio.CancelledError:
+            self.account.book_loss(stage)
+            raise
+
+    def remark(self) -> str:
+        """`cost 0.0312`, where there are prices."""
+        return f"cost {self.account.total.cost:.4g}" if self.config.prices else ""
+
+    def hide(self, text: str) -> str:
+        """A text in which the server may have repeated the key, without it."""
+        return text.replace(self._key, "…") if self._key else text
+
+    async def close(self) -> None:
+        await self.client.close()
+
+
+def stage_of(request: ChatRequest) -> str:
+    """What its cost is booked under: `eval-base/task-1/0` → `eval-base`."""
+    return request.episode_id.partition("/")[0]
+
+
+def to_messages(request: ChatRequest) -> list[Any]:
+    """As the API has them, in text that can be sent."""
+    return [{"role": message.role, "content": encode(message.text).decode()} for message in request.messages]
+
+
+def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:
+    """The parameters of a request: those that every server knows, others where they are asked for."""
+    params = {"temperature": request.params.temperature, "top_p": request.params.top_p}
+    params |= request.params.model_dump(exclude_defaults=True)
+    body = {config.max_tokens_key: request.max_new_tokens, "seed": request.seed, **params}
+    return {key: value for key, value in body.items() if key not in config.leave_out} | config.extra_body
+
+
+def to_object(body: bytes) -> dict[str, Any]:
+    """Raises ValueError where it is no JSON of an object."""
+    answer = parse_json(body.decode())
+    if not isinstance(answer, dict):
+        raise ValueError("it is no object")
+    return answer
+
+
+def describe(error: Exception) -> str:
+    """What broke, in a few words."""
+    match error:
+        case TimeoutError() | APITimeoutError():
+            return "no answer in time"
+        case APIConnectionError():
+            return f"the connection failed ({error.__cause__ or error})"
+        case _:
+            return f"the answer cannot be read ({error})"

@@ -1,0 +1,67 @@
+"""What becomes of a request that got no turn: it passes, it is lost, its context is full, or no request can succeed."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from openai import APIStatusError
+
+from turnsmith.engines.endpoint.answers import describe_error
+
+BUSY = {408, 409, 425, 429}
+"""Answers that a second try may better, beside those from 500 on."""
+HOPELESS = {401, 402, 404}
+"""Wrong key, no money, unknown model: what one request is told all are."""
+_CONTEXT = re.compile(
+    r"context.{0,12}(length|window|size)|maximum context|max_model_len|prompt is too long|too many tokens",
+    re.IGNORECASE,
+)
+_MAX_WORDS = 300
+"""Characters of a server's message that are told."""
+
+
+class Passing(Exception):
+    """A fault that may pass. `wait_s` is how long the server asked to wait; None where it did not."""
+
+    def __init__(self, text: str, wait_s: float | None = None) -> None:
+        super().__init__(text)
+        self.wait_s = wait_s
+
+
+class Refusal(Exception):
+    """The server will not do this request, however often it is asked."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+    @property
+    def is_full(self) -> bool:
+        """Is the history longer than its context?"""
+        return self.status in (400, 413, 422) and bool(_CONTEXT.search(str(self)))
+
+
+def judge(error: APIStatusError) -> Passing | Refusal:
+    """What the status says."""
+    status = error.status_code
+    message, code = describe_error(error.body), getattr(error, "code", None)
+    text = f"HTTP {status} {message}".strip()[:_MAX_WORDS]
+    if code == "insufficient_quota":
+        return Refusal(402, text)
+    if status in BUSY or status >= 500:
+        return Passing(text, read_wait(error.response.headers))
+    return Refusal(status, f"{text} {code or ''}".strip())
+
+
+def read_wait(headers: Mapping[str, str]) -> float | None:
+    """Seconds that `Retry-After` asks for, given so or as a date; None without it."""
+    given = headers.get("retry-after", "")
+    try:
+        return max(0.0, float(given))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return None

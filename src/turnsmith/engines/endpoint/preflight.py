@@ -1,0 +1,81 @@
+"""What can be known of an endpoint before anything is played: is it there, is the key right, does it know the model."""
+
+from typing import Any
+
+from openai import APIConnectionError, APIStatusError
+
+from turnsmith.engines.chat import ChatRequest
+from turnsmith.engines.endpoint.answers import describe_error
+from turnsmith.engines.endpoint.engine import EndpointEngine, describe, to_object
+from turnsmith.engines.endpoint.faults import Refusal
+from turnsmith.errors import UsageError
+from turnsmith.types import Message
+
+CONTEXT_KEYS = ("max_model_len", "context_length", "context_window")
+"""What servers call the context of a model in their list: vLLM and SGLang, OpenRouter, Groq."""
+STAGE = "check"
+_SHOWN = 5
+
+
+async def check_endpoint(engine: EndpointEngine, max_context: int, max_new_tokens: int) -> list[str]:
+    """Ask for the list of models, and for one short turn; remarks for the log. Raises UsageError, and EngineError."""
+    config, models = engine.config, await list_models(engine)
+    listed = {str(model.get("id")): model for model in models}
+    for key in CONTEXT_KEYS:
+        longest = listed.get(config.model, {}).get(key)
+        if isinstance(longest, int) and longest < max_context:
+            raise UsageError(
+                f"agent.max_context is {max_context}, and {config.model} at {config.address} takes {longest} tokens: "
+                f"give --agent.max_context {longest} or less"
+            )
+    await try_turn(engine, max_new_tokens, [*listed])
+    if listed and config.model not in listed:
+        return [f"warning: {config.address} answers for {config.model}, but does not list it: it may be another model"]
+    return []
+
+
+async def list_models(engine: EndpointEngine) -> list[dict[str, Any]]:
+    """What the server says that it serves; nothing where it keeps no list. Raises UsageError."""
+    try:
+        raw = await engine.client.models.with_raw_response.list()
+        found = to_object(raw.content).get("data")
+    except APIStatusError as error:
+        refuse_key(engine, error.status_code, describe_error(error.body))
+        return []
+    except APIConnectionError as error:
+        raise UsageError(
+            f"no server answers at {engine.config.address} ({describe(error)}): start it, or give another engine.openai.address"
+        ) from None
+    except ValueError:
+        return []
+    return [model for model in found if isinstance(model, dict)] if isinstance(found, list) else []
+
+
+async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]) -> None:
+    """A short turn with the parameters of all others; what it says does not matter. Raises UsageError, and EngineError."""
+    config, messages = engine.config, (Message(role="system", text="Be brief."), Message(role="user", text="Say OK."))
+    try:
+        await engine.persist(ChatRequest(f"{STAGE}/0", messages, max_new_tokens, seed=0))
+    except Refusal as refusal:
+        refuse_key(engine, refusal.status, str(refusal))
+        said = engine.hide(str(refusal))
+        if refusal.status == 404:
+            others = f"it has {', '.join(names[:_SHOWN])}" if names else "does the address want a /v1 at its end?"
+            raise UsageError(
+                f"{config.address} knows no model {config.model} ({said}): give another engine.openai.model; {others}"
+            ) from None
+        raise UsageError(
+            f"{config.address} refuses a request for a short turn ({said}): engine.openai.leave_out names parameters that are "
+            "not to be sent, extra_body gives others, and max_tokens_key renames the limit of a turn"
+        ) from None
+
+
+def refuse_key(engine: EndpointEngine, status: int, said: str) -> None:
+    """Raise UsageError where the server does not let us in."""
+    if status in (401, 403):
+        name = engine.config.key_variable
+        key = f"the key in the environment variable {name}" if name else "a request without a key"
+        raise UsageError(
+            f"{engine.config.address} does not take {key} (HTTP {status}{engine.hide(f': {said}') if said else ''}): "
+            "name the variable that holds a valid one in engine.openai.key_variable"
+        )

@@ -1,0 +1,257 @@
+"""A small OpenAI-compatible server for tests, on this machine: it answers from a script, keeps books, and fails as it is told to.
+
+    with serving(say_submit) as server:
+        config = {"kind": "openai", "openai": {"address": server.address, "model": MODEL}}
+
+What a script gets is the messages of a request, so that it needs no memory: how many turns there were is how many of them the
+assistant said. Faults are asked for by the number of the request, from 0 on, so that a test says exactly what goes wrong.
+"""
+
+import asyncio
+import base64
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+MODEL = "small-talker"
+KEY = "sk-test-4f1d9c7be2a80356"
+Script = Callable[[list[dict]], str]
+"""The text of a turn from the messages so far."""
+Faults = Callable[[int], str]
+"""What goes wrong with a request of a number: the name of a fault, or nothing."""
+LOST = ("cut", "hang", "broken-json", "html", "no-object")
+"""Faults after which the server has worked, and nobody learns of what it charges."""
+
+
+@dataclass
+class Books:
+    """What the server has charged, or would have."""
+
+    requests: int = 0
+    answered: int = 0
+    refused: int = 0
+    unanswered: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass
+class ChatServer:
+    """The state of the server, looked at from the test."""
+
+    script: Script
+    faults: Faults = lambda number: ""
+    key: str = ""
+    """The key that it wants; any where empty."""
+    max_model_len: int | None = None
+    """Told in the list of models, and held to."""
+    has_list: bool = True
+    delay_s: float = 0.0
+    books: Books = field(default_factory=Books)
+    bodies: list[dict] = field(default_factory=list)
+    """Of all requests for a turn."""
+    moments: list[float] = field(default_factory=list)
+    """When they came."""
+    num_at_once: int = 0
+    most_at_once: int = 0
+    address: str = ""
+    is_closing: bool = False
+
+    def app(self) -> Starlette:
+        routes = [Route("/v1/chat/completions", self.chat, methods=["POST"]), Route("/v1/models", self.models)]
+        return Starlette(routes=routes)
+
+    async def models(self, request: Request) -> Response:
+        if not self.is_known(request):
+            return wrong_key(request)
+        if not self.has_list:
+            return Response(status_code=404)
+        context = {} if self.max_model_len is None else {"max_model_len": self.max_model_len}
+        return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model", **context}, {"id": "other"}]})
+
+    async def chat(self, request: Request) -> Response:
+        number = self.books.requests
+        self.books.requests += 1
+        self.moments.append(time.monotonic())
+        self.num_at_once += 1
+        self.most_at_once = max(self.most_at_once, self.num_at_once)
+        try:
+            body = await request.json()
+            self.bodies.append(body)
+            await asyncio.sleep(self.delay_s)
+            return await self.answer(request, body, self.faults(number))
+        finally:
+            self.num_at_once -= 1
+
+    async def answer(self, request: Request, body: dict, fault: str) -> Response:
+        if refusal := self.refuse(request, body, fault):
+            self.books.refused += 1
+            return refusal
+        messages = body["messages"]
+        usage = count(messages, text := self.script(messages))
+        if fault in LOST:
+            self.books.unanswered += 1
+            return await self.spoil(fault)
+        self.books.answered += 1
+        answer = {
+            "id": "chat-1", "object": "chat.completion", "created": 0, "model": MODEL, "usage": usage,
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        }  # fmt: skip
+        distort(answer, fault)
+        self.charge(answer.get("usage"))
+        return JSONResponse(answer)
+
+    async def spoil(self, fault: str) -> Response:
+        """An answer that never arrives, or cannot be read."""
+        match fault:
+            case "cut":
+                return Half()
+            case "hang":
+                while not self.is_closing:
+                    await asyncio.sleep(0.02)
+            case "html":
+                return Response("<h1>Bad gateway</h1>", media_type="text/html")
+            case "no-object":
+                return JSONResponse([])
+        return Response('{"choices": [', media_type="application/json")
+
+    def refuse(self, request: Request, body: dict, fault: str) -> Response | None:
+        if not self.is_known(request):
+            return wrong_key(request)
+        if body["model"] != MODEL:
+            return error(404, f"The model `{body['model']}` does not exist.", code="model_not_found")
+        length = count(body["messages"], "")["prompt_tokens"]
+        if self.max_model_len is not None and length + body.get("max_tokens", 0) > self.max_model_len:
+            return error(400, f"This model's maximum context length is {self.max_model_len} tokens, not {length}.")
+        status, _, after = fault.partition(" ")
+        if status.isdigit():
+            headers = {"retry-after": after} if after else {}
+            return error(int(status), f"fault {status}, asked for with {request.headers.get('authorization')}", headers)
+        return None
+
+    def is_known(self, request: Request) -> bool:
+        return not self.key or request.headers.get("authorization") == f"Bearer {self.key}"
+
+    def charge(self, usage: object) -> None:
+        """Whatever the answer says that it took."""
+        if isinstance(usage, dict):
+            self.books.input_tokens += usage["prompt_tokens"]
+            self.books.output_tokens += usage["completion_tokens"]
+            self.books.cached_tokens += usage["prompt_tokens_details"]["cached_tokens"]
+
+
+def distort(answer: dict, fault: str) -> None:
+    """Make an answer one that is none, or that lies."""
+    choice = answer["choices"][0]
+    match fault:
+        case "no-choices":
+            answer["choices"] = []
+        case "no-fields":
+            del answer["choices"], answer["object"]
+        case "empty":
+            choice["message"]["content"] = ""
+        case "null":
+            choice["message"]["content"] = None
+        case "refusal":
+            choice["message"] |= {"content": None, "refusal": "I would rather not."}
+        case "filtered":
+            choice["finish_reason"] = "content_filter"
+        case "length":
+            choice |= {"finish_reason": "length"}
+            choice["message"]["content"] = choice["message"]["content"][:10]
+        case "no-usage":
+            del answer["usage"]
+        case "wild-usage":
+            answer["usage"] |= {"prompt_tokens": 10**9, "completion_tokens": 10**8}
+        case "wrong-usage":
+            answer["usage"] = "free"
+
+
+class Half(Response):
+    """Promises more than it sends, and hangs up."""
+
+    async def __call__(self, scope: object, receive: object, send: Callable) -> None:
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b'{"choices": [', "more_body": True})
+
+
+def error(status: int, message: str, headers: dict | None = None, code: str | None = None) -> Response:
+    body = {"error": {"message": message, "type": "error", "param": None, "code": code}}
+    return JSONResponse(body, status, headers or {})
+
+
+def wrong_key(request: Request) -> Response:
+    """It repeats the key, as some do."""
+    return error(401, f"Incorrect API key provided: {request.headers.get('authorization')}.", code="invalid_api_key")
+
+
+def count(messages: list[dict], text: str) -> dict:
+    """Words and signs, about; what came before the last two messages was in the cache."""
+    lengths = [4 + len(message["content"]) // 3 for message in messages]
+    cached = sum(lengths[:-2])
+    details = {"prompt_tokens_details": {"cached_tokens": cached}}
+    return {"prompt_tokens": sum(lengths), "completion_tokens": 1 + len(text) // 3, **details}
+
+
+@contextmanager
+def serving(script: Script, **options: object) -> Iterator[ChatServer]:
+    """The server, from a thread of its own, until the block ends."""
+    chat = ChatServer(script, **options)
+    config = uvicorn.Config(chat.app(), port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    chat.address = f"http://127.0.0.1:{port}/v1"
+    try:
+        yield chat
+    finally:
+        chat.is_closing = True
+        server.should_exit = server.force_exit = True
+        thread.join()
+
+
+def in_turn(faults: Iterable[str]) -> Faults:
+    """These faults, one after the other, and none after them."""
+    planned = list(faults)
+    return lambda number: planned[number] if number < len(planned) else ""
+
+
+def play(texts: list[str]) -> Script:
+    """The same texts in every episode, one a turn."""
+    return lambda messages: texts[count_turns(messages)]
+
+
+def solve(tasks: Iterable[object]) -> Script:
+    """Applies the gold patch of the task whose issue it reads, and submits; `tasks` may be added to while it serves."""
+
+    def answer(messages: list[dict]) -> str:
+        issue = messages[1]["content"]
+        found = [task for task in tasks if task.problem_statement.strip() in issue]
+        if not found:
+            return say("submit")
+        packed = base64.b64encode(found[0].patch.encode()).decode()
+        return say("submit" if count_turns(messages) else f"echo {packed} | base64 -d | git apply -")
+
+    return answer
+
+
+def count_turns(messages: list[dict]) -> int:
+    return sum(message["role"] == "assistant" for message in messages)
+
+
+def say(command: str) -> str:
+    return f"Next.\n```command\n{command}\n```"
