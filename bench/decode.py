@@ -1,0 +1,255 @@
+"""Decoding many episodes of several turns: the in-process engine, `transformers` `generate`, vLLM, and what arithmetic allows.
+
+    python bench/decode.py [--episodes 32] [--turns 16] [--sampled 48] [--observed 208] [--rounds 3] [--threads 2]
+                           [--vllm PYTHON] [--check]
+
+All sides play the same episodes with the base policy that ships with the package, in float32: a prompt of so many observed
+tokens, then turns of so many sampled ones, each answered by observed ones again. `generate` runs all episodes in one batch per
+turn and reads each history anew, as a loop around it has to. vLLM runs, compiled and with its prefix cache, in the interpreter
+that `--vllm` names, where it is installed; without one its row is missing. Rounds are interleaved; the table shows medians.
+
+The floor is the time of the multiplications, at the rate of a large product of matrices, plus that of reading weights, keys and
+values at the rate of a large sum; both are measured in the same run. Under `--check`, exit code 1 where the engine generates less
+than 5 times what `generate` does, 1.5 times what vLLM does, or half of what the floor allows.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from turnsmith.config import ModelConfig
+from turnsmith.engines import attention
+from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.blocks import blocks_for, kv_bytes_per_token
+from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.training.directories import find_model
+from turnsmith.training.model import load_model
+
+GENERATE, VLLM, FLOOR, OURS = "transformers generate", "vLLM", "arithmetic floor", "turnsmith"
+RATIOS = {GENERATE: 5.0, VLLM: 1.5, FLOOR: 0.5}
+"""Tokens generated in a second, as multiples of what each of the others generates, that are asked of ours."""
+
+
+class Replay(NamedTuple):
+    """What is played: token counts of each of so many episodes."""
+
+    episodes: int
+    turns: int
+    sampled: int
+    observed: int
+
+    @property
+    def max_context(self) -> int:
+        return self.turns * (self.sampled + self.observed)
+
+    @property
+    def num_sampled(self) -> int:
+        return self.episodes * self.turns * self.sampled
+
+
+class VLLMProcess:
+    """vLLM in an interpreter of its own, which plays a round whenever a line with its seed arrives."""
+
+    def __init__(self, python: str, replay: Replay, threads: int) -> None:
+        script = Path(__file__).with_name("decode_by_vllm.py")
+        arguments = [str(find_model("tiny")), *map(str, replay), str(threads)]
+        self._process = subprocess.Popen(
+            [python, str(script), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.compile_s = self._answer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+    def play(self, seed: int) -> float:
+        """Seconds of one round."""
+        print(seed, file=self._process.stdin, flush=True)
+        return self._answer()
+
+    def _answer(self) -> float:
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)["seconds"]
+        raise SystemExit(f"vLLM ended with exit code {self._process.wait()}: what it wrote stands above")
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    replay = Replay(arguments.episodes, arguments.turns, arguments.sampled, arguments.observed)
+    model = load_model(ModelConfig(path="tiny", threads=arguments.threads))
+    sides: dict[str, Callable[[int], float]] = {
+        GENERATE: lambda seed: play_with_generate(model, replay, seed),
+        OURS: lambda seed: play_with_engine(model, replay, seed),
+        FLOOR: lambda seed: find_floor(model, replay),
+    }
+    if not arguments.vllm:
+        sys.exit(compare(measure(sides, arguments.rounds), replay, arguments.check))
+    with VLLMProcess(arguments.vllm, replay, arguments.threads) as peer:
+        print(f"vLLM: loaded and compiled in {peer.compile_s:.0f} s, which is not counted")
+        sys.exit(compare(measure({VLLM: peer.play, **sides}, arguments.rounds), replay, arguments.check))
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=32, help="episodes that run together")
+    parser.add_argument("--turns", type=int, default=16, help="turns of each")
+    parser.add_argument("--sampled", type=int, default=48, help="tokens sampled in each turn")
+    parser.add_argument("--observed", type=int, default=208, help="tokens before each turn")
+    parser.add_argument("--rounds", type=int, default=3, help="repetitions of each side")
+    parser.add_argument("--threads", type=int, default=2, help="threads of every side")
+    parser.add_argument("--vllm", metavar="PYTHON", help="an interpreter that has vLLM")
+    parser.add_argument("--check", action="store_true", help="exit code 1 where the engine is not fast enough")
+    return parser.parse_args()
+
+
+def measure(sides: dict[str, Callable[[int], float]], rounds: int) -> dict[str, float]:
+    """Median seconds of each side, after a round that is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for seed in range(-1, rounds):
+        for name, play in sides.items():
+            took = play(seed)
+            seconds[name] += [took] if seed >= 0 else []
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def observe(replay: Replay, vocabulary: int, seed: int) -> list[list[list[int]]]:
+    """The observed tokens of each episode and turn; every side reads the same."""
+    rng = random.Random(seed)
+    return [
+        [[rng.randrange(vocabulary) for _ in range(replay.observed)] for _ in range(replay.turns)]
+        for _ in range(replay.episodes)
+    ]
+
+
+def vocabulary_of(model: PreTrainedModel) -> int:
+    """Number of tokens that the model knows."""
+    return model.get_input_embeddings().num_embeddings
+
+
+def play_with_engine(model: PreTrainedModel, replay: Replay, seed: int) -> float:
+    """Seconds of one round. Episodes do not wait for each other."""
+    observed = observe(replay, vocabulary_of(model), seed)
+    num_blocks = replay.episodes * blocks_for(replay.max_context)
+    engine = InProcessEngine(model, max_context=replay.max_context, num_blocks=num_blocks, num_spared_cores=0)
+    began = time.perf_counter()
+    asyncio.run(play_episodes(engine, observed, replay.sampled))
+    engine.close()
+    return time.perf_counter() - began
+
+
+async def play_episodes(engine: InProcessEngine, observed: list[list[list[int]]], num_sampled: int) -> None:
+    await asyncio.gather(*(play_episode(engine, index, turns, num_sampled) for index, turns in enumerate(observed)))
+
+
+async def play_episode(engine: InProcessEngine, index: int, turns: list[list[int]], num_sampled: int) -> None:
+    history: list[int] = []
+    for turn, observation in enumerate(turns):
+        history = history + observation
+        seed = index * len(turns) + turn
+        request = GenerateRequest(f"episode-{index}", np.array(history), num_sampled, frozenset(), seed=seed)
+        history = history + (await engine.generate(request)).token_ids.tolist()
+
+
+def play_with_generate(model: PreTrainedModel, replay: Replay, seed: int) -> float:
+    """Seconds of one round. All histories have one length, so the batch needs no padding: the best case of `generate`."""
+    observed = observe(replay, vocabulary_of(model), seed)
+    model.set_attn_implementation("sdpa")
+    histories: list[list[int]] = [[] for _ in observed]
+    began = time.perf_counter()
+    for turn in range(replay.turns):
+        histories = [history + turns[turn] for history, turns in zip(histories, observed, strict=True)]
+        batch = torch.tensor(histories)
+        output = model.generate(
+            batch,
+            attention_mask=torch.ones_like(batch),
+            do_sample=True,
+            temperature=1.0,
+            top_k=0,
+            max_new_tokens=replay.sampled,
+            pad_token_id=0,
+        )
+        histories = output.tolist()
+    seconds = time.perf_counter() - began
+    model.set_attn_implementation(attention.NAME)
+    return seconds
+
+
+def find_floor(model: PreTrainedModel, replay: Replay) -> float:
+    """Seconds that no implementation goes below which computes each token once, one token of each episode in a step."""
+    flops, num_bytes = count_work(model, replay)
+    return flops / multiply_rate() + num_bytes / read_rate()
+
+
+def count_work(model: PreTrainedModel, replay: Replay) -> tuple[float, float]:
+    """Floating-point operations of all products, and bytes of weights, keys and values that decode steps read."""
+    kept_bytes = kv_bytes_per_token(model.config, torch.float32)
+    head_weights = vocabulary_of(model) * model.config.hidden_size
+    layer_weights = sum(parameter.numel() for parameter in model.get_decoder().layers.parameters())
+    lengths = np.arange(1, replay.max_context + 1)
+    is_sampled = (lengths - 1) % (replay.observed + replay.sampled) >= replay.observed
+    # Each query meets every key and value before it: half an operation for each byte kept, times the heads that share it.
+    sharing = model.config.num_attention_heads // model.config.num_key_value_heads
+    of_layers = 2 * layer_weights * len(lengths) + sharing * kept_bytes // 2 * int(lengths.sum())
+    flops = replay.episodes * (of_layers + 2 * head_weights * int(is_sampled.sum()))
+    read = replay.episodes * kept_bytes * int(lengths[is_sampled].sum())
+    return flops, read + 4 * (layer_weights + head_weights) * int(is_sampled.sum())
+
+
+def multiply_rate(size: int = 1_024, seconds: float = 0.5) -> float:
+    """Operations per second of a product of large matrices, the best of what is tried in so much time."""
+    left, right = torch.randn(size, size), torch.randn(size, size)
+    return 2 * size**3 / best_of(lambda: left @ right, seconds)
+
+
+def read_rate(num_bytes: int = 2**28, seconds: float = 0.5) -> float:
+    """Bytes read in a second from memory beyond the caches."""
+    numbers = torch.ones(num_bytes // 4)
+    return num_bytes / best_of(numbers.sum, seconds)
+
+
+def best_of(call: Callable[[], object], seconds: float) -> float:
+    """Shortest time of a call."""
+    until, shortest = time.perf_counter() + seconds, float("inf")
+    while (began := time.perf_counter()) < until:
+        call()
+        shortest = min(shortest, time.perf_counter() - began)
+    return shortest
+
+
+def compare(seconds: dict[str, float], replay: Replay, is_checked: bool) -> int:
+    """Print the table; the exit code."""
+    print(
+        f"{replay.episodes} episodes x {replay.turns} x ({replay.sampled} sampled + {replay.observed} observed), ",
+        end="",
+    )
+    print(f"{torch.get_num_threads()} threads, float32, medians")
+    print(f"{'':24}{'seconds':>10}{'generated tok/s':>18}{'turnsmith is':>14}{'required':>10}")
+    misses = []
+    for name, value in seconds.items():
+        ratio, required = value / seconds[OURS], RATIOS.get(name)
+        misses += [name] if required and ratio < required else []
+        told = f"{required:9.1f}x" if required else ""
+        print(f"{name:24}{value:10.2f}{replay.num_sampled / value:18.0f}{ratio:13.2f}x{told}")
+    for name in misses:
+        print(f"missed: against {name}")
+    return 1 if is_checked and misses else 0
+
+
+if __name__ == "__main__":
+    main()
