@@ -24,6 +24,7 @@ from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource, complete
 from turnsmith.errors import EngineError, TrainingError
 from turnsmith.recipes.policy import Model, Start
+from turnsmith.training.alternatives import ALTERNATIVES, weigh
 from turnsmith.training.base import Surprisal
 from turnsmith.training.directories import find_model
 from turnsmith.types import Completion, MicroBatch, Sample
@@ -233,11 +234,13 @@ class Learner:
     def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
         rows = [row for batch in micro_batches for sample in batch.samples for row in self._distributions(sample)]
         entropies = [row.entropy().item() for _, row in rows]
+        nats = weigh(torch.stack([row.logits for _, row in rows]), torch.stack([token for token, _ in rows])).tolist()
         return Surprisal(
             len(rows),
             -sum(row.log_prob(token).item() for token, row in rows),
             sum(entropies),
             sum((row.probs @ (row.logits + h).square()).item() for (_, row), h in zip(rows, entropies, strict=True)),
+            dict(zip(ALTERNATIVES, nats, strict=True)),
         )
 
     def _distributions(self, sample: Sample) -> list[tuple[torch.Tensor, torch.distributions.Categorical]]:

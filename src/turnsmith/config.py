@@ -378,15 +378,21 @@ class RunsConfig(Section):
     """Checkpoints of each stage that stay, the latest; 0 keeps all."""
 
 
+ROUNDING_GAP = {"float32": 1e-4, "bfloat16": 2e-2}
+"""Mean gap of log-probs that two programs can have which compute the same, by `model.dtype`; measured ones: docs/mismatch.md."""
+
+
 class GapConfig(Section):
     """Is the sampler the policy? Bounds on what the engine says (mean absolute gap of log-probs) and on what it samples."""
 
-    warn: float = Field(1e-2, gt=0)
-    """Warn above this."""
+    warn: float | None = Field(None, gt=0)
+    """Warn above this; absent: above what rounding in `model.dtype` explains, 1e-4 in float32 and 2e-2 in bfloat16."""
     stop: float = Field(1.0, gt=0)
     """Stop the run above this."""
     filter_trajectories: int = Field(32, ge=0)
     """Trajectories of an iteration, drawn at random, whose mean −log p is compared with the policy's entropy; 0: none."""
+    filter_false_alarms: float = Field(1e-6, gt=0, lt=1)
+    """Share of honest iterations that may warn because a temperature or filter makes the same tokens likelier than the policy."""
     filter_warn: float = Field(0.05, gt=0)
     """Warn where −log p is off the entropy by surely more than this share of it: a filter or a temperature is at work."""
     filter_stop: float = Field(0.25, gt=0)
@@ -488,6 +494,11 @@ class RunConfig(Section):
     def task_sets(self) -> dict[str, TaskSetConfig]:
         """All task sets by the names of their folders, the training set first."""
         return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
+
+    @property
+    def warn_gap(self) -> float:
+        """Mean gap of log-probs above which the run warns."""
+        return self.logprob_gap.warn or ROUNDING_GAP[self.model.dtype]
 
     def seed_of(self, section: TaskSetConfig | EvalConfig) -> int:
         """The seed of a section, or else that of the run."""

@@ -7,7 +7,7 @@ import numpy as np
 from pytest import fixture, mark, raises
 
 from small_models import make_model
-from turnsmith.config import GapConfig, OptimizerConfig
+from turnsmith.config import GapConfig, OptimizerConfig, RunConfig
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine
@@ -24,6 +24,7 @@ from .conftest import CONFIG, STAGE, make_attempt
 
 MAX_CONTEXT, NUM_TURNS, NUM_TOKENS = 200, 32, 120
 BOUNDS = GapConfig(filter_trajectories=NUM_TURNS, filter_stop=10.0)
+CHECKED = RunConfig(logprob_gap=BOUNDS)
 
 
 class FilteringEngine(InProcessEngine):
@@ -81,8 +82,9 @@ def test_an_engine_that_filters_in_secret_is_caught_though_its_log_probs_are_the
     gap, metrics = measure(model, trajectories)
     assert gap < 1e-5
     assert metrics["sampler/filter_share"] < -BOUNDS.filter_warn
-    [warning] = list_warnings(metrics | {"logprob_gap/mean": gap}, BOUNDS)
+    [warning, setting] = list_warnings(metrics | {"logprob_gap/mean": gap}, CHECKED)
     assert "less surprising" in warning and "top_p" in warning
+    assert ("temperature" in setting) is (secret.temperature != 1)
     with raises(TrainingError, match=r"past logprob_gap.filter_stop 0.01"):
         measure(model, trajectories, BOUNDS.model_copy(update={"filter_stop": 0.01}))
 
@@ -96,7 +98,7 @@ def test_a_high_temperature_is_caught_too(model):
 def test_an_honest_engine_is_left_alone(model, seed):
     gap, metrics = measure(model, collect(model, SamplingParams(), seed))
     assert metrics["sampler/filter_share"] == 0.0
-    assert list_warnings(metrics | {"logprob_gap/mean": gap}, BOUNDS) == []
+    assert list_warnings(metrics | {"logprob_gap/mean": gap}, CHECKED) == []
 
 
 def simulate(rng, concentration, num_tokens, secret=lambda shares: shares):

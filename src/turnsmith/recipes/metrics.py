@@ -79,4 +79,4 @@ def find_doubts(iteration: Iteration, metrics: Metrics) -> Iterator[str]:
         )
     if not metrics["groups/with_signal"]:
         yield f"no group of {iteration.stage.name} carried signal in iteration {iteration.number + 1}: nothing is learned"
-    yield from list_warnings(metrics, iteration.run.config.logprob_gap)
+    yield from list_warnings(metrics, iteration.run.config)

@@ -2,21 +2,24 @@
 
 Log-probs of engine and trainer must agree. That says nothing of filters, since a sampled token has the same log-prob with them.
 But tokens of the policy are on average as surprising as its distributions are uncertain: mean −log p is their entropy. A filter
-or a low temperature makes them less surprising, a high temperature more. Trajectories are drawn from all of the iteration: a
-choice that knows the rewards, as that of the groups with signal, would itself shift the mean.
+or a low temperature makes them less surprising, a high temperature more: a bound on that share warns or stops. Weak settings show
+in likelihoods first: do a temperature or a filter make the same tokens likelier than the policy does? Trajectories are drawn from
+all of the iteration: a choice that knows the rewards, as that of the groups with signal, would itself shift the mean.
+`turnsmith mismatch RUN` says where a difference comes from.
 """
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.algo.packing import pack
-from turnsmith.config import GapConfig, StageConfig
+from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError
 from turnsmith.rollouts.samples import to_sample
+from turnsmith.training.alternatives import ALTERNATIVES, VALUES, Alternative, find_best, least_evidence
 from turnsmith.training.base import Surprisal, Trainer
 from turnsmith.types import Sample, Trajectory
 
@@ -55,6 +58,16 @@ async def measure_filter(
         "sampler/surprisal_mean": told.sampled / told.num_tokens,
         "sampler/entropy_mean": told.expected / told.num_tokens,
         "sampler/filter_share": share,
+        **describe_evidence(told.evidence),
+    }
+
+
+def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
+    """Of each kind of setting the value that the tokens speak for most, and by how many nats."""
+    best = [find_best({each: evidence[each] for each in evidence if each.kind == kind}) for kind in VALUES if evidence]
+    return {
+        **{f"sampler/{each.kind}": each.value for each in best},
+        **{f"sampler/{each.kind}_nats": evidence[each] for each in best},
     }
 
 
@@ -74,8 +87,24 @@ def describe_filter(share: float) -> str:
     )
 
 
-def list_warnings(metrics: Metrics, bounds: GapConfig) -> list[str]:
-    """What of an iteration is past a bound that warns."""
-    gap, share = metrics.get("logprob_gap/mean", 0.0), metrics.get("sampler/filter_share", 0.0)
-    gaps = [f"the log-prob gap is past logprob_gap.warn {bounds.warn}"] if gap > bounds.warn else []
-    return gaps + ([describe_filter(share)] if abs(share) > bounds.filter_warn else [])
+def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
+    """What of an iteration is past a bound that warns. Past that of the gap, likelihoods are of another policy."""
+    bounds, gap = config.logprob_gap, metrics.get("logprob_gap/mean", 0.0)
+    share = metrics.get("sampler/filter_share", 0.0)
+    filters = [describe_filter(share)] if abs(share) > bounds.filter_warn else []
+    if gap > config.warn_gap:
+        where = "`turnsmith mismatch RUN` looks for the cause"
+        return [f"the log-prob gap {gap:.1e} is past logprob_gap.warn {config.warn_gap:g}: {where}", *filters]
+    return filters + list_settings(metrics, bounds.filter_false_alarms)
+
+
+def list_settings(metrics: Metrics, false_alarms: float) -> list[str]:
+    """The setting of a sampler that tokens speak for, where so much evidence comes by chance in at most this share of cases."""
+    nats = {kind: metrics.get(f"sampler/{kind}_nats", 0.0) for kind in VALUES}
+    kind = max(nats, key=lambda each: nats[each])
+    if nats[kind] < least_evidence(len(ALTERNATIVES), false_alarms):
+        return []
+    return [
+        f"at {kind} {metrics[f'sampler/{kind}']:g} what the engine sampled is e^{nats[kind]:.0f} times as likely as from the "
+        "policy: `turnsmith mismatch RUN` looks closer"
+    ]

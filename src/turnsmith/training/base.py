@@ -1,6 +1,7 @@
 """What every trainer offers. It owns the weights and their optimizer, and knows no algorithm."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.engines.base import WeightSource
+from turnsmith.training.alternatives import Alternative
 from turnsmith.types import MicroBatch
 
 
@@ -22,6 +24,8 @@ class Surprisal:
     """Sum of the entropies of the distributions that they were sampled from: what `sampled` is on average."""
     variance: float
     """Variance of `sampled` around `expected`, were the tokens drawn from the policy."""
+    evidence: Mapping[Alternative, float] = field(default_factory=dict)
+    """For each of `ALTERNATIVES`, the log of the likelihood of the tokens under it, over that under the policy."""
 
 
 class Trainer(Protocol):

@@ -15,6 +15,7 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import SharedWeights
 from turnsmith.errors import TrainingError
+from turnsmith.training.alternatives import ALTERNATIVES
 from turnsmith.training.base import Surprisal
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
 from turnsmith.training.model import logprobs_of_sampled, surprisal_of_sampled
@@ -106,11 +107,12 @@ class LocalTrainer:
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
         """How surprising the loss tokens are to the policy now; between micro-batches others may run."""
-        micro_batches, sums = with_loss_tokens(micro_batches), torch.zeros(3, dtype=torch.float64)
+        micro_batches, sums = with_loss_tokens(micro_batches), torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64)
         for micro_batch in micro_batches:
             sums += surprisal_of_sampled(self.model, micro_batch, self.dtype).cpu()
             await asyncio.sleep(0)
-        return Surprisal(sum(micro_batch.num_loss_tokens for micro_batch in micro_batches), *sums.tolist())
+        (sampled, expected, variance, *nats), num = sums.tolist(), sum(m.num_loss_tokens for m in micro_batches)
+        return Surprisal(num, sampled, expected, variance, dict(zip(ALTERNATIVES, nats, strict=True)))
 
     async def publish(self) -> SharedWeights:
         """The model itself: an engine that samples from it has nothing to copy."""

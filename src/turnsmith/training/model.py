@@ -22,6 +22,7 @@ from turnsmith.engines.attention import hidden_states
 from turnsmith.engines.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
+from turnsmith.training.alternatives import weigh
 from turnsmith.training.attention import PackedLayout
 from turnsmith.training.directories import find_model
 from turnsmith.types import MicroBatch
@@ -116,7 +117,8 @@ def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: 
 
 @torch.no_grad()
 def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Sums (float64, `[3]`) over the tokens in the loss mask: −log p, entropy of the distribution, variance of −log p."""
+    """Sums (float64) over the tokens in the loss mask: −log p, entropy of the distribution, variance of −log p, evidence for each
+    of `ALTERNATIVES`."""
     return torch.stack(_measure_in_chunks(_surprisal, model, micro_batch, dtype)).sum(0)
 
 
@@ -141,11 +143,13 @@ def _logprobs(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
-    surprise = -head(hidden.float()).log_softmax(-1)
+    logits = head(hidden.float())
+    surprise = -logits.log_softmax(-1)
     shares = surprise.neg().exp()
     entropy = (shares * surprise).sum(-1)
     variance = (shares * (surprise - entropy[:, None]).square()).sum(-1)
-    return torch.stack([surprise.gather(1, token_ids[:, None])[:, 0], entropy, variance]).double().sum(1)
+    sums = torch.stack([surprise.gather(1, token_ids[:, None])[:, 0], entropy, variance]).double().sum(1)
+    return torch.cat([sums, weigh(logits, token_ids)])
 
 
 def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

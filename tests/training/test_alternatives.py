@@ -1,0 +1,56 @@
+"""Which setting of a sampler drew the tokens: beside the distributions that the settings make, and in simulated iterations."""
+
+import torch
+from pytest import approx, mark
+
+from turnsmith.engines.sampling import sample, shape_logits
+from turnsmith.training.alternatives import ALTERNATIVES, LEAK, Alternative, find_best, least_evidence, weigh
+from turnsmith.types import SamplingParams
+
+VOCABULARY = 60
+
+
+def make_logits(num, seed, spread=2.0):
+    return spread * torch.randn(num, VOCABULARY, generator=torch.Generator().manual_seed(seed))
+
+
+def to_params(alternative):
+    return SamplingParams(**{alternative.kind: alternative.value})
+
+
+def draw(logits, seed, params=None):
+    """A token of each distribution, shaped as the engine shapes it."""
+    uniforms = torch.rand(len(logits), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    shaped = torch.stack([shape_logits(row, params, []) for row in logits]) if params else None
+    return sample(logits, uniforms, shaped)[0]
+
+
+@mark.parametrize("alternative", ALTERNATIVES, ids=str)
+def test_evidence_is_that_of_the_distributions_which_the_setting_makes(alternative):
+    logits = make_logits(200, seed=1)
+    token_ids = draw(logits, seed=2)
+    shaped = torch.stack([shape_logits(row, to_params(alternative), []) for row in logits])
+    own, other = (scores.log_softmax(-1).gather(1, token_ids[:, None])[:, 0] for scores in (logits, shaped))
+    plain = ((1 - LEAK) * (other - own).exp() + LEAK).log().sum()
+    assert weigh(logits, token_ids, (alternative,)).item() == approx(plain.item(), abs=2e-3)
+
+
+@mark.parametrize(
+    "alternative",
+    [Alternative("temperature", 0.9), Alternative("top_k", 20), Alternative("top_p", 0.95), Alternative("min_p", 0.02)],
+    ids=str,
+)
+def test_the_setting_that_drew_the_tokens_is_named(alternative):
+    logits = make_logits(5_000, seed=3)
+    evidence = weigh(logits, draw(logits, 4, to_params(alternative))).tolist()
+    named = dict(zip(ALTERNATIVES, evidence, strict=True))
+    assert find_best(named) == alternative
+    assert named[alternative] > least_evidence(len(ALTERNATIVES), 1e-6)
+
+
+@mark.parametrize("spread", [0.5, 2.0, 6.0])
+def test_false_alarms_are_as_rare_as_they_are_said_to_be(spread):
+    """A bound that 5 % of honest iterations may pass is passed by no more than 5 % of 200, plus three standard errors."""
+    least, logits = least_evidence(len(ALTERNATIVES), 0.05), make_logits(50, 5, spread)
+    passed = sum(weigh(logits, draw(logits, seed)).max().item() > least for seed in range(200))
+    assert passed <= 200 * 0.05 + 3 * (200 * 0.05 * 0.95) ** 0.5
