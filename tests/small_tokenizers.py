@@ -1,6 +1,6 @@
 """Byte-level BPE tokenizers with a chat template, trained in a moment, that can spell any text."""
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 CHATML = (
@@ -14,14 +14,24 @@ def make_tokenizer(
     template: str | None = CHATML, special: tuple[str, ...] = ("<|im_start|>", "<|im_end|>"), eos: str = "<|im_end|>"
 ) -> PreTrainedTokenizerFast:
     """A tokenizer with these special tokens; without a template where none is given."""
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=340, special_tokens=["<|endoftext|>", *special], show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-    )  # fmt: skip
-    core.train_from_iterator(CORPUS, trainer)
+    core = make_byte_level(["<|endoftext|>", *special])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=eos, pad_token="<|endoftext|>")
     tokenizer.chat_template = template
     return tokenizer
+
+
+def make_byte_level(special: list, words: str = "") -> Tokenizer:
+    """Byte-level BPE with these special tokens first; words are those of GPT-2, or what this pattern matches."""
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if words:
+        split = pre_tokenizers.Split(Regex(words), "isolated")
+        rest = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        core.pre_tokenizer = pre_tokenizers.Sequence([split, rest])
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=special, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    core.train_from_iterator(CORPUS, trainer)
+    return core

@@ -3,6 +3,7 @@
 A knob that nothing reads is a bug. Defaults are the paper's where the paper states one (arXiv 2508.03501, App. C, Table 3).
 """
 
+import datetime
 import re
 from collections import Counter
 from functools import partial
@@ -34,6 +35,17 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ChatConfig(Section):
+    """How the model's chat template is used."""
+
+    template: str = "as-shipped"
+    """`as-shipped`, refused where it rewrites earlier turns; `keep-turns`, with every turn kept as it was sampled; or a file."""
+    system_prompt: Literal["system-message", "first-user-message"] = "system-message"
+    """Where the system prompt stands; at the head of the first user message for templates without a system role."""
+    date: datetime.date = datetime.date(2024, 7, 26)
+    """What a template takes for today: always the same day, so that a run has one prompt whenever it is resumed."""
+
+
 class ModelConfig(Section):
     path: str = "tiny"
     """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
@@ -43,6 +55,7 @@ class ModelConfig(Section):
     """Where the model computes; `auto` takes CUDA where there is some."""
     threads: int = Field(0, ge=0)
     """Torch threads of this process; 0 leaves torch's own choice."""
+    chat: ChatConfig = ChatConfig()
 
 
 class PricesConfig(Section):

@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from small_tokenizers import CHATML
 from turnsmith.chat.renderer import ChatRenderer
-from turnsmith.chat.tokenizers import load_tokenizer
+from turnsmith.chat.tokenizers import load_renderer, load_tokenizer, read_stop_tokens
+from turnsmith.config import ChatConfig
 from turnsmith.errors import UsageError
 
 LLAMA3 = (
@@ -110,7 +112,7 @@ def test_a_template_that_drops_the_system_message_is_refused(tokenizer_maker):
 
 
 def test_a_template_that_refuses_a_system_message_is_refused(tokenizer_maker):
-    with pytest.raises(UsageError, match="cannot render a system message"):
+    with pytest.raises(UsageError, match="cannot render messages of system and user"):
         ChatRenderer(tokenizer_maker("{{ raise_exception('no system role') }}"))
 
 
@@ -131,3 +133,30 @@ def test_a_directory_that_is_missing_or_empty_is_named(tmp_path):
     for directory in (tmp_path / "none", tmp_path):
         with pytest.raises(UsageError, match=f"{directory} holds no tokenizer that can be loaded"):
             load_tokenizer(directory)
+
+
+def test_a_template_of_the_user_s_own_takes_the_place_of_the_model_s(tokenizer_maker, tmp_path):
+    tokenizer_maker(DROPS_REASONING).save_pretrained(tmp_path)
+    own = tmp_path / "own.jinja"
+    own.write_text(CHATML)
+    loaded = load_renderer(tmp_path, ChatConfig(template=str(own)))
+    assert loaded.prompt_ids("a", "b") == ChatRenderer(tokenizer_maker()).prompt_ids("a", "b")
+    own.write_text(DROPS_REASONING)
+    with pytest.raises(UsageError, match=r"give --model.chat.template the path of one that"):
+        load_renderer(tmp_path, ChatConfig(template=str(own)))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [(None, set()), ("{}", set()), ('{"eos_token_id": 2}', {2}), ('{"eos_token_id": [2, 0]}', {0, 2})],
+)
+def test_a_model_stops_where_its_makers_say(text, tokens, tmp_path):
+    if text:
+        (tmp_path / "generation_config.json").write_text(text)
+    assert read_stop_tokens(tmp_path) == tokens
+
+
+def test_stop_tokens_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "generation_config.json").write_text("{")
+    with pytest.raises(UsageError, match=r"cannot read .*generation_config.json"):
+        read_stop_tokens(tmp_path)

@@ -171,6 +171,11 @@ def test_a_model_without_a_chat_template(turnsmith, config_file, model_directory
     assert not out.exists()
 
 
+def test_a_chat_template_that_is_not_there(turnsmith, config_file, tmp_path):
+    options = ["--model.chat.template", tmp_path / "none.jinja", "--out", tmp_path / "run"]
+    assert_refused(turnsmith("eval", config_file, *options), "none.jinja (No such file or directory)", "keep-turns")
+
+
 @pytest.mark.parametrize("key", ["agent", "rft", "stages.0"])
 def test_a_context_shorter_than_the_first_prompt_is_found_before_anything_is_played(
     turnsmith, config_file, tmp_path, key

@@ -172,6 +172,21 @@ def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):
     assert "remedy" in turnsmith("doctor").stdout
 
 
+def test_the_doctor_says_whether_a_chat_template_will_do(turnsmith, model_directory, tmp_path):
+    options = ["doctor", "--json", "--model.path"]
+    shown = {finding["name"]: finding["detail"] for finding in json.loads(turnsmith(*options, model_directory).stdout)}
+    assert shown["between turns"] == repr("\n<|im_start|>user\nOBSERVATION<|im_end|>\n<|im_start|>assistant\n")
+    thinking = shutil.copytree(model_directory, tmp_path / "thinking")
+    template = (thinking / "chat_template.jinja").read_text()
+    (thinking / "chat_template.jinja").write_text(
+        template.replace("message.content", "message.content.split('</think>')[-1]")
+    )
+    [finding] = json.loads(turnsmith(*options, thinking).stdout)
+    assert not finding["ok"]
+    assert finding["remedy"] == "it would do with --model.chat.template keep-turns"
+    assert "they append exactly" in turnsmith(*options, thinking, "--model.chat.template", "keep-turns").stdout
+
+
 def test_paths_are_written_down_from_the_root_and_names_stay(tmp_path, monkeypatch):
     """A run can be resumed from anywhere."""
     monkeypatch.chdir(tmp_path)

@@ -5,12 +5,12 @@ import json
 from functools import partial
 from itertools import chain
 from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from turnsmith.cli.options import Json, Run, work_in_sandboxes
-from turnsmith.config import RunConfig
+from turnsmith.config import ChatConfig, RunConfig
 from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json
@@ -37,6 +37,14 @@ Id = Annotated[
     typer.Option("--trajectory", metavar="ID", help="One trajectory, or the beginning of the ids of several."),
 ]
 First = Annotated[str, typer.Argument(metavar="A", help="RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
+Model = Annotated[str, typer.Option("--model.path", metavar="DIR", help="Look at this model in place of the machine.")]
+Template = Annotated[
+    str, typer.Option("--model.chat.template", metavar="WAY", help="as-shipped, keep-turns, or the path of a template.")
+]
+SystemPrompt = Annotated[
+    Literal["system-message", "first-user-message"],
+    typer.Option("--model.chat.system_prompt", help="Where the system prompt stands."),
+]
 Second = Annotated[str, typer.Argument(metavar="B", help="The same; a gain is what B has more than A.")]
 
 
@@ -190,13 +198,27 @@ def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> No
     )
 
 
-def doctor(as_json: Json = False) -> None:
-    """What this machine can do, with remedies."""
-    from turnsmith.cli.machine import examine_machine
+def doctor(
+    model: Model = "",
+    template: Template = "as-shipped",
+    system_prompt: SystemPrompt = "system-message",
+    as_json: Json = False,
+) -> None:
+    """What this machine can do, or whether a model's chat template will do; with remedies."""
+    if model:
+        # transformers takes seconds, which a look at the machine need not wait for
+        from turnsmith.cli.models import examine_model
 
-    findings = examine_machine()
+        subject, findings = (
+            "this model",
+            examine_model(model, ChatConfig(template=template, system_prompt=system_prompt)),
+        )
+    else:
+        from turnsmith.cli.machine import examine_machine
+
+        subject, findings = "this machine", examine_machine()
     if as_json:
         typer.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
     else:
         rows = [(finding.ok, (finding.name, finding.detail, finding.remedy)) for finding in findings]
-        make_console().print(yes_no_table(["this machine", "", "found", "remedy"], rows))
+        make_console().print(yes_no_table([subject, "", "found", "remedy"], rows))

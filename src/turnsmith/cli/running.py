@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from turnsmith.agent.prompts import list_packaged
+from turnsmith.chat.template import OWN
 from turnsmith.cli.grading import find_numbered, save_predictions
 from turnsmith.cli.looking import print_next_look, print_results
 from turnsmith.cli.options import Chosen, Limit, Run
@@ -153,6 +154,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     """The same with every path from the root, so that the run can be resumed from anywhere."""
     data = config.model_dump()
     anchor(data["model"], "path", names=["tiny"])
+    anchor(data["model"]["chat"], "template", names=[*OWN])
     anchor(data["agent"], "prompts", names=list_packaged())
     if config.sandbox.image.startswith("."):
         anchor(data["sandbox"], "image")

@@ -44,7 +44,7 @@ def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> S
     trains = [False] * len(token_ids)
     for message in rest:
         if message.role == "assistant":
-            added = [*renderer.content_ids(message.text), renderer.end_of_turn_id]
+            added = renderer.reply_ids(message.text)
         else:
             added = renderer.observation_ids(message.text, after=renderer.end_of_turn_id)
         token_ids += added

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.algo.algorithm import choose_algorithm
+from turnsmith.chat.template import OWN, read_template
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.plugins import BUILT_IN, load_by_name
@@ -31,6 +32,8 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
         yield partial(endpoint.check_configuration, config)
     else:
         yield partial(check_model, config.model.path)
+        if config.model.chat.template not in OWN:
+            yield partial(read_template, config.model.chat.template)
     yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
     for kind, name in (("engine", config.engine.kind), ("trainer", config.trainer.kind)):
         if name not in BUILT_IN[kind]:  # ours import torch

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.chat.renderer import ChatRenderer
-from turnsmith.chat.tokenizers import load_tokenizer
+from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import Engine, SavedWeights, WeightSource
 from turnsmith.engines.inprocess import InProcessEngine
@@ -69,7 +69,7 @@ class Policy:
 def load_policy(config: RunConfig) -> Policy:
     """The base policy. Raises UsageError for a model that cannot serve, and for an engine or trainer that nobody knows."""
     directory = find_model(config.model.path)
-    renderer = ChatRenderer(load_tokenizer(directory))
+    renderer = load_renderer(directory, config.model.chat)
     model: Model = cache(partial(load_base, config))
     open_engine = load_by_name("engine", config.engine.kind)
     open_trainer = load_by_name("trainer", config.trainer.kind)

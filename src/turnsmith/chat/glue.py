@@ -1,0 +1,120 @@
+"""What a chat template puts around contents: before and after the first prompt, and from one sampled turn to the next.
+
+The template is rendered with markers in the place of contents; what stands between the markers is its glue. A template is used
+as it was shipped where it is append-only: the rendering of a conversation is that of its beginning, then the reply, then the
+same glue each time. With `keep-turns` it may drop or wrap what earlier turns say, as thinking models' templates do; the glue is
+that of the last turn, and earlier turns stay as they were sampled. Whatever else it does to earlier text is refused.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from turnsmith.chat.template import OWN, Messages, TemplateFault, render
+from turnsmith.config import ChatConfig
+from turnsmith.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SYSTEM, USER, OBSERVATION = "TURNSMITH-SYSTEM", "TURNSMITH-USER", "TURNSMITH-OBSERVATION"
+PADDED = {marker: f" \n{marker}\n " for marker in (SYSTEM, USER, OBSERVATION)}
+"""Markers are rendered with white space around them, so that it is seen where a template trims its messages."""
+_REPLIES = _FIRST, _SECOND = "TURNSMITH-REPLY-1", "TURNSMITH-REPLY-2"
+_THOUGHT = "<think>\nTURNSMITH-THOUGHT\n</think>\n\n"
+_CONVERSATIONS = (
+    *((_FIRST,), (_FIRST, _SECOND), (_FIRST, _THOUGHT + _SECOND)),
+    *((_THOUGHT + _FIRST,), (_THOUGHT + _FIRST, _SECOND)),
+)
+
+
+@dataclass(frozen=True)
+class Glue:
+    """Text of a template with markers for contents, each with as much of its padding as the template leaves."""
+
+    prompt: str
+    """From the beginning to where the first turn is sampled."""
+    between: str
+    """From the end of a turn's text to where the next is sampled."""
+    lead: str
+    """White space that the template sets before a reply; where there is some, the policy samples it."""
+
+
+def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
+    """Raises UsageError where the template fails, hides or repeats a message, or rewrites what was said before."""
+    try:
+        return _derive(tokenizer, chat)
+    except TemplateFault as fault:
+        raise UsageError(f"the chat template of {name(tokenizer)} {fault}: {_remedy(tokenizer, chat)}") from None
+
+
+def find_choice(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> ChatConfig | None:
+    """The first way in which this template would do, changing as little as can be."""
+    templates = sorted(OWN, key=lambda way: way != chat.template) if chat.template in OWN else [chat.template]
+    for template in templates:
+        for system_prompt in ("system-message", "first-user-message"):
+            choice = chat.model_copy(update={"template": template, "system_prompt": system_prompt})
+            try:
+                _derive(tokenizer, choice)
+            except TemplateFault:
+                continue
+            return choice
+    return None
+
+
+def name(tokenizer: "PreTrainedTokenizerBase") -> str:
+    """What messages call it."""
+    return tokenizer.name_or_path or "this tokenizer"
+
+
+def _remedy(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> str:
+    if choice := find_choice(tokenizer, chat):
+        keys = {"template": choice.template, "system_prompt": choice.system_prompt}
+        changes = [f"--model.chat.{key} {value}" for key, value in keys.items() if value != getattr(chat, key)]
+        return f"it would do with {' '.join(changes)}"
+    return "give --model.chat.template the path of one that shows every message once and keeps every turn"
+
+
+def _derive(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
+    def show(*replies: str) -> str:
+        return render(tokenizer, chat, [*opening, *_turns(replies)])
+
+    is_folded = chat.system_prompt == "first-user-message"
+    markers = [("user", USER)] if is_folded else [("system", SYSTEM), ("user", USER)]
+    opening = [{"role": role, "content": PADDED[marker]} for role, marker in markers]
+    prompt, [before, _, between] = show(), show(_FIRST).rpartition(_FIRST)
+    set_before = before.removeprefix(prompt)
+    glue = Glue(prompt, between, lead=set_before if set_before.isspace() else "")
+    check = _check_rest_stays if chat.template == "keep-turns" else _check_append_only
+    for replies in _CONVERSATIONS:
+        check(glue, replies, show(*replies))
+    # A template that drops or repeats a content would lie to the policy without a word.
+    counts = [text.count(marker) for text in (glue.prompt, glue.between) for marker in PADDED]
+    if counts != [int(not is_folded), 1, 0, 0, 0, 1]:
+        raise TemplateFault("does not show each message once")
+    return glue
+
+
+def _check_append_only(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
+    """The whole is its parts."""
+    if whole != glue.prompt + "".join(glue.lead + reply + glue.between for reply in replies):
+        raise TemplateFault("is not append-only (it rewrites earlier turns, for example drops their reasoning)")
+
+
+def _check_rest_stays(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
+    """All but the replies is as it was: what comes before the first, what comes after each."""
+    before, *afters = re.split("|".join(_REPLIES), whole)
+    shown = [_head(before, USER), *(_head(after, OBSERVATION) for after in afters[:-1]), *afters[-1:]]
+    heads = [_head(glue.between, OBSERVATION)] * (len(replies) - 1)
+    if shown != [_head(glue.prompt, USER), *heads, glue.between]:
+        raise TemplateFault("is not append-only (it rewrites more than the replies of earlier turns)")
+
+
+def _turns(replies: Iterable[str]) -> Messages:
+    observation = {"role": "user", "content": PADDED[OBSERVATION]}
+    return [message for reply in replies for message in ({"role": "assistant", "content": reply}, observation)]
+
+
+def _head(text: str, marker: str) -> str:
+    return text.partition(marker)[0]
