@@ -284,7 +284,7 @@ class RFTConfig(Section):
     submitted_only: bool = False
     """Keep only what the agent submitted, and not what a limit cut off with the task resolved."""
     conversations: str | None = None
-    """Imitate these conversations (`turnsmith tasks import nebius-swe-agent`) in place of collecting from the base."""
+    """Imitate these in place of collecting: `turnsmith tasks import nebius-swe-agent`, or the folder of an endpoint's run."""
     demonstration: bool = True
     """Show the base a one-shot demonstration while it collects; never shown in training (paper §3.3)."""
     mask_format_errors: bool = True

@@ -151,7 +151,8 @@ class RunFolder:
 
     def is_untouched(self) -> bool:
         """True where a run was announced and nothing of it was done."""
-        return {file.name for file in self.path.iterdir()} <= {self.config.name, self.log.name, self.stop_reason.name}
+        announced = {self.config.name, self.log.name, self.stop_reason.name, self.costs.name}
+        return {file.name for file in self.path.iterdir()} <= announced
 
     def next_iteration(self, stage: str) -> int:
         """The first iteration of a stage that is not done."""

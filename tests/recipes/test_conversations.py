@@ -85,13 +85,13 @@ def test_a_task_may_occur_many_times_and_nothing_is_brought_in_twice(tmp_path):
 def test_what_is_not_resolved_or_too_long_is_left_out_and_counted(renderer, tmp_path):
     unresolved = NEBIUS_SWE_AGENT | {"target": False, "trajectory": [*NEBIUS_SWE_AGENT["trajectory"][:5]]}
     bring_in([NEBIUS_SWE_AGENT, unresolved | {"instance_id": "b"}], tmp_path)
-    samples, told = load_samples(tmp_path, renderer, max_tokens=4096)
+    samples, told = load_samples(read_conversations(tmp_path), tmp_path, renderer, max_tokens=4096)
     assert [sample.group_id for sample in samples] == ["shop-tools__shop-17"]
-    assert told == {"conversations/read": 2, "conversations/resolved": 1, "conversations/kept": 1}
+    assert [told[f"conversations/{name}"] for name in ("read", "resolved", "kept", "retokenised")] == [2, 1, 1, 1]
     with pytest.raises(UsageError, match=r"is resolved and fits 8 tokens \(2 read, 1 resolved\)"):
-        load_samples(tmp_path, renderer, max_tokens=8)
+        load_samples(read_conversations(tmp_path), tmp_path, renderer, max_tokens=8)
     with pytest.raises(UsageError, match="no conversations at"):
-        load_samples(tmp_path / "none", renderer, max_tokens=8)
+        read_conversations(tmp_path / "none")
 
 
 @pytest.mark.skipif(not ROWS.is_dir(), reason="TURNSMITH_ROWS names no folder of real rows")

@@ -15,8 +15,9 @@ from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.types import Trajectory
-from turnsmith.ui.reading import find_task, read_iterations, read_outline, read_results, read_trajectories
+from turnsmith.ui.reading import find_task, read_costs, read_iterations, read_outline, read_results, read_trajectories
 from turnsmith.ui.tables import (
+    costs_table,
     count_up,
     endings_table,
     iterations_table,
@@ -67,6 +68,7 @@ def to_json(folder: RunFolder, beginning: str | None) -> Any:
         "finished": folder.results.exists(),
         "stopped": folder.stop_reason.read_text().strip() if folder.stop_reason.exists() else None,
         "results": read_results(folder),
+        "costs": {stage: entry.model_dump() for stage, entry in read_costs(folder).items()},
         "iterations": [dataclasses.asdict(iteration) for iteration in read_iterations(folder)],
     }
 
@@ -139,6 +141,8 @@ def print_results(folder: RunFolder) -> None:
         warn_of_cheats(folder)
     else:
         typer.echo("no evaluation is finished yet")
+    if costs := read_costs(folder):
+        make_console().print(costs_table(costs))
     if folder.stop_reason.exists():
         typer.echo(f"stopped: {to_line(folder.stop_reason.read_text())}")
     elif not folder.results.exists():

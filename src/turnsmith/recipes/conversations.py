@@ -1,6 +1,6 @@
 """Imitating what others' agents said: text becomes tokens under the model's own template when it is trained on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,12 @@ from turnsmith.tasks.sets.trajectories import FILE_NAME
 from turnsmith.types import Conversation, Sample
 
 
-def load_samples(path: Path, renderer: ChatRenderer, max_tokens: int) -> tuple[list[Sample], dict[str, float]]:
-    """Samples of the resolved conversations that fit the context, and how many there were. Raises UsageError without any."""
+def load_samples(
+    conversations: Iterable[Conversation], name: Path, renderer: ChatRenderer, max_tokens: int
+) -> tuple[list[Sample], dict[str, float]]:
+    """Samples of the resolved ones that fit the context, and how many there were. Raises UsageError without any."""
     samples, counts = list[Sample](), {"conversations/read": 0.0, "conversations/resolved": 0.0}
-    for conversation in read_conversations(path):
+    for conversation in conversations:
         counts["conversations/read"] += 1
         if not conversation.resolved:
             continue
@@ -25,15 +27,19 @@ def load_samples(path: Path, renderer: ChatRenderer, max_tokens: int) -> tuple[l
             samples.append(sample)
     if not samples:
         told = ", ".join(f"{int(count)} {name.partition('/')[2]}" for name, count in counts.items())
-        raise UsageError(f"no conversation of {path} is resolved and fits {max_tokens} tokens ({told}): give others")
-    return samples, counts | {"conversations/kept": float(len(samples))}
+        raise UsageError(f"no conversation of {name} is resolved and fits {max_tokens} tokens ({told}): give others")
+    kept = float(len(samples))
+    return samples, counts | {"conversations/kept": kept, "conversations/retokenised": kept}
 
 
 def read_conversations(path: Path) -> Iterator[Conversation]:
     """The conversations of a file, or of the folder that an import has made. Raises UsageError."""
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
-        raise UsageError(f"no conversations at {file}: bring some in by `turnsmith tasks import nebius-swe-agent`")
+        raise UsageError(
+            f"no conversations at {file}: bring some in by `turnsmith tasks import nebius-swe-agent`, or give the run "
+            "folder of an endpoint (engine.kind openai)"
+        )
     return read_records(file, Conversation)
 
 

@@ -11,13 +11,14 @@ from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.conversations import load_samples
+from turnsmith.recipes.conversations import load_samples, read_conversations
 from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.recipes.teachers import name_origin, read_run
 from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
-from turnsmith.runs import read_json, write_json
+from turnsmith.runs import RunFolder, read_json, write_json
 from turnsmith.types import OUTCOMES, MicroBatch, Sample, StopReason, Trajectory
 
 STAGE = "rft"
@@ -49,8 +50,28 @@ async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[
 
 
 def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
-    """Samples of the resolved conversations of a file, and what is told of them. Raises UsageError."""
-    return load_samples(Path(rft.conversations or ""), run.policy.renderer, rft.max_context)
+    """Samples of the resolved conversations of a file, or of an endpoint's run, and what is told of them. Raises UsageError."""
+    path = Path(rft.conversations or "")
+    teacher, sandbox = RunFolder(path), run.config.sandbox
+    is_run = teacher.config.is_file()
+    conversations = read_run(teacher, rft, sandbox.min_isolation) if is_run else read_conversations(path)
+    samples, told = load_samples(conversations, path, run.policy.renderer, rft.max_context)
+    check_held_out(samples, path, run.eval_tasks)
+    origin = name_origin(teacher) if is_run else str(path)
+    run.progress.say(
+        f"RFT: {len(samples)} conversations of {origin}, re-tokenised: what is imitated is their text under our own template"
+    )
+    return samples, told
+
+
+def check_held_out(samples: list[Sample], path: Path, eval_tasks: list[TaskSet]) -> None:
+    """Raise UsageError where something would be imitated that is about a task that is evaluated."""
+    sets = {task.instance_id: task_set.name for task_set in eval_tasks for task in task_set.tasks}
+    if shared := sorted({sample.group_id for sample in samples} & sets.keys()):
+        raise UsageError(
+            f"{path} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
+            f"eval_tasks.{sets[shared[0]]}: remove them from one"
+        )
 
 
 async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Trajectory]:

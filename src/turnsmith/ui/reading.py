@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from turnsmith import journals
 from turnsmith.config import TRAIN
 from turnsmith.config_files import explain
+from turnsmith.engines.endpoint.account import Entry, read_entries
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.tasks.dataset import load_tasks
@@ -99,6 +100,11 @@ def read_results(folder: RunFolder) -> list[dict[str, Any]]:
     """One entry for each finished evaluation, in the order of the run."""
     results = [read_evaluation(folder, stage, task_set) for stage, task_set in list_evaluations(folder)]
     return [{field: result.get(field) for field in RESULT_FIELDS} for result in results]
+
+
+def read_costs(folder: RunFolder) -> dict[str, Entry]:
+    """What an endpoint was asked, by stage; nothing where none was."""
+    return read_entries(folder.costs) if folder.costs.exists() else {}
 
 
 def read_evaluation(folder: RunFolder, stage: str, task_set: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from turnsmith.engines.endpoint.account import Entry
 from turnsmith.types import Trajectory
 from turnsmith.ui.reading import FinishedIteration
 from turnsmith.ui.terminal import to_line
@@ -110,6 +111,25 @@ def describe_losses(result: dict[str, Any]) -> str:
         f"tasks ({low:.1%} to {high:.1%} with all), pass@{result['k']} on {result['num_tasks_at_k']} "
         f"({low_at_k:.1%} to {high_at_k:.1%} with all)"
     )
+
+
+def costs_table(entries: dict[str, Entry]) -> Table:
+    """What an endpoint was asked by each stage, and what that cost."""
+    total = sum(entries.values(), Entry())
+    rows = [
+        (
+            stage,
+            entry.requests,
+            entry.unanswered,
+            entry.input_tokens,
+            entry.cached_tokens,
+            entry.output_tokens,
+            f"{entry.cost:.4g}",
+        )
+        for stage, entry in [*entries.items(), ("all", total)]
+    ]
+    headings = ["endpoint", "requests", "unanswered", "input", "of it cached", "output", "cost"]
+    return make_table(headings, rows, num_names=1)
 
 
 def iterations_table(iterations: Sequence[FinishedIteration]) -> Table:

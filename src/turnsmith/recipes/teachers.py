@@ -1,0 +1,90 @@
+"""What the model of an endpoint said in a run, as conversations: text, which another model imitates under its own template."""
+
+import hashlib
+from collections.abc import Iterator
+
+from turnsmith.config import RFTConfig, RunConfig
+from turnsmith.config_files import validate
+from turnsmith.errors import UsageError
+from turnsmith.journals import read_trajectories
+from turnsmith.recipes.auditing import AuditedPatch
+from turnsmith.runs import RunFolder, read_json, read_records
+from turnsmith.types import Conversation, Isolation, Message, StopReason, Trajectory, Turn
+
+
+def read_run(folder: RunFolder, rft: RFTConfig, min_isolation: Isolation) -> Iterator[Conversation]:
+    """One for each trajectory, resolved where its patch may be learned from. Raises UsageError where no endpoint has played."""
+    origin, convicted = name_origin(folder), find_convicted(folder)
+    for trajectory in read_played(folder):
+        if trajectory.turns and trajectory.turns[0].text:
+            check_isolation(trajectory, folder, min_isolation)
+            is_kept = is_exemplary(trajectory, rft) and name_patch(trajectory) not in convicted
+            yield to_conversation(trajectory, rft, origin, resolved=is_kept)
+
+
+def read_played(folder: RunFolder) -> Iterator[Trajectory]:
+    """All trajectories of all journals; of one that was lost and made again the last. Raises UsageError where they are tokens."""
+    for journal in folder.journals():
+        for trajectory in {t.trajectory_id: t for t in read_trajectories(journal)}.values():
+            if trajectory.form != "messages":
+                raise UsageError(
+                    f"{folder.path} holds trajectories of tokens, which are the own of the model that sampled them: "
+                    "rft.conversations takes runs of an endpoint (engine.kind openai), or an imported set"
+                )
+            yield trajectory
+
+
+def is_exemplary(trajectory: Trajectory, rft: RFTConfig) -> bool:
+    """As what RFT keeps of its own rollouts."""
+    return trajectory.resolved and (trajectory.stop_reason is StopReason.SUBMITTED or not rft.submitted_only)
+
+
+def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation) -> None:
+    """What is learned from was played and graded in sandboxes that hold, as in training. Raises UsageError."""
+    graded = trajectory.grade.isolation if trajectory.grade else ""
+    for tier in filter(None, (trajectory.isolation, graded)):
+        if Isolation(tier).is_weaker_than(wanted):
+            raise UsageError(
+                f"{folder.path} was played at isolation {tier}, and RFT needs {wanted}: evaluate again in other sandboxes, or "
+                f"accept it by --sandbox.min_isolation {tier}"
+            )
+
+
+def to_conversation(trajectory: Trajectory, rft: RFTConfig, origin: str, *, resolved: bool) -> Conversation:
+    """Its messages up to the last thing that the model said; turns that ran nothing train as they do in RFT."""
+    messages = list(trajectory.prompt)
+    for turn in trajectory.turns:
+        messages.append(Message(role="assistant", text=turn.text, trains=is_imitated(turn, rft)))
+        messages.append(Message(role="user", text=turn.observation))
+    while messages[-1].role != "assistant" or not messages[-1].text:
+        messages.pop()
+    return Conversation(
+        conversation_id=trajectory.trajectory_id,
+        instance_id=trajectory.instance_id,
+        messages=messages,
+        resolved=resolved,
+        patch=trajectory.patch,
+        created_by=origin,
+    )
+
+
+def is_imitated(turn: Turn, rft: RFTConfig) -> bool:
+    """A turn that was cut at the context never is; one with a format error is where it is not to be masked."""
+    return turn.command is not None or bool(turn.format_error and not rft.mask_format_errors)
+
+
+def name_origin(folder: RunFolder) -> str:
+    """`some-model at http://…/v1, in runs/teacher`. Raises UsageError where no endpoint has played."""
+    endpoint = validate(read_json(folder.config), folder.config, RunConfig).engine.openai
+    return f"{endpoint.model} at {endpoint.address}, in {folder.path}" if endpoint else str(folder.path)
+
+
+def find_convicted(folder: RunFolder) -> set[tuple[str, str]]:
+    """Task and digest of the patches that `turnsmith audit` has found to lie."""
+    records = read_records(folder.audits, AuditedPatch)
+    return {(record.instance_id, record.digest) for record in records if record.audit.verdict == "convicted"}
+
+
+def name_patch(trajectory: Trajectory) -> tuple[str, str]:
+    """As the audits do."""
+    return trajectory.instance_id, hashlib.sha256(trajectory.patch.encode(errors="surrogatepass")).hexdigest()

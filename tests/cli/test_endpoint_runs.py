@@ -1,0 +1,210 @@
+"""Runs whose model is behind an address: complete and correct in spite of faults, paid to the token, the key in no file."""
+
+import asyncio
+import json
+import random
+import socket
+from dataclasses import asdict
+
+import pytest
+
+pytest.importorskip("openai", reason="turnsmith[endpoint] is not installed")
+pytest.importorskip("uvicorn", reason="turnsmith[dev] is not installed")
+
+from chat_server import KEY, MODEL, serving, solve
+from turnsmith.config import SandboxConfig
+from turnsmith.journals import read_trajectories
+from turnsmith.runs import RunFolder, read_json
+from turnsmith.sandboxes import make_provider
+from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.tasks.dataset import load_tasks
+
+FAULTS = [
+    "429", "429 0.01", "500", "503", "cut", "broken-json", "html", "no-object", "no-choices", "no-fields", "empty",
+    "refusal", "filtered",
+]  # fmt: skip
+
+
+@pytest.fixture
+def key(monkeypatch):
+    monkeypatch.setenv("TALKER_KEY", KEY)
+    return KEY
+
+
+@pytest.fixture
+def serve(heldout_folder):
+    """A server that knows the gold patches of the tasks of a folder."""
+    return lambda folder=heldout_folder, **options: serving(solve(load_tasks(folder)), key=KEY, **options)
+
+
+def configure(place, server, tasks, **more):
+    """A configuration file for the server; [model] is left alone."""
+    keys = {
+        "engine.kind": "openai", "engine.openai.address": server.address, "engine.openai.model": MODEL,
+        "engine.openai.key_variable": "TALKER_KEY", "engine.openai.first_wait_s": 0.01, "engine.openai.timeout_s": 60.0,
+        "eval_tasks.practice.path": str(tasks), "agent.prompts": "brief", "agent.max_context": 8192,
+        "agent.max_new_tokens": 4096, "agent.max_turns": 3, "rollouts.concurrency": 4, "eval.num_runs": 1, "eval.k": 1,
+    } | {name.replace("__", "."): value for name, value in more.items()}  # fmt: skip
+    file = place / "endpoint.toml"
+    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in keys.items()))
+    return file
+
+
+def files_with(folder, text):
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def assert_same_books(folder, server):
+    total = read_json(folder.costs)["total"]
+    assert {name: total[name] for name in asdict(server.books)} == asdict(server.books)
+    books = server.books
+    assert total["cost"] == pytest.approx((2.0 * books.input_tokens + 8.0 * books.output_tokens) / 1e6, rel=1e-9)
+
+
+PRICES = {"engine__openai__prices__input": 2.0, "engine__openai__prices__output": 8.0}
+
+
+def look_around_and_solve(tasks):
+    """As `solve`, and shows everything that a command can see of its environment."""
+    answer = solve(tasks)
+    return lambda messages: answer(messages).replace("```command\necho", "```command\nenv; cat /proc/*/environ; echo")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
+    """Row 8: complete and correct, paid for as the server says, stopped by a budget on the way and gone on; no key anywhere."""
+    spec, tasks = PracticeSpec("heldout", 50, 0.0, seed=8), tmp_path / "tasks"
+
+    async def make():
+        provider = make_provider(SandboxConfig())
+        try:
+            await make_practice_tasks(spec, tasks, provider)
+        finally:
+            await provider.close()
+
+    asyncio.run(make())
+    rng, folder = random.Random(8), RunFolder(tmp_path / "run")
+    planned = [rng.choice(FAULTS) if rng.random() < 0.3 else "" for _ in range(5_000)]
+    with serving(look_around_and_solve(load_tasks(tasks)), key=KEY, faults=lambda number: planned[number]) as server:
+        budget = {"engine__openai__budget": 0.15, "engine__openai__retries": 20}
+        file = configure(tmp_path, server, tasks, rollouts__concurrency=8, **PRICES, **budget)
+        stopped = turnsmith("eval", file, "--out", folder.path)
+        assert stopped.exit_code == 1, stopped.output
+        assert "engine.openai.budget is 0.15: to go on, resume" in stopped.stderr
+        num_done = len(list(read_trajectories(folder.eval_trajectories("base", "practice"))))
+        assert 0 < num_done < 50
+        assert_same_books(folder, server)
+        ended = turnsmith("resume", folder.path, "--engine.openai.budget", "100")
+        assert ended.exit_code == 0, ended.output
+        assert_same_books(folder, server)
+    result = read_json(folder.result("base", "practice"))
+    assert (result["pass_at_1"], result["num_attempts"], result["num_lost"]) == (1.0, 50, 0)
+    assert server.books.unanswered > 0 and server.books.refused > 0
+    assert files_with(folder.path, KEY) == []
+    assert KEY not in stopped.output + ended.output
+    shown = turnsmith("results", folder.path).stdout
+    assert "eval-base" in shown and f"{read_json(folder.costs)['total']['cost']:.4g}" in shown
+
+
+@pytest.mark.slow
+def test_a_run_of_messages_is_shown_and_imitated_by_another_model(
+    turnsmith, serve, config_file, task_folder, heldout_folder, tmp_path, key
+):
+    teacher = tmp_path / "teacher"
+    with serve(task_folder) as server:
+        result = turnsmith("eval", configure(tmp_path, server, task_folder, **PRICES), "--out", teacher)
+        assert result.exit_code == 0, result.output
+    assert "cost " in result.stderr
+    [first, _] = read_trajectories(RunFolder(teacher).eval_trajectories("base", "practice"))
+    assert (first.form, len(first.token_ids), [turn.command for turn in first.turns][-1]) == ("messages", 0, "submit")
+    assert [message.role for message in first.prompt] == ["system", "user"]
+    assert first.num_tokens == first.turns[-1].end > first.turns[0].end > first.prompt_tokens > 0
+    shown = turnsmith("show", teacher, "--trajectory", first.trajectory_id)
+    assert "messages of an endpoint" in " ".join(shown.stdout.split()), shown.output
+    learned = turnsmith("rft", config_file, "--rft.conversations", teacher, "--out", tmp_path / "pupil")
+    assert learned.exit_code == 0, learned.output
+    told = read_json(RunFolder(tmp_path / "pupil").metrics("rft", 0))
+    assert (told["conversations/kept"], told["conversations/retokenised"]) == (2, 2)
+    assert f"{MODEL} at {server.address}" in RunFolder(tmp_path / "pupil").log.read_text()
+
+
+@pytest.mark.slow
+def test_what_is_said_about_evaluated_tasks_is_not_imitated(
+    turnsmith, serve, config_file, heldout_folder, tmp_path, key
+):
+    teacher = tmp_path / "teacher"
+    with serve() as server:
+        result = turnsmith("eval", configure(tmp_path, server, heldout_folder), "--out", teacher)
+        assert result.exit_code == 0, result.output
+    refused = turnsmith("rft", config_file, "--rft.conversations", teacher, "--out", tmp_path / "pupil")
+    assert refused.exit_code == 2 and "about 2 tasks that are evaluated" in refused.stderr, refused.output
+
+
+def test_a_server_that_only_fails_loses_rollouts_and_says_nothing_of_the_key(
+    turnsmith, serve, heldout_folder, tmp_path, key
+):
+    with serve(faults=lambda number: "500" if number else "") as server:
+        file = configure(tmp_path, server, heldout_folder, engine__openai__retries=0, rollouts__retries=0)
+        result = turnsmith("eval", file, "--out", tmp_path / "run")
+    assert result.exit_code == 1
+    assert "2 of 2 rollouts were lost to the infrastructure" in result.stderr and "HTTP 500" in result.stderr
+    assert files_with(tmp_path / "run", KEY) == [] and KEY not in result.output
+
+
+def refused(turnsmith, tmp_path, server, tasks, **more):
+    """What a run says that could not begin; it leaves no folder."""
+    result = turnsmith("eval", configure(tmp_path, server, tasks, **more), "--out", tmp_path / "run")
+    assert result.exit_code == 2, result.output
+    assert KEY not in result.output and not (tmp_path / "run").exists()
+    [sentence] = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "said"),
+    [
+        ({"engine__openai__model": "nobody"}, {}, "knows no model nobody"),
+        ({"engine__openai__model": "nobody"}, {"has_list": False}, "does the address want a /v1"),
+        (
+            {"engine__openai__key_variable": "OTHER_KEY"},
+            {},
+            "does not take the key in the environment variable OTHER_KEY",
+        ),
+        ({"engine__openai__key_variable": ""}, {"has_list": False}, "does not take a request without a key"),
+        ({"engine__openai__key_variable": "NO_KEY"}, {}, "NO_KEY (engine.openai.key_variable) is not set"),
+        ({"agent__max_context": 8192}, {"max_model_len": 6000}, "takes 6000 tokens: give --agent.max_context 6000"),
+        ({"engine__openai__budget": 1.0}, {}, "budget needs prices"),
+        ({"engine__openai__address": "http://me:secret@host/v1"}, {}, "engine.openai.address"),
+    ],
+)
+def test_what_cannot_work_is_a_sentence_before_anything_is_played(
+    turnsmith, serve, heldout_folder, tmp_path, key, monkeypatch, more, options, said
+):
+    monkeypatch.setenv("OTHER_KEY", "sk-wrong")
+    with serve(**options) as server:
+        assert said in refused(turnsmith, tmp_path, server, heldout_folder, **more)
+
+
+def test_no_server_at_the_address(turnsmith, serve, heldout_folder, tmp_path, key):
+    with socket.socket() as taken, serve() as server:
+        taken.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        assert f"no server answers at {address}" in refused(
+            turnsmith, tmp_path, server, heldout_folder, engine__openai__address=address
+        )
+
+
+@pytest.mark.parametrize("command", ["rft", "rl"])
+def test_nothing_is_trained_on_text(turnsmith, config_file, tmp_path, command):
+    given = [
+        "--engine.kind",
+        "openai",
+        "--engine.openai.address",
+        "http://localhost:1/v1",
+        "--engine.openai.model",
+        "m",
+    ]
+    result = turnsmith(command, config_file, *given, "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "no token ids and no log-probs" in result.stderr and "engine.vllm.address" in result.stderr
