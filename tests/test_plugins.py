@@ -40,7 +40,7 @@ def test_an_installed_module_goes_before_one_of_the_working_directory(write_modu
         ("turnsmith.errors:x", "the module turnsmith.errors has no 'x': give a name that it defines"),
         (
             "turnsmith.errors",
-            "there is no engine 'turnsmith.errors': give inprocess, or an import path as my_package.my_module:name",
+            f"there is no engine 'turnsmith.errors': give {', '.join(BUILT_IN['engine'])}, or an import path as my_package",
         ),
         ("../x.py:y", "there is no engine"),
         (":", "there is no engine"),

@@ -61,7 +61,7 @@ def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_
         ("agent.tools", '["opne"]', "there is no tool 'opne': give create, edit"),
         ("stages.0.algorithm", "ppo", "there is no algorithm 'ppo': give cispo, dapo"),
         ("stages.0.algorithm", "my_tool:COUNT_LINES", "algorithm my_tool:COUNT_LINES is a Tool: give a"),
-        ("engine.kind", "vllm", "there is no engine 'vllm': give inprocess, or an import path"),
+        ("engine.kind", "fast", "there is no engine 'fast': give inprocess, "),
         ("engine.kind", "nobodys:ENGINE", "there is no module nobodys"),
         ("trainer.kind", "fsdp", "there is no trainer 'fsdp': give local, or an import path"),
         ("tracking", '["comet"]', "there is no tracker 'comet': give tensorboard, wandb, mlflow, or an import path"),
