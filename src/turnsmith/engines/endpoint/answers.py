@@ -41,7 +41,7 @@ class Choice(Lenient):
     finish_reason: str | None = None
 
 
-class Answer(Lenient):
+class Choices(Lenient):
     choices: list[Choice] = Field(min_length=1)
 
 
@@ -62,7 +62,7 @@ def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
 def read_reply(answer: dict[str, Any], request: ChatRequest, usage: Usage) -> Reply:
     """The turn. Raises ValueError that says in a few words why there is none."""
     try:
-        choice = Answer.model_validate(answer).choices[0]
+        choice = Choices.model_validate(answer).choices[0]
     except ValidationError:
         raise ValueError(describe_error(answer) or "the answer is no chat completion") from None
     text = choice.message.content or ""
@@ -93,7 +93,7 @@ def estimate_usage(request: ChatRequest, text: str) -> Usage:
 def find_text(answer: dict[str, Any]) -> str:
     """What was said, if anything."""
     try:
-        return Answer.model_validate(answer).choices[0].message.content or ""
+        return Choices.model_validate(answer).choices[0].message.content or ""
     except ValidationError:
         return ""
 
