@@ -107,6 +107,8 @@ class ChatServer:
             "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         }  # fmt: skip
         distort(answer, fault)
+        if fault == "echo":
+            answer["choices"][0]["message"]["content"] += str(request.headers.get("authorization"))
         self.charge(answer.get("usage"))
         return JSONResponse(answer)
 

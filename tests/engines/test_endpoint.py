@@ -143,6 +143,12 @@ async def test_what_no_try_can_better_is_not_tried_again(server, tmp_path, fault
     assert KEY not in str(refused.value)
 
 
+async def test_a_key_that_the_server_repeats_goes_no_further(server, tmp_path):
+    server.faults = in_turn(["echo"])
+    async with opened(server, tmp_path, key=KEY) as engine:
+        assert (await engine.chat(ask())).text == say("submit") + "Bearer …"
+
+
 async def test_nobody_begins_while_the_server_has_asked_to_wait(server, tmp_path):
     server.faults = in_turn(["429 0.5"])
     async with opened(server, tmp_path) as engine:

@@ -115,7 +115,7 @@ class EndpointEngine:
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 raw = await create(model=self.config.model, messages=messages, extra_body=body)
-            return to_object(raw.content)
+            return to_object(self.hide(raw.content.decode()))
         except APIStatusError as error:
             self.account.book_refusal(stage)
             raise judge(error) from None
@@ -156,9 +156,9 @@ def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:
     return {key: value for key, value in body.items() if key not in config.leave_out} | config.extra_body
 
 
-def to_object(body: bytes) -> dict[str, Any]:
+def to_object(text: str) -> dict[str, Any]:
     """Raises ValueError where it is no JSON of an object."""
-    answer = parse_json(body.decode())
+    answer = parse_json(text)
     if not isinstance(answer, dict):
         raise ValueError("it is no object")
     return answer

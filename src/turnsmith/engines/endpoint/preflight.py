@@ -38,7 +38,7 @@ async def list_models(engine: EndpointEngine) -> list[dict[str, Any]]:
     """What the server says that it serves; nothing where it keeps no list. Raises UsageError."""
     try:
         raw = await engine.client.models.with_raw_response.list()
-        found = to_object(raw.content).get("data")
+        found = to_object(raw.content.decode()).get("data")
     except APIStatusError as error:
         refuse_key(engine, error.status_code, describe_error(error.body))
         return []
