@@ -16,7 +16,7 @@ from turnsmith.recipes.curriculum import choose_pool
 from turnsmith.recipes.evaluate import EvalResult, evaluate_all
 from turnsmith.recipes.players import Player, open_player
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
-from turnsmith.recipes.rft import run_rft
+from turnsmith.recipes.rft import check_others, run_rft
 from turnsmith.recipes.rl import run_stage
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, warn_of_older
 from turnsmith.rewards.grading import Grader
@@ -102,5 +102,6 @@ def check_contexts(run: RunContext) -> None:
     if config.rft:
         agent = run.agent_for(config.rft)
         check(train_tasks, config=agent, demonstration=config.rft.demonstration, limit="rft.max_context")
+        check_others(config.rft, run)
     for index, stage in enumerate(config.stages):
         check(train_tasks, config=run.agent_for(stage), limit=f"stages.{index}.max_context")

@@ -1,5 +1,6 @@
 """Rejection fine-tuning (paper §4.2): collect from the base, keep what the tests resolved, imitate it for one epoch."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs import RunFolder, read_json, write_json
-from turnsmith.types import OUTCOMES, MicroBatch, Sample, StopReason, Trajectory
+from turnsmith.types import OUTCOMES, Conversation, MicroBatch, Sample, StopReason, Trajectory
 
 STAGE = "rft"
 
@@ -49,29 +50,36 @@ async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[
     return render_samples(kept, tasks, rft, run), describe(trajectories, kept)
 
 
-def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
-    """Samples of the resolved conversations of a file, or of an endpoint's run, and what is told of them. Raises UsageError."""
-    path = Path(rft.conversations or "")
-    teacher, sandbox = RunFolder(path), run.config.sandbox
-    is_run = teacher.config.is_file()
-    conversations = read_run(teacher, rft, sandbox.min_isolation) if is_run else read_conversations(path)
-    samples, told = load_samples(conversations, path, run.policy.renderer, rft.max_context)
-    check_held_out(samples, path, run.eval_tasks)
-    origin = name_origin(teacher) if is_run else str(path)
-    run.progress.say(
-        f"RFT: {len(samples)} conversations of {origin}, re-tokenised: what is imitated is their text under our own template"
-    )
-    return samples, told
-
-
-def check_held_out(samples: list[Sample], path: Path, eval_tasks: list[TaskSet]) -> None:
-    """Raise UsageError where something would be imitated that is about a task that is evaluated."""
-    sets = {task.instance_id: task_set.name for task_set in eval_tasks for task in task_set.tasks}
-    if shared := sorted({sample.group_id for sample in samples} & sets.keys()):
+def check_others(rft: RFTConfig, run: RunContext) -> None:
+    """Conversations that are to be imitated are there, and about no task that is evaluated. Raises UsageError."""
+    if not rft.conversations or run.folder.metrics(STAGE, 0).exists():
+        return
+    about = {each.instance_id for each in open_others(rft, run) if each.resolved}
+    sets = {task.instance_id: task_set.name for task_set in run.eval_tasks for task in task_set.tasks}
+    if shared := sorted(about & sets.keys()):
         raise UsageError(
-            f"{path} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
+            f"{rft.conversations} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
             f"eval_tasks.{sets[shared[0]]}: remove them from one"
         )
+
+
+def open_others(rft: RFTConfig, run: RunContext) -> Iterator[Conversation]:
+    """The conversations of a file, or of the run folder of an endpoint. Raises UsageError."""
+    path = Path(rft.conversations or "")
+    teacher = RunFolder(path)
+    is_run = teacher.config.is_file()
+    return read_run(teacher, rft, run.config.sandbox.min_isolation) if is_run else read_conversations(path)
+
+
+def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
+    """Samples of what others said that was resolved, and what is told of them. Raises UsageError."""
+    path = Path(rft.conversations or "")
+    samples, told = load_samples(open_others(rft, run), path, run.policy.renderer, rft.max_context)
+    run.progress.say(
+        f"RFT: {len(samples)} conversations of {name_origin(RunFolder(path))}, re-tokenised: what is imitated is their text, "
+        "under our own template"
+    )
+    return samples, told
 
 
 async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Trajectory]:

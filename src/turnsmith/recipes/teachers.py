@@ -74,7 +74,9 @@ def is_imitated(turn: Turn, rft: RFTConfig) -> bool:
 
 
 def name_origin(folder: RunFolder) -> str:
-    """`some-model at http://…/v1, in runs/teacher`. Raises UsageError where no endpoint has played."""
+    """`some-model at http://…/v1, in runs/teacher`, or the folder alone where no endpoint has played. Raises UsageError."""
+    if not folder.config.is_file():
+        return str(folder.path)
     endpoint = validate(read_json(folder.config), folder.config, RunConfig).engine.openai
     return f"{endpoint.model} at {endpoint.address}, in {folder.path}" if endpoint else str(folder.path)
 
