@@ -10,6 +10,7 @@ import torch
 from huggingface_hub import ModelCard
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
+from small_tokenizers import CHATML
 from turnsmith.runs import RunFolder, claim, read_json, write_json
 from turnsmith.training.checkpoint import save_checkpoint
 from turnsmith.ui.reading import read_results
@@ -69,6 +70,19 @@ def test_an_exported_policy_samples_as_it_was_trained(turnsmith, finished_run, t
     settings = GenerationConfig.from_pretrained(tmp_path / "model")
     end = AutoTokenizer.from_pretrained(tmp_path / "model").convert_tokens_to_ids("<|im_end|>")
     assert (settings.temperature, settings.top_k, settings.top_p, settings.eos_token_id) == (1.0, 0, 1.0, [end])
+
+
+def test_an_exported_policy_has_the_chat_template_of_its_run(turnsmith, finished_run, tmp_path):
+    own, config = tmp_path / "own.jinja", read_json(finished_run.config)
+    own.write_text("{# of one's own #}" + CHATML)
+    write_json(finished_run.config, {**config, "model": {**config["model"], "chat": {"template": str(own)}}})
+    result = turnsmith("export", finished_run.path, "--out", tmp_path / "model")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "model" / "chat_template.jinja").read_text() == own.read_text()
+    assert (
+        "template own.jinja, system_prompt system-message, date 2024-07-26"
+        in (tmp_path / "model" / "README.md").read_text()
+    )
 
 
 def test_bfloat16_is_the_rounded_checkpoint(turnsmith, finished_run, tmp_path):

@@ -32,7 +32,7 @@ def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32") 
             from turnsmith.recipes.release import write_model
             from turnsmith.ui.model_card import write_card
 
-            write_model(found.directory, new, dtype)
+            write_model(found.directory, new, dtype, config.model.chat)
             card = write_card(config, folder, found, {"weights": dtype, **list_versions(found.directory)})
             (new / "README.md").write_text(card, encoding="utf-8")
     typer.echo(f"{found.name} of {run} is in {out}, {dtype}")

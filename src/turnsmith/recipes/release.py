@@ -8,7 +8,9 @@ from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from turnsmith.chat.renderer import ChatRenderer
-from turnsmith.chat.tokenizers import load_tokenizer
+from turnsmith.chat.template import OWN
+from turnsmith.chat.tokenizers import load_renderer
+from turnsmith.config import ChatConfig
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.checkpoint import copy_tokenizer
@@ -17,9 +19,9 @@ from turnsmith.training.model import naming
 Dtype = Literal["float32", "bfloat16"]
 
 
-def write_model(checkpoint: Path, out: Path, dtype: Dtype) -> None:
+def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> None:
     """Weights in `dtype` as safetensors, configuration, tokenizer, chat template, generation settings. Raises UsageError."""
-    renderer = ChatRenderer(load_tokenizer(checkpoint))
+    renderer = load_renderer(checkpoint, chat)
     with naming(checkpoint):
         model = load_complete(AutoModelForCausalLM, checkpoint, dtype=getattr(torch, dtype))
     model.generation_config = sample_the_policy(renderer)
@@ -28,6 +30,8 @@ def write_model(checkpoint: Path, out: Path, dtype: Dtype) -> None:
     except SafetensorError as error:
         raise UsageError(f"cannot write {out}: {error}: make room there") from error
     copy_tokenizer(checkpoint, out)
+    if chat.template not in OWN:
+        (out / "chat_template.jinja").write_text(renderer.tokenizer.get_chat_template())
 
 
 def sample_the_policy(renderer: ChatRenderer) -> GenerationConfig:

@@ -24,6 +24,7 @@ RECIPE_COLUMNS = {
 """Heading → metric that is summed over the iterations."""
 STAGE_KEYS = ("algorithm", "group_size", "tasks_per_iteration", "batch_size", "max_turns", "max_context")
 RFT_KEYS = ("rollouts_per_task", "epochs", "batch_size", "max_turns", "max_context", "conversations")
+CHAT_KEYS = ("template", "system_prompt", "date")
 AGENT_KEYS = ("scaffold", "prompts", "tools", "max_turns", "max_context", "max_new_tokens")
 
 
@@ -88,6 +89,7 @@ def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], che
     for name in stages:
         yield f"`{name}`: {list_settings(sections[name], RFT_KEYS if name == 'rft' else STAGE_KEYS)}"
     yield f"The agent: {list_settings(config.agent, AGENT_KEYS)}; seed {config.seed}"
+    yield f"Its conversations: {list_settings(config.model.chat, CHAT_KEYS)}"
     if any(stage.permute_rewards for stage in config.stages if stage.name in stages):
         yield "**A negative control: the rewards were permuted, so that nothing was to be learned.**"
 
