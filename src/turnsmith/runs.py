@@ -11,6 +11,7 @@ RUN/
                                        result-<n>-runs.json: what it was before more runs were asked for
   evals/<stage>@<iterations>/<set>/    the same of a checkpoint that has gone on since
   tracking/<tracker>/                  sent.json, and what the tracker keeps
+  issue.json · solution.json · solution.patch · tests/attempt-0.json     of `turnsmith solve`, whose attempts lie in evals/solve/
   results.json · curves.png · run.log · stopped.txt · audits.jsonl · costs.json
 ```
 """
@@ -80,6 +81,25 @@ class RunFolder:
     def audits(self) -> Path:
         """What `turnsmith audit` found, a line for each patch."""
         return self.path / "audits.jsonl"
+
+    @property
+    def issue(self) -> Path:
+        """What `turnsmith solve` works on: a task of a checkout."""
+        return self.path / "issue.json"
+
+    @property
+    def solution(self) -> Path:
+        """What came of it."""
+        return self.path / "solution.json"
+
+    @property
+    def patch(self) -> Path:
+        """The patch that it leaves."""
+        return self.path / "solution.patch"
+
+    def attempt_tests(self, index: int) -> Path:
+        """What the tests that were given did on the patch of an attempt."""
+        return self.path / "tests" / f"attempt-{index}.json"
 
     def task_set(self, name: str) -> Path:
         return self.path / "tasks" / name

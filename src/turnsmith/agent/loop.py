@@ -5,7 +5,7 @@ episode that the sandbox or the engine ends keeps everything up to there, and it
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from turnsmith.agent.dialogues.base import Dialogue, Speaker
@@ -65,6 +65,8 @@ class Episode:
     scaffold: Scaffold
     config: AgentConfig
     demonstration: bool = False
+    on_turn: Callable[[Turn], None] = lambda turn: None
+    """Told of each turn that has been answered."""
     turns: list[Turn] = field(default_factory=list, init=False)
     num_format_errors: int = field(default=0, init=False)
     """Format errors in a row."""
@@ -137,6 +139,7 @@ class Episode:
                 "act_s": time.monotonic() - started,
             }
         )
+        self.on_turn(self.turns[-1])
         return result
 
     async def act(self, command: str) -> ToolResult:

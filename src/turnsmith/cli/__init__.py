@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import curating, exporting, grading, importing, looking, redteam, running
+from turnsmith.cli import curating, exporting, grading, importing, looking, redteam, running, solving
 from turnsmith.cli.images import show_images
 from turnsmith.cli.making import make
 from turnsmith.cli.mining import mine
@@ -49,6 +49,7 @@ def make_app() -> typer.Typer:
             running.evaluate if name == "eval" else running.learn_or_evaluate
         )
     app.command("resume", context_settings=OVERRIDES, epilog=MORE)(running.resume)
+    app.command("solve", context_settings=OVERRIDES, epilog=solving.HINT)(solving.solve)
     tasks = typer.Typer(help=TASKS, no_args_is_help=True, rich_markup_mode=None)
     for command in (mine, rebuild, make, check, qualify, stats):
         tasks.command(command.__name__)(command)

@@ -52,12 +52,26 @@ Second = Annotated[str, typer.Argument(metavar="B", help="The same; a gain is wh
 def show(run: Run, trajectory: Id = None, as_json: Json = False) -> None:
     """What a run did, or one trajectory turn by turn."""
     folder = RunFolder(run)
-    if as_json:
+    if folder.issue.exists() and trajectory is None:
+        show_solved(folder, as_json=as_json)
+    elif as_json:
         typer.echo(json.dumps(to_json(folder, trajectory), indent=2))
     elif trajectory is None:
         show_run(folder)
     else:
         show_trajectories(folder, trajectory)
+
+
+def show_solved(folder: RunFolder, *, as_json: bool) -> None:
+    """What `turnsmith solve` came to. Raises UsageError where it is at work still, or was killed."""
+    from turnsmith.recipes.solutions import read_solution
+    from turnsmith.ui.solving import show_solution
+
+    solution = read_solution(folder)
+    if as_json:
+        typer.echo(json.dumps(solution.model_dump(mode="json"), indent=2))
+    else:
+        show_solution(folder, solution, make_console())
 
 
 def to_json(folder: RunFolder, beginning: str | None) -> Any:
@@ -94,6 +108,8 @@ def print_next_look(folder: RunFolder) -> None:
 def begin_id(folder: RunFolder) -> str:
     """How ids begin in what was evaluated last, or else in what such a run collects first."""
     outline, results = read_outline(folder), read_results(folder)
+    if folder.issue.exists():
+        return "solve"
     if results or outline.eval_tasks:
         return f"eval-{results[-1]['stage'] if results else 'base'}"
     return outline.stage_names[1] if outline.trains else "rft"

@@ -52,6 +52,8 @@ SECTIONS = {"rft": "[rft]", "stages": "[[stages]]", "eval_tasks": "[eval_tasks.N
 def resume(context: typer.Context, run: Run) -> None:
     """Go on with a run that was stopped or killed, or give a finished one more to do."""
     folder = RunFolder(run)
+    if folder.issue.exists():
+        raise UsageError(f"{run} is of `turnsmith solve`, which does not go on: give that command again")
     old = with_absolute_paths(validate(read_json(folder.config), folder.config, RunConfig))
     config = with_absolute_paths(lay_over(old.model_dump(mode="json"), context.args, folder.config, RunConfig))
     refuse_faulty(config)

@@ -47,6 +47,8 @@ class Selection:
     """What reaches the tests."""
     dropped: Counter[HunkClass]
     """Files that were left out, by class."""
+    left_out: tuple[tuple[HunkClass, str], ...]
+    """The same by name."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,11 @@ def select_gold(task: Task, layers: Sequence[Path]) -> str:
 
 def select_hunks(patch: str, project: Project) -> Selection:
     """Sort the files of a patch and leave out what has a say over the tests. Raises PatchRefused."""
-    sorted_files = [(_classify_file(file, project), file.text) for file in read_patch(patch)]
-    kept = [text for kind, text in sorted_files if kind is HunkClass.SOURCE]
-    return Selection("".join(kept), Counter(kind for kind, _ in sorted_files if kind is not HunkClass.SOURCE))
+    sorted_files = [(_classify_file(file, project), file) for file in read_patch(patch)]
+    kept = [file.text for kind, file in sorted_files if kind is HunkClass.SOURCE]
+    left_out = [(kind, file) for kind, file in sorted_files if kind is not HunkClass.SOURCE]
+    names = tuple((kind, min(file.paths)) for kind, file in left_out)
+    return Selection("".join(kept), Counter(kind for kind, _ in left_out), names)
 
 
 def _classify_file(file: FilePatch, project: Project) -> HunkClass:

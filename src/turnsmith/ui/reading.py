@@ -134,6 +134,8 @@ def read_trajectories(folder: RunFolder, beginning: str) -> Iterator[Trajectory]
 
 def find_task(folder: RunFolder, instance_id: str) -> Task | None:
     """The task of a trajectory, where its task set can still be read."""
+    if folder.issue.exists():
+        return Task.model_validate(read_json(folder.issue))
     tasks = (task for name in read_outline(folder).task_sets for task in read_tasks(folder, name))
     return next((task for task in tasks if task.instance_id == instance_id), None)
 

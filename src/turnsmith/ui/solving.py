@@ -1,0 +1,105 @@
+"""Work on an issue while it goes on, and what came of it. Whatever an agent wrote is shown as plain text."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from shlex import quote
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from turnsmith.recipes.solutions import STAGE, Attempt, Solution
+from turnsmith.rewards.given_tests import TestRun
+from turnsmith.runs import RunFolder
+from turnsmith.types import Turn
+from turnsmith.ui.tables import make_table
+from turnsmith.ui.terminal import to_line
+from turnsmith.ui.trajectory import INDENT, plain
+
+MAX_LINES = 12
+"""Lines of an observation that are shown while it goes on; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where it is shown, and kept."""
+
+    console: Console
+    log: Path
+
+    def say(self, text: str) -> None:
+        """One line, also into the log."""
+        self.console.print(to_line(text), soft_wrap=True)
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
+
+    def begin(self, label: str, total: int) -> None:
+        """A line: there is no bar among the turns."""
+        self.say(label)
+
+    def advance(self, label: str, num: int = 1, note: str = "") -> None:
+        """Turns are shown instead."""
+
+    def end(self, label: str) -> None:
+        """What comes next says so."""
+
+    def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
+        """What the policy said, and the beginning of what answered."""
+        self.console.print(*turn_lines(attempt, number, turn))
+
+
+def turn_lines(attempt: int, number: int, turn: Turn) -> Iterator[RenderableType]:
+    """A rule, the text, the observation."""
+    title = f"attempt {attempt + 1} · turn {number} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s"
+    yield Rule(Text(title, style="dim"), align="left", style="dim")
+    yield Padding(plain(turn.text.strip(), "cyan"), INDENT)
+    lines = turn.observation.rstrip().splitlines()
+    more = [f"… and {len(lines) - MAX_LINES} lines more"] if len(lines) > MAX_LINES else []
+    yield Padding(plain("\n".join(lines[:MAX_LINES] + more)), (0, 0, 0, 6))
+
+
+def show_solution(folder: RunFolder, solution: Solution, console: Console) -> None:
+    """Attempts, the one that is kept and why, what its tests did, where the patch lies."""
+    console.print(make_table(["attempt", "ended by", "turns", "patch", "tests"], map(_cells, solution.attempts), 2))
+    kept = next((each for each in solution.attempts if each.trajectory_id == solution.kept), None)
+    for name, text in describe(folder, solution, kept):
+        console.print(f"{name:14}{to_line(text)}", soft_wrap=True)
+
+
+def _cells(attempt: Attempt) -> list[str]:
+    number = int(attempt.trajectory_id.rpartition("/")[2]) + 1
+    tests = "not run" if attempt.tests is None else "passed" if attempt.tests.passed else "not passed"
+    return [str(number), attempt.stop_reason, str(attempt.num_turns), f"{attempt.patch_bytes} bytes", tests]
+
+
+def describe(folder: RunFolder, solution: Solution, kept: Attempt | None) -> Iterator[tuple[str, str]]:
+    """A word and a line of text for each thing that a person wants to know."""
+    if kept is None:
+        yield (
+            "no patch",
+            "; ".join(dict.fromkeys(filter(None, (each.detail for each in solution.attempts)))) or "no attempt ended",
+        )
+    else:
+        yield "kept", f"{kept.trajectory_id}: {solution.why}"
+        if kept.tests:
+            yield from describe_tests(solution.test_command, kept.tests)
+        yield "patch", solution.patch
+    yield "turns", f"turnsmith show {quote(str(folder.path))} --trajectory {STAGE}"
+
+
+def describe_tests(command: str, run: TestRun) -> Iterator[tuple[str, str]]:
+    """What the command was, how it ended, its last lines, what of the patch it did not see."""
+    ending = f"exit code {run.exit_code}" if run.exit_code is not None else "not ended"
+    sealed = "a report that the code under test cannot write" if run.is_sealed else "by its exit code alone"
+    reason = f": {run.reason}" if run.reason else ""
+    yield (
+        "tests",
+        f"{command}: {ending} after {run.duration_s:.1f} s, {'' if run.passed else 'not '}passed ({sealed}){reason}",
+    )
+    for line in run.lines:
+        yield "", line
+    for name in run.left_out:
+        yield "left out", f"{name}: it is in the patch, and was not in the tests"

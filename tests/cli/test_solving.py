@@ -1,0 +1,299 @@
+"""An issue of an ordinary checkout: what an agent sees of it, which patch is left, and what the tests that are given say."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import scripted_agents
+from conftest import HOSTILE
+from host_processes import wait_until
+from turnsmith.journals import read_trajectories
+from turnsmith.runs import RunFolder
+
+ISSUE = "total([1, 2]) is 2, it must be 3"
+FIX = "sed -i 's/ - 1//' calc.py"
+BREAK = "sed -i 's/ - 1/ - 2/' calc.py"
+PYTEST = "python -m pytest -q tests"
+SECRET = "tok-5f3a"
+AGENT = "scripted_agents:open_commanding_engine"
+
+
+def git(checkout, *arguments):
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@a", "-C", str(checkout), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A module with a bug and its tests, committed."""
+    folder = tmp_path / "calc"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "calc.py").write_text("def total(values):\n    return sum(values) - 1\n")
+    (folder / "tests" / "test_calc.py").write_text(
+        "import calc\n\n\ndef test_total():\n    assert calc.total([1, 2]) == 3\n"
+    )
+    git(tmp_path, "init", "--quiet", "calc")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "first")
+    return folder
+
+
+@pytest.fixture
+def solve(turnsmith, checkout, model_directory, tmp_path, monkeypatch):
+    """Let scripted attempts work on the checkout; gives the result of the command."""
+
+    def run(attempts, *options, issue=ISSUE):
+        monkeypatch.setattr(scripted_agents, "COMMANDS", attempts)
+        policy = ["--model.path", model_directory, "--engine.kind", AGENT, "--agent.prompts", "brief"]
+        where = ["--out", tmp_path / "run", "--no-environment"]
+        return turnsmith("solve", checkout, "--issue", issue, *where, *policy, "--agent.max_context", 8192, *options)
+
+    return run
+
+
+def trajectories(tmp_path):
+    return list(read_trajectories(RunFolder(tmp_path / "run").eval_trajectories("solve", "checkout")))
+
+
+def files_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_patch_that_passes_is_left_and_the_checkout_is_as_it_was(solve, checkout, tmp_path, turnsmith):
+    before = files_of(checkout)
+    result = solve([[FIX]], "--tests", PYTEST)
+    assert result.exit_code == 0, result.output
+    assert (
+        "the given tests pass on it" in result.stdout and "exit code 0" in result.stdout and "1 passed" in result.stdout
+    )
+    assert files_of(checkout) == before
+    git(checkout, "apply", tmp_path / "run" / "solution.patch")
+    assert "sum(values)\n" in (checkout / "calc.py").read_text()
+    assert "attempt 1 · turn 1" in result.stderr and FIX in result.stderr
+    shown = turnsmith("show", tmp_path / "run")
+    assert shown.exit_code == 0 and "the given tests pass on it" in shown.stdout
+    assert ISSUE in turnsmith("show", tmp_path / "run", "--trajectory", "solve/calc/0").stdout
+
+
+def test_without_tests_it_says_that_nothing_was_verified(solve):
+    result = solve([[FIX]])
+    assert result.exit_code == 0, result.output
+    assert "submitted; no tests were given: nothing was verified" in result.stdout and "git apply" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("commands", "piece"), [([BREAK], "no attempt passes the given tests"), ([], "no patch      nothing was changed")]
+)
+def test_what_does_not_pass_is_exit_code_1(solve, commands, piece):
+    result = solve([commands], "--tests", PYTEST)
+    assert result.exit_code == 1 and piece in result.stdout, result.output
+
+
+def test_of_several_attempts_the_one_that_passes_is_kept(solve, tmp_path):
+    result = solve([[], [BREAK], [FIX]], "-n", 3, "--tests", PYTEST, "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["kept"], told["verified"]) == ("solve/calc/2", True)
+    assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()
+
+
+def test_without_tests_the_smallest_patch_that_was_submitted_is_kept(solve):
+    wordy = f"{FIX}; echo '# a remark' >> calc.py"
+    result = solve([[wordy], [FIX], ["true > new.py", *["ls"] * 9]], "-n", 3, "--agent.max_turns", 3, "--json")
+    told = json.loads(result.stdout)
+    assert {each["trajectory_id"]: each["stop_reason"] for each in told["attempts"]}["solve/calc/2"] == "max_turns"
+    assert told["kept"] == "solve/calc/1" and result.exit_code == 0
+
+
+def test_changes_that_are_not_committed_are_seen_and_are_not_in_the_patch(solve, checkout, tmp_path):
+    (checkout / "calc.py").write_text("# mine\ndef total(values):\n    return sum(values) - 1\n")
+    (checkout / "more.py").write_text("staged = 1\n")
+    git(checkout, "add", "more.py")
+    result = solve([["cat calc.py more.py && git status --short", FIX]], "--apply", "--tests", PYTEST)
+    assert result.exit_code == 0, result.output
+    [first, *_] = trajectories(tmp_path)[0].turns
+    assert "# mine" in first.observation and "staged = 1" in first.observation and " M " not in first.observation
+    assert "# mine" not in (tmp_path / "run" / "solution.patch").read_text().replace(" # mine", "")
+    assert (checkout / "calc.py").read_text() == "# mine\ndef total(values):\n    return sum(values)\n"
+    assert (
+        git(checkout, "log", "--oneline").count("\n") == 1
+        and git(checkout, "diff", "--cached", "--name-only") == "more.py\n"
+    )
+
+
+def test_what_git_does_not_track_is_not_seen(solve, checkout, tmp_path):
+    """Ignored or not; nor what a link that took the place of a folder leads to, nor the repository's own settings."""
+    (checkout / ".gitignore").write_text(".env\n")
+    for name in (".env", "notes.txt"):
+        (checkout / name).write_text(SECRET)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "hidden.py").write_text(SECRET)
+    (checkout / "pkg").mkdir()
+    (checkout / "pkg" / "hidden.py").write_text("fine = 1\n")
+    git(checkout, "add", "pkg/hidden.py")
+    (checkout / "pkg").rename(tmp_path / "before")
+    (checkout / "pkg").symlink_to(tmp_path / "elsewhere")
+    git(checkout, "config", "user.email", SECRET)
+    result = solve([["ls -A; grep -r 'tok-[5]f3a' . ..; git config --list; env", FIX]])
+    assert result.exit_code == 0, result.output
+    [first, *_] = trajectories(tmp_path)[0].turns
+    assert "calc.py" in first.observation and "notes.txt" not in first.observation and ".env" not in first.observation
+    assert not [
+        path for path in (tmp_path / "run").rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()
+    ]
+
+
+def test_nothing_reaches_the_network(solve, tmp_path):
+    probe = "python -c \"import socket; socket.create_connection(('1.1.1.1', 53), 2)\""
+    solve([[probe]])
+    assert trajectories(tmp_path)[0].turns[0].exit_code != 0
+
+
+def test_a_patch_is_not_applied_over_what_has_changed_since(solve, checkout, monkeypatch):
+    from turnsmith.recipes import solving
+
+    play = solving.make_attempts
+
+    async def edit_meanwhile(*arguments):
+        await play(*arguments)
+        (checkout / "calc.py").write_text("def total(values):\n    return 0\n")
+
+    monkeypatch.setattr(solving, "make_attempts", edit_meanwhile)
+    result = solve([[FIX]], "--apply")
+    assert result.exit_code == 2 and "calc.py of" in result.stderr and "has changed since" in result.stderr
+    assert "return 0" in (checkout / "calc.py").read_text()
+
+
+def test_a_new_file_does_not_replace_one_that_was_not_seen(solve, checkout):
+    (checkout / "notes.txt").write_text("mine")
+    result = solve([["echo theirs > notes.txt"]], "--apply")
+    assert result.exit_code == 2 and "notes.txt" in result.stderr
+    assert (checkout / "notes.txt").read_text() == "mine"
+
+
+def test_what_does_not_pass_is_not_applied(solve, checkout):
+    before = files_of(checkout)
+    result = solve([[BREAK]], "--apply", "--tests", PYTEST)
+    assert result.exit_code == 1 and "not applied" in result.stderr
+    assert files_of(checkout) == before
+
+
+@pytest.mark.parametrize(
+    "cheat",
+    [
+        "sed -i 's/== 3/== 2/' tests/test_calc.py",
+        "printf 'def pytest_collection_modifyitems(items):\\n    items.clear()\\n' > conftest.py; " + BREAK,
+        "printf 'import os\\nos._exit(0)\\n' > calc.py",
+    ],
+)
+def test_a_patch_that_bends_the_tests_does_not_pass(solve, cheat):
+    result = solve([[cheat]], "--tests", PYTEST)
+    assert result.exit_code == 1 and "not passed" in result.stdout, result.output
+
+
+def test_what_was_left_out_of_the_tests_is_named_and_stays_in_the_patch(solve, tmp_path):
+    result = solve([[f"{FIX}; echo '# more' >> tests/test_calc.py"]], "--tests", PYTEST)
+    assert result.exit_code == 0, result.output
+    assert "test-surface: tests/test_calc.py" in result.stdout
+    assert "# more" in (tmp_path / "run" / "solution.patch").read_text()
+
+
+def test_a_command_that_is_not_pytest_counts_by_its_exit_code(solve):
+    command = "python -c 'import calc; assert calc.total([1, 2]) == 3; print(\"fine\")'"
+    result = solve([[FIX]], "--tests", command)
+    assert result.exit_code == 0 and "by its exit code alone" in result.stdout and "fine" in result.stdout, (
+        result.output
+    )
+
+
+def test_tests_that_pass_before_say_so(solve):
+    result = solve([[FIX]], "--tests", "true")
+    assert result.exit_code == 0 and "passing says nothing of the issue" in result.stderr
+
+
+def test_what_an_agent_writes_cannot_command_the_terminal(solve):
+    result = solve([[f"echo '{HOSTILE}'", FIX]])
+    assert "\x1b[2J" not in result.output and "\x07" not in result.output and "\u202e" not in result.output
+    assert "[bold red]not markup[/] :boom:" in result.stderr
+
+
+def with_conflict(checkout):
+    git(checkout, "checkout", "--quiet", "-b", "other")
+    for branch, text in {"other": "x = 1\n", "-": "x = 2\n"}.items():
+        git(checkout, "checkout", "--quiet", *([] if branch == "other" else [branch]))
+        (checkout / "calc.py").write_text(text)
+        git(checkout, "commit", "--quiet", "--all", "--message", text)
+    subprocess.run(
+        ["git", "-C", checkout, "-c", "user.name=a", "-c", "user.email=a@a", "merge", "other"], capture_output=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "issue", "change", "piece"),
+    [
+        ([], "  \n", None, "--issue is empty"),
+        ([], "missing.md", None, "there is no such file"),
+        ([], ISSUE, with_conflict, "has unmerged files, e.g. calc.py"),
+        (["--tests", "no-such-program"], ISSUE, None, "cannot be run in the sandbox"),
+        (["--python", "3.12"], ISSUE, None, "leave out --no-environment"),
+        (["--engine.kind", "nobodys:engine"], ISSUE, None, "there is no module nobodys"),
+        (["--agent.max_turn", "3"], ISSUE, None, "did you mean 'max_turns'"),
+    ],
+)
+def test_bad_input_is_a_sentence(solve, checkout, options, issue, change, piece):
+    if change:
+        change(checkout)
+    result = solve([[FIX]], *options, issue=issue)
+    assert result.exit_code == 2 and piece in result.stderr, result.output
+
+
+def test_a_folder_without_git_a_tree_without_files_and_a_policy_without_a_name(turnsmith, checkout, tmp_path):
+    (tmp_path / "plain").mkdir()
+    git(tmp_path, "init", "--quiet", "bare")
+    model = ("--model.path", "tiny", "--out", tmp_path / "run")
+    for path, options, piece in [
+        (tmp_path / "plain", model, "is no git checkout"),
+        (tmp_path / "bare", model, "git tracks no file"),
+        (tmp_path / "nowhere", model, "there is no folder"),
+        (checkout, (), "no policy is named"),
+        (checkout, ("--model.path", "tiny", "--out", checkout / "runs"), "is in the checkout"),
+        (checkout, (*model, "--sandbox.kind", "subprocess"), "add --no-environment"),
+    ]:
+        result = turnsmith("solve", path, "--issue", ISSUE, *options)
+        assert result.exit_code == 2 and piece in result.stderr, result.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_solved_issue_does_not_go_on(solve, turnsmith, tmp_path):
+    solve([[FIX]])
+    result = turnsmith("resume", tmp_path / "run")
+    assert result.exit_code == 2 and "does not go on" in result.stderr
+    assert "another --out" in solve([[FIX]]).stderr
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("obeys_ctrl_c")
+def test_ctrl_c_keeps_what_was_found(checkout, model_directory, tmp_path):
+    (tmp_path / "sleepy.py").write_text(
+        f"import scripted_agents\n\nscripted_agents.COMMANDS = [[{FIX!r}, 'sleep 300']]\n"
+        "open_engine = scripted_agents.open_commanding_engine\n"
+    )
+    policy = ["--model.path", model_directory, "--engine.kind", "sleepy:open_engine", "--agent.prompts", "brief"]
+    limits = ["--agent.max_context", "8192", "--agent.command_timeout_s", "300", "--no-environment", "--out", "run"]
+    command = [sys.executable, "-m", "turnsmith", "solve", checkout, "--issue", ISSUE, *policy, *limits]
+    told, places = tmp_path / "told.txt", os.pathsep.join(filter(None, sys.path))
+    with told.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": places}, stdout=output, stderr=output
+        )
+    wait_until(lambda: "turn 1" in told.read_text() or process.poll() is not None)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130, told.read_text()
+    assert "stopped; what was found is kept" in told.read_text() and "Traceback" not in told.read_text()
+    assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()
