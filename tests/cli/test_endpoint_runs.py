@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import os
 import random
 import socket
+import subprocess
+import sys
 from dataclasses import asdict
 
 import pytest
@@ -127,6 +130,21 @@ def test_a_run_of_messages_is_shown_and_imitated_by_another_model(
     told = read_json(RunFolder(tmp_path / "pupil").metrics("rft", 0))
     assert (told["conversations/kept"], told["conversations/retokenised"]) == (2, 2)
     assert f"{MODEL} at {server.address}" in RunFolder(tmp_path / "pupil").log.read_text()
+
+
+@pytest.mark.slow
+def test_a_run_of_an_endpoint_needs_nothing_that_trains(serve, heldout_folder, tmp_path, key):
+    hidden = tmp_path / "hidden"
+    for name in ("torch", "transformers", "tokenizers", "matplotlib"):
+        (hidden / name).mkdir(parents=True)
+        (hidden / name / "__init__.py").write_text("raise ModuleNotFoundError('there is none here')")
+    with serve() as server:
+        file = configure(tmp_path, server, heldout_folder)
+        command = [sys.executable, "-m", "turnsmith", "eval", file, "--out", tmp_path / "run"]
+        environment = {**os.environ, "PYTHONPATH": str(hidden)}
+        result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert "100.0" in result.stdout
 
 
 @pytest.mark.slow

@@ -214,12 +214,12 @@ def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
 
 def finish(folder: RunFolder) -> None:
     """Write results and curves, print the table and where to look next."""
-    from turnsmith.ui.curves import draw_curves
-
     name = quote(str(folder.path))
     write_json(folder.results, read_results(folder))
     print_results(folder)
     if read_outline(folder).trains:
+        from turnsmith.ui.curves import draw_curves
+
         typer.echo(f"curves        {draw_curves(folder)}")
     typer.echo(f"iterations    turnsmith show {name}")
     print_next_look(folder)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
 from turnsmith.recipes.players import Player
-from turnsmith.recipes.policy import Policy
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
@@ -16,6 +16,9 @@ from turnsmith.rollouts.rollout import draw_seed
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.tracking import Progress
 from turnsmith.tracking.feed import Feed
+
+if TYPE_CHECKING:
+    from turnsmith.recipes.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,10 @@ class RunContext:
     """Sends what is finished to the trackers."""
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> "Policy":
         """The one that learns, in what trains: an endpoint's run trains nothing."""
+        from turnsmith.recipes.policy import Policy
+
         assert isinstance(self.player, Policy)
         return self.player
 

@@ -16,8 +16,6 @@ from turnsmith.recipes.curriculum import choose_pool
 from turnsmith.recipes.evaluate import EvalResult, evaluate_all
 from turnsmith.recipes.players import Player, open_player
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
-from turnsmith.recipes.rft import check_others, run_rft
-from turnsmith.recipes.rl import run_stage
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, warn_of_older
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.generator import Generator
@@ -82,6 +80,10 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
     check_contexts(run)
     config, pool = run.config, run.train_tasks
     results = await evaluate_all(run.eval_tasks, "base", run)
+    if config.rft or config.stages:
+        # Training imports torch, which the run of an endpoint does without.
+        from turnsmith.recipes.rft import run_rft
+        from turnsmith.recipes.rl import run_stage
     if config.rft:
         await run_rft(config.rft, pool, run)
         results += await evaluate_all(run.eval_tasks, "rft", run)
@@ -100,6 +102,8 @@ def check_contexts(run: RunContext) -> None:
     check = partial(check_fits, speaker=run.player.speaker, scaffold=run.scaffold)
     check([task for task_set in run.eval_tasks for task in task_set.tasks], config=config.agent)
     if config.rft:
+        from turnsmith.recipes.rft import check_others
+
         agent = run.agent_for(config.rft)
         check(train_tasks, config=agent, demonstration=config.rft.demonstration, limit="rft.max_context")
         check_others(config.rft, run)
