@@ -108,11 +108,36 @@ class EndpointConfig(Section):
         return self
 
 
+class VllmConfig(Section):
+    """Servers of vLLM, in an environment of their own (docs/vllm.md)."""
+
+    python: str | None = None
+    """Interpreter of an environment that has vLLM: servers are started by it, and end with the run."""
+    address: str | None = None
+    """Address of a server on this machine that runs already, in place of `python`; it must take weights from here."""
+    replicas: int = Field(1, ge=1)
+    """Servers to start; an episode stays with one."""
+    eager: bool = True
+    """Compute layer by layer; false compiles them first, which a CPU refuses, since compiled layers keep their weights there."""
+    check_held: bool = True
+    """Compare what the layers hold after each update, not only what arrived; false for models that vLLM lays out otherwise."""
+    restarts: int = Field(3, ge=0)
+    """Times in a run that a server which dies is started again, before its turns fail."""
+    start_timeout_s: float = Field(900.0, gt=0)
+    """Seconds that a server may take to start."""
+    turn_timeout_s: float = Field(600.0, gt=0)
+    """Seconds that a turn may take before its server counts as dead."""
+    arguments: list[str] = []
+    """More arguments of `vllm serve`, such as `--gpu-memory-utilization=0.5`."""
+
+
 class EngineConfig(Section):
     kind: EngineName = "inprocess"
-    """What samples: `inprocess`, with a `local` trainer's weights, `openai`, or an import path as `my_module:open_engine`."""
+    """What samples: `inprocess`, with a `local` trainer's weights, `vllm`, `openai`, or an import path, `my_module:my_open`."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values of episodes; absent: as much as all need at once, up to half of what is left."""
+    vllm: VllmConfig = VllmConfig()
+    """Servers of the kind `vllm`."""
     openai: EndpointConfig | None = None
     """The server of the kind `openai`: messages in, text out; it is evaluated, and nothing here trains it."""
 
@@ -120,6 +145,14 @@ class EngineConfig(Section):
     def _has_an_address(self) -> "EngineConfig":
         if self.kind == "openai" and self.openai is None:
             raise ValueError("openai.address and openai.model are missing: give those of the server")
+        return self
+
+    @model_validator(mode="after")
+    def _vllm_is_somewhere(self) -> "EngineConfig":
+        if self.kind == "vllm" and bool(self.vllm.python) == bool(self.vllm.address):
+            raise ValueError("the kind vllm needs vllm.python, an interpreter that has it, or vllm.address, not both")
+        if self.vllm.address and self.vllm.replicas > 1:
+            raise ValueError("vllm.replicas are started by vllm.python: a server that runs already is one")
         return self
 
 

@@ -24,6 +24,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "engine": {
         "inprocess": "turnsmith.recipes.policy:open_inprocess_engine",
         "openai": "turnsmith.recipes.endpoint:open_endpoint",
+        "vllm": "turnsmith.recipes.vllm:open_vllm_engine",
     },
     "scaffold": {
         "bash": "turnsmith.agent.scaffolds.bash:BASH",

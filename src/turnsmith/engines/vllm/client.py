@@ -1,0 +1,81 @@
+"""How a server of vLLM is spoken to: HTTP over a socket in a private folder, or at an address."""
+
+import socket
+from typing import Any, NoReturn
+
+import httpx2
+
+from turnsmith.errors import EngineError
+
+CONTROL_TIMEOUT_S = 600.0
+"""What is not a turn may take as long as large weights take to load."""
+
+
+class ServerGone(EngineError):
+    """The connection broke, or no answer came in time."""
+
+
+class ServerRefused(EngineError):
+    """The server answered that it cannot."""
+
+
+class Client:
+    """Asks one server. Nothing is kept open between requests, so there is nothing to close."""
+
+    def __init__(self, address: str, path: str | None = None, *, turn_timeout_s: float) -> None:
+        """`path` is that of a Unix socket, where the server listens on one; then the address is but a name."""
+        self.address = address
+        self._socket = path
+        self._turn_timeout_s = turn_timeout_s
+        self._turns = httpx2.AsyncClient(
+            transport=httpx2.AsyncHTTPTransport(
+                uds=path, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+            ),
+            base_url=address,
+            timeout=httpx2.Timeout(turn_timeout_s, pool=None),
+        )
+
+    async def sample(self, route: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a turn. Raises ServerGone, ServerRefused."""
+        try:
+            return read(await self._turns.post(route, json=body))
+        except httpx2.HTTPError as error:
+            self._give_up(error)
+
+    def call(
+        self, method: str, route: str, body: dict[str, Any] | None = None, timeout_s: float = CONTROL_TIMEOUT_S
+    ) -> Any:
+        """The answer to anything else; blocks. Raises ServerGone, ServerRefused."""
+        if self._socket and not is_listening(self._socket):
+            raise ServerGone(f"vLLM at {self.address} is gone: nobody listens on its socket")
+        transport = httpx2.HTTPTransport(uds=self._socket)
+        try:
+            with httpx2.Client(transport=transport, base_url=self.address, timeout=timeout_s) as client:
+                return read(client.request(method, route, json=body))
+        except httpx2.HTTPError as error:
+            self._give_up(error)
+
+    def ask_workers(self, method: str) -> list[Any]:
+        """What a method of `turnsmith_vllm.transport.Extension` returns in each worker. Raises ServerGone, ServerRefused."""
+        results: list[Any] = self.call("POST", "/collective_rpc", {"method": method})["results"]
+        return results
+
+    def _give_up(self, error: httpx2.HTTPError) -> NoReturn:
+        raise ServerGone(f"vLLM at {self.address} is gone: {type(error).__name__}: {error}") from error
+
+
+def is_listening(path: str) -> bool:
+    """Does anyone take connections there? A failed one would leave a socket of httpx open."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
+def read(response: httpx2.Response) -> Any:
+    """The body of an answer; None where it has none. Raises ServerRefused."""
+    if response.is_success:
+        return response.json() if response.content else None
+    try:
+        message = response.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        message = response.text
+    raise ServerRefused(f"vLLM answered {response.status_code}: {message[:500]}")

@@ -1,0 +1,1 @@
+"""A server of vLLM that takes weights from Turnsmith."""

@@ -1,0 +1,108 @@
+"""One turn in the words of vLLM's token route, and what must hold of its answer before anything is learned from it."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from turnsmith.engines.base import GenerateRequest, complete
+from turnsmith.errors import EngineError
+from turnsmith.types import Completion
+
+ROUTE = "/inference/v1/generate"
+"""Token ids in and out; unlike the completions route it says which weights sampled each token."""
+
+NO_LOGPROB = -9_999.0
+"""What vLLM puts in place of a log-prob that is missing or not a number."""
+
+ROUNDING = 1e-5
+"""How far above 0 a log-prob may be."""
+
+
+def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, keeps_seeds: bool) -> dict[str, Any]:
+    """The body of a request for at most `limit` tokens. Nothing that shapes the distribution is left to the server's defaults."""
+    params = request.params
+    return {
+        "token_ids": request.token_ids.tolist(),
+        "sampling_params": {
+            "n": 1,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+            "top_k": params.top_k,
+            "min_p": params.min_p,
+            "repetition_penalty": params.repetition_penalty,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "max_tokens": limit,
+            "min_tokens": 0,
+            "stop_token_ids": sorted(request.stop_token_ids),
+            "ignore_eos": True,  # the request's own stop tokens end a turn, and nothing else does
+            "detokenize": False,
+            "logprobs": 0,  # of the sampled tokens alone
+            "seed": request.seed % 2**63 if keeps_seeds else None,
+        },
+        "cache_salt": f"policy-{policy_version}",
+        "return_token_ids": True,
+    }
+
+
+def read_turn(
+    answer: dict[str, Any], request: GenerateRequest, limit: int, policy_version: int, vocabulary: int
+) -> Completion:
+    """What was sampled. Raises EngineError for an answer that is not a turn sampled after this history by this policy."""
+    try:
+        [choice] = answer["choices"]
+        token_ids, scored, finish = choice["token_ids"], choice["logprobs"]["content"], choice["finish_reason"]
+        spans, history = choice["weight_versions"], answer["prompt_token_ids"]
+        logprobs = [entry["logprob"] for entry in scored]
+        scored_ids = [entry["token_id"] for entry in scored]
+    except (KeyError, TypeError, ValueError) as error:
+        raise EngineError(f"vLLM's answer is not that of {ROUTE}: {type(error).__name__}: {error}") from None
+    problem = (
+        find_wrong_tokens(token_ids, scored_ids, history, request.token_ids, vocabulary)
+        or find_wrong_logprobs(logprobs)
+        or find_wrong_end(token_ids, finish, limit, request.stop_token_ids)
+        or find_wrong_version(spans, len(token_ids), policy_version)
+    )
+    if problem:
+        raise EngineError(f"vLLM's answer cannot be trusted: {problem}")
+    return complete(request, token_ids, logprobs, finish, policy_version)
+
+
+def find_wrong_tokens(
+    token_ids: Sequence[int], scored: Sequence[int], history: Sequence[int], asked: np.ndarray, vocabulary: int
+) -> str:
+    """What is wrong with the tokens, or ''."""
+    if not np.array_equal(history, asked):
+        return f"it was made for a history of {len(history)} tokens that is not the one asked for ({len(asked)})"
+    if list(scored) != list(token_ids):
+        return f"{len(token_ids)} tokens, and log-probs of {len(scored)} that are others"
+    strange = [token for token in token_ids if not 0 <= token < vocabulary]
+    return f"token {strange[0]} is outside of the vocabulary of {vocabulary}" if strange else ""
+
+
+def find_wrong_logprobs(logprobs: Sequence[float]) -> str:
+    """What is wrong with the log-probs, or ''."""
+    for logprob in logprobs:
+        if not isinstance(logprob, float | int) or not math.isfinite(logprob) or logprob <= NO_LOGPROB:
+            return f"a log-prob is {logprob}"
+        if logprob > ROUNDING:
+            return f"a log-prob is {logprob}, above 0"
+    return ""
+
+
+def find_wrong_end(token_ids: Sequence[int], finish: str, limit: int, stops: frozenset[int]) -> str:
+    """What is wrong with how the turn ends, or ''."""
+    if any(token in stops for token in token_ids[:-1]):
+        return "it goes on after a stop token"
+    if not token_ids or len(token_ids) > limit:
+        return f"it has {len(token_ids)} tokens of 1 to {limit}"
+    expected = "stop" if token_ids[-1] in stops else "length" if len(token_ids) == limit else "neither"
+    return "" if finish == expected else f"it says that it ended by {finish}, after {len(token_ids)} of {limit} tokens"
+
+
+def find_wrong_version(spans: list[dict[str, Any]] | None, num_tokens: int, policy_version: int) -> str:
+    """What is wrong with the weights that sampled it, or ''."""
+    expected = [{"version": str(policy_version), "start": 0, "end": num_tokens}]
+    return "" if spans == expected else f"its tokens were sampled by weights {spans}, not by version {policy_version}"

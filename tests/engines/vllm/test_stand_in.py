@@ -1,0 +1,242 @@
+"""The whole engine against a stand-in for vLLM: real processes, real sockets, real files of weights, no model."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from small_models import VOCABULARY, make_model
+from turnsmith.config import VllmConfig
+from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
+from turnsmith.engines.vllm.opening import open_vllm
+from turnsmith.engines.vllm.settings import Wanted
+from turnsmith.errors import EngineError, UsageError
+
+TESTS = Path(__file__).parents[2]
+PROMPT = np.arange(20) % VOCABULARY
+
+
+@pytest.fixture
+def faults(tmp_path, monkeypatch):
+    """The file that names the stand-in's faults."""
+    monkeypatch.setenv("STAND_IN_FAULTS", str(tmp_path / "faults"))
+    return tmp_path / "faults"
+
+
+@pytest.fixture
+def python(tmp_path, faults):
+    """An interpreter whose vLLM is the stand-in."""
+    script = tmp_path / "python"
+    script.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{TESTS / "vllm_stand_in"}:{TESTS}" exec {sys.executable} "$@"\n'
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.fixture
+def base(tmp_path):
+    make_model().save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def open_engine(python, base):
+    opened = []
+
+    def open_engine(**changes):
+        settings = {"python": python} | changes
+        opened.append(open_vllm(VllmConfig(**settings), want(base)))
+        return opened[-1]
+
+    yield open_engine
+    for engine in opened:
+        engine.close()
+
+
+def want(base, **changes):
+    config = make_model().config
+    facts = {"dtype": "float32", "max_context": 200, "num_episodes": 8, "kv_bytes": 10**8, "seed": 0}
+    return Wanted(base, config, **facts | changes)
+
+
+def ask(episode="a", num=8, stop=frozenset()):
+    return GenerateRequest(episode, PROMPT, num, stop, seed=0)
+
+
+def find_servers():
+    """Process ids of servers that are children of this process's watchers."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()]
+    ours = [(int(pid), int(parent)) for pid, parent, args in rows if "turnsmith_vllm.server" in args]
+    watchers = [pid for pid, parent in ours if parent == os.getpid()]
+    return [pid for pid, parent in ours if parent in watchers], watchers
+
+
+async def test_turns_are_answered_and_stay_with_their_replica(open_engine):
+    engine = open_engine(replicas=2)
+    answers = await asyncio.gather(*(engine.generate(ask(f"e{number}")) for number in range(6)))
+    assert {len(a.token_ids) for a in answers} == {8} and {a.policy_version for a in answers} == {0}
+    assert [engine._place(f"e{number}") for number in range(6)] == [0, 1] * 3
+    await engine.generate(ask("e3"))
+    assert engine._place("e3") == 1
+    for number in (1, 3):
+        engine.release(f"e{number}")
+    assert engine._place("new") == 1
+
+
+async def test_weights_arrive_from_memory_and_from_a_directory(open_engine, tmp_path):
+    engine = open_engine()
+    model = make_model(seed=1)
+    model.save_pretrained(tmp_path / "new")
+    for version, source in enumerate([SharedWeights(1, model), SavedWeights(2, tmp_path / "new")], start=1):
+        await engine.load_weights(source)
+        assert engine.policy_version == (await engine.generate(ask())).policy_version == version
+    with pytest.raises(UsageError, match=r"do not fit the model at .*layers"):
+        await engine.load_weights(SharedWeights(3, make_model(num_hidden_layers=3)))
+    assert (await engine.generate(ask())).policy_version == 2
+
+
+async def test_one_corrupted_update_is_sent_again_and_the_second_one_stops(open_engine, faults):
+    engine = open_engine()
+    faults.write_text("alter-1")
+    await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+    assert (await engine.generate(ask())).policy_version == 1
+    faults.write_text("alter-2")
+    with pytest.raises(EngineError, match="did not arrive as it was sent"):
+        await engine.load_weights(SharedWeights(2, make_model(seed=2)))
+    assert engine.policy_version == 1
+
+
+async def test_weights_that_arrive_and_are_not_used_are_noticed(open_engine, faults):
+    engine = open_engine()
+    faults.write_text("forget")
+    with pytest.raises(EngineError, match="does not hold the weights of policy version 1"):
+        await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+
+
+async def test_turns_of_a_server_that_dies_are_sampled_again_by_the_next_from_the_same_weights(open_engine):
+    engine = open_engine()
+    await engine.load_weights(SharedWeights(4, make_model(seed=1)))
+    turns = [asyncio.create_task(engine.generate(ask(f"e{number}", num=100))) for number in range(5)]
+    await asyncio.sleep(0.3)
+    (server,), _ = find_servers()
+    os.kill(server, signal.SIGKILL)
+    answers = await asyncio.gather(*turns)
+    assert {(len(a.token_ids), a.policy_version) for a in answers} == {(100, 4)}
+    assert find_servers()[0] != [server]
+
+
+async def test_a_server_that_dies_between_turns_or_in_the_middle_of_one_comes_back_so_many_times(open_engine, faults):
+    engine = open_engine(restarts=2)
+    (server,), _ = find_servers()
+    os.kill(server, signal.SIGKILL)
+    await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+    faults.write_text("die")
+    assert (await engine.generate(ask())).policy_version == 1
+    faults.write_text("die")
+    with pytest.raises(EngineError, match=r"gone.*started again 2 times"):
+        await engine.generate(ask())
+
+
+async def test_a_server_that_hangs_counts_as_dead(open_engine, faults):
+    engine = open_engine(turn_timeout_s=1.0, restarts=1)
+    faults.write_text("slow")
+    with pytest.raises(EngineError, match="ReadTimeout"):
+        await engine.generate(ask())
+
+
+async def test_what_a_living_server_refuses_is_an_engine_error_at_once(open_engine, faults, monkeypatch):
+    monkeypatch.setattr("turnsmith.engines.vllm.replica.DYING_S", 0.1)
+    engine = open_engine()
+    faults.write_text("refuse")
+    with pytest.raises(EngineError, match="400: the prompt is not to its taste"):
+        await engine.generate(ask())
+
+
+async def test_weights_do_not_change_during_a_turn_and_a_closed_engine_leaves_nothing(open_engine):
+    engine = open_engine()
+    running = asyncio.create_task(engine.generate(ask(num=100)))
+    await asyncio.sleep(0.3)
+    with pytest.raises(EngineError, match="while turns were being sampled"):
+        await engine.load_weights(SharedWeights(1, make_model()))
+    servers, watchers = find_servers()
+    engine.close()
+    engine.close()
+    with pytest.raises(EngineError, match="closed during a turn"):
+        await running
+    with pytest.raises(EngineError, match="the engine is closed"):
+        await engine.generate(ask())
+    assert servers and watchers and await are_gone([*servers, *watchers])
+
+
+@pytest.mark.slow
+async def test_when_this_side_is_killed_no_process_stays(python, base, tmp_path):
+    code = f"""
+import sys, time
+sys.path[:0] = {[str(TESTS), str(TESTS / "engines/vllm")]}
+from pathlib import Path
+from test_stand_in import *
+engine = open_vllm(VllmConfig(python={python!r}), want(Path({str(base)!r})))
+servers, watchers = find_servers()
+print(*servers, *watchers, flush=True)
+time.sleep(600)
+"""
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    processes = [int(word) for word in (await child.stdout.readline()).split()]
+    assert len(processes) == 2
+    child.kill()
+    await child.communicate()
+    assert await are_gone(processes)
+
+
+async def are_gone(processes, timeout_s=20.0):
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if not any(Path(f"/proc/{process}").exists() for process in processes):
+            return True
+        await asyncio.sleep(0.05)
+    return False
+
+
+def test_an_interpreter_without_vllm_or_with_another_is_refused(base, tmp_path, python, monkeypatch):
+    for path, told in [("/no/such/python", "no interpreter that runs"), (sys.executable, "has no vLLM")]:
+        with pytest.raises(UsageError, match=told):
+            open_vllm(VllmConfig(python=path), want(base))
+    monkeypatch.setattr("turnsmith.engines.vllm.server.SUPPORTED", "0.40.")
+    with pytest.raises(UsageError, match=r"has vLLM 0.32.0, and 0.40.\* is supported"):
+        open_vllm(VllmConfig(python=python), want(base))
+
+
+def test_no_server_at_the_address_is_said(base):
+    with pytest.raises(UsageError, match=r"no engine: vLLM at http://127\.0\.0\.1:1 is gone"):
+        open_vllm(VllmConfig(address="http://127.0.0.1:1"), want(base))
+
+
+def test_a_server_that_does_not_start_says_why(base, open_engine):
+    with pytest.raises(UsageError, match=r"vLLM ended while it started: .*its log is "):
+        open_engine(arguments=["--dtype"])
+
+
+def test_servers_that_are_set_otherwise_are_refused(base, python):
+    for settings, wanted, told in [
+        ({"arguments": ["--max-model-len=64"]}, {}, "has a context of 64 tokens, and max_context is 200"),
+        ({"arguments": ["--logprobs-mode=processed_logprobs"]}, {}, "logprobs_mode = processed_logprobs"),
+        ({"eager": False}, {}, "compiled layers go on with the weights"),
+    ]:
+        with pytest.raises(UsageError, match=told):
+            open_vllm(VllmConfig(python=python, **settings), want(base, **wanted))
+    assert find_servers() == ([], [])
+
+
+def test_another_model_is_refused(base, python):
+    wanted = want(base)
+    object.__setattr__(wanted, "model", make_model(num_hidden_layers=3).config)
+    with pytest.raises(UsageError, match="serves another model"):
+        open_vllm(VllmConfig(python=python), wanted)
