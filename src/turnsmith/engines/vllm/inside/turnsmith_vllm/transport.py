@@ -3,6 +3,7 @@
 Importing this module registers the transport; naming `Extension` as `--worker-extension-cls` imports it in every worker.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +88,8 @@ def pack_heads(model: torch.nn.Module) -> None:
     On a CPU a head that is tied to the embedding multiplies by a packed copy; vLLM 0.32.0 loads the embedding, finds nothing to
     load for the head, and leaves it the copy of the weights before.
     """
-    for module in model.modules():
+    layers: Iterable[Any] = model.modules()
+    for module in layers:
         if hasattr(module, "cpu_linear") and module.weight.numel():
             module.quant_method.process_weights_after_loading(module)
 
