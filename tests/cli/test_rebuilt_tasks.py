@@ -1,7 +1,6 @@
 """Real rows of public sets without their images, from a row to a figure; where rows and histories are at hand.
 
-`TURNSMITH_ROWS` names a folder with swe-bench-lite.jsonl, swe-bench-verified.jsonl and swe-rebench-v1.jsonl, and
-`TURNSMITH_HISTORIES` one of git repositories, OWNER__NAME each.
+`TURNSMITH_ROWS` names a folder with the files of `SETS`, and `TURNSMITH_HISTORIES` one of git repositories, OWNER__NAME each.
 """
 
 import json
@@ -21,12 +20,18 @@ pytestmark = [
     pytest.mark.timeout(3600),
     pytest.mark.skipif(not (ROWS and HISTORIES), reason="no real rows, or no histories, are at hand"),
 ]
-SETS = {"swe-bench-lite": "swe-bench", "swe-bench-verified": "swe-bench", "swe-rebench-v1": "swe-rebench"}
+SETS = {
+    "swe-bench-lite": "swe-bench",
+    "swe-bench-verified": "swe-bench",
+    "swe-rebench-v1": "swe-rebench",
+    "swe-gym": "swe-gym",
+    "swe-gym.variant-string-lists": "swe-gym",
+}
 CONFIG = """
 model.path = "{model}"
 model.threads = 1
 eval_tasks.rebuilt.path = "{tasks}"
-agent = {{ prompts = "brief", max_context = 65536, max_new_tokens = 8192, max_turns = 3 }}
+agent = {{ prompts = "brief", max_context = 65536, max_new_tokens = 32768, max_turns = 3 }}
 engine.kind = "scripted_agents:{agent}"
 rollouts = {{ concurrency = 2, tests_timeout_s = 1800.0 }}
 eval = {{ num_runs = 1, k = 1 }}
