@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from small_tokenizers import CHATML
 from turnsmith.runs import RunFolder, claim, read_json, write_json
 from turnsmith.training.checkpoint import save_checkpoint
+from turnsmith.training.directories import find_model
 from turnsmith.ui.reading import read_results
 
 TOKEN_IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
@@ -21,9 +22,12 @@ VLLM = os.environ.get("TURNSMITH_VLLM", "")
 GENERATE = """
 import sys
 from vllm import LLM, SamplingParams
-model = LLM(sys.argv[1], max_model_len=256, enforce_eager=True)
-[answer] = model.chat([{"role": "user", "content": "def total"}], SamplingParams(max_tokens=4, ignore_eos=True))
-print("tokens", len(answer.outputs[0].token_ids))
+
+if __name__ == "__main__":
+    model = LLM(sys.argv[1], max_model_len=256, enforce_eager=True)
+    [answer] = model.chat([{"role": "user", "content": "def total"}], SamplingParams(max_tokens=4, ignore_eos=True))
+    settings = model.get_default_sampling_params()
+    print("tokens", len(answer.outputs[0].token_ids), settings.temperature, settings.top_k, settings.top_p)
 """
 
 
@@ -166,6 +170,14 @@ def test_nothing_is_written_over(turnsmith, finished_run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not VLLM, reason="TURNSMITH_VLLM names no interpreter that has vLLM")
 def test_vllm_generates_from_an_exported_policy(turnsmith, finished_run, tmp_path):
+    """The policy that ships with the package: heads of the random one are smaller than vLLM knows."""
+    shipped = AutoModelForCausalLM.from_pretrained(find_model("tiny"), dtype=torch.float32)
+    save_checkpoint(finished_run.checkpoint("stage2", 4), shipped, {})
     assert turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--dtype", "bfloat16").exit_code == 0
-    done = subprocess.run([VLLM, "-c", GENERATE, tmp_path / "model"], capture_output=True, text=True, timeout=280)
-    assert "tokens 4" in done.stdout, done.stderr[-2000:]
+    script = tmp_path / "generate.py"
+    script.write_text(GENERATE)
+    variables = {**os.environ, "VLLM_CPU_KVCACHE_SPACE": "1"}
+    done = subprocess.run(
+        [VLLM, script, tmp_path / "model"], env=variables, capture_output=True, text=True, timeout=280
+    )
+    assert "tokens 4 1.0 0 1.0" in done.stdout, done.stderr[-2000:]
