@@ -118,7 +118,7 @@ class VllmConfig(Section):
     replicas: int = Field(1, ge=1)
     """Servers to start; an episode stays with one."""
     eager: bool = True
-    """Compute layer by layer; false compiles them first, which a CPU refuses, since compiled layers keep their weights there."""
+    """Compute layer by layer; false compiles the layers first: a minute on a CPU, and somewhat faster then."""
     check_held: bool = True
     """Compare what the layers hold after each update, not only what arrived; false for models that vLLM lays out otherwise."""
     restarts: int = Field(3, ge=0)

@@ -228,7 +228,6 @@ def test_servers_that_are_set_otherwise_are_refused(base, python):
     for settings, wanted, told in [
         ({"arguments": ["--max-model-len=64"]}, {}, "has a context of 64 tokens, and max_context is 200"),
         ({"arguments": ["--logprobs-mode=processed_logprobs"]}, {}, "logprobs_mode = processed_logprobs"),
-        ({"eager": False}, {}, "compiled layers go on with the weights"),
     ]:
         with pytest.raises(UsageError, match=told):
             open_vllm(VllmConfig(python=python, **settings), want(base, **wanted))

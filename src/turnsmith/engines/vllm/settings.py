@@ -87,11 +87,6 @@ def find_problem(told: dict[str, Any], wanted: Wanted) -> str:
             f"has a context of {told['max_model_len']} tokens, and max_context is {wanted.max_context}: raise its "
             "--max-model-len, or lower max_context"
         )
-    if told["device"] == "cpu" and told["compiled"]:
-        return (
-            "is compiled, and on a CPU compiled layers go on with the weights that they were compiled with: set "
-            "engine.vllm.eager = true, or start it with --enforce-eager"
-        )
     must = {
         "dtype": (wanted.dtype, f"--dtype {wanted.dtype}, as model.dtype says"),
         "logprobs_mode": ("raw_logprobs", "--logprobs-mode raw_logprobs"),

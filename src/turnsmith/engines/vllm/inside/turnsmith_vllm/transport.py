@@ -113,7 +113,6 @@ class Extension:
             "num_workers": config.parallel_config.world_size,
             "quantization": model.quantization,
             "speculation": config.speculative_config is not None,
-            "compiled": int(config.compilation_config.mode) > 0,
         }
 
     def turnsmith_held(self) -> dict[str, int]:

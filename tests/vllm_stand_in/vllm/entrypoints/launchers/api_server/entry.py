@@ -85,7 +85,6 @@ class StandIn:
             "num_workers": 1,
             "quantization": None,
             "speculation": False,
-            "compiled": not self.options.enforce_eager,
         }
 
     def held(self) -> dict[str, int]:
