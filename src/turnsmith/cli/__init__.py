@@ -13,6 +13,7 @@ from turnsmith.cli import curating, exporting, grading, importing, looking, redt
 from turnsmith.cli.images import show_images
 from turnsmith.cli.making import make
 from turnsmith.cli.mining import mine
+from turnsmith.cli.mismatching import mismatch
 from turnsmith.cli.qualifying import qualify
 from turnsmith.cli.rebuilding import rebuild
 from turnsmith.cli.sentences import Sentences
@@ -64,6 +65,7 @@ def make_app() -> typer.Typer:
     app.command("compare", epilog=looking.ADDRESS)(looking.compare)
     app.command("audit")(looking.audit)
     app.command("export")(exporting.export)
+    app.command("mismatch")(mismatch)
     app.command("doctor")(looking.doctor)
     return app
 

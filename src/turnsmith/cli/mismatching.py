@@ -1,0 +1,62 @@
+"""The command `mismatch`: is the sampler the policy, and if not, what is wrong with it?"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from turnsmith.cli.options import Json, Run
+from turnsmith.config import RunConfig
+from turnsmith.config_files import validate
+from turnsmith.mismatch.report import MismatchReport
+from turnsmith.runs import RunFolder, read_json
+from turnsmith.ui.live import watching
+from turnsmith.ui.mismatch import places_table, toggles_table
+from turnsmith.ui.terminal import make_console
+
+Stage = Annotated[
+    str | None, typer.Option("--stage", metavar="NAME", help="Stage, or rft [default: the last that sampled].")
+]
+Number = Annotated[
+    int | None, typer.Option("--iteration", metavar="N", min=0, help="As its folder is numbered [default: the last].")
+]
+Rollouts = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Rollouts that are scored again.")]
+Picture = Annotated[Path | None, typer.Option("--out", metavar="PICTURE", help="Draw it, too, as a PNG.")]
+
+
+def mismatch(
+    run: Run,
+    stage: Stage = None,
+    iteration: Number = None,
+    limit: Rollouts = 32,
+    as_json: Json = False,
+    out: Picture = None,
+) -> None:
+    """Score rollouts of an iteration again, fault by fault, and say why engine and policy differ."""
+    from turnsmith.recipes.mismatch import examine_run
+
+    folder = RunFolder(run)
+    config = validate(read_json(folder.config), folder.config, RunConfig)
+    with watching() as progress:
+        report = examine_run(config, folder, stage, iteration, limit, progress)
+    if out:
+        from turnsmith.ui.mismatch_picture import draw_mismatch
+
+        draw_mismatch(report, out)
+    if as_json:
+        typer.echo(json.dumps({**report.model_dump(), "conclusion": report.conclusion}, indent=2))
+    else:
+        print_report(report)
+
+
+def print_report(report: MismatchReport) -> None:
+    """Tables, remarks, and the conclusion last."""
+    console = make_console()
+    console.print(toggles_table(report), "", places_table(report), "", sep="\n")
+    for remark in report.remarks:
+        typer.echo(remark)
+    typer.echo(
+        f"{report.stage}/{report.iteration}, {report.num_trajectories} rollouts, {report.num_tokens} sampled tokens: "
+        f"{report.conclusion}"
+    )

@@ -1,0 +1,80 @@
+"""Keys and values that an update should have made void: of the beginning of a history, by weights of before."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from turnsmith.mismatch import forward
+from turnsmith.mismatch.base import Hypothesis
+from turnsmith.types import Trajectory
+
+Boundary = Callable[[Trajectory, int], int]
+"""Of a trajectory and a turn, the number of leading tokens whose keys are stale."""
+
+
+def rescore_stale(
+    boundary: Boundary, earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory
+) -> np.ndarray:
+    """Each turn over the keys that its engine kept from before. The last token before it is computed anew."""
+    turns = trajectory.turns
+    cuts = [min(boundary(trajectory, number), turn.start - 1) for number, turn in enumerate(turns)]
+    if len(set(cuts)) == 1:
+        return score_over(earlier, model, trajectory, cuts[0], trajectory.turns[-1].end)
+    # What of a turn is fresh is stale for the next.
+    rows = [score_over(earlier, model, trajectory, cut, turn.end) for cut, turn in zip(cuts, turns, strict=True)]
+    return np.concatenate([row[-(turn.end - turn.start) :] for row, turn in zip(rows, turns, strict=True)])
+
+
+@torch.inference_mode()
+def score_over(
+    earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory, cut: int, end: int
+) -> np.ndarray:
+    """Log-probs of the sampled tokens up to `end`, keys and values of the first `cut` tokens by the earlier weights."""
+    token_ids = torch.from_numpy(trajectory.token_ids[:end].astype(np.int64))[None].to(model.device)
+    cache = DynamicCache()
+    if cut:
+        earlier.get_decoder()(input_ids=token_ids[:, :cut], past_key_values=cache, use_cache=True)
+    output = model.get_decoder()(input_ids=token_ids[:, cut:], past_key_values=cache, use_cache=True)
+    hidden: Tensor = output.last_hidden_state[0]
+    sampled = np.flatnonzero(trajectory.sampled[:end])
+    wanted = sampled[sampled > cut]
+    scores = forward.logprobs_after(model, hidden[wanted - 1 - cut], token_ids[0, wanted])
+    # Tokens before the cut are asked of other turns.
+    return np.concatenate([np.zeros(len(sampled) - len(wanted), np.float32), scores])
+
+
+def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
+    """The longest beginning of the first prompt that any of these sequences has, too."""
+    prompt = trajectory.token_ids[: trajectory.turns[0].start]
+    return max((shared_prefix(prompt, other) for other in others), default=0)
+
+
+def earlier_turns(trajectory: Trajectory, turn: int) -> int:
+    """All before a turn."""
+    return trajectory.turns[turn].start
+
+
+def shared_prefix(one: np.ndarray, other: np.ndarray) -> int:
+    """Number of leading tokens that two sequences share."""
+    width = min(len(one), len(other))
+    differs = one[:width] != other[:width]
+    return int(differs.argmax()) if differs.any() else width
+
+
+def of_earlier(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) -> list[Hypothesis]:
+    """That keys by these weights were kept: of prompts that began as what they had sampled, or of all earlier turns."""
+    boundaries: dict[str, Boundary] = {"all before each turn": earlier_turns}
+    if seen:
+        boundaries = {"prompts known from before": partial(known_before, seen)} | boundaries
+    return [
+        Hypothesis(
+            "cache",
+            f"a stale cache, keys of {what} by the weights of {name}",
+            partial(rescore_stale, boundary, earlier),
+        )
+        for what, boundary in boundaries.items()
+    ]

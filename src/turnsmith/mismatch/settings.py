@@ -1,0 +1,113 @@
+"""Temperature and filters, which show in two places: in what is reported, and in which tokens come at all.
+
+An engine that reports the log-probs it drew from gives itself away by them. One that reports those of the policy and draws from
+something else does not: then only the frequencies of its tokens speak.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from turnsmith.engines.sampling import shape_logits
+from turnsmith.mismatch import forward
+from turnsmith.mismatch.base import Hypothesis, reported
+from turnsmith.training.alternatives import ALTERNATIVES, Alternative, Sampled, leaky, log_ratio
+from turnsmith.types import SamplingParams, Trajectory
+
+FORBIDDEN = -30.0
+"""Log-prob that stands for that of a token which a filter forbids."""
+STEPS = {"temperature": (0.01, 5), "top_k": (1, 10), "top_p": (0.005, 6), "min_p": (0.002, 5)}
+"""Of each kind, how fine the second look is, and how many steps it goes to each side."""
+MAX_SHAPED = 2_000
+"""Tokens whose whole distribution is shaped to say how surprising they should be."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How well a setting explains some rollouts."""
+
+    alternative: Alternative
+    nats: float
+    """Log of the likelihood of the tokens under it, over that under the policy."""
+    gap: float
+    """Mean |difference| of the log-probs that it would report from those that were, per token."""
+
+
+def fit(
+    model: PreTrainedModel, trajectories: Sequence[Trajectory], alternatives: Sequence[Alternative] = ALTERNATIVES
+) -> list[Fit]:
+    """Every setting, in one pass over the rollouts."""
+    nats, gaps, num = np.zeros(len(alternatives)), np.zeros(len(alternatives)), 0
+    for trajectory in trajectories:
+        said = torch.from_numpy(reported(trajectory).copy()).to(model.device)
+        done = 0
+        for sampled in distributions(model, trajectory):
+            own = sampled.own[:, 0]
+            ratios = torch.stack([log_ratio(sampled, each) for each in alternatives])
+            nats += leaky(ratios).double().sum(1).cpu().numpy()
+            differences = (own + ratios).clamp(min=FORBIDDEN) - said[done : done + len(own)]
+            gaps += differences.abs().double().sum(1).cpu().numpy()
+            done += len(own)
+        num += done
+    return [Fit(*each) for each in zip(alternatives, nats.tolist(), (gaps / num).tolist(), strict=True)]
+
+
+def distributions(model: PreTrainedModel, trajectory: Trajectory) -> list[Sampled]:
+    """Of the sampled tokens, in chunks."""
+    targets = torch.from_numpy(trajectory.token_ids[trajectory.sampled].astype(np.int64)).to(model.device)
+    hidden = forward.hidden_before(model, trajectory.token_ids, trajectory.sampled)
+    with torch.inference_mode():
+        return [Sampled(logits.float(), part) for logits, part in forward.in_chunks(model, hidden, targets)]
+
+
+def refine(alternative: Alternative) -> tuple[Alternative, ...]:
+    """Settings near one, itself among them."""
+    step, count = STEPS[alternative.kind]
+    values = [round(alternative.value + step * each, 6) for each in range(-count, count + 1)]
+    return tuple(Alternative(alternative.kind, value) for value in values if _is_possible(alternative.kind, value))
+
+
+def _is_possible(kind: str, value: float) -> bool:
+    """Not the policy itself either."""
+    return value > 0 and (value != 1 if kind == "temperature" else kind == "top_k" or value < 1)
+
+
+def rescore_shaped(alternative: Alternative, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
+    """What an engine reports that draws so and says so."""
+    chunks = distributions(model, trajectory)
+    rows = [(chunk.own[:, 0] + log_ratio(chunk, alternative)).clamp(min=FORBIDDEN) for chunk in chunks]
+    return torch.cat(rows).cpu().numpy()
+
+
+def reports(alternative: Alternative) -> Hypothesis:
+    """That the engine draws at a setting and reports what it drew from."""
+    return Hypothesis("settings", f"{alternative}, drawn and reported", partial(rescore_shaped, alternative))
+
+
+@torch.inference_mode()
+def surprise(
+    model: PreTrainedModel, trajectories: Sequence[Trajectory], alternative: Alternative
+) -> tuple[float, float, float]:
+    """Mean −log p of the policy, in nats per token: of what was sampled, of what it would sample, of what the setting would."""
+    means, num = np.zeros(3), 0
+    for trajectory in trajectories:
+        for sampled in distributions(model, trajectory):
+            means += _surprise(sampled, alternative).cpu().numpy()
+            num += len(sampled.own)
+        if num >= MAX_SHAPED:
+            break
+    seen, own, other = (means / num).tolist()
+    return seen, own, other
+
+
+def _surprise(sampled: Sampled, alternative: Alternative) -> Tensor:
+    value = int(alternative.value) if alternative.kind == "top_k" else alternative.value
+    params = SamplingParams(**{alternative.kind: value})
+    shaped = torch.stack([shape_logits(row, params, []) for row in sampled.logits]).softmax(-1)
+    entropy, other = (-(shares * sampled.logprobs).sum() for shares in (sampled.logprobs.exp(), shaped))
+    return torch.stack([-sampled.own.sum(), entropy, other]).double()

@@ -1,0 +1,103 @@
+"""Histories that the engine read in other tokens than the record holds."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.mismatch import forward
+from turnsmith.mismatch.base import Hypothesis
+from turnsmith.types import Trajectory
+
+Ids = Sequence[int]
+
+
+class Retelling(NamedTuple):
+    """How the parts of a history are tokenised for those who read it."""
+
+    between: Callable[[Trajectory, int, Ids], Ids]
+    """What lies between a turn and the next: the trajectory, the turn's number, the recorded tokens."""
+    turn: Callable[[Ids], Ids]
+    """A turn, once it is history."""
+
+
+def rescore_retold(retelling: Retelling, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
+    """Each turn as it was sampled, after a history that was tokenised in another way."""
+    ids, turns = trajectory.token_ids, trajectory.turns
+    told, as_sampled, rows = list(ids[: turns[0].start]), True, []
+    pieces: list[tuple[Ids, bool]] = [([*told], False)]
+    for number, turn in enumerate(turns):
+        sampled = ids[turn.start : turn.end].tolist()
+        rows.append(([*told], sampled))
+        retold = retelling.turn(sampled)
+        as_sampled = as_sampled and list(retold) == sampled
+        end = turns[number + 1].start if number + 1 < len(turns) else turn.end
+        between = retelling.between(trajectory, number, ids[turn.end : end].tolist()) if end > turn.end else []
+        pieces += [(sampled, True), (between, False)]
+        told += [*retold, *between]
+    if as_sampled:
+        return score_pieces(model, pieces)
+    return np.concatenate([score_pieces(model, [(history, False), (sampled, True)]) for history, sampled in rows])
+
+
+def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> np.ndarray:
+    """Log-probs of what is wanted of a sequence in pieces."""
+    pieces = list(pieces)
+    token_ids = np.concatenate([np.array(ids, np.int32) for ids, _ in pieces])
+    wanted = np.concatenate([np.full(len(ids), is_wanted) for ids, is_wanted in pieces])
+    return forward.score(model, token_ids, wanted)
+
+
+def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
+    """Ways in which text that was made of tokens becomes other tokens again."""
+
+    def observed(change: Callable[[str], str]) -> Callable[[Trajectory, int, Ids], Ids]:
+        def between(trajectory: Trajectory, number: int, recorded: Ids) -> Ids:
+            turn = trajectory.turns[number]
+            return renderer.observation_ids(change(turn.observation), after=int(trajectory.token_ids[turn.end - 1]))
+
+        return between
+
+    def retokenised(ids: Ids) -> Ids:
+        """By way of text, in which special tokens are seen as such."""
+        tokenizer = renderer.tokenizer
+        text = tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    def recorded(trajectory: Trajectory, number: int, ids: Ids) -> Ids:
+        return ids
+
+    def read_again(trajectory: Trajectory, number: int, ids: Ids) -> Ids:
+        return retokenised(ids)
+
+    ways = {
+        "observations tokenised from their text": Retelling(observed(str), list),
+        "observations stripped of white space": Retelling(observed(str.strip), list),
+        "observations with a space before them": Retelling(observed(lambda text: f" {text}"), list),
+        "observations re-tokenised, special tokens in them seen as such": Retelling(read_again, list),
+        "earlier turns re-tokenised": Retelling(recorded, retokenised),
+    }
+    return [Hypothesis("tokenisation", name, partial(rescore_retold, way)) for name, way in ways.items()]
+
+
+def count_retold(renderer: ChatRenderer, trajectories: Iterable[Trajectory]) -> dict[str, int]:
+    """Without a model: observations that are not what their text becomes, and turns that their text does not become again."""
+    counts = {"observations": 0, "observations_differ": 0, "turns": 0, "turns_differ": 0}
+    for trajectory in trajectories:
+        ids, turns = trajectory.token_ids, trajectory.turns
+        for turn, after in zip(turns, [*turns[1:], None], strict=True):
+            sampled = ids[turn.start : turn.end].tolist()
+            counts["turns"] += 1
+            ended = sampled[-1] in renderer.stop_token_ids
+            again = [*renderer.content_ids(turn.text), *([sampled[-1]] if ended else [])]
+            counts["turns_differ"] += again != sampled
+            if after:
+                between = ids[turn.end : after.start].tolist()
+                counts["observations"] += 1
+                counts["observations_differ"] += between != renderer.observation_ids(
+                    turn.observation, after=sampled[-1]
+                )
+    return counts
