@@ -23,6 +23,7 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource, complete
 from turnsmith.errors import EngineError, TrainingError
+from turnsmith.provenance import check_provenance
 from turnsmith.recipes.policy import Model, Start
 from turnsmith.training.alternatives import ALTERNATIVES, weigh
 from turnsmith.training.base import Surprisal
@@ -207,6 +208,7 @@ class Learner:
         )  # fmt: skip
 
     def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
+        check_provenance(micro_batches)
         self._optimizer.zero_grad()
         metrics, total, counts = [], 0.0, []
         for batch in micro_batches:

@@ -27,6 +27,10 @@ class TrainingError(TurnsmithError):
     """A loss or a gradient is not finite, or engine and trainer disagree: the weights are untouched, the run stops."""
 
 
+class ProvenanceError(TrainingError):
+    """A batch holds something else than what was sampled: the weights are untouched, the run stops."""
+
+
 class NoSignal(TurnsmithError):
     """No group carried signal in several iterations in a row: to go on would be to wait."""
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from digests import with_digests
 from silence import Silence
 from small_models import make_model
 from small_tokenizers import make_tokenizer
@@ -66,7 +67,7 @@ def make_task(name: str) -> Task:
 def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1, broken: bool = False) -> Trajectory:
     """A trajectory called `stage/task/index` of a prompt and turns of three tokens, the log-probs of which are all -1."""
     starts = range(prompt, prompt + 3 * turns, 3)
-    return Trajectory(
+    attempt = Trajectory(
         trajectory_id=name, group_id=name.rpartition("/")[0], index=int(name.rpartition("/")[2]),
         instance_id=name.split("/")[1], iteration=0, seed=0,
         token_ids=[(7 * at + len(name)) % 61 for at in range(prompt + 3 * turns)],
@@ -77,6 +78,7 @@ def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1
         ],
         stop_reason=StopReason.SUBMITTED, outcome=outcome, prompt_tokens=prompt,
     )  # fmt: skip
+    return with_digests(attempt)
 
 
 def bare_run(config: RunConfig = CONFIG) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from pytest import approx, fixture, mark, raises
 
+from digests import with_digests
 from silence import Silence
 from small_models import make_model
 from turnsmith.algo.algorithm import choose_algorithm
@@ -38,7 +39,7 @@ def sampled(trainer):
 
     async def move(attempts, *amounts):
         told = await trainer.logprobs(pack([to_sample(attempt, 1.0) for attempt in attempts], 256))
-        return [attempt.model_copy(update={"logprobs": shift(attempt, told, amounts)}) for attempt in attempts]
+        return [with_digests(attempt.grow(logprobs=shift(attempt, told, amounts))) for attempt in attempts]
 
     return move
 

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from small_models import VOCABULARY, make_model
-from turnsmith.types import Sample
+from turnsmith.types import Sample, as_written
 
 # Tiny tensors on shared cores: a second thread only waits at barriers.
 torch.set_num_threads(1)
@@ -19,7 +19,7 @@ def _sample(seed: int, length: int | None = None, vocabulary: int = VOCABULARY) 
     rng = random.Random(seed)
     length = length or rng.randint(2, 40)
     mask = [False] + [rng.random() < 0.25 for _ in range(length - 2)] + [True]
-    return Sample(
+    sample = Sample(
         trajectory_id=f"t{seed}",
         group_id="g",
         token_ids=[rng.randrange(vocabulary) for _ in range(length)],
@@ -27,6 +27,7 @@ def _sample(seed: int, length: int | None = None, vocabulary: int = VOCABULARY) 
         sampled_logprobs=[-rng.random() * 4 if is_in_loss else 0.0 for is_in_loss in mask],
         advantages=[rng.uniform(-2, 2)] * length,
     )
+    return as_written(sample)
 
 
 @pytest.fixture(name="make_model")

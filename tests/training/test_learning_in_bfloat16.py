@@ -13,7 +13,7 @@ from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.training.local import LocalTrainer
-from turnsmith.types import Sample
+from turnsmith.types import Link, Provenance, Sample
 
 torch.set_num_threads(1)
 VOCABULARY, NUM_PROMPTS, GROUP_SIZE, NUM_STEPS = 12, 12, 12, 25
@@ -38,6 +38,7 @@ async def play(engine, step):
     samples = [
         Sample(
             trajectory_id=request.episode_id,
+            provenance=Provenance((Link(1, 2, answer.policy_version, answer.digest),)),
             group_id=str(group),
             token_ids=[*prompts[group], int(answer.token_ids[0])],
             loss_mask=[False, True],

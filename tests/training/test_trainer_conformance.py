@@ -15,7 +15,7 @@ from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights
-from turnsmith.errors import TrainingError
+from turnsmith.errors import ProvenanceError, TrainingError
 from turnsmith.types import MicroBatch, Sample
 
 torch.set_num_threads(1)
@@ -166,3 +166,22 @@ async def test_surprisal_is_that_of_the_models_distributions_over_loss_tokens(op
     told = await open_trainer().surprisal(pack(samples, 64))
     assert told.num_tokens == sum(sample.num_loss_tokens for sample in samples)
     assert [told.sampled, told.expected, told.variance] == pytest.approx(plain_surprisal(samples), rel=1e-4)
+
+
+MISTAKES = {
+    "token_ids": lambda sample: np.roll(sample.token_ids, 1),
+    "sampled_logprobs": lambda sample: np.nextafter(sample.sampled_logprobs, np.float32(1)),
+    "loss_mask": lambda sample: np.arange(len(sample)) > 0,
+    "provenance": lambda sample: None,
+}
+
+
+@pytest.mark.parametrize("column", MISTAKES)
+async def test_what_is_not_as_it_was_sampled_is_refused_and_leaves_the_weights_alone(open_trainer, samples, column):
+    trainer, sample = open_trainer(), samples[3]
+    before = await trainer.logprobs([MicroBatch(samples)])
+    batch = [*samples[:3], dataclasses.replace(sample, **{column: MISTAKES[column](sample)}), *samples[4:]]
+    with pytest.raises(ProvenanceError, match=f"{sample.trajectory_id}, .*: the weights are as they were"):
+        await trainer.step(pack(batch, 200), nll(samples))
+    after = await trainer.logprobs([MicroBatch(samples)])
+    assert all((before[name] == after[name]).all() for name in before)

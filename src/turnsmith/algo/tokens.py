@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from turnsmith.types import MicroBatch, Sample
+from turnsmith.types import MicroBatch
 
 Denominator = float | Mapping[str, float]
 """What the sum over tokens is divided by: one number, or one per trajectory id."""
@@ -38,16 +37,15 @@ class LossTokens:
     @classmethod
     def of(cls, micro_batch: MicroBatch) -> "LossTokens":
         """Gather what the loss needs of a micro-batch; positions outside of the loss mask are gone."""
-        samples = micro_batch.samples
-        sampled, old = _gather("sampled_logprobs", samples), _gather_any("old_logprobs", samples)
+        sampled, old = _gather("sampled_logprobs", micro_batch), _gather_any("old_logprobs", micro_batch)
         return cls(
             sampled_logprobs=sampled,
             old_logprobs=sampled if old is None else old,
-            advantages=_gather("advantages", samples),
-            trajectory_ids=[sample.trajectory_id for sample in samples],
-            num_tokens=[sample.num_loss_tokens for sample in samples],
-            ref_logprobs=_gather_any("ref_logprobs", samples),
-            values=_gather_any("values", samples),
+            advantages=_gather("advantages", micro_batch),
+            trajectory_ids=[sample.trajectory_id for sample in micro_batch.samples],
+            num_tokens=[sample.num_loss_tokens for sample in micro_batch.samples],
+            ref_logprobs=_gather_any("ref_logprobs", micro_batch),
+            values=_gather_any("values", micro_batch),
         )
 
     def to(self, device: torch.device) -> "LossTokens":
@@ -71,14 +69,14 @@ class LossTokens:
         return per_sample.repeat_interleave(torch.tensor(self.num_tokens, device=per_sample.device))
 
 
-def _gather(column: str, samples: list[Sample]) -> Tensor:
+def _gather(column: str, micro_batch: MicroBatch) -> Tensor:
     """One column at the loss tokens of all samples."""
-    return torch.from_numpy(np.concatenate([getattr(sample, column)[sample.loss_mask] for sample in samples]))
+    return torch.from_numpy(micro_batch.column(column)[micro_batch.column("loss_mask")])
 
 
-def _gather_any(column: str, samples: list[Sample]) -> Tensor | None:
+def _gather_any(column: str, micro_batch: MicroBatch) -> Tensor | None:
     """The same where samples have the column. Raises ValueError where only some of them do."""
-    missing = [getattr(sample, column) is None for sample in samples]
+    missing = [getattr(sample, column) is None for sample in micro_batch.samples]
     if any(missing) and not all(missing):
         raise ValueError(f"some samples of a micro-batch have {column} and others have none")
-    return None if any(missing) else _gather(column, samples)
+    return None if any(missing) else _gather(column, micro_batch)

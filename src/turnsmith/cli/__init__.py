@@ -18,6 +18,7 @@ from turnsmith.cli.qualifying import qualify
 from turnsmith.cli.rebuilding import rebuild
 from turnsmith.cli.sentences import Sentences
 from turnsmith.cli.tasks import check, stats
+from turnsmith.cli.tracing import provenance
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
@@ -66,6 +67,7 @@ def make_app() -> typer.Typer:
     app.command("audit")(looking.audit)
     app.command("export")(exporting.export)
     app.command("mismatch")(mismatch)
+    app.command("provenance")(provenance)
     app.command("doctor")(looking.doctor)
     return app
 

@@ -9,7 +9,7 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.errors import UsageError
 from turnsmith.runs import read_records
 from turnsmith.tasks.sets.trajectories import FILE_NAME
-from turnsmith.types import Conversation, Sample
+from turnsmith.types import Conversation, Sample, as_written
 
 
 def load_samples(
@@ -55,7 +55,7 @@ def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> S
             added = renderer.observation_ids(message.text, after=renderer.end_of_turn_id)
         token_ids += added
         trains += [message.trains] * len(added)
-    return Sample(
+    sample = Sample(
         trajectory_id=conversation.conversation_id,
         group_id=conversation.instance_id,
         token_ids=np.array(token_ids, np.int32),
@@ -63,3 +63,4 @@ def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> S
         sampled_logprobs=np.zeros(len(token_ids), np.float32),
         advantages=np.ones(len(token_ids), np.float32),
     )
+    return as_written(sample)

@@ -11,12 +11,14 @@ from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
+from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.conversations import load_samples, read_conversations
 from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.recipes.teachers import name_origin, read_run
 from turnsmith.rollouts.inspection import describe_audits
+from turnsmith.rollouts.links import refuse_unproven
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs import RunFolder, read_json, write_json
@@ -38,6 +40,7 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
         await policy.take(await trainer.publish())
         await trainer.save(checkpoint)
     told |= describe_training([step["loss/nll"] for step in steps])
+    told["samples/retokenised"] = float(sum(is_retokenised(sample) for sample in samples))
     write_json(metrics, told | {"policy/version": policy.weights.policy_version})
     run.progress.say(f"RFT: kept {len(samples)} trajectories, {len(steps)} steps")
 
@@ -83,7 +86,12 @@ def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str
 
 
 async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Trajectory]:
-    """Rollouts of every task from the base, with the demonstration where the configuration says so."""
+    """Rollouts of every task from the base, with the demonstration where the configuration says so.
+
+    Raises UsageError where nothing proves them to be sampled.
+    """
+    journal = run.folder.trajectories(STAGE, 0)
+    refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
         tasks.with_layers(),
         prefix=STAGE,
@@ -91,14 +99,16 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
         num_each=rft.rollouts_per_task,
         noise=f"{run.config.seed}/{STAGE}",
     )
-    return await run.generator.collect(
+    trajectories = await run.generator.collect(
         rollouts,
         run.agent_for(rft),
-        run.folder.trajectories(STAGE, 0),
+        journal,
         label="RFT: collecting",
         demonstration=rft.demonstration,
         inspector=run.open_inspection(),
     )
+    refuse_unproven(trajectories, journal)
+    return trajectories
 
 
 def keep_resolved(trajectories: list[Trajectory], *, submitted_only: bool = False) -> list[Trajectory]:
@@ -138,6 +148,11 @@ def describe(trajectories: list[Trajectory], kept: list[Trajectory]) -> dict[str
         / sum(OUTCOMES[t.outcome].in_group for t in trajectories),
         **describe_audits(trajectories),
     }
+
+
+def is_retokenised(sample: Sample) -> bool:
+    """Is it text of others, which no engine sampled as these tokens?"""
+    return sample.provenance is not None and sample.provenance.source == "tokenizer"
 
 
 def describe_training(losses: list[float]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from turnsmith.algo.algorithm import Metrics, choose_algorithm
 from turnsmith.algo.corrections import correct, describe_weights
 from turnsmith.algo.packing import pack
 from turnsmith.config import StageConfig
+from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import Iteration, RunContext
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
@@ -22,6 +23,7 @@ from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rewards.shaping import permute_rewards
+from turnsmith.rollouts.links import refuse_unproven
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
 from turnsmith.runs import drop_old_checkpoints, write_json
@@ -71,8 +73,9 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
 
 
 async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
-    """G trajectories of each task of the iteration."""
-    number, stage, run = iteration.number, iteration.stage, iteration.run
+    """G trajectories of each task of the iteration. Raises UsageError where nothing proves them to be sampled."""
+    number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.trajectories
+    refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
         draw_tasks(pool, number, stage.tasks_per_iteration, run.config.seed).with_layers(),
         prefix=f"{stage.name}-{number:04d}",
@@ -80,13 +83,15 @@ async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
         num_each=stage.group_size,
         noise=iteration.noise,
     )
-    return await run.generator.collect(
+    trajectories = await run.generator.collect(
         rollouts,
         run.agent_for(stage),
-        iteration.trajectories,
+        journal,
         label=f"{stage.name}: iteration {number + 1} of {stage.iterations}",
         inspector=run.open_inspection(is_alarmed=iteration.read_previous().get("audit/convicted", 0) > 0),
     )
+    refuse_unproven(trajectories, journal)
+    return trajectories
 
 
 def form_groups(trajectories: Sequence[Trajectory], iteration: Iteration) -> list[Group]:

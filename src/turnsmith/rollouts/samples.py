@@ -9,7 +9,8 @@ import numpy as np
 
 from turnsmith.config import StageConfig
 from turnsmith.rewards.shaping import shape_reward
-from turnsmith.types import Group, Sample, Trajectory
+from turnsmith.rollouts.links import prove, prove_behind
+from turnsmith.types import Group, Sample, Trajectory, Turn
 
 
 def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Group]:
@@ -38,6 +39,7 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
         loss_mask=trajectory.sampled,
         sampled_logprobs=trajectory.logprobs,
         advantages=np.broadcast_to(advantage, trajectory.token_ids.shape),
+        provenance=prove(trajectory),
     )
 
 
@@ -48,16 +50,22 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_
 
     Prompt `[5, 6, 7]` was collected with; `[5, 6]` trains: token ids `[5, 6, 8, 2]`, loss mask `[0, 0, 1, 1]`.
     """
-    trains = trajectory.sampled.copy()
-    for turn in trajectory.turns:
-        if turn.command is None and (mask_format_errors or not turn.format_error):
-            trains[turn.start : turn.end] = False
+    trains, imitated = trajectory.sampled.copy(), [is_imitated(t, mask_format_errors) for t in trajectory.turns]
+    for turn, is_kept in zip(trajectory.turns, imitated, strict=True):
+        trains[turn.start : turn.end] &= is_kept
     start, zeros = trajectory.prompt_tokens, np.zeros(len(prompt_ids), np.float32)
-    token_ids = np.concatenate([np.array(prompt_ids, np.int32), trajectory.token_ids[start:]])
+    prompt = np.array(prompt_ids, np.int32)
+    token_ids = np.concatenate([prompt, trajectory.token_ids[start:]])
     return replace(
         to_sample(trajectory, 1.0),
         token_ids=token_ids,
         loss_mask=np.concatenate([zeros > 0, trains[start:]]),
         sampled_logprobs=np.concatenate([zeros, trajectory.logprobs[start:]]),
         advantages=np.ones(len(token_ids)),
+        provenance=prove_behind(prompt, trajectory, imitated),
     )
+
+
+def is_imitated(turn: Turn, mask_format_errors: bool) -> bool:
+    """Does RFT train a turn?"""
+    return turn.command is not None or (bool(turn.format_error) and not mask_format_errors)

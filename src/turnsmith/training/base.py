@@ -33,7 +33,8 @@ class Trainer(Protocol):
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
         """One optimizer step over all micro-batches: the mean metrics of the loss, `loss/total`, `optimizer/grad_norm` (before
-        the clip), `optimizer/learning_rate`. Raises TrainingError, weights untouched, where a number is not finite."""
+        the clip), `optimizer/learning_rate`. Raises TrainingError, weights untouched, where a number is not finite, and
+        ProvenanceError where `check_provenance`, asked in the process that computes, finds what was not sampled."""
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
         """Log-probs now, by trajectory id: float32, parallel to the sample's `token_ids`; 0 outside of the loss mask."""

@@ -15,6 +15,7 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import SharedWeights
 from turnsmith.errors import TrainingError
+from turnsmith.provenance import check_provenance
 from turnsmith.training.alternatives import ALTERNATIVES
 from turnsmith.training.base import Surprisal
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
@@ -49,6 +50,8 @@ class LocalTrainer:
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
         """One optimizer step; before it, others may run, and it can be cancelled."""
         await asyncio.sleep(0)
+        micro_batches = [micro_batch.join() for micro_batch in micro_batches]
+        check_provenance(micro_batches)
         micro_batches = with_loss_tokens(micro_batches)
         self.optimizer.zero_grad(set_to_none=True)
         parts = [self._accumulate(micro_batch, loss_fn) for micro_batch in micro_batches]

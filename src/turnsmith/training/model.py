@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
@@ -155,8 +154,8 @@ def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
 def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Final hidden states before the tokens in the loss mask, and those tokens."""
     samples, device = micro_batch.samples, model.device
-    token_ids = torch.from_numpy(np.concatenate([sample.token_ids for sample in samples])).to(device, torch.long)
-    is_target = torch.from_numpy(np.concatenate([sample.loss_mask for sample in samples])).to(device)
+    token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
+    is_target = torch.tensor(micro_batch.column("loss_mask"), device=device)
     targets = is_target.nonzero().squeeze(1)
     with computing_in(dtype, device):
         layout = PackedLayout([len(sample) for sample in samples], device)

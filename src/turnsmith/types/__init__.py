@@ -6,16 +6,17 @@ construction; whatever reads as an array of the right type is taken for one, and
 
 from turnsmith.types.conversations import Conversation, Message
 from turnsmith.types.estimates import BYTES_PER_TOKEN, estimate_tokens
-from turnsmith.types.links import TurnDigests, digest_turn
+from turnsmith.types.links import Link, OtherPrompt, Provenance, TurnDigests, digest_turn
 from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRule, StopReason
 from turnsmith.types.records import Record, to_array
-from turnsmith.types.samples import MicroBatch, Sample
+from turnsmith.types.samples import MicroBatch, Sample, as_written
 from turnsmith.types.sandboxes import ExecResult, Isolation
 from turnsmith.types.tasks import PYTEST_COMMAND, Task
 from turnsmith.types.trajectories import Completion, Group, SamplingParams, Trajectory, Turn
 
 __all__ = [
     "BYTES_PER_TOKEN", "OUTCOMES", "PYTEST_COMMAND", "Audit", "Completion", "Conversation", "ExecResult", "Grade",
-    "Group", "Isolation", "Message", "MicroBatch", "Outcome", "OutcomeRule", "Record", "Sample", "SamplingParams",
-    "StopReason", "Task", "Trajectory", "Turn", "TurnDigests", "digest_turn", "estimate_tokens", "to_array",
+    "Group", "Isolation", "Link", "Message", "MicroBatch", "OtherPrompt", "Outcome", "OutcomeRule", "Provenance", "Record",
+    "Sample", "SamplingParams", "StopReason", "Task", "Trajectory", "Turn", "TurnDigests", "as_written", "digest_turn",
+    "estimate_tokens", "to_array",
 ]  # fmt: skip

@@ -1,10 +1,15 @@
 """What trains."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
+from turnsmith.types.links import Link, Provenance, TurnDigests
 from turnsmith.types.records import check_parallel, to_array
+
+PROVEN = ("token_ids", "loss_mask", "sampled_logprobs")
+"""Columns that come from an engine, unchanged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +36,13 @@ class Sample:
     """float32, under a reference policy, where an algorithm asks for them."""
     values: np.ndarray | None = None
     """float32, of a critic, where an algorithm asks for them."""
+    provenance: Provenance | None = None
+    """What proves its tokens; a trainer refuses to learn from a sample that has none."""
 
     def __post_init__(self) -> None:
         dtypes = {"token_ids": np.int32, "loss_mask": np.bool_}
         for name, values in vars(self).items():
-            if name not in ("trajectory_id", "group_id") and values is not None:
+            if name not in ("trajectory_id", "group_id", "provenance") and values is not None:
                 object.__setattr__(self, name, to_array(values, dtypes.get(name, np.float32)))
         check_parallel(f"sample {self.trajectory_id}", *self.columns().values())
         if len(self) and self.loss_mask[0]:
@@ -53,11 +60,33 @@ class Sample:
         return int(np.count_nonzero(self.loss_mask))
 
 
+def as_written(sample: Sample) -> Sample:
+    """The same, of tokens that no engine sampled: text of others under our tokenizer. Its links begin here."""
+    cuts = [0, *(np.flatnonzero(np.diff(sample.loss_mask)) + 1).tolist(), len(sample)]
+    digests, links = TurnDigests(sample.trajectory_id), list[Link]()
+    for start, end in pairwise(cuts):
+        token_ids = sample.token_ids[start:end]
+        digest = digests.digest(token_ids, sample.sampled_logprobs[start:end], policy_version=0)
+        links.append(Link(start, end, 0, digest, trains=bool(sample.loss_mask[start])))
+        digests.read(token_ids)
+    return replace(sample, provenance=Provenance(tuple(links), source="tokenizer"))
+
+
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
     """Samples packed end to end, no padding; what one forward pass sees."""
 
     samples: list[Sample] = field(default_factory=list)
+    joined: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    """Columns that are joined already, by name."""
+
+    def column(self, name: str) -> np.ndarray:
+        """One column of all samples, one after the other."""
+        return self.joined[name] if name in self.joined else np.concatenate([getattr(s, name) for s in self.samples])
+
+    def join(self) -> "MicroBatch":
+        """The same with its columns of `PROVEN` joined once and for all: so what is proven is the very array that is read."""
+        return MicroBatch(self.samples, {name: self.column(name) for name in PROVEN})
 
     @property
     def num_loss_tokens(self) -> int:

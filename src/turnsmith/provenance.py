@@ -1,0 +1,146 @@
+"""Is what trains what was sampled? Digests that engines made are made again from the arrays that a loss is about to read.
+
+This is against mistakes of ours between engine and optimizer. An engine that reports what it did not sample is another matter:
+`recipes/sampler_check` asks that. Time is linear in tokens.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from turnsmith.errors import ProvenanceError
+from turnsmith.types import Link, MicroBatch, Provenance, Sample, TurnDigests
+from turnsmith.types.links import is_of_tokens
+
+NEARBY = 50
+"""Policy versions on either side that are tried, to tell a wrong version from wrong log-probs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What one place of the chain holds of a trajectory, in parallel arrays, and what is to prove it."""
+
+    trajectory_id: str
+    provenance: Provenance | None
+    token_ids: np.ndarray
+    """int32."""
+    logprobs: np.ndarray
+    """float32."""
+    trains: np.ndarray
+    """bool; the loss mask."""
+
+
+@dataclass(frozen=True)
+class Break:
+    """The first place where a chain does not hold."""
+
+    trajectory_id: str
+    turn: int
+    """Counted from 1; 0 where it is before the first."""
+    fault: str
+    """What is not as it was when the turn was sampled, as far as it can be told."""
+
+    def __str__(self) -> str:
+        return f"{self.trajectory_id}, {f'turn {self.turn}' if self.turn else 'prompt'}: {self.fault}"
+
+
+def check_provenance(micro_batches: Sequence[MicroBatch]) -> None:
+    """Raise ProvenanceError where a token would train that is not proven to be sampled, or one would not that was."""
+    for micro_batch in micro_batches:
+        for claim in claims_of(micro_batch):
+            if found := find_break(claim):
+                raise ProvenanceError(
+                    f"a batch holds something else than what was sampled ({found}): the weights are as they were; "
+                    "`turnsmith provenance RUN` finds the link that broke"
+                )
+
+
+def claims_of(micro_batch: MicroBatch) -> Iterator[Claim]:
+    """Its samples, as they stand in the columns that the loss reads."""
+    start, names = 0, ("token_ids", "sampled_logprobs", "loss_mask")
+    columns = [micro_batch.column(name) for name in names]
+    for sample in micro_batch.samples:
+        place = slice(start, start := start + len(sample))
+        yield Claim(sample.trajectory_id, sample.provenance, *(column[place] for column in columns))
+
+
+def claim_of(sample: Sample) -> Claim:
+    return Claim(sample.trajectory_id, sample.provenance, sample.token_ids, sample.sampled_logprobs, sample.loss_mask)
+
+
+def find_break(claim: Claim) -> Break | None:
+    """The first break between arrays and their links; None where every token is proven."""
+    provenance = claim.provenance
+    if provenance is None:
+        return Break(claim.trajectory_id, 0, "the sample does not say where its tokens come from")
+    return (
+        _find_in_prompt(claim, provenance)
+        or _find_in_turns(claim, provenance)
+        or _find_at_the_end(claim, provenance)
+        or _find_in_mask(claim, provenance)
+    )
+
+
+def digest_prompt(trajectory_id: str, token_ids: np.ndarray) -> str:
+    """The digest of a prompt where it is rendered, which nobody sampled."""
+    return TurnDigests(trajectory_id).digest(token_ids, np.empty(0, np.float32), policy_version=0)
+
+
+def _find_in_prompt(claim: Claim, provenance: Provenance) -> Break | None:
+    prompt = provenance.prompt
+    if not prompt or digest_prompt(claim.trajectory_id, claim.token_ids[: prompt.num_tokens]) == prompt.digest:
+        return None
+    return Break(claim.trajectory_id, 0, "its tokens are not those that were rendered")
+
+
+def _find_in_turns(claim: Claim, provenance: Provenance) -> Break | None:
+    digests, at = TurnDigests(claim.trajectory_id), 0
+    if provenance.prompt:
+        digests.read(provenance.prompt.sampled_behind)
+        at = provenance.prompt.num_tokens
+    for number, link in enumerate(provenance.links, 1):
+        digests.read(claim.token_ids[at : link.start])
+        if fault := _find_fault(claim, link, at, digests):
+            return Break(claim.trajectory_id, number, f"tokens {link.start} to {link.end}: {fault}")
+        digests.read(claim.token_ids[link.start : link.end])
+        at = link.end
+    return None
+
+
+def _find_fault(claim: Claim, link: Link, at: int, digests: TurnDigests) -> str:
+    """What of a turn is not as its engine gave it, where tokens up to `at` are proven; empty where all is."""
+    if not at <= link.start <= link.end <= len(claim.token_ids):
+        return f"there are {len(claim.token_ids)} tokens, and turns before it end at {at}"
+    if not link.digest:
+        return "its engine gave no digest"
+    sampled = claim.token_ids[link.start : link.end], claim.logprobs[link.start : link.end]
+    found = digests.digest(*sampled, link.policy_version)
+    if found == link.digest:
+        return ""
+    if not is_of_tokens(found, link.digest):
+        return f"token ids, of the turn or after token {at}, are not those of the engine"
+    for version in range(max(0, link.policy_version - NEARBY), link.policy_version + NEARBY + 1):
+        if digests.digest(*sampled, version) == link.digest:
+            return f"policy version {version} sampled it, not {link.policy_version}"
+    return "log-probs are not those of the engine"
+
+
+def _find_at_the_end(claim: Claim, provenance: Provenance) -> Break | None:
+    links = provenance.links
+    if not links or links[-1].end == len(claim.token_ids):
+        return None
+    num_more = len(claim.token_ids) - links[-1].end
+    return Break(claim.trajectory_id, len(links), f"{num_more} tokens follow the last turn")
+
+
+def _find_in_mask(claim: Claim, provenance: Provenance) -> Break | None:
+    expected = np.zeros(len(claim.trains), np.bool_)
+    for link in provenance.links:
+        expected[link.start : link.end] = link.trains
+    if np.array_equal(expected, claim.trains):
+        return None
+    at = int(np.flatnonzero(expected != claim.trains)[0])
+    turn = sum(link.start <= at for link in provenance.links)
+    told = "is left out of the loss mask" if expected[at] else "is in the loss mask and must not be"
+    return Break(claim.trajectory_id, turn, f"token {at} {told}")
