@@ -49,5 +49,13 @@ def make_replicas(config: VllmConfig, wanted: Wanted, parcel: Parcel, held: Exit
         socket, log = sockets / f"{number}.socket", find_place() / f"vllm-{os.getpid()}-{number}.log"
         arguments = list_arguments(wanted, socket, eager=config.eager, more=config.arguments)
         client = Client(f"http://replica-{number}", str(socket), turn_timeout_s=config.turn_timeout_s)
-        replicas.append(Replica(partial(Server, str(config.python), arguments, log), client, wanted, care, parcel))
+        replicas.append(
+            Replica(partial(start, str(config.python), arguments, socket, log), client, wanted, care, parcel)
+        )
     return replicas
+
+
+def start(python: str, arguments: list[str], socket: Path, log: Path) -> Server:
+    """A server, at a socket that one before it may have left when it was killed: vLLM takes none that is there."""
+    socket.unlink(missing_ok=True)
+    return Server(python, arguments, log)
