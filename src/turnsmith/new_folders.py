@@ -17,13 +17,22 @@ def refuse_taken(out: Path) -> None:
         raise UsageError(f"{out} exists already: give a new folder, nothing is written over")
 
 
+def make_folder(out: Path) -> Path:
+    """A folder that may be there already. Raises UsageError where none can be."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
+    return out
+
+
 @contextmanager
 def building(out: Path) -> Iterator[Path]:
     """A hidden folder beside `out` that takes its place when the block ends well. Raises UsageError where `out` is in use."""
     refuse_taken(out)
     with ExitStack() as held:
         try:
-            out.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(out.parent)
             folder = held.enter_context(temporary_folder(f".{out.name}.{MARK}", out.parent))
         except OSError as error:
             raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None

@@ -37,6 +37,14 @@ def rows(tmp_path):
     return write_lines(tmp_path / "rows.jsonl", [good[0], no_image, good[1], no_test, good[2]])
 
 
+def test_an_import_of_nothing_but_refused_rows_is_no_success(turnsmith, tmp_path):
+    made_here = number(SWE_BENCH, 1)[0] | {"layers": ["layers/a"]}
+    rows = write_lines(tmp_path / "rows.jsonl", [made_here])
+    result = turnsmith("tasks", "import", "swe-bench", "--from", rows, "--out", tmp_path / "out")
+    assert result.exit_code == 2 and "imported 0 · refused 1 (1 a task of layers)" in result.stdout
+    assert "refused.jsonl says why" in result.stderr
+
+
 def test_what_cannot_be_a_task_goes_with_its_reason(turnsmith, rows, tmp_path):
     result = turnsmith("tasks", "import", "swe-rebench", "--from", rows, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output

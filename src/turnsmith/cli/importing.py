@@ -44,6 +44,7 @@ def import_set(
     as_json: Json = False,
 ) -> None:
     """Make tasks of the rows of a public data set; what cannot be one goes with its reason into refused.jsonl."""
+    from turnsmith.tasks.sets.importing import REFUSED_NAME
     from turnsmith.tasks.sets.recognition import find_rows, find_set
 
     public = find_set(set_name)
@@ -55,8 +56,12 @@ def import_set(
     unread = find_unread(funnel)
     report = {"folder": str(out), "imported": funnel.imported, "refused": dict(funnel.refused), "unread": unread}
     typer.echo(json.dumps(report, indent=2) if as_json else f"{funnel} in {out}")
+    if funnel.refused and not as_json:
+        typer.echo(f"{out / REFUSED_NAME} says why of each", err=True)
     for parser, count in () if as_json else unread.items():
         typer.echo(f"{count:,} of them cannot be graded here: nothing reads the logs of {parser}")
+    if not funnel.imported:
+        raise UsageError(f"no row of {source} can be a task: {out / REFUSED_NAME} says why of each")
 
 
 def find_unread(funnel: "ImportFunnel") -> dict[str, int]:

@@ -90,6 +90,7 @@ def mine(
     from turnsmith.synthesis.mining.mining import Mine, Search, mine_tasks
     from turnsmith.synthesis.mining.trees import TreeStore
 
+    check_wishes(python, test_command, log_parser)
     search = Search(
         revision,
         Bounds(max_files, max_lines),
@@ -109,6 +110,19 @@ def mine(
     print_funnel(out, tasks, reasons, as_json=as_json)
     if not tasks:
         raise UsageError(f"no commit of {repository} makes a task: the table says why, {out}/mining.jsonl for each")
+
+
+def check_wishes(python: str, test_command: str, log_parser: str) -> None:
+    """Raises UsageError for what would fail with every commit."""
+    from turnsmith.environments.pythons import find_python
+    from turnsmith.rewards.logparse import PARSERS
+
+    if python:
+        find_python(python)
+    if log_parser not in PARSERS:
+        raise UsageError(f"there is no log parser {log_parser!r}: give one of {', '.join(sorted(PARSERS))}")
+    if log_parser != "pytest" and not test_command:
+        raise UsageError(f"--log-parser {log_parser} reads the log of a command: give --test-command, too")
 
 
 def print_funnel(out: Path, tasks: list[Task], reasons: Counter[str], *, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import make_folder
 from turnsmith.runs import read_json, write_json
 from turnsmith.tasks.predictions import Prediction
 from turnsmith.types import Grade, Outcome, Task
@@ -48,7 +49,7 @@ def read_verdict(report: Report, prediction: Prediction) -> bool | None:
 def write_verdict(report: Report, prediction: Prediction, task: Task, grade: Grade, log: str) -> None:
     """The files of one prediction; `report.json` last: where it exists, the others do."""
     place = report.place(prediction)
-    place.mkdir(parents=True, exist_ok=True)
+    make_folder(place)
     (place / "patch.diff").write_bytes(to_bytes(prediction.patch))
     (place / "test_output.txt").write_text(log, encoding="utf-8", errors="replace")
     write_json(place / "report.json", {prediction.instance_id: describe(task, grade)})

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from turnsmith.errors import UsageError, first_fault
+from turnsmith.new_folders import make_folder
 from turnsmith.runs import parse_json, replacing
 from turnsmith.types import Task
 
@@ -37,7 +38,7 @@ def stream_tasks(path: Path) -> Iterator[Task]:
 
 def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
     """Write tasks to `tasks.jsonl` in a folder; returns the file. A reader sees all of it or nothing."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     file = folder / FILE_NAME
     with replacing(file) as temporary:
         temporary.write_text("".join(task.model_dump_json() + "\n" for task in tasks), encoding="utf-8")

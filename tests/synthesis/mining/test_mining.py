@@ -29,9 +29,33 @@ def test_a_fix_with_its_test_becomes_a_task(tmp_path, turnsmith):
     assert (check["gold"], check["untouched"]) == ("resolved", "unresolved")
     again = turnsmith("tasks", "mine", str(shop), "--name", "a/shop", "--out", str(out), "--json")
     assert json.loads(again.stdout)["num_tasks"] == 1
+    other = turnsmith("tasks", "mine", str(shop), "--name", "b/shop", "--out", str(out))
+    assert other.exit_code == 2 and "which is not mined from b/shop" in other.output
+    (out / "tasks.jsonl").unlink()
+    lost = turnsmith("tasks", "mine", str(shop), "--name", "a/shop", "--out", str(out), "--json")
+    assert json.loads(lost.stdout)["reasons"] == {"kept": 1, "no source changed": 2}
+    assert load_tasks(out) == [task]
     refused = turnsmith("tasks", "check", str(out), "--sandbox", "subprocess")
     assert refused.exit_code == 2
     assert "choose --sandbox.kind local" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("--python", "banana"), "Python banana is not on this machine"),
+        (("--test-command", "x", "--log-parser", "nope"), "there is no log parser 'nope'"),
+        (("--log-parser", "unittest"), "give --test-command, too"),
+        (("--out", "README.md"), "README.md: File exists"),
+        (("--out", "/proc/x"), "cannot make /proc/x"),
+    ],
+)
+def test_what_would_fail_with_every_commit_is_said_at_once(tmp_path, turnsmith, monkeypatch, wrong, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "README.md").touch()
+    shop = make_shop(tmp_path / "shop")
+    refused = turnsmith("tasks", "mine", str(shop), "--out", str(tmp_path / "out"), *wrong)
+    assert refused.exit_code == 2 and told in " ".join(refused.output.split())
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import GradingError, TurnsmithError, UsageError
+from turnsmith.new_folders import make_folder
 from turnsmith.rewards.cases import Case, SetupFailed
 from turnsmith.rewards.hunks import select_gold
 from turnsmith.rewards.patches import PatchRefused
@@ -33,6 +34,7 @@ from turnsmith.types.records import Record
 JOURNAL = "mining.jsonl"
 """What became of each candidate, beside the task file; a second run goes on behind it."""
 KEPT = "kept"
+KIND = "mined"
 
 
 class Mined(Record):
@@ -90,9 +92,9 @@ async def mine_tasks(mine: Mine, provider: SandboxProvider, progress: Progress) 
 
     Each task is in the file as soon as it is finished. Raises UsageError, SandboxError.
     """
-    mine.folder.mkdir(parents=True, exist_ok=True)
-    with (mine.folder / JOURNAL).open("ab") as journal:
+    with (make_folder(mine.folder) / JOURNAL).open("ab") as journal:
         hold(journal)
+        refuse_others(mine)
         considered = await asyncio.to_thread(consider_commits, mine)
         done, asked = read_journal(mine.folder), mine.search.digest
         candidates = [each for each in considered.values() if isinstance(each, FixCommit)]
@@ -113,9 +115,26 @@ def consider_commits(mine: Mine) -> dict[str, FixCommit | str]:
     return {commit.commit: consider(commit, mine.search.bounds) for commit in commits}
 
 
+def refuse_others(mine: Mine) -> None:
+    """Raises UsageError where the folder holds tasks that were not mined from this history."""
+    for task in read_tasks(mine.folder):
+        if task.meta.get("kind") != KIND or task.repo != mine.history.name:
+            raise UsageError(
+                f"{mine.folder} holds {task.instance_id} of {task.repo}, which is not mined from {mine.history.name}: give a new "
+                "--out, and put task files together by `tasks merge`"
+            )
+
+
+def read_tasks(folder: Path) -> Iterator[Task]:
+    """What is in the task file so far."""
+    return read_records(folder / FILE_NAME, Task)
+
+
 def read_journal(folder: Path) -> dict[str, Mined]:
-    """The last record of each commit."""
-    return {record.commit: record for record in read_records(folder / JOURNAL, Mined)}
+    """The last record of each commit; of a task that is no longer in the file there is none."""
+    there = {task.instance_id for task in read_tasks(folder)}
+    records = {record.commit: record for record in read_records(folder / JOURNAL, Mined)}
+    return {commit: each for commit, each in records.items() if each.reason != KEPT or each.detail in there}
 
 
 def is_settled(record: Mined | None, asked: str) -> bool:
@@ -201,7 +220,7 @@ def draft_task(mine: Mine, candidate: FixCommit, name: str, base: Base) -> tuple
         test_files=[*candidate.test_files],
         created_by="mined",
         meta={
-            "kind": "mined",
+            "kind": KIND,
             "commit": commit.commit,
             "parent": commit.parent,
             "date": commit.date,
@@ -229,7 +248,7 @@ def find_text(mine: Mine, commit: Commit) -> Issue:
 
 def _put_in_order(folder: Path) -> list[Task]:
     """The task file by date, the newest first; a task that a kill had written twice stands there once."""
-    tasks = {task.instance_id: task for task in read_records(folder / FILE_NAME, Task)}
+    tasks = {task.instance_id: task for task in read_tasks(folder)}
     ordered = sorted(tasks.values(), key=lambda task: (task.meta["date"], task.instance_id), reverse=True)
     if ordered:
         save_tasks(folder, ordered)

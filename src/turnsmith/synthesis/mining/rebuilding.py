@@ -12,6 +12,7 @@ from typing import Any
 from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import make_folder
 from turnsmith.runs import append_record, hold, read_records
 from turnsmith.synthesis.mining.bases import UNBUILT, make_base
 from turnsmith.synthesis.mining.history import GitHistory
@@ -51,8 +52,7 @@ class Yard:
 
 async def rebuild_tasks(yard: Yard, tasks: Sequence[Task], progress: Progress) -> Counter[str]:
     """Rebuild what has not been rebuilt before; returns what became of these tasks, by reason. Raises UsageError."""
-    yard.folder.mkdir(parents=True, exist_ok=True)
-    with (yard.folder / JOURNAL).open("ab") as journal:
+    with (make_folder(yard.folder) / JOURNAL).open("ab") as journal:
         hold(journal)
         done = read_journal(yard.folder)
         waiting = [task for task in tasks if done.get(task.instance_id) != REBUILT]

@@ -14,6 +14,10 @@ SHOWN = 60
 
 def describe_core(row: Row) -> Columns:
     """The columns that most sets spell as SWE-bench does. Raises Refused."""
+    if row.get("layers"):
+        raise Refused(
+            "a task of layers", "it was made here and names no image: use the task file that it was exported from"
+        )
     return {
         "instance_id": read_text(row, "instance_id"),
         "repo": read_text(row, "repo"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import make_folder
 from turnsmith.tasks.sets.base import PublicSet, came_from, to_row
 from turnsmith.tasks.sets.swe_bench import SWE_BENCH
 from turnsmith.types import Task
@@ -18,7 +19,7 @@ def export_tasks(tasks: Iterable[Task], source: PublicSet, out: Path) -> Iterato
     """Write each task as a row of the set, or as a folder where it came as one; gives it when that is done. Raises UsageError."""
     if (out / ROWS_NAME).exists():
         raise UsageError(f"{out / ROWS_NAME} exists: give another --out, nothing is written over")
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     for task in tasks:
         row = make_row(task, source)
         if source.folders and came_as_folder(row):
