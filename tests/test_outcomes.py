@@ -15,6 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from digests import with_digests
 from silence import Silence
 from small_models import make_model
 from turnsmith.algo.advantages import has_signal
@@ -66,13 +67,14 @@ stages = st.builds(
 def make(task: str, name: str, outcome: Outcome, num_turns: int, index: int = 0) -> Trajectory:
     """A trajectory of three tokens a turn behind a prompt of two; log-probs as if the policy were certain."""
     num = 2 + 3 * num_turns
-    return Trajectory(
+    made = Trajectory(
         trajectory_id=f"s/{task}/{name}", group_id=f"s/{task}", index=index, instance_id=task, iteration=0, seed=0,
         token_ids=[(5 * at + len(name) + ord(task)) % 61 for at in range(num)], sampled=[at > 1 for at in range(num)],
         logprobs=[-1.0 if at > 1 else 0.0 for at in range(num)],
         turns=[Turn(start=2 + 3 * at, end=5 + 3 * at, text="", command="ls") for at in range(num_turns)],
         stop_reason=StopReason.SUBMITTED, outcome=outcome, prompt_tokens=2,
     )  # fmt: skip
+    return with_digests(made)
 
 
 def make_iteration(members: dict) -> list[Trajectory]:

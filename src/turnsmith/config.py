@@ -36,8 +36,6 @@ class Section(BaseModel):
 
 
 class ChatConfig(Section):
-    """How the model's chat template is used."""
-
     template: str = "as-shipped"
     """`as-shipped`, refused where it rewrites earlier turns; `keep-turns`, with every turn kept as it was sampled; or a file."""
     system_prompt: Literal["system-message", "first-user-message"] = "system-message"
@@ -56,6 +54,7 @@ class ModelConfig(Section):
     threads: int = Field(0, ge=0)
     """Torch threads of this process; 0 leaves torch's own choice."""
     chat: ChatConfig = ChatConfig()
+    """How its chat template is used."""
 
 
 class PricesConfig(Section):

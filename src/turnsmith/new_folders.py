@@ -32,7 +32,7 @@ def building(out: Path) -> Iterator[Path]:
     refuse_taken(out)
     with ExitStack() as held:
         try:
-            make_folder(out.parent)
+            out.parent.mkdir(parents=True, exist_ok=True)
             folder = held.enter_context(temporary_folder(f".{out.name}.{MARK}", out.parent))
         except OSError as error:
             raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from conftest import make_config
-from turnsmith.config import RunConfig
+from turnsmith.config import EndpointConfig, EngineConfig, PricesConfig, RunConfig
 from turnsmith.config_files import lay_over
 from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import FREE, GROWING, extend
@@ -97,7 +97,10 @@ def test_limits_of_the_machine_may_change(extended):
 
 
 def test_every_key_that_may_change_is_one_of_the_configuration():
-    keys = flatten(make_config().model_copy(update={"tracking": ["wandb"]}).model_dump(mode="json"))
+    prices = PricesConfig(input=1.0, output=1.0)
+    engine = EngineConfig(openai=EndpointConfig(address="http://localhost/v1", model="m", prices=prices))
+    whole = make_config().model_copy(update={"tracking": ["wandb"], "engine": engine})
+    keys = flatten(whole.model_dump(mode="json"))
     assert [pattern for pattern in (*FREE, *GROWING) if not fnmatch.filter(keys, pattern)] == []
 
 

@@ -1,0 +1,209 @@
+"""The engine with servers of vLLM itself, where `TURNSMITH_VLLM` names an interpreter that has it (docs/vllm.md)."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from small_models import VOCABULARY, make_model
+from turnsmith.config import VllmConfig
+from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
+from turnsmith.engines.vllm.handover import hand_over
+from turnsmith.engines.vllm.opening import open_vllm
+from turnsmith.engines.vllm.settings import Wanted
+from turnsmith.errors import EngineError
+from turnsmith.journals import read_trajectories
+from turnsmith.runs import RunFolder
+from turnsmith.types import SamplingParams
+
+PYTHON = os.environ.get("TURNSMITH_VLLM")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(not PYTHON, reason="TURNSMITH_VLLM names no interpreter that has vLLM"),
+]
+PROMPTS = np.random.default_rng(0).integers(0, VOCABULARY, (8, 20))
+NUM_UPDATES, NUM_CORRUPTED = 20, 100
+GREEDY = SamplingParams(temperature=0.0)
+CONFIG = """
+model = {{ path = "tiny", threads = 1 }}
+engine = {{ kind = "vllm", kv_memory_gb = 0.5, vllm = {{ python = "{python}" }} }}
+train_tasks = {{ practice_tasks = 8, difficulty = 0.2 }}
+eval_tasks.practice = {{ practice_tasks = 2, split = "heldout" }}
+agent = {{ prompts = "brief", window_lines = 10, max_context = 1280, max_new_tokens = 96, max_observation_tokens = 320 }}
+rollouts = {{ concurrency = 16, tests_timeout_s = 60.0 }}
+eval = {{ num_runs = 1, k = 1 }}
+
+[[stages]]
+iterations = 2
+tasks_per_iteration = 8
+group_size = 4
+batch_size = 8
+max_turns = 4
+max_context = 1280
+length_threshold = 3
+max_silent_iterations = 2
+"""
+
+
+@pytest.fixture
+def open_engine():
+    opened = []
+
+    def open_engine(directory: Path):
+        config = make_model().config
+        wanted = Wanted(directory, config, "float32", max_context=200, num_episodes=8, kv_bytes=10**8, seed=0)
+        opened.append(open_vllm(VllmConfig(python=PYTHON), wanted))
+        return opened[-1]
+
+    yield open_engine
+    for engine in opened:
+        engine.close()
+
+
+@pytest.fixture
+def base(tmp_path):
+    make_model().save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+def ask(episode, history, params=None, num=32):
+    return GenerateRequest(episode, history, num, frozenset(), 0, params or SamplingParams(), trains=params is None)
+
+
+async def ask_all(engine, params=None):
+    return await asyncio.gather(*(engine.generate(ask(str(at), row, params)) for at, row in enumerate(PROMPTS)))
+
+
+@torch.no_grad()
+def plain_logprobs(model, history, token_ids):
+    """Straight from the definition: one forward of transformers over the whole sequence."""
+    whole = torch.tensor([*history.tolist(), *token_ids.tolist()])
+    scores = model(whole[None]).logits[0].log_softmax(-1)
+    at = torch.arange(len(history), len(whole))
+    return scores[at - 1, whole[at]].numpy()
+
+
+def disturb(model, seed):
+    """A small step in a random direction, as an optimizer takes."""
+    noise = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=noise), alpha=0.01)
+
+
+async def test_later_turns_are_scored_after_their_whole_history(open_engine, base):
+    engine, model, history = open_engine(base), make_model(), PROMPTS[0]
+    for _ in range(4):
+        answer = await engine.generate(ask("a", history))
+        np.testing.assert_allclose(answer.logprobs, plain_logprobs(model, history, answer.token_ids), rtol=0, atol=1e-4)
+        history = np.concatenate([history, answer.token_ids, [1, 2, 3]])
+
+
+async def test_after_many_updates_it_is_an_engine_that_loaded_the_checkpoint(open_engine, base, tmp_path):
+    engine, model = open_engine(base), make_model()
+    for version in range(1, NUM_UPDATES + 1):
+        disturb(model, version)
+        await engine.load_weights(SharedWeights(version, model))
+        answers = await ask_all(engine)
+        assert {answer.policy_version for answer in answers} == {version}
+    model.save_pretrained(tmp_path / "checkpoint")
+    fresh = open_engine(tmp_path / "checkpoint")
+    gaps = []
+    for old, new in zip(await ask_all(engine, GREEDY), await ask_all(fresh, GREEDY), strict=True):
+        agreed = np.logical_and.accumulate(old.token_ids == new.token_ids)
+        gaps.append(np.abs(old.logprobs - new.logprobs)[agreed])
+    assert sum(map(len, gaps)) > len(PROMPTS)
+    assert np.concatenate(gaps).mean() < 1e-4
+    before = make_model()
+    answer = (await ask_all(engine))[0]
+    assert np.abs(answer.logprobs - plain_logprobs(before, PROMPTS[0], answer.token_ids)).mean() > 1e-2
+
+
+async def test_a_corrupted_update_is_noticed_every_time(open_engine, base):
+    engine, rng = open_engine(base), random.Random(0)
+    client = engine._replicas[0]._client
+    for _ in range(NUM_CORRUPTED):
+        parcel = engine._packer.pack(SavedWeights(1, base))
+        flip_a_bit(parcel.path, rng)
+        with pytest.raises(EngineError):
+            await asyncio.to_thread(hand_over, client, parcel, check_held=True)
+        parcel.path.unlink()
+    await engine.load_weights(SharedWeights(1, make_model()))
+    assert {answer.policy_version for answer in await ask_all(engine)} == {1}
+
+
+def flip_a_bit(path, rng):
+    """One bit of one weight, wherever it lies in the file."""
+    num_weights = sum(parameter.numel() for parameter in make_model().parameters())
+    content = bytearray(path.read_bytes())
+    content[-rng.randrange(1, 4 * num_weights + 1)] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("moment", ["first turn", "amid collecting", "new weights"])
+def test_a_killed_server_costs_an_iteration_nothing(tmp_path, moment):
+    config, folder = tmp_path / "run.toml", RunFolder(tmp_path / "run")
+    config.write_text(CONFIG.format(python=PYTHON))
+    words = [sys.executable, "-m", "turnsmith", "rl", str(config), "--out", str(folder.path)]
+    run = subprocess.Popen(
+        words, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        killed = kill_at(moment, run, folder)
+        output = run.communicate(timeout=1500)[0].decode(errors="replace")
+    finally:
+        run.kill()
+    assert killed and run.returncode == 0, output[-3000:]
+    for number in range(2):
+        trajectories = list(read_trajectories(folder.trajectories("stage1", number)))
+        assert len(trajectories) == len({each.trajectory_id for each in trajectories}) == 32
+        versions = {turn.policy_version for each in trajectories for turn in each.turns}
+        assert len(versions) == 1, versions
+    proven = subprocess.run(
+        [sys.executable, "-m", "turnsmith", "provenance", str(folder.path)], capture_output=True, text=True
+    )
+    assert proven.returncode == 0, proven.stdout + proven.stderr
+
+
+def kill_at(moment, run, folder):
+    """Kill the server that samples when the run has come to a moment; True when that was done."""
+    while run.poll() is None:
+        if has_come(moment, folder) and (servers := find_servers(run.pid)):
+            for pid in servers:
+                os.kill(pid, signal.SIGKILL)
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def has_come(moment, folder):
+    first = folder.trajectories("stage1", 0)
+    match moment:
+        case "first turn":
+            return first.parent.exists()
+        case "amid collecting":
+            return first.exists() and len(first.read_bytes().splitlines()) >= 8
+        case "new weights":
+            parcels = [*Path("/dev/shm").glob("turnsmith-weights*/2.safetensors")]
+            return bool(parcels)
+    raise ValueError(moment)
+
+
+def find_servers(pid):
+    """The engine processes of vLLM below a process."""
+    listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
+    below, names = {pid}, {}
+    for _ in range(5):
+        below |= {int(child) for child, parent, _ in rows if int(parent) in below}
+    names = {int(child): args for child, _, args in rows}
+    return [each for each in below if "VLLM::" in names.get(each, "")]
