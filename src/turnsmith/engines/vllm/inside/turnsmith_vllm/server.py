@@ -9,8 +9,12 @@ import os
 import select
 import signal
 import sys
+from functools import partialmethod
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
+GRACE_S = 5
+"""What requests may take that still run when the engine is dead: one that waits for the engine would wait for good."""
 
 
 def main() -> None:
@@ -34,8 +38,12 @@ def serve() -> None:
     """What `vllm serve` does; that command itself asks for a distribution called vllm, which the one for CPUs is not."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, sys.stdin.fileno())
+    import uvicorn
     from vllm.entrypoints.launchers.api_server.entry import main
 
+    # vLLM has no argument for it.
+    config: Any = uvicorn.Config
+    config.__init__ = partialmethod(config.__init__, timeout_graceful_shutdown=GRACE_S)
     main()
 
 
