@@ -1,7 +1,6 @@
 """A look back at the rewards of a run: every patch that resolved a task is audited, and the share of lies estimated."""
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +12,7 @@ from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes.qualifying import leave_out_unfit
 from turnsmith.recipes.task_sets import read_task_set
+from turnsmith.rewards.patches import digest_patch
 from turnsmith.runs import RunFolder, append_record, read_records
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.stats import share_interval
@@ -91,5 +91,5 @@ def find_paid(
     )
     if gone := [name for name, _ in patches if name not in tasks]:
         raise UsageError(f"{folder.path} has trajectories of {gone[0]}, which is in none of its task sets any more")
-    digests = {patch: hashlib.sha256(patch.encode(errors="surrogatepass")).hexdigest() for _, patch in patches}
+    digests = {patch: digest_patch(patch) for _, patch in patches}
     return {(name, digests[patch]): (*tasks[name], patch) for name, patch in patches}

@@ -1,6 +1,5 @@
 """What the model of an endpoint said in a run, as conversations: text, which another model imitates under its own template."""
 
-import hashlib
 from collections.abc import Iterator
 
 from turnsmith.config import RFTConfig, RunConfig
@@ -8,6 +7,7 @@ from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes.auditing import AuditedPatch
+from turnsmith.rewards.patches import digest_patch
 from turnsmith.runs import RunFolder, read_json, read_records
 from turnsmith.types import Conversation, Isolation, Message, StopReason, Trajectory, Turn
 
@@ -89,4 +89,4 @@ def find_convicted(folder: RunFolder) -> set[tuple[str, str]]:
 
 def name_patch(trajectory: Trajectory) -> tuple[str, str]:
     """As the audits do."""
-    return trajectory.instance_id, hashlib.sha256(trajectory.patch.encode(errors="surrogatepass")).hexdigest()
+    return trajectory.instance_id, digest_patch(trajectory.patch)

@@ -4,7 +4,6 @@ The sandbox where the agent lived is never used. What the agent caused scores 0;
 """
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
@@ -13,7 +12,7 @@ from turnsmith.errors import GradingError, SandboxError
 from turnsmith.rewards.cases import Case, run_tests
 from turnsmith.rewards.hunks import describe_project, select_hunks
 from turnsmith.rewards.judging import judge
-from turnsmith.rewards.patches import PatchRefused
+from turnsmith.rewards.patches import PatchRefused, digest_patch
 from turnsmith.rewards.sentinels import Sentinels, draw_sentinels
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.sandboxes.base import SandboxProvider
@@ -46,7 +45,7 @@ class Grader:
         """The verdict on a patch against the task's layers. An infrastructure failure is a verdict too, and not remembered."""
         if not patch.strip():
             return Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed")
-        key = (task.instance_id, tuple(layers), hashlib.sha256(patch.encode(errors="surrogatepass")).hexdigest())
+        key = (task.instance_id, tuple(layers), digest_patch(patch))
         shared = key in self._verdicts
         if not shared:
             self._verdicts[key] = asyncio.create_task(self._judge(task, layers, patch))

@@ -3,6 +3,7 @@
 The grammar is the one that git writes, and strict: a patch that git could read in another way than we do is refused.
 """
 
+import hashlib
 import os
 import posixpath
 import re
@@ -25,6 +26,11 @@ ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f"
 
 class PatchRefused(TurnsmithError):
     """The patch breaks the policy; the message says how."""
+
+
+def digest_patch(patch: str) -> str:
+    """SHA-256 in hex: what tells patches apart, whatever their bytes spell."""
+    return hashlib.sha256(patch.encode(errors="surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ Exploit contact is how often patches come near what they should not touch. It is
 """
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.screening import find_suspicions
 from turnsmith.config import AuditConfig
+from turnsmith.rewards.patches import digest_patch
 from turnsmith.rollouts.rollout import Rollout, draw_seed
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
@@ -62,7 +62,7 @@ class Inspector:
         """By the patch, not by the trajectory: identical ones are all looked into, or none."""
         if self.config.when == "all" or self.is_alarmed or find_suspicions(trajectory.patch):
             return True
-        digest = hashlib.sha256(trajectory.patch.encode(errors="surrogatepass")).hexdigest()
+        digest = digest_patch(trajectory.patch)
         name = f"{self.seed}/{trajectory.group_id}/{digest}"
         return draw_seed(name) < self.config.rate * 2**48
 
