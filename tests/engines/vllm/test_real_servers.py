@@ -19,7 +19,7 @@ from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.engines.vllm.handover import hand_over
 from turnsmith.engines.vllm.opening import open_vllm
 from turnsmith.engines.vllm.settings import Wanted
-from turnsmith.errors import EngineError
+from turnsmith.errors import EngineError, UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder
 from turnsmith.training.directories import find_model
@@ -108,6 +108,14 @@ async def test_later_turns_are_scored_after_their_whole_history(open_engine):
         answer = await engine.generate(ask("a", history))
         np.testing.assert_allclose(answer.logprobs, plain_logprobs(model, history, answer.token_ids), rtol=0, atol=1e-4)
         history = np.concatenate([history, answer.token_ids, [1, 2, 3]])
+
+
+def test_a_model_whose_heads_it_cannot_compute_is_refused(open_engine, tmp_path):
+    config = make_model().config
+    config.num_attention_heads = config.num_key_value_heads = 16
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "narrow")
+    with pytest.raises(UsageError, match="no attention for heads of 8 numbers"):
+        open_engine(tmp_path / "narrow")
 
 
 async def test_after_many_updates_it_is_an_engine_that_loaded_the_checkpoint(open_engine, tmp_path):

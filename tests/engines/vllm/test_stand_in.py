@@ -234,6 +234,12 @@ def test_servers_that_are_set_otherwise_are_refused(base, python):
     assert find_servers() == ([], [])
 
 
+def test_a_model_whose_heads_it_cannot_compute_is_refused(base, python, faults):
+    faults.write_text("narrow")
+    with pytest.raises(UsageError, match=r"no attention for heads of 8 numbers, which .*base has"):
+        open_vllm(VllmConfig(python=python), want(base))
+
+
 def test_another_model_is_refused(base, python):
     wanted = want(base)
     object.__setattr__(wanted, "model", make_model(num_hidden_layers=3).config)

@@ -87,6 +87,11 @@ def find_problem(told: dict[str, Any], wanted: Wanted) -> str:
             f"has a context of {told['max_model_len']} tokens, and max_context is {wanted.max_context}: raise its "
             "--max-model-len, or lower max_context"
         )
+    if told["unserved_heads"]:
+        return (
+            f"has no attention for heads of {told['unserved_heads'][0]} numbers, which {wanted.directory} has: sample it by "
+            'engine.kind = "inprocess"'
+        )
     must = {
         "dtype": (wanted.dtype, f"--dtype {wanted.dtype}, as model.dtype says"),
         "logprobs_mode": ("raw_logprobs", "--logprobs-mode raw_logprobs"),

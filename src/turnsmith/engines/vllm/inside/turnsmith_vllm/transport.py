@@ -94,6 +94,13 @@ def pack_heads(model: torch.nn.Module) -> None:
             module.quant_method.process_weights_after_loading(module)
 
 
+def list_unserved_heads(layers: Iterable[Any]) -> list[int]:
+    """Widths of heads that vLLM's attention cannot compute; it takes them in 0.32.0, and dies at the first turn."""
+    attentions = [layer for layer in layers if hasattr(layer, "attn_backend")]
+    unserved = {each.head_size for each in attentions if not each.attn_backend.supports_head_size(each.head_size)}
+    return sorted(unserved)
+
+
 class Extension:
     """What a worker of vLLM can be asked beyond its own methods."""
 
@@ -113,6 +120,7 @@ class Extension:
             "num_workers": config.parallel_config.world_size,
             "quantization": model.quantization,
             "speculation": config.speculative_config is not None,
+            "unserved_heads": list_unserved_heads(config.compilation_config.static_forward_context.values()),
         }
 
     def turnsmith_held(self) -> dict[str, int]:

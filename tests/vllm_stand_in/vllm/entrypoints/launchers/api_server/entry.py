@@ -1,7 +1,8 @@
 """The server: uniform over the vocabulary, 10 ms a token, honest but for the faults that a file names.
 
 The file (variable STAND_IN_FAULTS) holds words, read at each request: `die` ends the server during a turn, `slow` never answers
-one, `refuse` answers 400, `alter-N` changes what arrives in the next N updates, `forget` reports other weights than it was given.
+one, `refuse` answers 400, `alter-N` changes what arrives in the next N updates, `forget` reports other weights than it was given,
+`narrow` that it cannot compute the model's heads.
 """
 
 import argparse
@@ -85,6 +86,7 @@ class StandIn:
             "num_workers": 1,
             "quantization": None,
             "speculation": False,
+            "unserved_heads": [8] if "narrow" in faults() else [],
         }
 
     def held(self) -> dict[str, int]:
