@@ -38,6 +38,18 @@ class GenerateRequest:
         return self.params.is_policy or not self.trains
 
 
+def check_request(request: GenerateRequest, max_context: int) -> None:
+    """Raise ValueError for what would not be a sample of the policy, or could not hold one."""
+    if not request.is_allowed:
+        raise ValueError(
+            f"what trains is sampled from the policy's own distribution, but the request asks for {request.params}"
+        )
+    if request.max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens must be at least 1, not {request.max_new_tokens}")
+    if not 0 < len(request.token_ids) < max_context:
+        raise ValueError(f"a history of {len(request.token_ids)} tokens leaves no room in a context of {max_context}")
+
+
 def complete(
     request: GenerateRequest, token_ids: ArrayLike, logprobs: ArrayLike, finish_reason: str, policy_version: int
 ) -> Completion:

@@ -128,7 +128,7 @@ def size_cache(
 
 
 def bytes_for(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:
-    """Bytes of the blocks that hold one episode of so many tokens."""
+    """Bytes of the blocks that hold so many tokens."""
     return blocks_for(num_tokens) * BLOCK_TOKENS * kv_bytes_per_token(config, dtype)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel
 
 from turnsmith.engines import attention
-from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, complete
+from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, check_request, complete
 from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, Span, blocks_for
 from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.layouts import BlockLayout
@@ -231,18 +231,6 @@ def sparing(num_cores: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(num_threads)
-
-
-def check_request(request: GenerateRequest, max_context: int) -> None:
-    """Raise ValueError for what would not be a sample of the policy, or could not hold one."""
-    if not request.is_allowed:
-        raise ValueError(
-            f"what trains is sampled from the policy's own distribution, but the request asks for {request.params}"
-        )
-    if request.max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens must be at least 1, not {request.max_new_tokens}")
-    if not 0 < len(request.token_ids) < max_context:
-        raise ValueError(f"a history of {len(request.token_ids)} tokens leaves no room in a context of {max_context}")
 
 
 def check_context(config: PretrainedConfig, max_context: int) -> None:

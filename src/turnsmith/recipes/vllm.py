@@ -15,7 +15,8 @@ from turnsmith.training.memory import longest_context, plan_cache, read_config
 def open_vllm_engine(config: RunConfig, model: Model) -> Engine:
     """Samples by servers of vLLM in processes of their own, which are ready when this returns; the model here is not asked for.
 
-    Raises UsageError where the run would not fit, or no server can serve it.
+    The servers share what a run in this process would have for keys and values; their own copies of the weights are not counted.
+    Raises UsageError where the run would not fit without them, or no server can serve it.
     """
     directory = find_model(config.model.path)
     base, dtype = read_config(directory), getattr(torch, config.model.dtype)
@@ -25,7 +26,7 @@ def open_vllm_engine(config: RunConfig, model: Model) -> Engine:
         config.model.dtype,
         max_context=longest_context(config),
         num_episodes=config.rollouts.concurrency,
-        kv_bytes=bytes_for(base, dtype, plan_cache(config, directory) * BLOCK_TOKENS),
+        kv_bytes=bytes_for(base, dtype, plan_cache(config, directory) * BLOCK_TOKENS) // config.engine.vllm.replicas,
         seed=config.seed,
     )
     return open_vllm(config.engine.vllm, wanted)

@@ -103,7 +103,8 @@ async def test_weights_arrive_from_memory_and_from_a_directory(open_engine, tmp_
     assert (await engine.generate(ask())).policy_version == 2
 
 
-async def test_one_corrupted_update_is_sent_again_and_the_second_one_stops(open_engine, faults):
+async def test_one_corrupted_update_is_sent_again_and_the_second_one_stops(open_engine, faults, monkeypatch):
+    monkeypatch.setattr("turnsmith.engines.vllm.replica.DYING_S", 0.1)
     engine = open_engine()
     faults.write_text("alter-1")
     await engine.load_weights(SharedWeights(1, make_model(seed=1)))
@@ -119,6 +120,8 @@ async def test_weights_that_arrive_and_are_not_used_are_noticed(open_engine, fau
     faults.write_text("forget")
     with pytest.raises(EngineError, match="does not hold the weights of policy version 1"):
         await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+    with pytest.raises(EngineError, match=r"none.*not by version 0"):
+        await engine.generate(ask())
 
 
 async def test_turns_of_a_server_that_dies_are_sampled_again_by_the_next_from_the_same_weights(open_engine):
@@ -143,6 +146,16 @@ async def test_a_server_that_dies_between_turns_or_in_the_middle_of_one_comes_ba
     faults.write_text("die")
     with pytest.raises(EngineError, match=r"gone.*started again 2 times"):
         await engine.generate(ask())
+
+
+async def test_turns_that_begin_while_a_server_starts_wait_for_it(open_engine):
+    engine = open_engine(restarts=1)
+    os.kill(find_servers()[0][0], signal.SIGKILL)
+    turns = [asyncio.create_task(engine.generate(ask("first")))]
+    while not turns[0].done():
+        turns.append(asyncio.create_task(engine.generate(ask(f"e{len(turns)}"))))
+        await asyncio.sleep(0.05)
+    assert {answer.policy_version for answer in await asyncio.gather(*turns)} == {0} and len(turns) > 3
 
 
 async def test_a_server_that_hangs_counts_as_dead(open_engine, faults):

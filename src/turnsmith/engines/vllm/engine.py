@@ -3,8 +3,7 @@
 import asyncio
 from contextlib import ExitStack
 
-from turnsmith.engines.base import GenerateRequest, WeightSource
-from turnsmith.engines.inprocess import check_request
+from turnsmith.engines.base import GenerateRequest, WeightSource, check_request
 from turnsmith.engines.vllm.handover import Packer, Parcel
 from turnsmith.engines.vllm.replica import Replica
 from turnsmith.errors import EngineError
@@ -17,7 +16,7 @@ class VllmEngine:
     def __init__(
         self, replicas: list[Replica], packer: Packer, parcel: Parcel, *, max_context: int, held: ExitStack
     ) -> None:
-        """Replicas that are ready, at the weights of a parcel; `held` is closed at the end."""
+        """Replicas that are ready, at the weights of a parcel; `held` is closed at the end, and ends them."""
         self.policy_version = parcel.policy_version
         self._replicas = replicas
         self._packer = packer
@@ -61,8 +60,6 @@ class VllmEngine:
     def close(self) -> None:
         """End the servers that were started here."""
         self._is_closed = True
-        for replica in self._replicas:
-            replica.close()
         self._held.close()
 
     def _place(self, episode_id: str) -> int:

@@ -21,6 +21,9 @@ from turnsmith.engines.vllm.client import Client
 from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import digest_bytes, digest_layers
 from turnsmith.errors import EngineError, UsageError
 
+NO_VERSION = "none"
+"""What a server says that it has while nobody knows."""
+
 
 class WeightsDiffer(EngineError):
     """A server does not hold the weights that were sent."""
@@ -79,11 +82,8 @@ class Packer:
 
 def read_directory(directory: Path) -> dict[str, Tensor]:
     """The weights of a model directory, mapped into memory. Raises UsageError."""
-    files = sorted(directory.glob("*.safetensors"))
-    if not files:
-        raise UsageError(f"{directory} has no *.safetensors, which vLLM is given weights from: save the model as such")
     try:
-        weights = {name: tensor for file in files for name, tensor in load_file(file).items()}
+        weights = {name: tensor for file in list_files(directory) for name, tensor in load_file(file).items()}
         config = json.loads((directory / "config.json").read_text())
     except (OSError, ValueError, SafetensorError) as error:
         raise UsageError(f"the weights at {directory} cannot be read: {error}") from error
@@ -92,11 +92,22 @@ def read_directory(directory: Path) -> dict[str, Tensor]:
     return weights
 
 
+def list_files(directory: Path) -> list[Path]:
+    """The files that transformers would load; others may lie beside, as the same weights under other names. Raises UsageError."""
+    index, whole = directory / "model.safetensors.index.json", directory / "model.safetensors"
+    if index.is_file():
+        return [directory / name for name in sorted(set(json.loads(index.read_text())["weight_map"].values()))]
+    if whole.is_file():
+        return [whole]
+    raise UsageError(f"{directory} has no model.safetensors, which vLLM is given weights from: save the model as such")
+
+
 def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
     """Load a parcel into a server that samples nothing. Raises WeightsDiffer, and what the client raises.
 
     The server says that it has the version only when its weights were compared, so no turn is taken from any others.
     """
+    client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
     client.call("POST", "/start_weight_update")
     update = {"path": str(parcel.path), "digests": parcel.arriving}
     client.call("POST", "/update_weights", {"update_info": update})

@@ -47,26 +47,19 @@ class Replica:
         try:
             self._make_ready()
         except EngineError as error:
-            self.close()
             raise UsageError(f"no engine: {error}") from error
-        except BaseException:
-            self.close()
-            raise
 
     async def sample(self, request: GenerateRequest, limit: int, policy_version: int) -> Completion:
         """One turn; where the server dies meanwhile, it is sampled again by the one that comes after. Raises EngineError."""
         body = write_turn(request, limit, policy_version, keeps_seeds=self._keeps_seeds)
         while True:
-            server = self._server
+            # One that is only starting is not asked, so nobody takes it for dead.
+            async with self._reviving:
+                server = self._server
             try:
                 answer = await self._client.sample(ROUTE, body)
-            except ServerGone as gone:
-                await self._revive(server, gone)
-            except ServerRefused as refused:
-                # A server whose engine died still answers for some seconds, that it cannot.
-                if not server or not await asyncio.to_thread(server.ends_within, DYING_S):
-                    raise
-                await self._revive(server, refused)
+            except (ServerGone, ServerRefused) as error:
+                await self._outlive(server, error)
             else:
                 return read_turn(answer, request, limit, policy_version, self._wanted.vocabulary)
 
@@ -76,14 +69,23 @@ class Replica:
         server = self._server
         try:
             await asyncio.to_thread(self._hand_over)
-        except ServerGone as gone:
-            await self._revive(server, gone)
+        except (ServerGone, ServerRefused) as error:
+            await self._outlive(server, error)
 
     def close(self) -> None:
         """End the server, if it is ours. Safe to call twice."""
         self._is_closed = True
         if self._server:
             self._server.end()
+
+    async def _outlive(self, server: Server | None, error: EngineError) -> None:
+        """A new server where this one is dead; else raises the error."""
+        # A server whose engine died still answers for some seconds, that it cannot.
+        if isinstance(error, ServerRefused) and (
+            server is None or not await asyncio.to_thread(server.ends_within, DYING_S)
+        ):
+            raise error
+        await self._revive(server, error)
 
     async def _revive(self, dead: Server | None, why: EngineError) -> None:
         """A new server in place of one that is gone; of all turns that notice it, the first one starts it."""

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from turnsmith.engines.vllm import inside
-from turnsmith.engines.vllm.client import Client, EngineError
-from turnsmith.errors import UsageError
+from turnsmith.engines.vllm.client import Client
+from turnsmith.errors import EngineError, UsageError
 
 SUPPORTED = "0.32."
 """Versions that this was written against and tested with: routes and classes of vLLM change."""
@@ -41,6 +41,7 @@ class Server:
     def __init__(self, python: str, arguments: Sequence[str], log: Path) -> None:
         self.log = log
         with log.open("ab") as output:
+            self._log_begin = output.tell()
             # Its input is never written to: it closes when this process ends, and that ends the server.
             self._process = subprocess.Popen(
                 [python, "-P", "-m", "turnsmith_vllm.server", *arguments],
@@ -84,15 +85,16 @@ class Server:
 
     def last_error(self) -> str:
         """What it said last of what went wrong, and where the rest is."""
-        lines = [line for line in self.log.read_text(errors="replace").splitlines() if "Error" in line]
+        told_here = self.log.read_bytes()[self._log_begin :].decode(errors="replace")
+        lines = [line for line in told_here.splitlines() if "Error" in line]
         told = lines[-1].rpartition("] ")[2].strip() if lines else "it says nothing of an error"
         # Of an engine that failed, the server says no more than that; the reason stands before.
         reasons = [line.rpartition("] ")[2].strip() for line in lines if "ValueError:" in line or "MemoryError" in line]
         return f"{reasons[-1] if reasons else told} (its log is {self.log})"
 
 
-def find_version(python: str) -> str:
-    """The version of vLLM that an interpreter has. Raises UsageError where it has none that is supported."""
+def check_interpreter(python: str) -> None:
+    """Raise UsageError where an interpreter has no vLLM, or none that is supported."""
     key = "engine.vllm.python"
     try:
         found = subprocess.run(
@@ -107,4 +109,3 @@ def find_version(python: str) -> str:
         raise UsageError(
             f"{key}: {python} has vLLM {version}, and {SUPPORTED}* is supported: install vllm=={SUPPORTED}0"
         )
-    return version
