@@ -58,7 +58,7 @@ def test_kernels_differ_in_rounding_alone_and_bfloat16_in_more(model, trajectory
     reference = forward.rescore(model, trajectory)
     assert all(close(each.rescore(model, trajectory), reference) for each in kernels.HYPOTHESES)
     for each in (precision.PRODUCTS, precision.THROUGHOUT):
-        assert 1e-3 < abs(each.rescore(model, trajectory) - reference).mean() < 0.3
+        assert 1e-3 < abs(each.rescore(each.prepare(model), trajectory) - reference).mean() < 0.3
     assert model.config._attn_implementation == forward.KERNEL and model.dtype == torch.float32
 
 

@@ -23,6 +23,8 @@ class Hypothesis:
     rescore: Rescore
     is_noise: bool = False
     """True where two programs with the fault agree in how far they are off, and not in which direction."""
+    prepare: Callable[[PreTrainedModel], PreTrainedModel] = lambda model: model
+    """Makes what `rescore` is given, once for all rollouts."""
 
 
 def reported(trajectory: Trajectory) -> np.ndarray:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from turnsmith.engines.sequences import common_prefix
 from turnsmith.mismatch import forward
 from turnsmith.mismatch.base import Hypothesis
 from turnsmith.types import Trajectory
@@ -50,19 +51,12 @@ def score_over(
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
     """The longest beginning of the first prompt that any of these sequences has, too."""
     prompt = trajectory.token_ids[: trajectory.turns[0].start]
-    return max((shared_prefix(prompt, other) for other in others), default=0)
+    return max((common_prefix(prompt, other) for other in others), default=0)
 
 
 def earlier_turns(trajectory: Trajectory, turn: int) -> int:
     """All before a turn."""
     return trajectory.turns[turn].start
-
-
-def shared_prefix(one: np.ndarray, other: np.ndarray) -> int:
-    """Number of leading tokens that two sequences share."""
-    width = min(len(one), len(other))
-    differs = one[:width] != other[:width]
-    return int(differs.argmax()) if differs.any() else width
 
 
 def of_earlier(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) -> list[Hypothesis]:

@@ -30,9 +30,11 @@ OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
 
 @dataclass(frozen=True)
 class Rescoring:
-    """A hypothesis, and for each sampled token of all rollouts, end to end, what it predicts and what was reported."""
+    """For each sampled token of all rollouts, end to end, what a hypothesis predicts and what was reported."""
 
-    hypothesis: Hypothesis
+    family: str
+    name: str
+    is_noise: bool
     predicted: np.ndarray
     reported: np.ndarray
 
@@ -47,16 +49,18 @@ class Rescoring:
 
     def left(self, reference: "Rescoring", here: np.ndarray | slice = ALL) -> float:
         """What it leaves of the reference's gap: the mean of its own, or of noise the difference in size."""
-        if not self.hypothesis.is_noise or reference.hypothesis.is_noise:
+        if not self.is_noise or reference.is_noise:
             return float(self.gaps[here].mean(dtype=np.float64))
         noise = abs(self.predicted - reference.predicted)
         return abs(float(reference.gaps[here].mean(dtype=np.float64)) - float(noise[here].mean(dtype=np.float64)))
 
 
 def attempt(hypothesis: Hypothesis, model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Rescoring:
-    """Score the rollouts anew under a hypothesis."""
-    predicted = [hypothesis.rescore(model, each) for each in trajectories]
-    return Rescoring(hypothesis, np.concatenate(predicted), np.concatenate([reported(each) for each in trajectories]))
+    """Score the rollouts anew under a hypothesis, of which nothing stays: it may hold a model of its own."""
+    prepared = hypothesis.prepare(model)
+    predicted = np.concatenate([hypothesis.rescore(prepared, each) for each in trajectories])
+    told = np.concatenate([reported(each) for each in trajectories])
+    return Rescoring(hypothesis.family, hypothesis.name, hypothesis.is_noise, predicted, told)
 
 
 def find_reference(dtype: str, model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Rescoring:
@@ -69,8 +73,8 @@ def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[Toggle]:
     """Those that explain most first."""
     toggles = [
         Toggle(
-            family=trial.hypothesis.family,
-            name=trial.hypothesis.name,
+            family=trial.family,
+            name=trial.name,
             gap=(left := trial.left(reference)),
             share=1 - left / reference.mean if reference.mean else 0.0,
         )

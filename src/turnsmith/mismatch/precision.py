@@ -4,7 +4,6 @@ Rounding is not reproduced by another program: one kernel that adds in another o
 """
 
 import copy
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -16,13 +15,8 @@ from turnsmith.mismatch.kernels import rescore_packed
 from turnsmith.types import Trajectory
 
 
-def rescore_throughout(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
+def cast(model: PreTrainedModel) -> PreTrainedModel:
     """Weights, and all that passes between layers, in bfloat16, as servers compute; the head's logits are rounded, too."""
-    return forward.rescore(_cast(model), trajectory)
-
-
-@lru_cache(maxsize=1)
-def _cast(model: PreTrainedModel) -> PreTrainedModel:
     return copy.deepcopy(model).to(torch.bfloat16)  # type: ignore[arg-type]
 
 
@@ -32,4 +26,6 @@ def rescore_products(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarr
 
 
 PRODUCTS = Hypothesis("dtype", "rounding as of layers with products in bfloat16", rescore_products, is_noise=True)
-THROUGHOUT = Hypothesis("dtype", "rounding as of a model in bfloat16 throughout", rescore_throughout, is_noise=True)
+THROUGHOUT = Hypothesis(
+    "dtype", "rounding as of a model in bfloat16 throughout", forward.rescore, is_noise=True, prepare=cast
+)
