@@ -190,6 +190,7 @@ def refused(turnsmith, tmp_path, server, tasks, **more):
             "does not take the key in the environment variable OTHER_KEY",
         ),
         ({"engine__openai__key_variable": ""}, {"has_list": False}, "does not take a request without a key"),
+        ({"engine__openai__key_variable": "BROKEN_KEY"}, {}, "the environment variable BROKEN_KEY holds no key"),
         ({"engine__openai__key_variable": "NO_KEY"}, {}, "NO_KEY (engine.openai.key_variable) is not set"),
         ({"agent__max_context": 8192}, {"max_model_len": 6000}, "takes 6000 tokens: give --agent.max_context 6000"),
         ({"engine__openai__budget": 1.0}, {}, "budget needs prices"),
@@ -200,6 +201,7 @@ def test_what_cannot_work_is_a_sentence_before_anything_is_played(
     turnsmith, serve, heldout_folder, tmp_path, key, monkeypatch, more, options, said
 ):
     monkeypatch.setenv("OTHER_KEY", "sk-wrong")
+    monkeypatch.setenv("BROKEN_KEY", f"{KEY}\n{KEY}")
     with serve(**options) as server:
         assert said in refused(turnsmith, tmp_path, server, heldout_folder, **more)
 

@@ -52,6 +52,11 @@ async def test_a_turn_is_the_text_and_the_servers_own_figures(server, tmp_path):
     assert server.bodies[0]["messages"][1] == {"role": "user", "content": "The total is wrong."}
 
 
+async def test_a_word_in_place_of_a_key_is_left_where_a_model_says_it(server, tmp_path):
+    async with opened(server, tmp_path, key="submit") as engine:
+        assert (await engine.chat(ask())).text == say("submit")
+
+
 async def test_what_is_sent_says_how_to_sample(server, tmp_path):
     async with opened(server, tmp_path) as engine:
         await engine.chat(ask())

@@ -55,7 +55,12 @@ def read_key(endpoint: EndpointConfig) -> str:
         raise UsageError(
             f"the environment variable {name} (engine.openai.key_variable) is not set: export the key in it"
         )
-    return os.environ[name].strip() if name else ""
+    key = os.environ[name].strip() if name else ""
+    if not all("!" <= character <= "~" for character in key):
+        raise UsageError(
+            f"the environment variable {name} holds no key: it has spaces, line breaks or letters beyond ASCII"
+        )
+    return key
 
 
 async def open_endpoint(config: RunConfig, costs: Path, progress: Progress) -> Endpoint:

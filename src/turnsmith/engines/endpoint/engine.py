@@ -12,11 +12,14 @@ from turnsmith.config import EndpointConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
 from turnsmith.engines.endpoint.account import Account
 from turnsmith.engines.endpoint.answers import read_reply, read_usage
-from turnsmith.engines.endpoint.faults import HOPELESS, Passing, Refusal, judge
+from turnsmith.engines.endpoint.faults import HOPELESS, PassingFault, Refusal, judge
 from turnsmith.engines.endpoint.pace import Pace
 from turnsmith.errors import EngineError, OutOfBudget, UsageError
 from turnsmith.runs import parse_json
 from turnsmith.types.estimates import encode
+
+MIN_SECRET = 12
+"""Characters of a key that is one: what local servers are given, as `EMPTY`, is a word of a model, too."""
 
 
 class EndpointEngine:
@@ -57,7 +60,7 @@ class EndpointEngine:
         for num_left in range(self.config.retries, -1, -1):
             try:
                 return await self._ask(request)
-            except Passing as fault:
+            except PassingFault as fault:
                 if not num_left:
                     raise EngineError(
                         self.hide(f"{self.config.address} gave no turn in {self.config.retries + 1} tries: {fault}")
@@ -74,7 +77,7 @@ class EndpointEngine:
             await asyncio.sleep(min(wait_s * random.uniform(0.5, 1.5), self.config.max_wait_s))
 
     async def _ask(self, request: ChatRequest) -> Reply:
-        """One try, booked however it ends. Raises Passing, Refusal, OutOfBudget."""
+        """One try, booked however it ends. Raises PassingFault, Refusal, OutOfBudget."""
         async with self._slots:
             await self._pace.wait()
             await self._check_budget()
@@ -85,7 +88,7 @@ class EndpointEngine:
         try:
             return read_reply(answer, request, usage)
         except ValueError as error:
-            raise Passing(str(error)) from None
+            raise PassingFault(str(error)) from None
 
     async def _check_budget(self) -> None:
         """Raise OutOfBudget where it is spent, once what is under way is booked."""
@@ -109,7 +112,7 @@ class EndpointEngine:
                 self._is_idle.set()
 
     async def _send(self, request: ChatRequest) -> dict[str, Any]:
-        """What the server answers, as it stands. Raises Passing and Refusal."""
+        """What the server answers, as it stands. Raises PassingFault and Refusal."""
         stage, create = stage_of(request), self.client.chat.completions.with_raw_response.create
         messages, body = to_messages(request), to_body(request, self.config)
         try:
@@ -121,7 +124,7 @@ class EndpointEngine:
             raise judge(error) from None
         except (APIConnectionError, TimeoutError, ValueError) as error:
             self.account.book_loss(stage)
-            raise Passing(describe(error)) from None
+            raise PassingFault(describe(error)) from None
         except asyncio.CancelledError:
             self.account.book_loss(stage)
             raise
@@ -132,7 +135,7 @@ class EndpointEngine:
 
     def hide(self, text: str) -> str:
         """A text in which the server may have repeated the key, without it."""
-        return text.replace(self._key, "…") if self._key else text
+        return text.replace(self._key, "…") if len(self._key) >= MIN_SECRET else text
 
     async def close(self) -> None:
         await self.client.close()

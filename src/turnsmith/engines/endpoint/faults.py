@@ -21,7 +21,7 @@ _MAX_WORDS = 300
 """Characters of a server's message that are told."""
 
 
-class Passing(Exception):
+class PassingFault(Exception):
     """A fault that may pass. `wait_s` is how long the server asked to wait; None where it did not."""
 
     def __init__(self, text: str, wait_s: float | None = None) -> None:
@@ -42,7 +42,7 @@ class Refusal(Exception):
         return self.status in (400, 413, 422) and bool(_CONTEXT.search(str(self)))
 
 
-def judge(error: APIStatusError) -> Passing | Refusal:
+def judge(error: APIStatusError) -> PassingFault | Refusal:
     """What the status says."""
     status = error.status_code
     message, code = describe_error(error.body), getattr(error, "code", None)
@@ -50,7 +50,7 @@ def judge(error: APIStatusError) -> Passing | Refusal:
     if code == "insufficient_quota":
         return Refusal(402, text)
     if status in BUSY or status >= 500:
-        return Passing(text, read_wait(error.response.headers))
+        return PassingFault(text, read_wait(error.response.headers))
     return Refusal(status, f"{text} {code or ''}".strip())
 
 
