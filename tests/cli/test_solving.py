@@ -80,10 +80,26 @@ def test_a_patch_that_passes_is_left_and_the_checkout_is_as_it_was(solve, checko
     assert ISSUE in turnsmith("show", tmp_path / "run", "--trajectory", "solve/calc/0").stdout
 
 
-def test_without_tests_it_says_that_nothing_was_verified(solve):
+def test_without_tests_it_says_that_nothing_was_verified_and_how_to_apply_the_patch(solve, checkout):
     result = solve([[FIX]])
     assert result.exit_code == 0, result.output
-    assert "submitted; no tests were given: nothing was verified" in result.stdout and "git apply" in result.stdout
+    assert "submitted; no tests were given: nothing was verified" in result.stdout
+    [command] = [line.removeprefix("apply").strip() for line in result.stdout.splitlines() if line.startswith("apply")]
+    subprocess.run(command, shell=True, check=True, cwd="/")
+    assert (checkout / "calc.py").read_text() == "def total(values):\n    return sum(values)\n"
+
+
+def test_a_server_that_wants_money_on_the_way_leaves_what_was_done(turnsmith, checkout, tmp_path):
+    chat_server = pytest.importorskip("chat_server", reason="turnsmith[endpoint] is not installed")
+    script = chat_server.play([chat_server.say(FIX), chat_server.say("submit")])
+    with chat_server.serving(script, faults=chat_server.in_turn(["", "", "402"])) as server:
+        keys = {"kind": "openai", "openai.address": server.address, "openai.model": chat_server.MODEL}
+        engine = [f"--engine.{name}={value}" for name, value in keys.items()]
+        where = ["--out", tmp_path / "run", "--no-environment"]
+        result = turnsmith("solve", checkout, "--issue", ISSUE, *where, *engine, "--agent.prompts", "brief")
+    assert "serves no longer" in result.stderr and "give the command again" in result.stderr, result.output
+    assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(

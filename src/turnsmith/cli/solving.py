@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -99,7 +100,7 @@ def read_issue(given: str) -> str:
 def configure(file: Path | None, overrides: list[str]) -> RunConfig:
     """The policy, its agent and the sandboxes; what else a configuration holds is left out. Raises UsageError."""
     if file is None and not any(word.startswith(POLICY_KEYS) for word in overrides):
-        raise UsageError("no policy is named: give --model.path DIR, an --engine, or a configuration by --config FILE")
+        raise UsageError("no policy is named: give --model.path DIR, keys of --engine, or a file by --config")
     config = lay_over(read_toml(file) if file else {}, overrides, file or Path("the command line"), RunConfig)
     parts: dict[str, Any] = {"rft": None, "stages": [], "train_tasks": None, "eval_tasks": {}, "tracking": []}
     config = with_absolute_paths(config.model_copy(update=parts))
@@ -127,7 +128,7 @@ def choose_folder(out: Path | None, checkout: Path, name: str) -> Path:
 
 def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     """Make the attempts, say what came of them, apply. Ends with the exit code of what came of it."""
-    from turnsmith.recipes.solutions import conclude
+    from turnsmith.recipes.solutions import STAGE, TASK_SET, conclude
 
     folder, was_stopped = assignment.folder, False
     is_new = claim(folder, assignment.config.model_dump(mode="json"))
@@ -139,21 +140,28 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
         except KeyboardInterrupt:
             was_stopped = True
         except OutOfBudget as error:
-            typer.echo(f"error: {to_line(str(error))}", err=True)
-        except UsageError:
+            warn(error)
+        except UsageError as error:
             if folder.is_untouched():
                 shutil.rmtree(folder.path)
-            raise
+            if not folder.eval_trajectories(STAGE, TASK_SET).exists():
+                raise
+            warn(error)
         solution = conclude(folder, assignment.tests)
     applied = apply and solution.is_success and not was_stopped
     files = put_into_checkout(assignment) if applied else []
-    report(folder, solution, files, as_json=as_json)
+    report(assignment, solution, files, as_json=as_json)
     if apply and not applied:
         typer.echo("not applied: there is no patch that could be counted on", err=True)
     if was_stopped:
         typer.echo("stopped; what was found is kept", err=True)
         raise typer.Exit(EXIT_STOPPED)
     raise typer.Exit(0 if solution.is_success else EXIT_FAILED)
+
+
+def warn(error: Exception) -> None:
+    """What ended the attempts; what they found is kept."""
+    typer.echo(f"error: {to_line(str(error))} (here: give the command again)", err=True)
 
 
 def watch_attempts(assignment: "Assignment") -> None:
@@ -176,10 +184,11 @@ def put_into_checkout(assignment: "Assignment") -> list[str]:
     return apply_patch(assignment.checkout, assignment.tree, patch)
 
 
-def report(folder: RunFolder, solution: "Solution", applied: list[str], *, as_json: bool) -> None:
+def report(assignment: "Assignment", solution: "Solution", applied: list[str], *, as_json: bool) -> None:
     """What came of it, on standard output."""
     from turnsmith.ui.solving import show_solution
 
+    folder = assignment.folder
     if as_json:
         facts = {"folder": str(folder.path), "success": solution.is_success, "applied": applied}
         typer.echo(json.dumps(facts | solution.model_dump(mode="json"), indent=2))
@@ -189,4 +198,5 @@ def report(folder: RunFolder, solution: "Solution", applied: list[str], *, as_js
     if applied:
         console.print(f"{'applied':14}{', '.join(applied)}", soft_wrap=True)
     elif solution.kept:
-        console.print(f"{'apply':14}git apply {folder.patch}", soft_wrap=True)
+        command = ["git", "-C", str(assignment.checkout.path), "apply", str(folder.patch.absolute())]
+        console.print(f"{'apply':14}{shlex.join(command)}", soft_wrap=True)

@@ -24,7 +24,7 @@ def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> 
     renderer = load_renderer(checkpoint, chat)
     with naming(checkpoint):
         model = load_complete(AutoModelForCausalLM, checkpoint, dtype=getattr(torch, dtype))
-    model.generation_config = sample_the_policy(renderer)
+    model.generation_config = make_generation_config(renderer)
     try:
         model.save_pretrained(out)
     except SafetensorError as error:
@@ -34,7 +34,7 @@ def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> 
         (out / "chat_template.jinja").write_text(renderer.tokenizer.get_chat_template())
 
 
-def sample_the_policy(renderer: ChatRenderer) -> GenerationConfig:
+def make_generation_config(renderer: ChatRenderer) -> GenerationConfig:
     """Temperature 1 and every filter off, as in training; a turn ends where it ended there.
 
     What is left out of such a file, programs fill in with defaults of their own, such as a `top_k` of 50.

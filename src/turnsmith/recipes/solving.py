@@ -208,7 +208,7 @@ async def play(rollout: Rollout, work: Work) -> Trajectory:
             episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
             try:
                 trajectory = await episode.play()
-            except (asyncio.CancelledError, OutOfBudget):
+            except (asyncio.CancelledError, OutOfBudget, UsageError):
                 append_trajectory(work.journal, await rescue(episode, sandbox))
                 raise
             return trajectory if trajectory.patch else trajectory.grow(patch=await sandbox.diff())
