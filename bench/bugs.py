@@ -26,7 +26,7 @@ PACKAGES = (
 )  # fmt: skip
 """Whose test files take less than half a second each."""
 REPEATS = 2
-"""Of qualification; making has run each buggy tree twice before. With 3, qualifying alone takes over 20 minutes on two cores."""
+"""Of qualification; making has run each buggy tree once before. With 3, qualifying alone takes over 20 minutes on two cores."""
 MIN_TASKS, MIN_PACKAGES, MIN_MUTATORS, MAX_S = 1_500, 8, 13, 1_800.0
 
 

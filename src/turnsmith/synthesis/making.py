@@ -25,7 +25,7 @@ from turnsmith.synthesis.issues import IssueWriter, describe_failures, keep_temp
 from turnsmith.synthesis.ordering import run_in_order
 from turnsmith.synthesis.records import KEPT, TRIALS, BugTrial, MakingSpec, claim_folder, read_finished, write_counts
 from turnsmith.synthesis.repositories import Candidate, Repository, name_bug, write_candidate
-from turnsmith.synthesis.validation import Validation, compare_suites, drop_unsteady, restrict, to_task
+from turnsmith.synthesis.validation import Validation, compare_suites, restrict, to_task
 from turnsmith.tasks.dataset import FILE_NAME, load_tasks, save_tasks
 from turnsmith.types import Task
 
@@ -182,7 +182,7 @@ class Trier:
         return kept, num_tried
 
     async def try_bug(self, bug: Bug) -> tuple[BugTrial, Task | None]:
-        """Run the test files that it may matter to; a task where they tell it, twice. Nothing is run that is on record."""
+        """Run the test files that it may matter to; a task where they tell it. Nothing is run that is on record."""
         repository, trials = self.ground.repository, self.journal.trials
         instance_id, package = name_bug(repository, bug), self.meta["package"]
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
@@ -200,17 +200,10 @@ class Trier:
         return trial, await self.to_task(candidate, verdict, files)
 
     async def judge(self, candidate: Candidate, files: tuple[str, ...]) -> Validation:
-        """Compare with the clean tree; what tells the two apart must do so again. Raises SandboxError.
-
-        Whether it does by a fresh interpreter, qualification asks.
-        """
+        """Compare with the clean tree. Whether it ends so every time, qualification asks. Raises SandboxError."""
         before = restrict(self.ground.before, files)
         suite = replace(self.ground.suite, files=files, known=frozenset(before.passing))
-        verdict = compare_suites(before, await run_suite(self.provider, candidate.layers, suite))
-        if not verdict.kept:
-            return verdict
-        again = await run_suite(self.provider, candidate.layers, suite)
-        return drop_unsteady(verdict, before, again)
+        return compare_suites(before, await run_suite(self.provider, candidate.layers, suite))
 
     async def to_task(self, candidate: Candidate, verdict: Validation, files: tuple[str, ...]) -> Task:
         """The task with its issue. Raises UsageError where no issue can be had."""

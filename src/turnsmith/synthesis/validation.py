@@ -18,8 +18,6 @@ from turnsmith.synthesis.records import KEPT
 from turnsmith.synthesis.repositories import Candidate, make_patch
 from turnsmith.types import Task
 
-UNSTEADY = "no test ends the same way twice"
-
 
 @dataclass(frozen=True)
 class Validation:
@@ -89,14 +87,6 @@ def restrict(report: SuiteReport, files: Collection[str]) -> SuiteReport:
     """What it says of the tests of some files."""
     results = {test: result for test, result in report.results.items() if test.partition("::")[0] in files}
     return replace(report, results=results)
-
-
-def drop_unsteady(verdict: Validation, before: SuiteReport, again: SuiteReport) -> Validation:
-    """The verdict without the tests that ended otherwise when the suite ran again with the bug."""
-    fail_to_pass = [test for test in verdict.fail_to_pass if again.status(test) != "passed"]
-    pass_to_pass = [test for test in verdict.pass_to_pass if holds(again.status(test), before.status(test))]
-    reason = KEPT if fail_to_pass and pass_to_pass else UNSTEADY
-    return Validation(reason, fail_to_pass, pass_to_pass, verdict.report)
 
 
 def to_task(
