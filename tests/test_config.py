@@ -90,6 +90,10 @@ def test_every_key_is_read_somewhere():
         ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
+        (
+            MINIMAL + "[engine]\nkind = 'vllm'\nspeculate = true\nvllm.python = 'p'\n",
+            ["engine", "of the kind inprocess"],
+        ),
         (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local', 'podman' or 'subprocess'"]),
         (MINIMAL + "[sandbox]\nimage = 'debian'\n", ["sandbox", "kind podman"]),
         (MINIMAL + "[sandbox]\nmin_isolation = 'some'\n", ["sandbox.min_isolation", "'container-root'"]),

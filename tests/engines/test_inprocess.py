@@ -135,6 +135,26 @@ async def test_a_history_that_does_not_extend_the_last_one_is_recomputed_from_wh
     assert engine.reused_tokens == 20
 
 
+async def test_speculation_samples_the_same_tokens_in_fewer_steps():
+    model, steps = make_repetitive_model(), []
+    model.get_output_embeddings().register_forward_hook(lambda *call: steps.append(1))
+    plain, ahead = (
+        InProcessEngine(model, max_context=200, num_blocks=40, speculates=speculates) for speculates in (False, True)
+    )
+    expected = await play_all(plain, range(8))
+    num_plain = len(steps)
+    assert_same(await play_all(ahead, range(8)), expected)
+    assert len(steps) - num_plain < 0.8 * num_plain
+
+
+def make_repetitive_model():
+    """Nearly certain of each next token, it soon goes in circles."""
+    model = make_model()
+    with torch.no_grad():
+        model.get_output_embeddings().weight.mul_(20)
+    return model
+
+
 async def test_a_stop_token_ends_the_turn_and_is_part_of_it():
     engine = make_engine()
     free = await engine.generate(GenerateRequest("a", [1, 2, 3], 20, frozenset(), seed=5))

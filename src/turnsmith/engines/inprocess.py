@@ -7,7 +7,7 @@ thread was measured slower, for both want the interpreter's lock. Filters of sam
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,8 +17,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, check_request, complete
-from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, Span, blocks_for
+from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, blocks_for
 from turnsmith.engines.decoder import make_decoder
+from turnsmith.engines.drafts import Suffixes
 from turnsmith.engines.layouts import BlockLayout
 from turnsmith.engines.precision import computing_in, keeping_casts, without_gradients
 from turnsmith.engines.rows import Row, share_step
@@ -46,11 +47,13 @@ class InProcessEngine:
         num_blocks: int,
         dtype: torch.dtype = torch.float32,
         num_spared_cores: int = 1,
+        speculates: bool = False,
     ) -> None:
         """Room for `num_blocks` blocks of keys and values, at least for one episode of `max_context` tokens.
 
         More episodes than find room take turns and recompute what they lost. The layers compute in `dtype`.
-        `num_spared_cores` of torch's threads stay idle while the engine computes, for sandboxes and gradings. Raises
+        `num_spared_cores` of torch's threads stay idle while the engine computes, for sandboxes and gradings. Where it
+        `speculates`, tokens that followed the same ones before are computed ahead, and taken if they are sampled. Raises
         UsageError where the model has fewer positions than the context.
         """
         check_context(model.config, max_context)
@@ -72,6 +75,7 @@ class InProcessEngine:
         self._rows: list[Row] = []
         self._stepping: asyncio.Task[None] | None = None
         self._num_spared_cores = num_spared_cores
+        self._speculates = speculates
         self._is_closed = False
 
     async def generate(self, request: GenerateRequest) -> Completion:
@@ -149,7 +153,8 @@ class InProcessEngine:
             self._store.copy(*copied)
         self.reused_tokens += sequence.length
         pending, uniforms = history[sequence.length :].tolist(), draw_uniforms(request.seed, limit)
-        return Row(request, answer, sequence, sequence.length, pending, uniforms)
+        suffixes = Suffixes(history.tolist()) if self._speculates and request.params.is_policy else None
+        return Row(request, answer, sequence, sequence.length, pending, uniforms, suffixes)
 
     def _is_being_computed(self, history: np.ndarray) -> bool:
         """Does the next step compute a longer prefix than any that is kept? Then to wait for it is cheaper."""
@@ -158,43 +163,43 @@ class InProcessEngine:
         return bool(fresh) and fresh > self._sequences.longest_prefix(history)
 
     def _step(self) -> None:
-        """One forward pass over pending tokens, then one sampled token for each row whose history is complete."""
+        """One forward pass over pending tokens, then sampling for each row whose history is complete."""
         parts = share_step(self._rows, MAX_STEP_TOKENS)
-        hidden = self._forward(parts)
+        hidden = self._forward(parts).split([1 + len(row.drafts) for row, _ in parts])
         for row, count in parts:
             self._keep(row, count)
-        complete = [index for index, (row, _) in enumerate(parts) if not row.pending]
-        self._sample(hidden[complete], [parts[index][0] for index in complete])
+        complete = [(row, states) for (row, _), states in zip(parts, hidden, strict=True) if not row.pending]
+        if complete:
+            self._sample(*zip(*complete, strict=True))
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
-        """Compute the first pending tokens of some rows; hidden states of the last of each, `[rows, hidden_size]`."""
+        """Compute the first pending tokens and the drafts of some rows; hidden states of the last one and of each draft."""
         device = self._model.device
-        spans = [Span(row.sequence.blocks, row.start, count) for row, count in parts]
+        spans = [span for row, count in parts for span in row.spans(count)]
         layout = BlockLayout(self._store, spans, by_kernel=attention.has_kernel(device, self._dtype))
-        token_ids = [token for row, count in parts for token in row.pending[:count]]
+        token_ids = [token for row, count in parts for token in row.pending[:count] + row.drafts]
         with computing_in(self._dtype, device):
             return self._decoder(torch.tensor(token_ids, device=device), layout)
 
     def _keep(self, row: Row, count: int) -> None:
         """Note that the keys of a row's first pending tokens are now kept."""
-        row.sequence.hold(row.start, row.pending[:count])
         self.prefilled_tokens += 0 if row.token_ids else count
-        row.start += count
+        row.keep(row.pending[:count])
         row.pending = row.pending[count:]
 
-    def _sample(self, hidden: Tensor, rows: list[Row]) -> None:
-        """Sample each row's next token, which is then pending, from the hidden state before it."""
-        logits = self._model.get_output_embeddings()(hidden.float())
-        uniforms = torch.tensor([row.uniforms[len(row.token_ids)] for row in rows], dtype=torch.float64)
-        token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._decode_as_asked(logits, rows))
+    def _sample(self, rows: Sequence[Row], hidden: Sequence[Tensor]) -> None:
+        """Sample each row's next token, which is then pending, from the hidden state before it; and those after its drafts."""
+        logits = self._model.get_output_embeddings()(torch.cat([*hidden]).float())
+        uniforms = torch.tensor(np.concatenate([row.next_uniforms for row in rows]))
+        asked = [row for row, states in zip(rows, hidden, strict=True) for _ in states]
+        token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._decode_as_asked(logits, asked))
         if not logprobs.isfinite().all():
             raise ArithmeticError("the model's log-probs are not finite")
-        for row, token_id, logprob in zip(rows, token_ids.tolist(), logprobs.tolist(), strict=True):
-            row.pending = [token_id]
-            row.token_ids.append(token_id)
-            row.logprobs.append(logprob)
+        sizes = [len(states) for states in hidden]
+        for row, *sampled in zip(rows, token_ids.split(sizes), logprobs.split(sizes), strict=True):
+            row.take(*(each.tolist() for each in sampled))
 
-    def _decode_as_asked(self, logits: Tensor, rows: list[Row]) -> Tensor:
+    def _decode_as_asked(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
         """What tokens are drawn from: the policy's logits, but for rows of an evaluation with a decoding of its own."""
         if all(row.request.params.is_policy for row in rows):
             return logits
