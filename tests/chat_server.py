@@ -209,7 +209,9 @@ def count(messages: list[dict], text: str) -> dict:
 def serving(script: Script, **options: object) -> Iterator[ChatServer]:
     """The server, from a thread of its own, until the block ends."""
     chat = ChatServer(script, **options)
-    config = uvicorn.Config(chat.app(), port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        chat.app(), port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1, timeout_keep_alive=600
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

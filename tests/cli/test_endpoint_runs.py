@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -148,12 +149,16 @@ def test_a_run_of_an_endpoint_needs_nothing_that_trains(serve, heldout_folder, t
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["", "renamed-"])
 def test_what_is_said_about_evaluated_tasks_is_not_imitated(
-    turnsmith, serve, config_file, heldout_folder, tmp_path, key
+    turnsmith, serve, config_file, heldout_folder, tmp_path, key, name
 ):
-    teacher = tmp_path / "teacher"
-    with serve() as server:
-        result = turnsmith("eval", configure(tmp_path, server, heldout_folder), "--out", teacher)
+    teacher, tasks = tmp_path / "teacher", tmp_path / "tasks"
+    shutil.copytree(heldout_folder, tasks)
+    renamed = [task.model_copy(update={"instance_id": f"{name}{task.instance_id}"}) for task in load_tasks(tasks)]
+    (tasks / "tasks.jsonl").write_text("".join(f"{task.model_dump_json()}\n" for task in renamed))
+    with serve(tasks) as server:
+        result = turnsmith("eval", configure(tmp_path, server, tasks), "--out", teacher)
         assert result.exit_code == 0, result.output
     refused = turnsmith("rft", config_file, "--rft.conversations", teacher, "--out", tmp_path / "pupil")
     assert refused.exit_code == 2 and "about 2 tasks that are evaluated" in refused.stderr, refused.output

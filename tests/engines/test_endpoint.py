@@ -1,6 +1,7 @@
 """Turns from a server that fails and lies: what is tried again, what is lost, what stops a run, and what is booked."""
 
 import asyncio
+import json
 import time
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -14,6 +15,7 @@ from chat_server import KEY, MODEL, ChatServer, in_turn, say, serving
 from turnsmith.config import EndpointConfig, PricesConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull
 from turnsmith.engines.endpoint.account import Account, Entry, read_entries
+from turnsmith.engines.endpoint.answers import read_reply, read_usage
 from turnsmith.engines.endpoint.engine import EndpointEngine
 from turnsmith.errors import EngineError, OutOfBudget, UsageError
 from turnsmith.types import Message, SamplingParams
@@ -50,6 +52,17 @@ async def test_a_turn_is_the_text_and_the_servers_own_figures(server, tmp_path):
     assert (reply.text, reply.finish_reason) == (say("submit"), "stop")
     assert (reply.input_tokens, reply.output_tokens) == (usage.input_tokens, usage.output_tokens)
     assert server.bodies[0]["messages"][1] == {"role": "user", "content": "The total is wrong."}
+
+
+def test_half_a_pair_of_surrogates_is_a_question_mark():
+    answer = {"choices": [{"message": {"content": "a\ud800b"}, "finish_reason": "stop"}]}
+    assert read_reply(answer, ask(), read_usage(answer, ask())).text == "a?b"
+
+
+async def test_the_key_is_hidden_however_json_spells_it(server, tmp_path):
+    answer = json.loads(r'{"said": ["Bearer sk-ab\/cd\u0065fghijkl", 1, null]}')
+    async with opened(server, tmp_path, key="sk-ab/cdefghijkl") as engine:
+        assert engine.hide_all(answer) == {"said": ["Bearer …", 1, None]}
 
 
 async def test_a_word_in_place_of_a_key_is_left_where_a_model_says_it(server, tmp_path):

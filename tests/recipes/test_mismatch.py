@@ -144,6 +144,9 @@ async def test_a_fault_is_noticed_at_once_and_named(play, name):
     report = played.examine(limit=12 if warning == "log-prob gap" else 64)
     assert any(warning in said for said in played.warnings[iterations - 1]), played.warnings
     assert re.match(conclusion, report.conclusion), report.conclusion
+    for stretches in (report.by_turn, report.by_position):
+        assert [each.first for each in stretches] == sorted({each.first for each in stretches}) and len(stretches) > 1
+        assert sum(each.num_tokens for each in stretches) == report.num_tokens
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

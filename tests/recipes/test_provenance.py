@@ -5,9 +5,11 @@ import pytest
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory
 from turnsmith.recipes.context import Iteration
+from turnsmith.recipes.provenance import trace_run
 from turnsmith.recipes.rft import collect as collect_for_rft
 from turnsmith.recipes.rl import collect
 from turnsmith.rollouts.links import refuse_unproven
+from turnsmith.runs import RunFolder, write_json
 from turnsmith.types import Outcome
 
 from .conftest import RFT, STAGE, make_attempt
@@ -31,6 +33,16 @@ async def test_so_is_a_fine_tuning(make_run):
     append_trajectory(run.folder.trajectories("rft", 0), without_digest(make_attempt("rft/a/0", Outcome.RESOLVED)))
     with pytest.raises(UsageError, match="rft/a/0 has turns without a digest"):
         await collect_for_rft(RFT, run.train_tasks, run)
+
+
+def test_a_journal_that_lost_its_end_is_refused(tmp_path):
+    folder = RunFolder(tmp_path)
+    write_json(folder.config, {})
+    append_trajectory(folder.trajectories("one", 0), make_attempt("one/a/0", Outcome.ENGINE_FAILED))
+    assert trace_run(folder).lost == 1
+    write_json(folder.metrics("one", 0), {"rollouts/collected": 2.0})
+    with pytest.raises(UsageError, match="holds 1 of 2 trajectories that were collected"):
+        trace_run(folder)
 
 
 def test_what_never_trains_needs_no_digest(tmp_path):

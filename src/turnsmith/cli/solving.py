@@ -142,9 +142,8 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
         except OutOfBudget as error:
             warn(error)
         except UsageError as error:
-            if folder.is_untouched():
-                shutil.rmtree(folder.path)
             if not folder.eval_trajectories(STAGE, TASK_SET).exists():
+                shutil.rmtree(folder.path)
                 raise
             warn(error)
         solution = conclude(folder, assignment.tests)
@@ -161,7 +160,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
 
 def warn(error: Exception) -> None:
     """What ended the attempts; what they found is kept."""
-    typer.echo(f"error: {to_line(str(error))} (here: give the command again)", err=True)
+    typer.echo(f"error: {to_line(str(error))} (here: give the command again, with another --out)", err=True)
 
 
 def watch_attempts(assignment: "Assignment") -> None:
@@ -180,8 +179,11 @@ def put_into_checkout(assignment: "Assignment") -> list[str]:
     """The files that were changed. Raises UsageError where the checkout has changed since it was copied."""
     from turnsmith.recipes.checkout import apply_patch
 
-    patch = assignment.folder.patch.read_bytes().decode(errors="surrogateescape")
-    return apply_patch(assignment.checkout, assignment.tree, patch)
+    patch = assignment.folder.patch
+    try:
+        return apply_patch(assignment.checkout, assignment.tree, patch.read_bytes().decode(errors="surrogateescape"))
+    except UsageError as error:
+        raise UsageError(f"{error}: it is in {patch}") from None
 
 
 def report(assignment: "Assignment", solution: "Solution", applied: list[str], *, as_json: bool) -> None:

@@ -32,7 +32,8 @@ def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Che
         raise UsageError(f"{folder.path} has no stage {stage!r}: it has {', '.join(stages)}")
     kept = list_kept(folder, stage)
     if not kept:
-        raise UsageError(f"{folder.path} has no checkpoint of {stage}: `turnsmith resume {folder.path}` makes one")
+        remedy = "it is gone" if folder.next_iteration(stage) else f"`turnsmith resume {folder.path}` makes one"
+        raise UsageError(f"{folder.path} has no checkpoint of {stage}: {remedy}")
     num_done = int(number) if number.isdecimal() else 0 if has_number else folder.next_iteration(stage)
     if num_done not in kept:
         known = ", ".join(folder.name_checkpoint(stage, each) for each in kept)

@@ -109,6 +109,8 @@ def _attempt(hypothesis: Hypothesis, case: Examined, progress: Progress, label: 
 
 def choose_place(config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None) -> IterationId:
     """The iteration that was asked for, or else the last that sampled anything. Raises UsageError."""
+    if not list_places(config, folder):
+        raise UsageError(f"{folder.path} trains nothing, so there are no rollouts to score: give a run with RFT or RL")
     sampled = [
         place for place in list_places(config, folder) if folder.trajectories(place.stage, place.iteration).exists()
     ]

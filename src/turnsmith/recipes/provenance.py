@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from turnsmith.algo.packing import pack
+from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.provenance import Break, Claim, claim_of, claims_of, find_break
 from turnsmith.rollouts.links import has_no_digest, prove
@@ -56,13 +57,25 @@ def trace_run(folder: RunFolder) -> Traced:
     traced = Traced(retokenised=count_retokenised(folder))
     training = folder.stage_journals()
     for journal in [*training, *(path for path in folder.journals() if path not in training)]:
-        proven = list(keep_with_digests(read_trajectories(journal), traced))
+        found = list(read_trajectories(journal))
+        refuse_gaps(journal, len(found))
+        proven = list(keep_with_digests(found, traced))
         traced.broken = find_broken(proven, journal, trains=journal in training)
         if traced.broken:
             break
         for trajectory in proven:
             traced.count(trajectory)
     return traced
+
+
+def refuse_gaps(journal: Path, num_found: int) -> None:
+    """Raise UsageError where an iteration that is done had collected more than its journal holds."""
+    metrics = journal.with_name("metrics.json")
+    collected = int(read_json(metrics).get("rollouts/collected", 0)) if metrics.exists() else 0
+    if num_found < collected:
+        raise UsageError(
+            f"{journal} holds {num_found} of {collected} trajectories that were collected: what trained cannot be proven"
+        )
 
 
 def count_retokenised(folder: RunFolder) -> int:

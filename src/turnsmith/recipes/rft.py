@@ -15,8 +15,8 @@ from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.conversations import load_samples, read_conversations
 from turnsmith.recipes.steps import deal, take_steps
-from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.recipes.teachers import name_origin, read_run
+from turnsmith.recipes.task_sets import TaskSet, find_shared
+from turnsmith.recipes.teachers import list_known_tasks, name_origin, read_run
 from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.links import refuse_unproven
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
@@ -58,12 +58,14 @@ def check_others(rft: RFTConfig, run: RunContext) -> None:
     if not rft.conversations or run.folder.metrics(STAGE, 0).exists():
         return
     about = {each.instance_id for each in open_others(rft, run) if each.resolved}
-    sets = {task.instance_id: task_set.name for task_set in run.eval_tasks for task in task_set.tasks}
-    if shared := sorted(about & sets.keys()):
-        raise UsageError(
-            f"{rft.conversations} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
-            f"eval_tasks.{sets[shared[0]]}: remove them from one"
-        )
+    known = [task for task in list_known_tasks(RunFolder(Path(rft.conversations))) if task.instance_id in about]
+    for task_set in run.eval_tasks:
+        same = {evaluated for evaluated, _ in find_shared(known, task_set.tasks)}
+        if shared := sorted(same | about.intersection(task.instance_id for task in task_set.tasks)):
+            raise UsageError(
+                f"{rft.conversations} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
+                f"eval_tasks.{task_set.name}: remove them from one"
+            )
 
 
 def open_others(rft: RFTConfig, run: RunContext) -> Iterator[Conversation]:

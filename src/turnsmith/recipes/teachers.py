@@ -1,15 +1,17 @@
 """What the model of an endpoint said in a run, as conversations: text, which another model imitates under its own template."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from turnsmith.config import RFTConfig, RunConfig
 from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes.auditing import AuditedPatch
+from turnsmith.recipes.task_sets import read_task_set
 from turnsmith.rewards.patches import digest_patch
 from turnsmith.runs import RunFolder, read_json, read_records
-from turnsmith.types import Conversation, Isolation, Message, StopReason, Trajectory, Turn
+from turnsmith.types import Conversation, Isolation, Message, StopReason, Task, Trajectory, Turn
 
 
 def read_run(folder: RunFolder, rft: RFTConfig, min_isolation: Isolation) -> Iterator[Conversation]:
@@ -32,6 +34,16 @@ def read_played(folder: RunFolder) -> Iterator[Trajectory]:
                     "rft.conversations takes runs of an endpoint (engine.kind openai), or an imported set"
                 )
             yield trajectory
+
+
+def list_known_tasks(folder: RunFolder) -> list[Task]:
+    """The tasks of a teacher's run, where they still lie there; none of what is no run. Raises UsageError."""
+    if not folder.config.is_file():
+        return []
+    sets = validate(read_json(folder.config), folder.config, RunConfig).task_sets
+    places = {name: Path(source.path) if source.path else folder.task_set(name) for name, source in sets.items()}
+    there = [(name, place) for name, place in places.items() if place.exists()]
+    return [task for name, place in there for task in read_task_set(name, place, sets[name]).tasks]
 
 
 def is_exemplary(trajectory: Trajectory, rft: RFTConfig) -> bool:

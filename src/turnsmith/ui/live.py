@@ -100,7 +100,8 @@ class Lines(Bars):
         return next(task for task in self._bars.tasks if task.id == self._ids[label])
 
     def _tell(self, task: Task, remark: str) -> None:
-        count = f"{task.description}: {task.completed:.0f} of {task.total:.0f}"
+        total = f" of {task.total:.0f}" if task.total else ""
+        count = f"{task.description}: {task.completed:.0f}{total}"
         self._bars.console.print(", ".join(filter(None, [count, task.fields["note"], remark])), soft_wrap=True)
 
 

@@ -92,12 +92,12 @@ def describe(folder: RunFolder, solution: Solution, kept: Attempt | None) -> Ite
 
 def describe_tests(command: str, run: TestRun) -> Iterator[tuple[str, str]]:
     """What the command was, how it ended, its last lines, what of the patch it did not see."""
-    ending = f"exit code {run.exit_code}" if run.exit_code is not None else "not ended"
+    ending = f"exit code {run.exit_code} after {run.duration_s:.1f} s, " if run.exit_code is not None else ""
     sealed = "a report that the code under test cannot write" if run.is_sealed else "by its exit code alone"
     reason = f": {run.reason}" if run.reason else ""
     yield (
         "tests",
-        f"{command}: {ending} after {run.duration_s:.1f} s, {'' if run.passed else 'not '}passed ({sealed}){reason}",
+        f"{command}: {ending}{'' if run.passed else 'not '}passed ({sealed}){reason}",
     )
     for line in run.lines:
         yield "", line

@@ -144,7 +144,7 @@ async def test_a_corrupted_update_is_noticed_every_time(open_engine):
     for _ in range(NUM_CORRUPTED):
         parcel = engine._packer.pack(SavedWeights(1, BASE))
         flip_a_bit(parcel.path, rng)
-        with pytest.raises(EngineError):
+        with pytest.raises(EngineError, match="did not arrive as it was sent"):
             await asyncio.to_thread(hand_over, client, parcel, check_held=True)
         parcel.path.unlink()
     await engine.load_weights(SharedWeights(1, make_model()))

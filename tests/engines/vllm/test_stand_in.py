@@ -124,6 +124,13 @@ async def test_weights_that_arrive_and_are_not_used_are_noticed(open_engine, fau
         await engine.generate(ask())
 
 
+async def test_a_server_that_keeps_its_prefixes_is_noticed(open_engine, faults):
+    engine = open_engine()
+    faults.write_text("remember")
+    with pytest.raises(EngineError, match="did not forget"):
+        await engine.load_weights(SharedWeights(1, make_model(seed=1)))
+
+
 async def test_turns_of_a_server_that_dies_are_sampled_again_by_the_next_from_the_same_weights(open_engine):
     engine = open_engine()
     await engine.load_weights(SharedWeights(4, make_model(seed=1)))

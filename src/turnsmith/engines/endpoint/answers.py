@@ -65,7 +65,7 @@ def read_reply(answer: dict[str, Any], request: ChatRequest, usage: Usage) -> Re
         choice = Choices.model_validate(answer).choices[0]
     except ValidationError:
         raise ValueError(describe_error(answer) or "the answer is no chat completion") from None
-    text = choice.message.content or ""
+    text = encode(choice.message.content or "").decode()
     if choice.message.refusal:
         raise ValueError(f"the server refused: {choice.message.refusal}")
     if choice.finish_reason == "content_filter":

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI
+from httpx2 import Limits
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient
 
 from turnsmith.config import EndpointConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
@@ -18,6 +19,8 @@ from turnsmith.errors import EngineError, OutOfBudget, UsageError
 from turnsmith.runs import parse_json
 from turnsmith.types.estimates import encode
 
+CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=2.0)
+"""Servers close what was idle, mostly after five seconds; what is sent just then never arrives, and would be booked as lost."""
 MIN_SECRET = 12
 """Characters of a key that is one: what local servers are given, as `EMPTY`, is a word of a model, too."""
 
@@ -31,7 +34,11 @@ class EndpointEngine:
         self._key = key
         # We try again ourselves: each try is booked, and an answer without a turn is worth another one, too.
         self.client = AsyncOpenAI(
-            base_url=config.address, api_key=key or "none", max_retries=0, timeout=config.timeout_s
+            base_url=config.address,
+            api_key=key or "none",
+            max_retries=0,
+            timeout=config.timeout_s,
+            http_client=DefaultAsyncHttpxClient(limits=CONNECTIONS),
         )
         self._slots = asyncio.Semaphore(config.concurrency)
         self._pace = Pace(config.requests_per_minute)
@@ -118,7 +125,7 @@ class EndpointEngine:
         try:
             async with asyncio.timeout(self.config.timeout_s):
                 raw = await create(model=self.config.model, messages=messages, extra_body=body)
-            return to_object(self.hide(raw.content.decode()))
+            return self.hide_all(to_object(raw.content.decode()))
         except APIStatusError as error:
             self.account.book_refusal(stage)
             raise judge(error) from None
@@ -136,6 +143,18 @@ class EndpointEngine:
     def hide(self, text: str) -> str:
         """A text in which the server may have repeated the key, without it."""
         return text.replace(self._key, "…") if len(self._key) >= MIN_SECRET else text
+
+    def hide_all(self, answer: Any) -> Any:
+        """The same of every text in an answer: in JSON a key may be spelt with escapes."""
+        match answer:
+            case str():
+                return self.hide(answer)
+            case list():
+                return [self.hide_all(each) for each in answer]
+            case dict():
+                return {name: self.hide_all(each) for name, each in answer.items()}
+            case _:
+                return answer
 
     async def close(self) -> None:
         await self.client.close()

@@ -47,7 +47,8 @@ class Replica:
         try:
             self._make_ready()
         except EngineError as error:
-            raise UsageError(f"no engine: {error}") from error
+            remedy = "" if self._start else ": start it, or give another engine.vllm.address"
+            raise UsageError(f"no engine: {error}{remedy}") from error
 
     async def sample(self, request: GenerateRequest, limit: int, policy_version: int) -> Completion:
         """One turn; where the server dies meanwhile, it is sampled again by the one that comes after. Raises EngineError."""

@@ -2,7 +2,7 @@
 
 The file (variable STAND_IN_FAULTS) holds words, read at each request: `die` ends the server during a turn, `slow` never answers
 one, `refuse` answers 400, `alter-N` changes what arrives in the next N updates, `forget` reports other weights than it was given,
-`narrow` that it cannot compute the model's heads.
+`narrow` that it cannot compute the model's heads, `remember` that it keeps its prefixes.
 """
 
 import argparse
@@ -122,7 +122,7 @@ class StandIn:
         return JSONResponse({})
 
     async def succeed(self, request: Request) -> Response:
-        return JSONResponse({"success": True})
+        return JSONResponse({"success": "remember" not in faults()})
 
 
 def main() -> None:

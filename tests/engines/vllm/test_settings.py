@@ -1,0 +1,44 @@
+"""Which servers would not sample from the policy: each setting that is asked for is missed when it is another."""
+
+import pytest
+
+from small_models import make_model
+from turnsmith.engines.vllm.settings import Wanted, find_problem
+
+
+@pytest.fixture
+def wanted(tmp_path):
+    return Wanted(tmp_path, make_model().config, "float32", max_context=200, num_episodes=8, kv_bytes=10**8, seed=0)
+
+
+def told(wanted, **changes):
+    """What a server says that is set as it should be."""
+    facts = {
+        "version": "0.32.1", "device": "cpu", "dtype": "float32", "max_model_len": 200, "shape": wanted.shape,
+        "logprobs_mode": "raw_logprobs", "sampling_defaults": {}, "prefix_caching": True, "num_workers": 1,
+        "quantization": None, "speculation": False, "unserved_heads": [],
+    }  # fmt: skip
+    return facts | changes
+
+
+def test_one_that_is_set_as_it_should_be_is_taken(wanted):
+    assert find_problem(told(wanted), wanted) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("version", "0.33.0"),
+        ("dtype", "bfloat16"),
+        ("max_model_len", 199),
+        ("logprobs_mode", "processed_logprobs"),
+        ("sampling_defaults", {"top_k": 20}),
+        ("prefix_caching", False),
+        ("quantization", "fp8"),
+        ("speculation", True),
+        ("unserved_heads", [8]),
+    ],
+)
+def test_each_other_setting_is_named(wanted, name, value):
+    shown = value[0] if name == "unserved_heads" else value
+    assert str(shown) in find_problem(told(wanted, **{name: value}), wanted)
