@@ -11,7 +11,7 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes.qualifying import leave_out_unfit
-from turnsmith.recipes.task_sets import read_task_set
+from turnsmith.recipes.task_sets import read_known_sets
 from turnsmith.rewards.patches import digest_patch
 from turnsmith.runs import RunFolder, append_record, read_records
 from turnsmith.sandboxes.base import SandboxProvider
@@ -78,11 +78,9 @@ def find_paid(
     Raises UsageError where a task is gone, or a task set cannot be read.
     """
     tasks: dict[str, tuple[Task, tuple[Path, ...]]] = {}
-    for name, source in config.task_sets.items():
-        place = Path(source.path) if source.path else folder.task_set(name)
-        if place.exists():
-            task_set = leave_out_unfit(read_task_set(name, place, source), config.sandbox, progress)
-            tasks |= {task.instance_id: (task, layers) for task, layers in task_set.with_layers()}
+    for task_set in read_known_sets(config, folder):
+        fit = leave_out_unfit(task_set, config.sandbox, progress)
+        tasks |= {task.instance_id: (task, layers) for task, layers in fit.with_layers()}
     patches = dict.fromkeys(
         (trajectory.instance_id, trajectory.patch)
         for journal in folder.journals()

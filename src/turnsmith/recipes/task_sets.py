@@ -51,6 +51,14 @@ async def prepare_task_set(
     return read_task_set(name, place, task_set)
 
 
+def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
+    """The task sets of a run that was made, where they still lie there. Raises UsageError."""
+    places = {
+        name: Path(source.path) if source.path else folder.task_set(name) for name, source in config.task_sets.items()
+    }
+    return [read_task_set(name, place, config.task_sets[name]) for name, place in places.items() if place.exists()]
+
+
 def check_disjoint(train: TaskSet, others: list[TaskSet]) -> None:
     """Nothing that is trained on is evaluated on, or meant for it. Raises UsageError that names such tasks."""
     if held_out := [task.instance_id for task in train.tasks if task.meta.get("split") == "heldout"]:

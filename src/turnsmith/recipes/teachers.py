@@ -1,14 +1,13 @@
 """What the model of an endpoint said in a run, as conversations: text, which another model imitates under its own template."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from turnsmith.config import RFTConfig, RunConfig
 from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes.auditing import AuditedPatch
-from turnsmith.recipes.task_sets import read_task_set
+from turnsmith.recipes.task_sets import read_known_sets
 from turnsmith.rewards.patches import digest_patch
 from turnsmith.runs import RunFolder, read_json, read_records
 from turnsmith.types import Conversation, Isolation, Message, StopReason, Task, Trajectory, Turn
@@ -40,10 +39,8 @@ def list_known_tasks(folder: RunFolder) -> list[Task]:
     """The tasks of a teacher's run, where they still lie there; none of what is no run. Raises UsageError."""
     if not folder.config.is_file():
         return []
-    sets = validate(read_json(folder.config), folder.config, RunConfig).task_sets
-    places = {name: Path(source.path) if source.path else folder.task_set(name) for name, source in sets.items()}
-    there = [(name, place) for name, place in places.items() if place.exists()]
-    return [task for name, place in there for task in read_task_set(name, place, sets[name]).tasks]
+    config = validate(read_json(folder.config), folder.config, RunConfig)
+    return [task for task_set in read_known_sets(config, folder) for task in task_set.tasks]
 
 
 def is_exemplary(trajectory: Trajectory, rft: RFTConfig) -> bool:

@@ -85,7 +85,7 @@ def read_directory(directory: Path) -> dict[str, Tensor]:
     try:
         weights = {name: tensor for file in list_files(directory) for name, tensor in load_file(file).items()}
         config = json.loads((directory / "config.json").read_text())
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise UsageError(f"the weights at {directory} cannot be read: {error}") from error
     if config.get("tie_word_embeddings"):
         weights.pop("lm_head.weight", None)
