@@ -442,10 +442,11 @@ class GapConfig(Section):
     """Warn above this; absent: above what rounding in `model.dtype` explains, 1e-4 in float32 and 2e-2 in bfloat16."""
     stop: float = Field(1.0, gt=0)
     """Stop the run above this."""
-    filter_trajectories: int = Field(32, ge=0)
-    """Trajectories of an iteration, drawn at random, whose mean −log p is compared with the policy's entropy; 0: none."""
-    filter_false_alarms: float = Field(1e-6, gt=0, lt=1)
-    """Share of honest iterations that may warn because a temperature or filter makes the same tokens likelier than the policy."""
+    filter_tokens: int = Field(8_192, ge=0)
+    """Sampled tokens of an iteration, of trajectories drawn at random, that are weighed: mean −log p beside the policy's entropy,
+    likelihood under other settings beside that under the policy; 0: none."""
+    filter_false_alarms: float = Field(1e-4, gt=0, lt=1)
+    """Share of honest iterations, in the long run, that may warn because a temperature or filter makes the tokens likelier."""
     filter_warn: float = Field(0.05, gt=0)
     """Warn where −log p is off the entropy by surely more than this share of it: a filter or a temperature is at work."""
     filter_stop: float = Field(0.25, gt=0)

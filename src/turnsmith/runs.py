@@ -120,6 +120,10 @@ class RunFolder:
         """Written last: where it exists, the iteration is done."""
         return self.iteration(stage, iteration) / "metrics.json"
 
+    def evidence(self, stage: str, iteration: int) -> Path:
+        """What tokens say of other settings of the sampler, for the next iteration to add to."""
+        return self.iteration(stage, iteration) / "evidence.json"
+
     def checkpoint(self, stage: str, iteration: int) -> Path:
         return self.iteration(stage, iteration) / "checkpoint"
 

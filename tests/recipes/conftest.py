@@ -53,7 +53,7 @@ CONFIG = RunConfig(
     rft=RFT,
     stages=[STAGE],
     # Hand-made trajectories carry tokens and log-probs that no policy gave them.
-    logprob_gap=GapConfig(warn=50.0, stop=100.0, filter_trajectories=0),
+    logprob_gap=GapConfig(warn=50.0, stop=100.0, filter_tokens=0),
 )
 
 

@@ -13,8 +13,18 @@ from turnsmith.engines.blocks import blocks_for
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError
 from turnsmith.journals import append_trajectory
+from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.rl import run_stage, score
-from turnsmith.recipes.sampler_check import find_filter, list_warnings, measure_filter, measure_gap
+from turnsmith.recipes.sampler_check import (
+    check_sampler,
+    describe_evidence,
+    draw,
+    find_filter,
+    list_warnings,
+    measure_filter,
+    measure_gap,
+    measure_surprisal,
+)
 from turnsmith.rollouts.samples import to_sample
 from turnsmith.training.base import Surprisal
 from turnsmith.training.local import LocalTrainer
@@ -23,7 +33,7 @@ from turnsmith.types import Outcome, SamplingParams, Trajectory
 from .conftest import CONFIG, STAGE, make_attempt
 
 MAX_CONTEXT, NUM_TURNS, NUM_TOKENS = 200, 32, 120
-BOUNDS = GapConfig(filter_trajectories=NUM_TURNS, filter_stop=10.0)
+BOUNDS = GapConfig(filter_stop=10.0)
 CHECKED = RunConfig(logprob_gap=BOUNDS)
 
 
@@ -69,7 +79,8 @@ def measure(model, trajectories, bounds=BOUNDS):
 
     async def both():
         gap = measure_gap(await score(trainer, samples, STAGE), bounds)
-        return gap, await measure_filter(trainer, trajectories, STAGE, bounds, seed=0)
+        told = await measure_surprisal(trainer, trajectories, STAGE)
+        return gap, measure_filter(told, bounds) | describe_evidence(told.evidence)
 
     return asyncio.run(both())
 
@@ -109,19 +120,19 @@ def simulate(rng, concentration, num_tokens, secret=lambda shares: shares):
     entropy = (shares * surprise).sum(1)
     variance = (shares * (surprise - entropy[:, None]) ** 2).sum()
 
-    def draw():
+    def draw_tokens():
         drawn = (cumulated > rng.random((num_tokens, 1))).argmax(1)
         return Surprisal(num_tokens, surprise[np.arange(num_tokens), drawn].sum(), entropy.sum(), variance)
 
-    return draw
+    return draw_tokens
 
 
 def test_the_tolerance_covers_chance_in_simulated_iterations_of_policies_of_any_entropy():
     rng = np.random.default_rng(0)
     for concentration in (0.01, 0.1, 1.0):
         for num_tokens in (20, 500, 4_000):
-            draw = simulate(rng, concentration, num_tokens)
-            assert not any(find_filter(draw()) for _ in range(100))
+            draw_tokens = simulate(rng, concentration, num_tokens)
+            assert not any(find_filter(draw_tokens()) for _ in range(100))
 
 
 def keep_most_likely(shares):
@@ -135,8 +146,8 @@ def keep_most_likely(shares):
 @mark.parametrize("concentration", [0.1, 1.0])
 def test_the_tolerance_hides_no_weak_filter(concentration):
     """It shifts the sum by some eight standard errors only."""
-    draw = simulate(np.random.default_rng(0), concentration, 4_000, keep_most_likely)
-    assert all(find_filter(draw()) < 0.0 for _ in range(20))
+    draw_tokens = simulate(np.random.default_rng(0), concentration, 4_000, keep_most_likely)
+    assert all(find_filter(draw_tokens()) < 0.0 for _ in range(20))
 
 
 async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weights_change(make_run, folder):
@@ -153,7 +164,22 @@ async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weigh
     assert all((a == b).all() for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))
 
 
-def test_without_trajectories_or_where_it_is_switched_off_nothing_is_measured(model):
-    assert (
-        measure(model, collect(model, SamplingParams()), BOUNDS.model_copy(update={"filter_trajectories": 0}))[1] == {}
-    )
+async def test_a_temperature_too_weak_for_one_iteration_is_named_after_some(model, make_run):
+    run = make_run(CONFIG.model_copy(update={"logprob_gap": BOUNDS}))
+    trainer, warnings = LocalTrainer(model, OptimizerConfig()), []
+    for number in range(8):
+        trajectories = await asyncio.to_thread(collect, model, SamplingParams(temperature=0.95), number)
+        iteration = Iteration(number, STAGE, run)
+        iteration.metrics.parent.mkdir(parents=True)
+        warnings.append(list_warnings(await check_sampler(trainer, trajectories, iteration), CHECKED))
+    first = next(number for number, said in enumerate(warnings) if said)
+    assert first > 0 and "temperature 0.9" in warnings[first][0]
+
+
+def test_trajectories_are_drawn_until_they_hold_enough_tokens(model):
+    trajectories = collect(model, SamplingParams())
+    assert len(draw(trajectories, 3 * NUM_TOKENS, seed=0)) == 3
+    assert len(draw(trajectories, 3 * NUM_TOKENS + 1, seed=0)) == 4
+    assert draw(trajectories, 3 * NUM_TOKENS, seed=0) != draw(trajectories, 3 * NUM_TOKENS, seed=1)
+    assert draw(trajectories, 0, seed=0) == draw([], 100, seed=0) == []
+    assert len(draw(trajectories, 10**9, seed=0)) == len(trajectories)

@@ -4,7 +4,7 @@ import torch
 from pytest import approx, mark
 
 from turnsmith.engines.sampling import sample, shape_logits
-from turnsmith.training.alternatives import ALTERNATIVES, LEAK, Alternative, find_best, least_evidence, weigh
+from turnsmith.training.alternatives import ALTERNATIVES, LEAK, Alternative, find_best, least_evidence, pool, weigh
 from turnsmith.types import SamplingParams
 
 VOCABULARY = 60
@@ -54,3 +54,32 @@ def test_false_alarms_are_as_rare_as_they_are_said_to_be(spread):
     least, logits = least_evidence(len(ALTERNATIVES), 0.05), make_logits(50, 5, spread)
     passed = sum(weigh(logits, draw(logits, seed)).max().item() > least for seed in range(200))
     assert passed <= 200 * 0.05 + 3 * (200 * 0.05 * 0.95) ** 0.5
+
+
+def play(num_iterations, alarm, params=None, num_tokens=50):
+    """Of each iteration, is there an alarm?"""
+    logits, before, alarms = make_logits(num_tokens, 5), {}, []
+    for seed in range(num_iterations):
+        evidence = weigh(logits, draw(logits, seed, params)).tolist()
+        pooled = pool(before, dict(zip(ALTERNATIVES, evidence, strict=True)), alarm)
+        before = {str(each): nats for each, nats in pooled.items()}
+        alarms.append(max(before.values()) >= alarm)
+    return alarms
+
+
+def test_pooled_false_alarms_are_as_rare_as_they_are_said_to_be():
+    alarms = play(400, least_evidence(len(ALTERNATIVES), 0.05))
+    assert sum(alarms) <= 400 * 0.05 + 3 * (400 * 0.05 * 0.95) ** 0.5
+
+
+def test_weak_evidence_adds_up_after_a_long_honest_time_and_begins_anew_after_an_alarm():
+    alarm = least_evidence(len(ALTERNATIVES), 1e-4)
+    weak = Alternative("temperature", 0.9)
+    one = {weak: alarm / 4}
+    pooled = pool({str(weak): -1_000.0}, one, alarm)
+    for _ in range(3):
+        assert pooled[weak] < alarm
+        pooled = pool({str(weak): pooled[weak]}, one, alarm)
+    assert pooled[weak] >= alarm
+    assert pool({str(weak): pooled[weak]}, one, alarm) == one
+    assert any(play(40, alarm, to_params(weak)))

@@ -86,6 +86,10 @@ class Iteration:
         return self.run.folder.metrics(self.stage.name, self.number)
 
     @property
+    def evidence(self) -> Path:
+        return self.run.folder.evidence(self.stage.name, self.number)
+
+    @property
     def noise(self) -> str:
         """The stream that all of its random choices come from."""
         return f"{self.run.config.seed}/{self.stage.name}/{self.number}"
@@ -97,4 +101,9 @@ class Iteration:
     def read_previous(self) -> Metrics:
         """What the iteration before told; nothing before the first."""
         file = self.run.folder.metrics(self.stage.name, self.number - 1)
+        return read_json(file) if file.exists() else {}
+
+    def read_previous_evidence(self) -> dict[str, float]:
+        """Nats for each setting of a sampler, pooled up to the iteration before; nothing before the first."""
+        file = self.run.folder.evidence(self.stage.name, self.number - 1)
         return read_json(file) if file.exists() else {}

@@ -18,7 +18,7 @@ from turnsmith.mismatch.base import Hypothesis
 from turnsmith.mismatch.examination import OTHER_DTYPES, Rescoring, attempt
 from turnsmith.mismatch.forward import load_plain
 from turnsmith.mismatch.report import MismatchReport
-from turnsmith.runs import RunFolder
+from turnsmith.runs import RunFolder, read_json
 from turnsmith.tracking import Progress
 from turnsmith.training.directories import find_model
 from turnsmith.training.model import find_device
@@ -97,7 +97,7 @@ def examine_run(
         setting=setting,
         by_turn=examination.split(case.trajectories, examination.list_turns, reference, best),
         by_position=examination.split(case.trajectories, examination.list_positions, reference, best),
-        remarks=list(list_remarks(case)),
+        remarks=[*list_remarks(case), *recall_training(case.place, folder)],
     )
 
 
@@ -188,3 +188,10 @@ def list_remarks(case: Examined) -> Iterator[str]:
     counts = tokenisation.count_retold(case.renderer, case.trajectories)
     yield f"{counts['observations_differ']} of {counts['observations']} observations are other tokens than their text makes"
     yield f"{counts['turns_differ']} of {counts['turns']} turns are other tokens than their text makes, as sampling has it"
+
+
+def recall_training(place: IterationId, folder: RunFolder) -> Iterator[str]:
+    """The gap that training measured, which rounds in its own way and knows other rollouts."""
+    file = folder.metrics(place.stage, place.iteration)
+    if gap := read_json(file).get("logprob_gap/mean") if file.exists() else None:
+        yield f"training measured {gap:.2g} nats per token, of all rollouts that it learned from, against its own log-probs"

@@ -18,7 +18,7 @@ from turnsmith.recipes.context import Iteration, RunContext
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
 from turnsmith.recipes.metrics import describe, merge_steps, report
-from turnsmith.recipes.sampler_check import measure_filter, measure_gap
+from turnsmith.recipes.sampler_check import check_sampler, measure_gap
 from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
 from turnsmith.recipes.task_sets import TaskSet
@@ -62,7 +62,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     groups = form_groups(trajectories, iteration)
     collected = time.monotonic()
     # Does the engine sample from the policy? Asked before anything is learned from it.
-    told = await measure_filter(trainer, trajectories, stage, run.config.logprob_gap, iteration.seed("sampler"))
+    told = await check_sampler(trainer, trajectories, iteration)
     metrics = describe(groups) | told | await learn(trainer, groups, iteration)
     metrics |= {"time/collect_s": collected - started, "time/train_s": time.monotonic() - collected}
     await run.policy.take(await trainer.publish())

@@ -3,14 +3,16 @@
 Log-probs of engine and trainer must agree. That says nothing of filters, since a sampled token has the same log-prob with them.
 But tokens of the policy are on average as surprising as its distributions are uncertain: mean −log p is their entropy. A filter
 or a low temperature makes them less surprising, a high temperature more: a bound on that share warns or stops. Weak settings show
-in likelihoods first: do a temperature or a filter make the same tokens likelier than the policy does? Trajectories are drawn from
-all of the iteration: a choice that knows the rewards, as that of the groups with signal, would itself shift the mean.
+in likelihoods first: do a temperature or a filter make the same tokens likelier than the policy does? Iterations add up in that.
+Trajectories are drawn from all of the iteration: a choice that knows the rewards, as that of the groups with signal, would itself
+shift the mean.
 `turnsmith mismatch RUN` says where a difference comes from.
 """
 
 import math
 import random
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -18,8 +20,10 @@ from turnsmith.algo.algorithm import Metrics
 from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError
+from turnsmith.recipes.context import Iteration
 from turnsmith.rollouts.samples import to_sample
-from turnsmith.training.alternatives import ALTERNATIVES, VALUES, Alternative, find_best, least_evidence
+from turnsmith.runs import write_json
+from turnsmith.training.alternatives import ALTERNATIVES, VALUES, Alternative, find_best, least_evidence, pool
 from turnsmith.training.base import Surprisal, Trainer
 from turnsmith.types import Sample, Trajectory
 
@@ -41,16 +45,34 @@ def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
     return gap
 
 
-async def measure_filter(
-    trainer: Trainer, trajectories: Sequence[Trajectory], stage: StageConfig, bounds: GapConfig, seed: int
-) -> Metrics:
-    """How surprising some trajectories are, beside the entropy of the policy. Raises TrainingError past `filter_stop`."""
-    sampled = [trajectory for trajectory in trajectories if trajectory.sampled.any()]
-    chosen = random.Random(seed).sample(sampled, min(bounds.filter_trajectories, len(sampled)))
+async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], iteration: Iteration) -> Metrics:
+    """What some trajectories say of the engine, together with those of iterations before. Raises TrainingError past a bound."""
+    bounds = iteration.run.config.logprob_gap
+    chosen = draw(trajectories, bounds.filter_tokens, iteration.seed("sampler"))
     if not chosen:
         return {}
-    samples = [to_sample(trajectory, advantage=0.0) for trajectory in chosen]
-    told = await trainer.surprisal(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
+    told = await measure_surprisal(trainer, chosen, iteration.stage)
+    evidence = pool(iteration.read_previous_evidence(), told.evidence, find_alarm(bounds))
+    write_json(iteration.evidence, {str(each): nats for each, nats in evidence.items()})
+    return measure_filter(told, bounds) | describe_evidence(evidence)
+
+
+def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list[Trajectory]:
+    """At random, until they hold so many sampled tokens."""
+    sampled = [trajectory for trajectory in trajectories if trajectory.sampled.any()]
+    random.Random(seed).shuffle(sampled)
+    before = accumulate((int(trajectory.sampled.sum()) for trajectory in sampled), initial=0)
+    return [trajectory for trajectory, num in zip(sampled, before, strict=False) if num < num_tokens]
+
+
+async def measure_surprisal(trainer: Trainer, trajectories: Sequence[Trajectory], stage: StageConfig) -> Surprisal:
+    """How likely their tokens are, under the policy and others."""
+    samples = [to_sample(trajectory, advantage=0.0) for trajectory in trajectories]
+    return await trainer.surprisal(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
+
+
+def measure_filter(told: Surprisal, bounds: GapConfig) -> Metrics:
+    """How surprising tokens are, beside the entropy of the policy. Raises TrainingError past `filter_stop`."""
     share = find_filter(told)
     if abs(share) > bounds.filter_stop:
         raise TrainingError(f"{describe_filter(share)}, past logprob_gap.filter_stop {bounds.filter_stop}")
@@ -58,7 +80,6 @@ async def measure_filter(
         "sampler/surprisal_mean": told.sampled / told.num_tokens,
         "sampler/entropy_mean": told.expected / told.num_tokens,
         "sampler/filter_share": share,
-        **describe_evidence(told.evidence),
     }
 
 
@@ -95,14 +116,19 @@ def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
     if gap > config.warn_gap:
         where = "`turnsmith mismatch RUN` looks for the cause"
         return [f"the log-prob gap {gap:.1e} is past logprob_gap.warn {config.warn_gap:g}: {where}", *filters]
-    return filters + list_settings(metrics, bounds.filter_false_alarms)
+    return filters + list_settings(metrics, find_alarm(bounds))
 
 
-def list_settings(metrics: Metrics, false_alarms: float) -> list[str]:
-    """The setting of a sampler that tokens speak for, where so much evidence comes by chance in at most this share of cases."""
+def find_alarm(bounds: GapConfig) -> float:
+    """Nats for one setting that warn."""
+    return least_evidence(len(ALTERNATIVES), bounds.filter_false_alarms)
+
+
+def list_settings(metrics: Metrics, alarm: float) -> list[str]:
+    """The setting of a sampler that tokens speak for loud enough."""
     nats = {kind: metrics.get(f"sampler/{kind}_nats", 0.0) for kind in VALUES}
     kind = max(nats, key=lambda each: nats[each])
-    if nats[kind] < least_evidence(len(ALTERNATIVES), false_alarms):
+    if nats[kind] < alarm:
         return []
     return [
         f"at {kind} {metrics[f'sampler/{kind}']:g} what the engine sampled is e^{nats[kind]:.0f} times as likely as from the "

@@ -2,7 +2,7 @@
 
 Of tokens that the policy did draw, a ratio of likelihoods is 1 on average for every alternative, whatever the histories, so its
 logarithm reaches x by chance at most once in exp(x) times (Ville's inequality). Entropy sees how much less surprising tokens are;
-this sees, too, that what a filter forbids never comes, and says which filter.
+this sees, too, that what a filter forbids never comes, and says which filter. Logarithms of iterations add up.
 """
 
 from collections.abc import Callable, Mapping
@@ -108,11 +108,22 @@ RATIOS: Mapping[str, Callable[[Sampled, float], Tensor]] = {
 }
 
 
+def pool(before: Mapping[str, float], now: Mapping[Alternative, float], alarm: float) -> dict[Alternative, float]:
+    """Evidence of iterations, by CUSUM: what spoke against an alternative is forgotten, since an engine may be honest for
+    long, and then not. After an alarm all begins anew.
+
+    Of the iterations of an honest run at most exp(−alarm) × the number of alternatives raise one, in the long run (e-detectors:
+    Shin, Ramdas, Rinaldo, arXiv 2203.03532).
+    """
+    kept = {} if max(before.values(), default=0.0) >= alarm else before
+    return {each: max(0.0, kept.get(str(each), 0.0)) + nats for each, nats in now.items()}
+
+
 def find_best(evidence: Mapping[Alternative, float]) -> Alternative:
     """The alternative that the tokens speak for most."""
     return max(evidence, key=lambda each: evidence[each])
 
 
 def least_evidence(num_alternatives: int, false_alarms: float) -> float:
-    """Nats that the best of several alternatives reaches in at most this share of honest iterations."""
+    """Nats that the best of several alternatives reaches in at most this share of cases in which the policy drew."""
     return log(num_alternatives / false_alarms)
