@@ -1,40 +1,32 @@
-"""An issue of an ordinary checkout is worked on: a copy of what git tracks, attempts in sandboxes of their own, the given tests.
-
-Whatever happens, what an attempt has left is in the journal: also of one that was stopped.
-"""
+"""An issue of an ordinary checkout is worked on: a copy of what git tracks, laid out as a task, and attempts at it."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
-from typing import Protocol
 
-from turnsmith.agent.loop import Episode, check_fits
-from turnsmith.agent.scaffolds.base import Scaffold, load_scaffold
+from turnsmith.agent.loop import check_fits
+from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import RunConfig
 from turnsmith.environments.building import BuildFailed, Environment
 from turnsmith.environments.equipping import Wishes, equip
-from turnsmith.errors import GradingError, OutOfBudget, SandboxError, UsageError
-from turnsmith.journals import append_trajectory
+from turnsmith.errors import UsageError
+from turnsmith.recipes.attempts import Watcher, Work, make_attempt
 from turnsmith.recipes.checkout import Checkout
-from turnsmith.recipes.players import Player, open_player
-from turnsmith.recipes.solutions import STAGE, TASK_SET, write_tests
-from turnsmith.rewards.cases import set_up
-from turnsmith.rewards.given_tests import GivenTests, TestRun, check_command
-from turnsmith.rollouts.generator import LOST, persist
+from turnsmith.recipes.players import open_player
+from turnsmith.recipes.solutions import STAGE, TASK_SET
+from turnsmith.rewards.given_tests import GivenTests, check_command
 from turnsmith.rollouts.rollout import Rollout, plan_rollouts
 from turnsmith.runs import RunFolder, write_json
 from turnsmith.sandboxes import make_provider
-from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.mining.bases import WORKDIR
 from turnsmith.synthesis.mining.history import find_date, find_version
 from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
 from turnsmith.tasks.history import TreeFile, write_history
-from turnsmith.tracking import Progress
-from turnsmith.types import Grade, Outcome, StopReason, Task, Trajectory, Turn
-
-STOPPED = "stopped before its end"
+from turnsmith.types import Task
 
 
 @dataclass(frozen=True)
@@ -54,29 +46,6 @@ class Assignment:
     """For the environment; None where this machine's own Python is meant."""
 
 
-class Watcher(Progress, Protocol):
-    """Who is told of what happens."""
-
-    def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
-        """A turn that has been answered; attempts are counted from 0, turns from 1."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What the attempts share."""
-
-    assignment: Assignment
-    player: Player
-    provider: SandboxProvider
-    scaffold: Scaffold
-    tests: GivenTests | None
-    watcher: Watcher
-
-    @property
-    def journal(self) -> Path:
-        return self.assignment.folder.eval_trajectories(STAGE, TASK_SET)
-
-
 async def solve(assignment: Assignment, watcher: Watcher) -> None:
     """Make the attempts; they are in the journal. Raises UsageError, SandboxError, GradingError, OutOfBudget."""
     config = assignment.config
@@ -90,7 +59,8 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
         player = await open_player(config, assignment.folder.costs, watcher)
         try:
             check_fits([task], player.speaker, scaffold, config.agent)
-            await make_attempts(task, layers, Work(assignment, player, provider, scaffold, tests, watcher))
+            work = Work(config, assignment.folder, player, provider, scaffold, tests, watcher)
+            await make_attempts(plan_attempts(assignment, task, layers), work)
         finally:
             if remark := player.speaker.remark():
                 watcher.say(remark)
@@ -159,15 +129,19 @@ def open_tests(
     return GivenTests(assignment.tests, task, layers, provider, timeout_s) if assignment.tests else None
 
 
-async def make_attempts(task: Task, layers: tuple[Path, ...], work: Work) -> None:
-    """All at once; the first that passes the given tests stops the others."""
-    rollouts = plan_rollouts(
+def plan_attempts(assignment: Assignment, task: Task, layers: tuple[Path, ...]) -> list[Rollout]:
+    """Each with sampling noise of its own."""
+    return plan_rollouts(
         [(task, layers)],
         prefix=STAGE,
         iteration=0,
-        num_each=work.assignment.num_attempts,
-        noise=f"{work.assignment.config.seed}/{STAGE}",
+        num_each=assignment.num_attempts,
+        noise=f"{assignment.config.seed}/{STAGE}",
     )
+
+
+async def make_attempts(rollouts: Sequence[Rollout], work: Work) -> None:
+    """All at once; the first that passes the given tests stops the others."""
     attempts = [asyncio.create_task(make_attempt(rollout, work)) for rollout in rollouts]
     try:
         for ended in asyncio.as_completed(attempts):
@@ -177,76 +151,3 @@ async def make_attempts(task: Task, layers: tuple[Path, ...], work: Work) -> Non
         for attempt in attempts:
             attempt.cancel()
         await asyncio.gather(*attempts, return_exceptions=True)
-
-
-async def make_attempt(rollout: Rollout, work: Work) -> Trajectory:
-    """One of them, played and tested; what the infrastructure broke is played again, as often as the configuration allows."""
-    trajectory = await persist(
-        lambda: play(rollout, work),
-        is_lost=lambda played: played.stop_reason in LOST and not played.patch,
-        retries=work.assignment.config.rollouts.retries,
-    )
-    try:
-        trajectory = await test_patch(trajectory, work)
-    finally:
-        append_trajectory(work.journal, trajectory)
-    work.watcher.say(
-        f"attempt {trajectory.index + 1}: {trajectory.stop_reason}, {trajectory.outcome} {trajectory.detail}"
-    )
-    return trajectory
-
-
-async def play(rollout: Rollout, work: Work) -> Trajectory:
-    """The episode in a sandbox of its own. Where it is stopped, what it has come to goes to the journal."""
-    config, task = work.assignment.config, rollout.task
-    decoding = None if config.eval.sampling.is_policy else config.eval.sampling
-    try:
-        async with started(work.provider, SandboxSpec.of(task, rollout.layers)) as sandbox:
-            await set_up(sandbox, task, rollout.layers)
-            dialogue = work.player.speaker.open(rollout.trajectory, config.agent, decoding)
-            episode = Episode(rollout.trajectory, task, dialogue, sandbox, work.scaffold, config.agent)
-            episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
-            try:
-                trajectory = await episode.play()
-            except (asyncio.CancelledError, OutOfBudget, UsageError):
-                append_trajectory(work.journal, await rescue(episode, sandbox))
-                raise
-            return trajectory if trajectory.patch else trajectory.grow(patch=await sandbox.diff())
-    except SandboxError as error:
-        return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
-
-
-async def rescue(episode: Episode, sandbox: Sandbox) -> Trajectory:
-    """What an episode has come to that goes no further."""
-    try:
-        patch = await sandbox.diff()
-    except SandboxError:
-        patch = ""
-    return episode.trajectory.grow(
-        **episode.dialogue.columns(), turns=episode.turns, patch=patch, isolation=sandbox.isolation, detail=STOPPED
-    )
-
-
-async def test_patch(trajectory: Trajectory, work: Work) -> Trajectory:
-    """With the verdict of the given tests, where there are some and something was changed."""
-    if not trajectory.patch:
-        lost = trajectory.stop_reason in LOST
-        outcome = Outcome(trajectory.stop_reason.value) if lost else Outcome.EMPTY_PATCH
-        return trajectory.grow(outcome=outcome, detail=trajectory.detail or "nothing was changed")
-    if not work.tests:
-        return trajectory
-    try:
-        run = await work.tests.run(trajectory.patch)
-    except (SandboxError, GradingError) as error:
-        return trajectory.grow(outcome=Outcome.GRADER_FAILED, detail=str(error))
-    write_tests(work.assignment.folder, trajectory, run)
-    grade = to_grade(run, work.provider.isolation)
-    return trajectory.grow(grade=grade, outcome=grade.outcome, detail=grade.detail)
-
-
-def to_grade(run: TestRun, isolation: str) -> Grade:
-    """The verdict in the words of a trajectory."""
-    outcome = Outcome.RESOLVED if run.passed else Outcome.UNRESOLVED
-    left_out = f"{len(run.left_out)} files left out" if run.left_out else ""
-    detail = "; ".join(filter(None, [run.reason, left_out]))
-    return Grade(outcome=outcome, isolation=isolation, detail=detail, duration_s=run.duration_s)
