@@ -99,7 +99,22 @@ def test_a_server_that_wants_money_on_the_way_leaves_what_was_done(turnsmith, ch
         result = turnsmith("solve", checkout, "--issue", ISSUE, *where, *engine, "--agent.prompts", "brief")
     assert "serves no longer" in result.stderr and "give the command again" in result.stderr, result.output
     assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()
-    assert result.exit_code == 0
+    assert result.exit_code == 0 and "not submitted (stopped: " in result.stdout
+
+
+def test_an_attempt_whose_budget_is_spent_says_so(turnsmith, checkout, tmp_path):
+    chat_server = pytest.importorskip("chat_server", reason="turnsmith[endpoint] is not installed")
+    with chat_server.serving(chat_server.play([chat_server.say(FIX)])) as server:
+        keys = {"kind": "openai", "openai.address": server.address, "openai.model": chat_server.MODEL}
+        prices = {"openai.prices.input": 1e6, "openai.prices.output": 1e6, "openai.budget": 60}
+        engine = [f"--engine.{name}={value}" for name, value in (keys | prices).items()]
+        where = ["--out", tmp_path / "run", "--no-environment"]
+        result = turnsmith("solve", checkout, "--issue", ISSUE, *where, *engine, "--agent.prompts", "brief")
+    assert result.exit_code == 0, result.output
+    [attempt] = trajectories(tmp_path)
+    assert (attempt.stop_reason, attempt.num_turns) == ("stopped", 1)
+    assert attempt.detail.startswith("stopped: the endpoint has cost ") and attempt.detail.endswith("budget is 60")
+    assert f"not submitted ({attempt.detail})" in result.stdout and "running" not in result.output
 
 
 @pytest.mark.parametrize(
@@ -312,4 +327,5 @@ def test_ctrl_c_keeps_what_was_found(checkout, model_directory, tmp_path):
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130, told.read_text()
     assert "stopped; what was found is kept" in told.read_text() and "Traceback" not in told.read_text()
+    assert "not submitted (stopped: Ctrl-C)" in told.read_text() and "running" not in told.read_text()
     assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()

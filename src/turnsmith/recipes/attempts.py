@@ -24,8 +24,6 @@ from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, star
 from turnsmith.tracking import Progress
 from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
-STOPPED = "stopped before its end"
-
 
 class Watcher(Progress, Protocol):
     """Who is told of what happens."""
@@ -80,22 +78,28 @@ async def play(rollout: Rollout, work: Work) -> Trajectory:
             episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
             try:
                 trajectory = await episode.play()
-            except (asyncio.CancelledError, OutOfBudget, UsageError):
-                append_trajectory(work.journal, await rescue(episode, sandbox))
+                return trajectory if trajectory.patch else trajectory.grow(patch=await sandbox.diff())
+            except (asyncio.CancelledError, OutOfBudget, UsageError) as error:
+                append_trajectory(work.journal, await rescue(episode, sandbox, str(error)))
                 raise
-            return trajectory if trajectory.patch else trajectory.grow(patch=await sandbox.diff())
     except SandboxError as error:
         return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
 
-async def rescue(episode: Episode, sandbox: Sandbox) -> Trajectory:
-    """What an episode has come to that goes no further."""
+async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
+    """What an episode has come to that goes no further, and why that is."""
     try:
         patch = await sandbox.diff()
     except SandboxError:
         patch = ""
     return episode.trajectory.grow(
-        **episode.dialogue.columns(), turns=episode.turns, patch=patch, isolation=sandbox.isolation, detail=STOPPED
+        **episode.dialogue.columns(),
+        turns=episode.turns,
+        stop_reason=StopReason.STOPPED,
+        patch=patch,
+        isolation=sandbox.isolation,
+        # Without the remedy at its end: it is that of a run which can be resumed.
+        detail=f"stopped: {why.rpartition(': ')[0] or why}",
     )
 
 

@@ -82,7 +82,8 @@ def explain_choice(kept: Attempt, num: int, *, is_tested: bool) -> str:
     """What speaks for it, in a line."""
     if kept.tests and kept.tests.passed:
         return "the given tests pass on it"
-    submitted = "submitted" if kept.stop_reason == StopReason.SUBMITTED else f"not submitted ({kept.stop_reason})"
+    ending = kept.detail if kept.stop_reason == StopReason.STOPPED else kept.stop_reason
+    submitted = "submitted" if kept.stop_reason == StopReason.SUBMITTED else f"not submitted ({ending})"
     among = f", of {num} attempts the smallest patch among the most finished" if num > 1 else ""
     verdict = "no attempt passes the given tests" if is_tested else "no tests were given: nothing was verified"
     return f"{submitted}{among}; {verdict}"

@@ -12,7 +12,7 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import RunConfig
 from turnsmith.environments.building import BuildFailed, Environment
 from turnsmith.environments.equipping import Wishes, equip
-from turnsmith.errors import UsageError
+from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.recipes.attempts import Watcher, Work, make_attempt
 from turnsmith.recipes.checkout import Checkout
 from turnsmith.recipes.players import open_player
@@ -141,13 +141,18 @@ def plan_attempts(assignment: Assignment, task: Task, layers: tuple[Path, ...]) 
 
 
 async def make_attempts(rollouts: Sequence[Rollout], work: Work) -> None:
-    """All at once; the first that passes the given tests stops the others."""
+    """All at once; the first that passes the given tests stops the others, as does what ends them all; each is told by what."""
     attempts = [asyncio.create_task(make_attempt(rollout, work)) for rollout in rollouts]
+    why = ""
     try:
         for ended in asyncio.as_completed(attempts):
-            if (await ended).resolved:
+            if (trajectory := await ended).resolved:
+                why = f"attempt {trajectory.index + 1} passes the given tests"
                 return
+    except (asyncio.CancelledError, OutOfBudget, UsageError) as error:
+        why = str(error) or "Ctrl-C"
+        raise
     finally:
         for attempt in attempts:
-            attempt.cancel()
+            attempt.cancel(why)
         await asyncio.gather(*attempts, return_exceptions=True)

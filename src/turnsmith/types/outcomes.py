@@ -26,6 +26,8 @@ class StopReason(StrEnum):
     """The sandbox failed; not the agent's doing."""
     ENGINE_FAILED = "engine_failed"
     """The engine failed; not the agent's doing."""
+    STOPPED = "stopped"
+    """An attempt of `solve` was stopped: by Ctrl-C, a budget that is spent, another that passed. `detail` says by what."""
 
 
 class Outcome(StrEnum):
