@@ -52,7 +52,10 @@ class Traced:
 
 
 def trace_run(folder: RunFolder) -> Traced:
-    """Make all digests of a run again, what trains before what is only evaluated. Raises UsageError where there is no run."""
+    """Make all digests of a run again, what trains before what is only evaluated. Raises UsageError where there is no run.
+
+    A digest holds the number of a policy version and none of its weights, so checkpoints may be gone.
+    """
     read_json(folder.config)
     traced = Traced(retokenised=count_retokenised(folder))
     training = folder.stage_journals()
