@@ -112,6 +112,17 @@ def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
 
 
 @pytest.mark.slow
+def test_a_finished_evaluation_asks_nobody_for_anything(turnsmith, serve, heldout_folder, tmp_path, key):
+    with serve() as server:
+        first = turnsmith("eval", configure(tmp_path, server, heldout_folder, **PRICES), "--out", tmp_path / "run")
+    costs = read_json(RunFolder(tmp_path / "run").costs)
+    spent = turnsmith("resume", tmp_path / "run", "--engine.openai.budget", costs["total"]["cost"] / 2)
+    assert (first.exit_code, spent.exit_code) == (0, 0), spent.output
+    assert spent.stdout == first.stdout and "100.0" in spent.stdout
+    assert read_json(RunFolder(tmp_path / "run").costs) == costs
+
+
+@pytest.mark.slow
 def test_a_run_of_messages_is_shown_and_imitated_by_another_model(
     turnsmith, serve, config_file, task_folder, heldout_folder, tmp_path, key
 ):

@@ -9,13 +9,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from turnsmith.config import EvalConfig
+from turnsmith.config import EvalConfig, RunConfig
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.runs import read_json, write_json
+from turnsmith.runs import RunFolder, read_json, write_json
 from turnsmith.stats import mean_and_sem, pass_at_k
+from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
+
+BASE = "base"
+"""What the policy is called before anything trains it."""
 
 
 class EvalResult(BaseModel):
@@ -71,11 +75,24 @@ def is_evaluated(num_done: int, config: EvalConfig) -> bool:
 async def evaluate_all(task_sets: Sequence[TaskSet], checkpoint: str, run: RunContext) -> list[EvalResult]:
     """Evaluate on some sets, one after the other, and say what came of each."""
     results = [await evaluate(checkpoint, task_set, run) for task_set in task_sets]
-    for result in results:
-        note = f" ± {result.sem:.1%}" if result.sem is not None else ""
-        run.progress.say(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
+    announce(checkpoint, results, run.progress)
     run.feed.update()
     return results
+
+
+def announce(checkpoint: str, results: Sequence[EvalResult], progress: Progress) -> None:
+    """A line for each."""
+    for result in results:
+        note = f" ± {result.sem:.1%}" if result.sem is not None else ""
+        progress.say(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
+
+
+def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
+    """The results of a run that only evaluates, where all are there; else nothing."""
+    files = [folder.result(BASE, name) for name in config.eval_tasks]
+    if config.rft or config.stages or not all(file.exists() for file in files):
+        return []
+    return [EvalResult.model_validate(read_json(file)) for file in files]
 
 
 async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult:

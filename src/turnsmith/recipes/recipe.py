@@ -13,7 +13,7 @@ from turnsmith.config import TRAIN, RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.curriculum import choose_pool
-from turnsmith.recipes.evaluate import EvalResult, evaluate_all
+from turnsmith.recipes.evaluate import BASE, EvalResult, announce, evaluate_all, read_finished
 from turnsmith.recipes.players import Player, open_player
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, warn_of_older
@@ -29,6 +29,8 @@ from turnsmith.types import Isolation
 
 async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
     """Start or resume a run; returns all results. Raises UsageError, InfrastructureStorm, TrainingError, NoSignal."""
+    if results := read_finished(config, folder):
+        return tell_again(results, config, folder, progress)
     player = await open_player(config, folder.costs, progress)
     provider = make_provider(config.sandbox)
     try:
@@ -39,6 +41,14 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -
     finally:
         await player.close()
         await provider.close()
+
+
+def tell_again(results: list[EvalResult], config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
+    """What is finished, with no model and no server asked; trackers get what they lack."""
+    announce(BASE, results, progress)
+    with closing(Feed(config, folder, progress)) as feed:
+        feed.update()
+    return results
 
 
 def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
@@ -79,7 +89,7 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
     """Base, RFT, stages; after each, evaluation."""
     check_contexts(run)
     config, pool = run.config, run.train_tasks
-    results = await evaluate_all(run.eval_tasks, "base", run)
+    results = await evaluate_all(run.eval_tasks, BASE, run)
     if config.rft or config.stages:
         # Training imports torch, which the run of an endpoint does without.
         from turnsmith.recipes.rft import run_rft
