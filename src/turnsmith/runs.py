@@ -13,6 +13,7 @@ RUN/
   tracking/<tracker>/                  sent.json, and what the tracker keeps
   issue.json · solution.json · solution.patch · tests/attempt-0.json     of `turnsmith solve`, whose attempts lie in evals/solve/
   results.json · curves.png · run.log · stopped.txt · audits.jsonl · costs.json
+  servers/vllm-0.log                   what the servers say that the run has started
 ```
 """
 
@@ -71,6 +72,11 @@ class RunFolder:
     @property
     def log(self) -> Path:
         return self.path / "run.log"
+
+    @property
+    def server_logs(self) -> Path:
+        """What the servers say that the run has started: a file for each, which grows when the run goes on."""
+        return self.path / "servers"
 
     @property
     def costs(self) -> Path:
@@ -175,12 +181,18 @@ class RunFolder:
 
     def is_untouched(self) -> bool:
         """True where a run was announced and nothing of it was done."""
-        announced = {self.config.name, self.log.name, self.stop_reason.name, self.costs.name}
+        announced = {self.config.name, self.log.name, self.stop_reason.name, self.costs.name, self.server_logs.name}
         return {file.name for file in self.path.iterdir()} <= announced
 
     def next_iteration(self, stage: str) -> int:
         """The first iteration of a stage that is not done."""
         return next(iteration for iteration in count() if not self.metrics(stage, iteration).exists())
+
+
+def remove_unless_named(folder: RunFolder, error: Exception) -> None:
+    """Remove a run that could not begin, but not where the error sends its reader to a log in there."""
+    if str(folder.server_logs) not in str(error):
+        shutil.rmtree(folder.path)
 
 
 def claim(folder: RunFolder, config: dict[str, Any]) -> bool:

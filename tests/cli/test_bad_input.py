@@ -254,6 +254,16 @@ def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
     assert_refused(turnsmith("show", run_folder.path, "--trajectory", "eval-sft/1"), "'eval-sft/1'", "e.g. eval-stage2")
 
 
+def test_a_server_of_vllm_that_dies_leaves_its_log_in_the_run_folder(turnsmith, config_file, tmp_path):
+    python, log = tmp_path / "python", tmp_path / "run" / "servers" / "vllm-0.log"
+    python.write_text('#!/bin/sh\n[ "$2" = -c ] && echo 0.32.0 || { echo "ValueError: no room"; exit 1; }\n')
+    python.chmod(0o755)
+    given = ["--engine.kind", "vllm", "--engine.vllm.python", python, "--out", tmp_path / "run"]
+    result = turnsmith("eval", config_file, *given)
+    assert_refused(result, "vLLM ended while it started: ValueError: no room", f"its log is {log}")
+    assert log.read_text() == "ValueError: no room\n"
+
+
 def test_a_full_disk(turnsmith, config_file, tmp_path):
     """`/dev/full` answers every write as a full disk does; once there is room, the run goes on."""
     folder = RunFolder(tmp_path / "run")

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ from turnsmith.config_files import lay_over, load, validate
 from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.recipes.extension import extend
 from turnsmith.recipes.faults import find_faults
-from turnsmith.runs import RunFolder, claim, locked, read_json, sweep, write_json
+from turnsmith.runs import RunFolder, claim, locked, read_json, remove_unless_named, sweep, write_json
 from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tasks.selection import BUILT_IN
 from turnsmith.tracking import Progress
@@ -86,9 +85,9 @@ def start(config: RunConfig, file: str, dry_run: bool, out: Path | None) -> RunF
     is_new = claim(folder, config.model_dump(mode="json"))
     try:
         go(config, folder)
-    except UsageError:
+    except UsageError as error:
         if is_new and folder.is_untouched():
-            shutil.rmtree(folder.path)
+            remove_unless_named(folder, error)
         raise
     return folder
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import shlex
-import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +16,7 @@ from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
-from turnsmith.runs import RunFolder, claim, locked
+from turnsmith.runs import RunFolder, claim, locked, remove_unless_named
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
             warn(error)
         except UsageError as error:
             if not folder.eval_trajectories(STAGE, TASK_SET).exists():
-                shutil.rmtree(folder.path)
+                remove_unless_named(folder, error)
                 raise
             warn(error)
         solution = conclude(folder, assignment.tests)

@@ -1,11 +1,11 @@
 """Who plays: the policy at hand, or the model of an endpoint, for which none of ours is loaded."""
 
-from pathlib import Path
 from typing import Protocol
 
 from turnsmith.agent.dialogues.base import Speaker
 from turnsmith.config import RunConfig
 from turnsmith.recipes.endpoint import KIND, open_endpoint
+from turnsmith.runs import RunFolder
 from turnsmith.tracking import Progress
 
 
@@ -20,11 +20,11 @@ class Player(Protocol):
         """Nothing more is asked of it."""
 
 
-async def open_player(config: RunConfig, costs: Path, progress: Progress) -> Player:
-    """What the configuration names; `costs` is where an endpoint keeps its account. Raises UsageError, and EngineError."""
+async def open_player(config: RunConfig, folder: RunFolder, progress: Progress) -> Player:
+    """What the configuration names; account and logs of servers go to the run folder. Raises UsageError, and EngineError."""
     if config.engine.kind == KIND:
-        return await open_endpoint(config, costs, progress)
+        return await open_endpoint(config, folder.costs, progress)
     # Imports torch, which an endpoint's run does without.
     from turnsmith.recipes.policy import load_policy
 
-    return load_policy(config)
+    return load_policy(config, folder.server_logs)

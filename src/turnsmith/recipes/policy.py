@@ -7,6 +7,7 @@ process, which is loaded when someone first asks for it: engine and trainer that
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
@@ -66,12 +67,17 @@ class Policy:
         self.engine.close()
 
 
-def load_policy(config: RunConfig) -> Policy:
-    """The base policy. Raises UsageError for a model that cannot serve, and for an engine or trainer that nobody knows."""
+def load_policy(config: RunConfig, logs: Path | None = None) -> Policy:
+    """The base policy; servers of vLLM write their logs to the folder `logs`.
+
+    Raises UsageError for a model that cannot serve, and for an engine or trainer that nobody knows.
+    """
     directory = find_model(config.model.path)
     renderer = load_renderer(directory, config.model.chat)
     model: Model = cache(partial(load_base, config))
     open_engine = load_by_name("engine", config.engine.kind)
+    if config.engine.kind == "vllm":  # the others start no server, and anybody's own takes two arguments
+        open_engine = partial(open_engine, logs=logs)
     open_trainer = load_by_name("trainer", config.trainer.kind)
     return Policy(
         renderer, open_engine(config, model), SavedWeights(0, directory), partial(open_trainer, config, model)

@@ -31,7 +31,7 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -
     """Start or resume a run; returns all results. Raises UsageError, InfrastructureStorm, TrainingError, NoSignal."""
     if results := read_finished(config, folder):
         return tell_again(results, config, folder, progress)
-    player = await open_player(config, folder.costs, progress)
+    player = await open_player(config, folder, progress)
     provider = make_provider(config.sandbox)
     try:
         check_isolation(config, provider)

@@ -56,7 +56,7 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
         tests = open_tests(assignment, task, layers, provider)
         for remark in await check_command(tests) if tests else []:
             watcher.say(remark)
-        player = await open_player(config, assignment.folder.costs, watcher)
+        player = await open_player(config, assignment.folder, watcher)
         try:
             check_fits([task], player.speaker, scaffold, config.agent)
             work = Work(config, assignment.folder, player, provider, scaffold, tests, watcher)

@@ -19,6 +19,7 @@ from turnsmith.engines.vllm.settings import Wanted
 from turnsmith.errors import EngineError, UsageError
 
 TESTS = Path(__file__).parents[2]
+SECRET = "sk-nobody-shall-see"
 PROMPT = np.arange(20) % VOCABULARY
 
 
@@ -151,7 +152,7 @@ async def test_a_server_that_dies_between_turns_or_in_the_middle_of_one_comes_ba
     faults.write_text("die")
     assert (await engine.generate(ask())).policy_version == 1
     faults.write_text("die")
-    with pytest.raises(EngineError, match=r"gone.*started again 2 times"):
+    with pytest.raises(EngineError, match=r"gone.*started again 2 times.*its log is /"):
         await engine.generate(ask())
 
 
@@ -242,6 +243,23 @@ def test_no_server_at_the_address_is_said(base):
 def test_a_server_that_does_not_start_says_why(base, open_engine):
     with pytest.raises(UsageError, match=r"vLLM ended while it started: .*its log is "):
         open_engine(arguments=["--dtype"])
+
+
+def test_a_log_lies_in_the_folder_that_is_given_or_ends_with_the_engine(base, python, tmp_path):
+    for logs in (tmp_path / "servers", None):
+        engine = open_vllm(VllmConfig(python=python), want(base), logs)
+        log = engine._replicas[0]._server.log
+        assert log.exists() and (logs is None or log == logs / "vllm-0.log")
+        engine.close()
+        assert log.exists() is (logs is not None)
+
+
+def test_a_server_sees_no_secrets_so_none_can_be_in_its_log(open_engine, monkeypatch):
+    monkeypatch.setenv("TALKER_KEY", SECRET)
+    open_engine()
+    servers, watchers = find_servers()
+    environments = [Path(f"/proc/{pid}/environ").read_bytes() for pid in servers + watchers]
+    assert len(environments) == 2 and not any(SECRET.encode() in each for each in environments)
 
 
 def test_servers_that_are_set_otherwise_are_refused(base, python):

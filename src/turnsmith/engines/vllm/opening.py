@@ -1,6 +1,5 @@
 """From configuration to an engine: a folder for weights, a server or several, the base weights in each of them."""
 
-import os
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,36 +20,52 @@ MEMORY = Path("/dev/shm")
 """A file system that lies in memory."""
 
 
-def open_vllm(config: VllmConfig, wanted: Wanted) -> VllmEngine:
-    """Servers with the base weights, ready. Blocks until then. Raises UsageError where there can be none."""
+def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> VllmEngine:
+    """Servers with the base weights, ready. Blocks until then. Raises UsageError where there can be none.
+
+    Their logs go to the folder `logs`; without one to the temporary folder, until a close at which none has died.
+    """
     if config.python:
         check_interpreter(config.python)
     with ExitStack() as held:
         parcels = held.enter_context(temporary_folder("turnsmith-weights", MEMORY if MEMORY.is_dir() else None))
         packer = Packer(wanted.directory, getattr(torch, wanted.dtype), parcels)
         parcel = packer.pack(SavedWeights(0, wanted.directory))
-        replicas = make_replicas(config, wanted, parcel, held)
+        replicas = make_replicas(config, wanted, parcel, held, logs)
         for replica in replicas:
             replica.wait()
         return VllmEngine(replicas, packer, parcel, max_context=wanted.max_context, held=held.pop_all())
 
 
-def make_replicas(config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack) -> list[Replica]:
+def make_replicas(
+    config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack, logs: Path | None
+) -> list[Replica]:
     """All servers, which from now on start side by side, and end with `held`; or the one that runs already."""
     care = Care(config.start_timeout_s, config.restarts, config.check_held)
     if config.address:
         client = Client(config.address, turn_timeout_s=config.turn_timeout_s)
         return [Replica(None, client, wanted, care, parcel)]
     sockets = held.enter_context(temporary_folder("vllm"))
+    if logs:
+        logs.mkdir(parents=True, exist_ok=True)
     replicas = []
     for number in range(config.replicas):
-        socket, log = sockets / f"{number}.socket", find_place() / f"vllm-{os.getpid()}-{number}.log"
+        socket = sockets / f"{number}.socket"
+        log = logs / f"vllm-{number}.log" if logs else find_place() / f"{sockets.name}-{number}.log"
         arguments = list_arguments(wanted, socket, eager=config.eager, more=config.arguments)
         client = Client(f"http://replica-{number}", str(socket), turn_timeout_s=config.turn_timeout_s)
         begin = partial(start, str(config.python), arguments, socket, log)
         replicas.append(Replica(begin, client, wanted, care, parcel))
-        held.callback(replicas[-1].close)
+        held.callback(end, replicas[-1], None if logs else log)
     return replicas
+
+
+def end(replica: Replica, log: Path | None) -> None:
+    """End its server, and remove a log that lies in nobody's folder, unless a server died: then an error has named it."""
+    has_died = replica.has_died
+    replica.close()
+    if log and not has_died:
+        log.unlink(missing_ok=True)
 
 
 def start(python: str, arguments: list[str], socket: Path, log: Path) -> Server:

@@ -73,6 +73,11 @@ class Replica:
         except (ServerGone, ServerRefused) as error:
             await self._outlive(server, error)
 
+    @property
+    def has_died(self) -> bool:
+        """Has a server of ours ended before it was told to, or never got ready?"""
+        return self._num_restarts > 0 or (self._server is not None and self._server.has_ended)
+
     def close(self) -> None:
         """End the server, if it is ours. Safe to call twice."""
         self._is_closed = True
@@ -95,18 +100,17 @@ class Replica:
                 raise EngineError("the engine was closed during a turn") from why
             if self._server is not dead:
                 return
-            if not self._start:
+            if not self._start or dead is None:
                 raise why
             if self._num_restarts == self._care.restarts:
                 raise EngineError(
-                    f"{why}; it was started again {self._num_restarts} times: engine.vllm.restarts"
+                    f"{why}; it was started again {self._num_restarts} times: engine.vllm.restarts (its log is {dead.log})"
                 ) from why
             self._num_restarts += 1
             await asyncio.to_thread(self._replace, dead, self._start)
 
-    def _replace(self, dead: Server | None, start: Callable[[], Server]) -> None:
-        if dead:
-            dead.end()
+    def _replace(self, dead: Server, start: Callable[[], Server]) -> None:
+        dead.end()
         self._server = start()
         self._make_ready()
 

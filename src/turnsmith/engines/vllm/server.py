@@ -1,6 +1,7 @@
 """A server process of vLLM, in an environment of its own: started, waited for, ended."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -23,6 +24,9 @@ VARIABLES = {
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
+
+SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+"""Names of variables that a server is not given: it needs none, and what it does not know is in no log."""
 
 FIND_VERSION = """
 from importlib.metadata import PackageNotFoundError, version
@@ -48,7 +52,7 @@ class Server:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env=os.environ | VARIABLES,
+                env={name: value for name, value in os.environ.items() if not SECRET.search(name)} | VARIABLES,
                 start_new_session=True,
             )
 
