@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from small_models import VOCABULARY, make_model
 from turnsmith.config import VllmConfig
@@ -71,6 +72,14 @@ def ask(episode="a", num=8, stop=frozenset()):
     return GenerateRequest(episode, PROMPT, num, stop, seed=0)
 
 
+@torch.no_grad()
+def assert_sampled_by(model, *answers):
+    """By these weights, whatever the answers call them: the tokens have the log-probs that the stand-in makes of a model."""
+    plain = model.get_input_embeddings().weight.double().sum(1).log_softmax(0).numpy()
+    for answer in answers:
+        np.testing.assert_allclose(answer.logprobs, plain[answer.token_ids], rtol=0, atol=1e-5)
+
+
 def find_servers():
     """Process ids of servers that are children of this process's watchers."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
@@ -84,6 +93,7 @@ async def test_turns_are_answered_and_stay_with_their_replica(open_engine):
     engine = open_engine(replicas=2)
     answers = await asyncio.gather(*(engine.generate(ask(f"e{number}")) for number in range(6)))
     assert {len(a.token_ids) for a in answers} == {8} and {a.policy_version for a in answers} == {0}
+    assert_sampled_by(make_model(), *answers)
     assert [engine._place(f"e{number}") for number in range(6)] == [0, 1] * 3
     await engine.generate(ask("e3"))
     assert engine._place("e3") == 1
@@ -94,14 +104,18 @@ async def test_turns_are_answered_and_stay_with_their_replica(open_engine):
 
 async def test_weights_arrive_from_memory_and_from_a_directory(open_engine, tmp_path):
     engine = open_engine()
-    model = make_model(seed=1)
-    model.save_pretrained(tmp_path / "new")
-    for version, source in enumerate([SharedWeights(1, model), SavedWeights(2, tmp_path / "new")], start=1):
+    shared, saved = make_model(seed=1), make_model(seed=2)
+    saved.save_pretrained(tmp_path / "new")
+    for source, model in [(SharedWeights(1, shared), shared), (SavedWeights(2, tmp_path / "new"), saved)]:
         await engine.load_weights(source)
-        assert engine.policy_version == (await engine.generate(ask())).policy_version == version
+        answer = await engine.generate(ask())
+        assert engine.policy_version == answer.policy_version == source.policy_version
+        assert_sampled_by(model, answer)
     with pytest.raises(UsageError, match=r"do not fit the model at .*layers"):
         await engine.load_weights(SharedWeights(3, make_model(num_hidden_layers=3)))
-    assert (await engine.generate(ask())).policy_version == 2
+    answer = await engine.generate(ask())
+    assert answer.policy_version == 2
+    assert_sampled_by(saved, answer)
 
 
 async def test_one_corrupted_update_is_sent_again_and_the_second_one_stops(open_engine, faults, monkeypatch):
@@ -109,7 +123,9 @@ async def test_one_corrupted_update_is_sent_again_and_the_second_one_stops(open_
     engine = open_engine()
     faults.write_text("alter-1")
     await engine.load_weights(SharedWeights(1, make_model(seed=1)))
-    assert (await engine.generate(ask())).policy_version == 1
+    answer = await engine.generate(ask())
+    assert answer.policy_version == 1
+    assert_sampled_by(make_model(seed=1), answer)
     faults.write_text("alter-2")
     with pytest.raises(EngineError, match="did not arrive as it was sent"):
         await engine.load_weights(SharedWeights(2, make_model(seed=2)))
@@ -141,6 +157,7 @@ async def test_turns_of_a_server_that_dies_are_sampled_again_by_the_next_from_th
     os.kill(server, signal.SIGKILL)
     answers = await asyncio.gather(*turns)
     assert {(len(a.token_ids), a.policy_version) for a in answers} == {(100, 4)}
+    assert_sampled_by(make_model(seed=1), *answers)
     assert find_servers()[0] != [server]
 
 
@@ -150,7 +167,9 @@ async def test_a_server_that_dies_between_turns_or_in_the_middle_of_one_comes_ba
     os.kill(server, signal.SIGKILL)
     await engine.load_weights(SharedWeights(1, make_model(seed=1)))
     faults.write_text("die")
-    assert (await engine.generate(ask())).policy_version == 1
+    answer = await engine.generate(ask())
+    assert answer.policy_version == 1
+    assert_sampled_by(make_model(seed=1), answer)
     faults.write_text("die")
     with pytest.raises(EngineError, match=r"gone.*started again 2 times.*its log is /"):
         await engine.generate(ask())
@@ -163,7 +182,9 @@ async def test_turns_that_begin_while_a_server_starts_wait_for_it(open_engine):
     while not turns[0].done():
         turns.append(asyncio.create_task(engine.generate(ask(f"e{len(turns)}"))))
         await asyncio.sleep(0.05)
-    assert {answer.policy_version for answer in await asyncio.gather(*turns)} == {0} and len(turns) > 3
+    answers = await asyncio.gather(*turns)
+    assert {answer.policy_version for answer in answers} == {0} and len(turns) > 3
+    assert_sampled_by(make_model(), *answers)
 
 
 async def test_a_server_that_hangs_counts_as_dead(open_engine, faults):

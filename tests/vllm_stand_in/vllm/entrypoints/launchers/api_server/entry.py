@@ -1,4 +1,4 @@
-"""The server: uniform over the vocabulary, 10 ms a token, honest but for the faults that a file names.
+"""The server: a distribution over the vocabulary made of its weights, 10 ms a token, honest but for the faults that a file names.
 
 The file (variable STAND_IN_FAULTS) holds words, read at each request: `die` ends the server during a turn, `slow` never answers
 one, `refuse` answers 400, `alter-N` changes what arrives in the next N updates, `forget` reports other weights than it was given,
@@ -8,7 +8,6 @@ one, `refuse` answers 400, `alter-N` changes what arrives in the next N updates,
 import argparse
 import asyncio
 import json
-import math
 import os
 import random
 from pathlib import Path
@@ -53,12 +52,14 @@ class StandIn:
             return JSONResponse({"error": {"message": "the prompt is not to its taste"}}, 400)
         sampling, version = asked["sampling_params"], self.version
         token_ids: list[int] = []
+        scores = []
         while len(token_ids) < sampling["max_tokens"] and not (
             token_ids and token_ids[-1] in sampling["stop_token_ids"]
         ):
-            token_ids.append(random.randrange(self.config["vocab_size"]))
+            logprobs = self.logprobs()
+            token_ids += random.choices(range(len(logprobs)), np.exp(logprobs))
+            scores.append({"token_id": token_ids[-1], "logprob": logprobs[token_ids[-1]]})
             await asyncio.sleep(0.01)
-        scores = [{"token_id": token, "logprob": -math.log(self.config["vocab_size"])} for token in token_ids]
         choice = {
             "index": 0,
             "token_ids": token_ids,
@@ -67,6 +68,11 @@ class StandIn:
             "weight_versions": [{"version": version, "start": 0, "end": len(token_ids)}],
         }
         return JSONResponse({"prompt_token_ids": asked["token_ids"], "choices": [choice], "pid": os.getpid()})
+
+    def logprobs(self) -> np.ndarray:
+        """Of all tokens, whatever came before: a softmax over the sums of their embeddings; float64."""
+        sums = self.weights["model.embed_tokens.weight"].sum(1, dtype=np.float64)
+        return sums - np.logaddexp.reduce(sums)
 
     async def ask_workers(self, request: Request) -> Response:
         method = (await request.json())["method"]
