@@ -239,16 +239,20 @@ def play(texts: list[str]) -> Script:
     return lambda messages: texts[count_turns(messages)]
 
 
-def solve(tasks: Iterable[object]) -> Script:
-    """Applies the gold patch of the task whose issue it reads, and submits; `tasks` may be added to while it serves."""
+def apply_gold(task: object) -> str:
+    """The command that leaves the gold patch of a task."""
+    return f"echo {base64.b64encode(task.patch.encode()).decode()} | base64 -d | git apply -"
+
+
+def solve(tasks: Iterable[object], act: Callable[[object], str] = apply_gold) -> Script:
+    """Acts on the task whose issue it reads, and submits; `tasks` may be added to while it serves."""
 
     def answer(messages: list[dict]) -> str:
         issue = messages[1]["content"]
         found = [task for task in tasks if task.problem_statement.strip() in issue]
         if not found:
             return say("submit")
-        packed = base64.b64encode(found[0].patch.encode()).decode()
-        return say("submit" if count_turns(messages) else f"echo {packed} | base64 -d | git apply -")
+        return say("submit" if count_turns(messages) else act(found[0]))
 
     return answer
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -15,13 +16,14 @@ import pytest
 pytest.importorskip("openai", reason="turnsmith[endpoint] is not installed")
 pytest.importorskip("uvicorn", reason="turnsmith[dev] is not installed")
 
-from chat_server import KEY, MODEL, serving, solve
+from chat_server import KEY, MODEL, apply_gold, serving, solve
 from turnsmith.config import SandboxConfig
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.tasks.dataset import load_tasks
+from turnsmith.types import Outcome
 
 FAULTS = [
     "429", "429 0.01", "500", "503", "cut", "broken-json", "html", "no-object", "no-choices", "no-fields", "empty",
@@ -68,10 +70,28 @@ def assert_same_books(folder, server):
 PRICES = {"engine__openai__prices__input": 2.0, "engine__openai__prices__output": 8.0}
 
 
-def look_around_and_solve(tasks):
-    """As `solve`, and shows everything that a command can see of its environment."""
-    answer = solve(tasks)
-    return lambda messages: answer(messages).replace("```command\necho", "```command\nenv; cat /proc/*/environ; echo")
+def add_a_comment(task):
+    """The command for a patch that repairs nothing."""
+    return f"echo '# seen' >> {re.search(r'^[+]{3} b/(.*)$', task.patch, re.MULTILINE)[1]}"
+
+
+ACTS = {
+    Outcome.RESOLVED: apply_gold,
+    Outcome.UNRESOLVED: add_a_comment,
+    Outcome.EMPTY_PATCH: lambda task: "echo nothing to do",
+}
+
+
+def plan_outcomes(tasks, rng):
+    """How the episode of each task is to end, by its id: 31 of 50 resolved."""
+    endings = [Outcome.RESOLVED] * 31 + [Outcome.UNRESOLVED] * 10 + [Outcome.EMPTY_PATCH] * 9
+    rng.shuffle(endings)
+    return {task.instance_id: ending for task, ending in zip(tasks, endings, strict=True)}
+
+
+def look_around_and_solve(tasks, outcomes):
+    """Ends each task as planned, and shows everything that a command can see of its environment."""
+    return solve(tasks, lambda task: f"env; cat /proc/*/environ; {ACTS[outcomes[task.instance_id]](task)}")
 
 
 @pytest.mark.slow
@@ -90,7 +110,9 @@ def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
     asyncio.run(make())
     rng, folder = random.Random(8), RunFolder(tmp_path / "run")
     planned = [rng.choice(FAULTS) if rng.random() < 0.3 else "" for _ in range(5_000)]
-    with serving(look_around_and_solve(load_tasks(tasks)), key=KEY, faults=lambda number: planned[number]) as server:
+    outcomes = plan_outcomes(load_tasks(tasks), rng)
+    script = look_around_and_solve(load_tasks(tasks), outcomes)
+    with serving(script, key=KEY, faults=lambda number: planned[number]) as server:
         budget = {"engine__openai__budget": 0.15, "engine__openai__retries": 20}
         file = configure(tmp_path, server, tasks, rollouts__concurrency=8, **PRICES, **budget)
         stopped = turnsmith("eval", file, "--out", folder.path)
@@ -103,7 +125,10 @@ def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
         assert ended.exit_code == 0, ended.output
         assert_same_books(folder, server)
     result = read_json(folder.result("base", "practice"))
-    assert (result["pass_at_1"], result["num_attempts"], result["num_lost"]) == (1.0, 50, 0)
+    played = read_trajectories(folder.eval_trajectories("base", "practice"))
+    assert sorted((each.instance_id, each.outcome) for each in played) == sorted(outcomes.items())
+    assert result["per_task"] == {name: float(ending is Outcome.RESOLVED) for name, ending in outcomes.items()}
+    assert (result["pass_at_1"], result["num_attempts"], result["num_lost"]) == (31 / 50, 50, 0)
     assert server.books.unanswered > 0 and server.books.refused > 0
     assert files_with(folder.path, KEY) == []
     assert KEY not in stopped.output + ended.output
