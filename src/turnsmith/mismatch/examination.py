@@ -12,7 +12,7 @@ from turnsmith.mismatch.report import Setting, Stretch, Toggle
 from turnsmith.training.alternatives import ALTERNATIVES, least_evidence
 from turnsmith.types import Trajectory
 
-FALSE_ALARMS = 1e-6
+FALSE_ALARMS = 1e-4
 """Share of honest runs in which a setting may be named by chance."""
 NUM_POSITIONS = 8
 """Ranges of absolute positions."""

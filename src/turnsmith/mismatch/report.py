@@ -25,7 +25,7 @@ class Setting(Record):
     nats: float
     """Log of the likelihood of all tokens under it, over that under the policy."""
     needed: float
-    """Nats that honest tokens reach in at most one case of a million."""
+    """Nats that honest tokens reach in at most one case of 10,000."""
     surprise: float
     """Mean −log p of the policy for what was sampled, nats per token."""
     entropy: float

@@ -18,6 +18,7 @@ from turnsmith.mismatch.base import Hypothesis
 from turnsmith.mismatch.examination import OTHER_DTYPES, Rescoring, attempt
 from turnsmith.mismatch.forward import load_plain
 from turnsmith.mismatch.report import MismatchReport
+from turnsmith.recipes.sampler_check import list_warnings
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.tracking import Progress
 from turnsmith.training.directories import find_model
@@ -97,7 +98,7 @@ def examine_run(
         setting=setting,
         by_turn=examination.split(case.trajectories, examination.list_turns, reference, best),
         by_position=examination.split(case.trajectories, examination.list_positions, reference, best),
-        remarks=[*list_remarks(case), *recall_training(case.place, folder)],
+        remarks=[*list_remarks(case), *recall_training(case.place, config, folder)],
     )
 
 
@@ -190,8 +191,11 @@ def list_remarks(case: Examined) -> Iterator[str]:
     yield f"{counts['turns_differ']} of {counts['turns']} turns are other tokens than their text makes, as sampling has it"
 
 
-def recall_training(place: IterationId, folder: RunFolder) -> Iterator[str]:
-    """The gap that training measured, which rounds in its own way and knows other rollouts."""
+def recall_training(place: IterationId, config: RunConfig, folder: RunFolder) -> Iterator[str]:
+    """What training saw, which rounds in its own way and asked other rollouts, and what it warned of."""
     file = folder.metrics(place.stage, place.iteration)
-    if gap := read_json(file).get("logprob_gap/mean") if file.exists() else None:
+    metrics = read_json(file) if file.exists() else {}
+    if gap := metrics.get("logprob_gap/mean"):
         yield f"training measured {gap:.2g} nats per token, of all rollouts that it learned from, against its own log-probs"
+    for warning in list_warnings(metrics, config):
+        yield f"training warned: {warning.partition(': `turnsmith')[0]}; where nothing is found here, --limit takes more rollouts"
