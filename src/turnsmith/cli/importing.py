@@ -101,7 +101,7 @@ def export_set(
     path: TaskPath, as_set: As, out: Into, limit: Limit = None, tasks: Chosen = None, as_json: Json = False
 ) -> None:
     """Write tasks as rows of a public data set, or as Harbor directories with the records of their qualification."""
-    from turnsmith.recipes.exporting import export_task_file
+    from turnsmith.recipes.task_exports import export_task_file
     from turnsmith.tasks.sets.recognition import find_set
 
     chosen, public = list(choose(load_tasks(path), path, tasks or [], limit)), find_set(as_set)

@@ -7,7 +7,7 @@ import pytest
 from silence import Silence
 from turnsmith.config import SandboxConfig
 from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, Verdict, make_key
-from turnsmith.recipes.exporting import export_task_file
+from turnsmith.recipes.task_exports import export_task_file
 from turnsmith.runs import append_record
 from turnsmith.tasks.dataset import layer_paths, save_tasks
 from turnsmith.tasks.sets.recognition import HARBOR
