@@ -1,5 +1,7 @@
 """Blocks, who reads them, and attention over them, against plain references."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -18,13 +20,16 @@ from turnsmith.engines.blocks import (
     kv_bytes_per_token,
     size_cache,
 )
-from turnsmith.engines.layouts import BlockLayout
+from turnsmith.engines.compiled import CompiledDecoding
+from turnsmith.engines.decoding import Decoding
+from turnsmith.engines.layouts import BlockLayout, choose_parts, make_packed_part, make_parts
 from turnsmith.engines.sequences import SequenceTable
 from turnsmith.errors import UsageError
 
 torch.set_num_threads(1)
 HEADS, KEY_HEADS, HEAD_DIM = 4, 2, 8
 CPU = torch.device("cpu")
+WAYS = [partial(make_parts, CompiledDecoding), partial(make_parts, Decoding), make_packed_part]
 
 
 def fill_store(histories, num_blocks, order):
@@ -59,8 +64,8 @@ lengths = st.lists(
 )
 
 
-@given(lengths, st.integers(0, 1_000), st.booleans(), st.booleans())
-def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, lasts_only, by_kernel):
+@given(lengths, st.integers(0, 1_000), st.booleans(), st.sampled_from(WAYS))
+def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, lasts_only, way):
     sizes = sorted(sizes, key=lambda size: size[1] > 1)
     order = np.random.default_rng(seed).permutation(40).tolist()
     store, plain = fill_store([start + new for start, new in sizes], 40, order)
@@ -70,18 +75,18 @@ def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(
     spans = [Span(table, start, new) for (table, *_), (start, new) in zip(plain, sizes, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "varlen_attn", varlen_attn)
-        found, expected = lay_out_and_attend(store, spans, plain, lasts_only, by_kernel)
+        found, expected = lay_out_and_attend(store, spans, plain, lasts_only, way)
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-def lay_out_and_attend(store, spans, plain, lasts_only=False, by_kernel=False):
+def lay_out_and_attend(store, spans, plain, lasts_only=False, way=WAYS[0]):
     """The output of a layout for random queries, and what plain attention says."""
     by_table = {tuple(table): (keys, values) for table, keys, values in plain}
     generator = torch.Generator().manual_seed(1)
     queries = [torch.randn(HEADS, span.length, HEAD_DIM, generator=generator) for span in spans]
     new = [[tensor[:, span.start : span.end] for tensor in by_table[tuple(span.blocks)]] for span in spans]
     keys, values = (torch.cat(tensors, dim=1)[None] for tensors in zip(*new, strict=True))
-    layout = BlockLayout(store, spans, by_kernel=by_kernel)
+    layout = BlockLayout(store, spans, way)
     packed = torch.cat(queries, dim=1)
     if lasts_only:
         packed, queries = packed[:, layout.selected], [query[:, -1:] for query in queries]
@@ -93,18 +98,70 @@ def lay_out_and_attend(store, spans, plain, lasts_only=False, by_kernel=False):
     return found[0], torch.cat(expected, dim=1).transpose(0, 1)
 
 
-def test_siblings_read_shared_blocks_as_their_own():
+@pytest.mark.parametrize("way", WAYS[:2])
+def test_siblings_read_shared_blocks_as_their_own(way):
     store, [(table, keys, values)] = fill_store([2 * BLOCK_TOKENS], 8, range(8))
-    BlockLayout(store, [Span(table, 0, len(keys[0]))]).attend(
+    BlockLayout(store, [Span(table, 0, len(keys[0]))], way).attend(
         0, torch.zeros(1, HEADS, len(keys[0]), HEAD_DIM), keys[None], values[None], None
     )
     own = torch.randn(2, KEY_HEADS, 3, HEAD_DIM)
     query = torch.randn(HEADS, 3, HEAD_DIM)
     spans = [Span([*table, block], 2 * BLOCK_TOKENS, 1) for block in (5, 2, 7)]
-    found = BlockLayout(store, spans).attend(0, query[None], own[None, 0], own[None, 1], None)[0]
+    found = BlockLayout(store, spans, way).attend(0, query[None], own[None, 0], own[None, 1], None)[0]
     for row in range(3):
         whole = [torch.cat([old, new[:, row : row + 1]], 1) for old, new in zip((keys, values), own, strict=True)]
         assert torch.allclose(found[row], attend_plainly(query[:, row : row + 1], *whole)[:, 0], atol=1e-5)
+
+
+def read_blocks(decoding, query, keys, values, length):
+    """What the last of so many tokens sees, by one of the two ways."""
+    return decoding([Span(list(range(len(keys))), length - 1, 1)], CPU).attend(query, keys, values, None)
+
+
+@pytest.mark.parametrize("heads, key_heads, head_dim", [(1, 1, 3), (6, 2, 80), (7, 1, 64), (4, 4, 128)])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_the_compiled_loop_equals_the_products_of_torch(heads, key_heads, head_dim, scale):
+    generator = torch.Generator().manual_seed(head_dim)
+    query = scale * torch.randn(heads, 1, head_dim, generator=generator)
+    keys, values = torch.randn(2, 5, key_heads, BLOCK_TOKENS, head_dim, generator=generator)
+    for length in (1, 3, BLOCK_TOKENS, 5 * BLOCK_TOKENS - 1):
+        read = keys[: blocks_for(length)], values[: blocks_for(length)]
+        found, expected = (read_blocks(way, query, *read, length) for way in (CompiledDecoding, Decoding))
+        assert torch.allclose(found, expected, rtol=1e-5, atol=1e-5 * max(1, scale))
+
+
+def test_what_the_compiled_loop_finds_does_not_depend_on_the_number_of_threads():
+    store, plain = fill_store([300, 40, 7], 12, range(12))
+    spans = [Span(table, len(keys[0]) - 1, 1) for table, keys, _ in plain]
+    found = []
+    for num_threads in (1, 2):
+        torch.set_num_threads(num_threads)
+        found.append(lay_out_and_attend(store, spans, plain)[0])
+    torch.set_num_threads(1)
+    assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize("what", ["query", "keys", "values"])
+def test_the_compiled_loop_hides_nothing_that_is_not_finite(what, bad):
+    tensors = {
+        "query": torch.ones(1, 1, 8),
+        "keys": torch.ones(2, 1, BLOCK_TOKENS, 8),
+        "values": torch.ones(2, 1, BLOCK_TOKENS, 8),
+    }
+    tensors[what].view(-1)[3] = bad
+    assert not read_blocks(CompiledDecoding, **tensors, length=70).isfinite().all()
+
+
+@pytest.mark.parametrize("device, dtype", [("cpu", torch.bfloat16), ("cuda", torch.float32)])
+def test_only_float32_on_a_cpu_is_compiled(device, dtype):
+    assert choose_parts(torch.device(device), dtype).args == (Decoding,)
+    assert choose_parts(CPU, torch.float32).args == (CompiledDecoding,)
+
+
+def test_without_openmp_torch_computes(monkeypatch):
+    monkeypatch.setattr("turnsmith.engines.compiled.HAS_OPENMP", False)
+    assert choose_parts(CPU, torch.float32).args == (Decoding,)
 
 
 def test_a_block_is_free_when_its_last_reader_drops_it():
@@ -178,11 +235,11 @@ def test_no_block_is_lost_or_written_by_two(steps):
 def test_bytes_per_token_are_those_that_the_store_takes(kind):
     model = make_model(kind)
     store = BlockStore(2, CPU)
+    layout = BlockLayout(store, [Span([0], 0, 1)], WAYS[0])
     with torch.no_grad():
         model.get_decoder()(
-            input_ids=torch.tensor([[1]]), position_ids=torch.tensor([[0]]), layout=BlockLayout(store, [Span([0], 0, 1)]),
-            use_cache=False,
-        )  # fmt: skip
+            input_ids=torch.tensor([[1]]), position_ids=torch.tensor([[0]]), layout=layout, use_cache=False
+        )
     num_bytes = sum(tensor.nbytes for layer in store._layers.values() for tensor in layer)
     assert num_bytes == 2 * BLOCK_TOKENS * kv_bytes_per_token(model.config, torch.float32)
 

@@ -8,7 +8,7 @@ import torch
 from small_models import make_model
 from turnsmith.engines.blocks import BlockStore, Span
 from turnsmith.engines.decoder import decode_by_forward, decode_llama, make_decoder
-from turnsmith.engines.layouts import BlockLayout
+from turnsmith.engines.layouts import BlockLayout, choose_parts
 
 
 def plain_lasts(model, sequences):
@@ -23,7 +23,11 @@ def plain_lasts(model, sequences):
 def test_hidden_states_equal_eager_transformers(kind, way):
     sequences = [[5], [5, 6, 7, 8, 9], [1, 2, 3, 4, 5, 6]]
     store = BlockStore(3, torch.device("cpu"))
-    layout = BlockLayout(store, [Span([block], 0, len(ids)) for block, ids in enumerate(sequences)])
+    layout = BlockLayout(
+        store,
+        [Span([block], 0, len(ids)) for block, ids in enumerate(sequences)],
+        choose_parts(store.device, torch.float32),
+    )
     hidden = way(make_model(kind).get_decoder(), torch.tensor(list(chain.from_iterable(sequences))), layout)
     assert torch.allclose(hidden, plain_lasts(make_model(kind), sequences), atol=1e-5)
 

@@ -20,7 +20,7 @@ from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, 
 from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, blocks_for
 from turnsmith.engines.decoder import make_decoder
 from turnsmith.engines.drafts import Suffixes
-from turnsmith.engines.layouts import BlockLayout
+from turnsmith.engines.layouts import BlockLayout, choose_parts
 from turnsmith.engines.precision import computing_in, keeping_casts, without_gradients
 from turnsmith.engines.rows import Row, share_step
 from turnsmith.engines.sampling import draw_uniforms, sample, shape_logits
@@ -69,6 +69,7 @@ class InProcessEngine:
         self._decoder = make_decoder(model)
         self._max_context = max_context
         self._dtype = dtype
+        self._make_parts = choose_parts(model.device, dtype)
         self._sequences = SequenceTable(num_blocks)
         self._store = BlockStore(num_blocks, model.device)
         self._waiting: list[tuple[GenerateRequest, asyncio.Future[Completion]]] = []
@@ -176,7 +177,7 @@ class InProcessEngine:
         """Compute the first pending tokens and the drafts of some rows; hidden states of the last one and of each draft."""
         device = self._model.device
         spans = [span for row, count in parts for span in row.spans(count)]
-        layout = BlockLayout(self._store, spans, by_kernel=attention.has_kernel(device, self._dtype))
+        layout = BlockLayout(self._store, spans, self._make_parts)
         token_ids = [token for row, count in parts for token in row.pending[:count] + row.drafts]
         with computing_in(self._dtype, device):
             return self._decoder(torch.tensor(token_ids, device=device), layout)

@@ -1,43 +1,17 @@
 """What packed tokens of an engine's step see: all keys of their own sequence up to their own, in blocks of the cache."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from turnsmith.engines.attention import Boundaries, attend_packed
+from turnsmith.engines.attention import Boundaries, attend_packed, has_kernel
 from turnsmith.engines.blocks import BLOCK_TOKENS, BlockStore, Span
+from turnsmith.engines.compiled import CompiledDecoding, can_compile
 from turnsmith.engines.decoding import Decoding
-
-
-class BlockLayout:
-    """Each packed token sees the keys of its own sequence up to itself; wanted is the last token of each span."""
-
-    position_ids: Tensor
-    selected: Tensor
-    """Indices of the tokens whose final hidden states are wanted, `[spans]`; the last layer attends with these alone."""
-
-    def __init__(self, store: BlockStore, spans: list[Span], *, by_kernel: bool = False) -> None:
-        """`spans` lie in the order of the packed tokens: single tokens first, then the longer ones.
-
-        `by_kernel`: attend by the kernel for sequences of different lengths, where there is one.
-        """
-        self._store = store
-        positions = [np.arange(span.start, span.end) for span in spans]
-        blocks = [np.array(span.blocks)[each // BLOCK_TOKENS] for span, each in zip(spans, positions, strict=True)]
-        self.position_ids = torch.from_numpy(np.concatenate(positions)).to(store.device)
-        self._places = torch.from_numpy(np.concatenate(blocks)).to(store.device), self.position_ids % BLOCK_TOKENS
-        self.selected = torch.tensor([span.length for span in spans], device=store.device).cumsum(0) - 1
-        lasts = [Span(span.blocks, span.end - 1, 1) for span in spans]
-        self._parts = make_parts(spans, store.device, by_kernel)
-        self._last_parts = self._parts if lasts == spans else make_parts(lasts, store.device, by_kernel)
-
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Keep the new keys and values, then attend, part by part, with all tokens or the last of each span."""
-        stores = self._store.write(layer, self._places, key[0], value[0])
-        parts = self._parts if query.shape[2] == key.shape[2] else self._last_parts
-        queries = query[0].split([part.num_tokens for part in parts], dim=1)
-        return torch.cat([part.attend(q, *stores, scaling) for part, q in zip(parts, queries, strict=True)])[None]
 
 
 class Packed:
@@ -67,8 +41,8 @@ class Prefill:
         self.num_tokens = span.length
         self._end = span.end
         self._blocks = torch.tensor(span.seen, device=device)
-        is_seen = torch.ones(span.length, span.end, dtype=torch.bool, device=device).tril(span.start)
-        self._mask = is_seen if span.start else None
+        hidden = torch.full((span.length, span.end), float("-inf"), device=device).triu(span.start + 1)
+        self._mask = hidden if span.start else None
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
         """Shapes as in `Decoding.attend`."""
@@ -78,7 +52,7 @@ class Prefill:
             query[None].to(values.dtype),
             keys,
             values,
-            attn_mask=self._mask,
+            attn_mask=None if self._mask is None else self._mask.to(values.dtype),
             is_causal=self._mask is None,
             scale=scaling,
             enable_gqa=True,
@@ -86,14 +60,54 @@ class Prefill:
         return output[0].transpose(0, 1)
 
 
-Part = Decoding | Packed | Prefill
+Part = CompiledDecoding | Decoding | Packed | Prefill
 """Neighbouring packed tokens that one call attends with, over the blocks of a layer."""
 
+MakeParts = Callable[[list[Span], torch.device], list[Part]]
+"""Cuts spans into parts, in their order."""
 
-def make_parts(spans: list[Span], device: torch.device, by_kernel: bool) -> list[Part]:
-    """All spans in one part by the kernel; else the single tokens together, and each longer span for itself."""
-    if by_kernel:
-        return [Packed(spans, device)]
+
+def choose_parts(device: torch.device, dtype: torch.dtype) -> MakeParts:
+    """What attends fastest there with keys of that type."""
+    if has_kernel(device, dtype):
+        return make_packed_part
+    return partial(make_parts, CompiledDecoding if can_compile(device, dtype) else Decoding)
+
+
+def make_packed_part(spans: list[Span], device: torch.device) -> list[Part]:
+    """All spans together."""
+    return [Packed(spans, device)]
+
+
+def make_parts(decoding: type[CompiledDecoding | Decoding], spans: list[Span], device: torch.device) -> list[Part]:
+    """The single tokens together, and each longer span for itself."""
     singles = [span for span in spans if span.length == 1]
-    decoding: list[Part] = [Decoding(singles, device)] if singles else []
-    return [*decoding, *(Prefill(span, device) for span in spans[len(singles) :])]
+    together: list[Part] = [decoding(singles, device)] if singles else []
+    return [*together, *(Prefill(span, device) for span in spans[len(singles) :])]
+
+
+class BlockLayout:
+    """Each packed token sees the keys of its own sequence up to itself; wanted is the last token of each span."""
+
+    position_ids: Tensor
+    selected: Tensor
+    """Indices of the tokens whose final hidden states are wanted, `[spans]`; the last layer attends with these alone."""
+
+    def __init__(self, store: BlockStore, spans: list[Span], make: MakeParts) -> None:
+        """`spans` lie in the order of the packed tokens: single tokens first, then the longer ones."""
+        self._store = store
+        positions = [np.arange(span.start, span.end) for span in spans]
+        blocks = [np.array(span.blocks)[each // BLOCK_TOKENS] for span, each in zip(spans, positions, strict=True)]
+        self.position_ids = torch.from_numpy(np.concatenate(positions)).to(store.device)
+        self._places = torch.from_numpy(np.concatenate(blocks)).to(store.device), self.position_ids % BLOCK_TOKENS
+        self.selected = torch.tensor([span.length for span in spans], device=store.device).cumsum(0) - 1
+        lasts = [Span(span.blocks, span.end - 1, 1) for span in spans]
+        self._parts = make(spans, store.device)
+        self._last_parts = self._parts if lasts == spans else make(lasts, store.device)
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
+        """Keep the new keys and values, then attend, part by part, with all tokens or the last of each span."""
+        stores = self._store.write(layer, self._places, key[0], value[0])
+        parts = self._parts if query.shape[2] == key.shape[2] else self._last_parts
+        queries = query[0].split([part.num_tokens for part in parts], dim=1)
+        return torch.cat([part.attend(q, *stores, scaling) for part, q in zip(parts, queries, strict=True)])[None]
