@@ -4,7 +4,15 @@ import sys
 import pytest
 from packaging.requirements import Requirement
 
-from turnsmith.cli.machine import examine_accelerators, examine_disk, examine_git, examine_memory, examine_package
+from turnsmith.cli.machine import (
+    examine_accelerators,
+    examine_disk,
+    examine_git,
+    examine_memory,
+    examine_openmp,
+    examine_package,
+)
+from turnsmith.engines.compiled import HAS_OPENMP
 
 
 def test_memory_is_what_the_kernel_says_is_available(tmp_path):
@@ -30,6 +38,12 @@ def test_a_machine_without_git_gets_a_remedy(monkeypatch, tmp_path):
     assert examine_git().ok
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (examine_git().ok, "install git" in examine_git().remedy) == (False, True)
+
+
+def test_decoding_is_compiled_only_with_openmp():
+    assert examine_openmp().ok is HAS_OPENMP
+    finding = examine_openmp("libgomp-of-nobody.so")
+    assert (finding.ok, finding.remedy) == (False, "apt-get install libgomp1")
 
 
 def test_disk_is_measured_where_runs_go(tmp_path):

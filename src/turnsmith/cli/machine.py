@@ -1,5 +1,6 @@
 """What this machine can do for a run of `configs/laptop.toml`, each answer with a remedy where it is no."""
 
+import ctypes
 import importlib.metadata
 import json
 import os
@@ -41,6 +42,7 @@ def examine_machine() -> list[MachineCheck]:
         examine_accelerators(),
         examine_memory(),
         examine_cores(),
+        examine_openmp(),
         examine_disk(),
         examine_git(),
         MachineCheck("python", True, f"{platform.python_version()} {platform.machine()}"),
@@ -96,6 +98,15 @@ def examine_cores() -> MachineCheck:
     cores = len(os.sched_getaffinity(0))
     remedy = "" if cores >= MIN_CORES else f"a run works with fewer than {MIN_CORES}, but takes longer"
     return MachineCheck("cores", cores >= MIN_CORES, str(cores), remedy)
+
+
+def examine_openmp(library: str = "libgomp.so.1.0.0") -> MachineCheck:
+    """Is GNU's OpenMP there? Without it the engine decodes on CPUs by products of torch."""
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return MachineCheck("OpenMP", False, "no libgomp: decoding on CPUs takes longer", "apt-get install libgomp1")
+    return MachineCheck("OpenMP", True, "libgomp")
 
 
 def examine_disk(folder: Path = Path()) -> MachineCheck:
