@@ -1,5 +1,7 @@
 """Blocks, who reads them, and attention over them, against plain references."""
 
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -42,18 +44,20 @@ def fill_store(histories, num_blocks, order):
     return store, plain
 
 
-def attend_plainly(query, keys, values):
+def attend_plainly(query, keys, values, scaling=None):
     """The last tokens of a sequence over all of it, mask and all."""
     length, new = keys.shape[1], query.shape[1]
     mask = torch.ones(new, length, dtype=torch.bool).tril(length - new)
-    return scaled_dot_product_attention(query[None], keys[None], values[None], attn_mask=mask, enable_gqa=True)[0]
+    return scaled_dot_product_attention(
+        query[None], keys[None], values[None], attn_mask=mask, scale=scaling, enable_gqa=True
+    )[0]
 
 
 def varlen_attn(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
     """What the kernel of CUDA computes, written plainly."""
     assert window_size == (-1, 0) and enable_gqa and longest_q <= longest_k
     parts = [
-        attend_plainly(*(tensor[a:b].transpose(0, 1) for tensor, a, b in ((query, *q), (key, *k), (value, *k))))
+        attend_plainly(*(tensor[a:b].transpose(0, 1) for tensor, a, b in ((query, *q), (key, *k), (value, *k))), scale)
         for q, k in zip(ends_q.unfold(0, 2, 1).tolist(), ends_k.unfold(0, 2, 1).tolist(), strict=True)
     ]
     return torch.cat([part.transpose(0, 1) for part in parts])
@@ -64,8 +68,8 @@ lengths = st.lists(
 )
 
 
-@given(lengths, st.integers(0, 1_000), st.booleans(), st.sampled_from(WAYS))
-def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, lasts_only, way):
+@given(lengths, st.integers(0, 1_000), st.booleans(), st.sampled_from(WAYS), st.sampled_from([None, 0.1]))
+def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, lasts_only, way, scaling):
     sizes = sorted(sizes, key=lambda size: size[1] > 1)
     order = np.random.default_rng(seed).permutation(40).tolist()
     store, plain = fill_store([start + new for start, new in sizes], 40, order)
@@ -75,11 +79,11 @@ def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(
     spans = [Span(table, start, new) for (table, *_), (start, new) in zip(plain, sizes, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "varlen_attn", varlen_attn)
-        found, expected = lay_out_and_attend(store, spans, plain, lasts_only, way)
+        found, expected = lay_out_and_attend(store, spans, plain, lasts_only, way, scaling)
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-def lay_out_and_attend(store, spans, plain, lasts_only=False, way=WAYS[0]):
+def lay_out_and_attend(store, spans, plain, lasts_only=False, way=WAYS[0], scaling=None):
     """The output of a layout for random queries, and what plain attention says."""
     by_table = {tuple(table): (keys, values) for table, keys, values in plain}
     generator = torch.Generator().manual_seed(1)
@@ -90,9 +94,9 @@ def lay_out_and_attend(store, spans, plain, lasts_only=False, way=WAYS[0]):
     packed = torch.cat(queries, dim=1)
     if lasts_only:
         packed, queries = packed[:, layout.selected], [query[:, -1:] for query in queries]
-    found = layout.attend(0, packed[None], keys, values, None)
+    found = layout.attend(0, packed[None], keys, values, scaling)
     expected = [
-        attend_plainly(query, *(tensor[:, : span.end] for tensor in by_table[tuple(span.blocks)]))
+        attend_plainly(query, *(tensor[:, : span.end] for tensor in by_table[tuple(span.blocks)]), scaling)
         for query, span in zip(queries, spans, strict=True)
     ]
     return found[0], torch.cat(expected, dim=1).transpose(0, 1)
@@ -139,6 +143,19 @@ def test_what_the_compiled_loop_finds_does_not_depend_on_the_number_of_threads()
         found.append(lay_out_and_attend(store, spans, plain)[0])
     torch.set_num_threads(1)
     assert torch.equal(*found)
+
+
+def test_the_first_compiled_call_leaves_torch_its_threads():
+    script = """
+import numba, torch
+from turnsmith.engines.blocks import Span
+from turnsmith.engines.compiled import CompiledDecoding
+torch.set_num_threads(1)
+keys = torch.ones(1, 1, 64, 8)
+CompiledDecoding([Span([0], 0, 1)], keys.device).attend(keys[0, :, :1], keys, keys, None)
+print(torch.get_num_threads(), numba.get_num_threads())
+"""
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "1 1\n"
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

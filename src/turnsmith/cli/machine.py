@@ -19,7 +19,7 @@ from turnsmith.sandboxes.probes import MachineCheck, probe_local, probe_podman
 MIN_MEMORY_BYTES = 3 * 2**30
 MIN_DISK_BYTES = 2 * 2**30
 MIN_CORES = 2
-LEARNING_PACKAGES = ("torch", "transformers")
+LEARNING_PACKAGES = ("torch", "transformers", "numba")
 LEARNING_REMEDY = "pip install 'turnsmith[train]'"
 TIMEOUT_S = 120.0
 """For torch, which can take long where its files are read for the first time."""

@@ -15,7 +15,7 @@ MAX_NAME = 200
 """Characters of a path that is said."""
 UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 """What a person can put right who gave the path."""
-TRAIN_EXTRA = {"torch", "transformers", "tokenizers", "matplotlib"}
+TRAIN_EXTRA = {"torch", "transformers", "tokenizers", "numba", "matplotlib"}
 """Packages that only `turnsmith[train]` brings."""
 
 

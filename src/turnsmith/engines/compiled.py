@@ -24,13 +24,13 @@ except ImportError:
     HAS_OPENMP = False
 else:
     HAS_OPENMP = True
-    numba.config.THREADING_LAYER = "omp"  # the threads of torch: of others each would wait for the other's
+    numba.config.THREADING_LAYER = "omp"  # the threads of torch; two pools would wait for each other
 
 LINE = 16
 """Floats of a cache line."""
 
 REORDERED = {"reassoc", "contract", "nsz"}
-"""Sums may be taken in any order. What is not finite stays so: the engine refuses it."""
+"""Sums may be taken in any order. NaN stays NaN: the engine refuses it."""
 
 LOWEST = float32(-87)
 """Smaller exponents have no normal power; such a weight is nothing beside one of 1."""
@@ -55,10 +55,17 @@ class CompiledDecoding:
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
         scaled = (query * scale).transpose(0, 1).contiguous()
         output = torch.zeros_like(scaled)
-        numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
+        share_threads()
         arrays = (tensor.numpy() for tensor in (scaled, keys, values, output))
         attend_all(*arrays, self._blocks, self._starts, self._lengths)
         return output
+
+
+def share_threads() -> None:
+    """Let numba use as many threads as torch does, in this thread."""
+    num_threads = torch.get_num_threads()
+    numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))
+    torch.set_num_threads(num_threads)  # the first call of numba sets their common pool to all cores
 
 
 @intrinsic
