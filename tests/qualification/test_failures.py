@@ -149,3 +149,23 @@ def test_a_name_that_the_patch_only_uses_is_not_missing():
         patch=patch, layers=["l"],
     )  # fmt: skip
     assert find_missing_names(task, ["AttributeError: 'List' object has no attribute 'opts'"]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "issue", "is_given"),
+    [
+        ("visit_unknown", "AsString has no attribute 'visit_unknown'", True),
+        ("visit_unknown", "visit_unknown is missing", True),
+        ("visit_unknown", "visit_unknown_node is missing", False),
+        ("refund", "A refund is not possible.", False),
+        ("refund", "Add refund() to the shop.", True),
+        ("refund", "Add `refund` to the shop.", True),
+        ("refund", "Call shop.refund for it.", True),
+    ],
+)
+def test_a_name_that_the_issue_gives_is_not_missing(name, issue, is_given):
+    task = Task(
+        instance_id="t", repo="r", base_commit="c", problem_statement=issue, FAIL_TO_PASS=["t"], PASS_TO_PASS=[],
+        patch=make_patch("shop.py", "", f"def {name}(): ...\n"), layers=["l"],
+    )  # fmt: skip
+    assert find_missing_names(task, [f"AttributeError: no, 'X' object has no attribute '{name}'"]) == [name] * (not is_given)

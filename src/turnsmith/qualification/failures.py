@@ -83,7 +83,7 @@ def name_in_full(test: str) -> str:
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
-    """Names for want of which every message speaks and that the gold patch brings; nothing where one speaks of something else.
+    """List the names that every message lacks, the gold patch brings and the issue does not give; else nothing.
 
     The paper leaves out tasks whose tests fail by AttributeError or ImportError: they ask for names that the issue need not give.
     A wrong value, `'int' object has no attribute 'isdigit'`, fails by that class as well, so the name has to be the patch's.
@@ -91,4 +91,13 @@ def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
     brought = new_words(task.patch)
     found = [MISSING.search(message) for message in messages]
     names = [match[1].rpartition(".")[2] if match else "" for match in found]
-    return sorted(set(names)) if all(name in brought for name in names) else []
+    if not all(name in brought for name in names):
+        return []
+    return sorted(name for name in set(names) if not gives_name(task.problem_statement, name))
+
+
+def gives_name(issue: str, name: str) -> bool:
+    """Check for a name written as code: `.refund`, `refund(`, in quotes; any whole word where no prose writes such a word."""
+    word = rf"(?<!\w){re.escape(name)}(?!\w)"
+    is_prose = name.isalpha() and name in (name.lower(), name.capitalize())
+    return re.search(rf"(?<=[`'\".]){word}|{word}(?=[`'\"(])" if is_prose else word, issue) is not None

@@ -16,7 +16,7 @@ from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.tasks.history import read_entry
 from turnsmith.types import Record, Task
 
-VERSION = 11
+VERSION = 12
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
@@ -42,7 +42,7 @@ class Verdict(StrEnum):
     NO_OP_PASSES = "no-op passes", "a FAIL_TO_PASS test passes on the untouched tree"
     FLAKY = "flaky", "a FAIL_TO_PASS test does not end the same way every time, or no PASS_TO_PASS test is steady"
     TOO_SLOW = "too slow", "the tests run out of time with the gold patch"
-    NAMES_MISSING = "names missing", "all FAIL_TO_PASS tests fail for want of names that only the gold patch brings"
+    NAMES_MISSING = "names missing", "all FAIL_TO_PASS tests fail for want of names that only the gold patch brings and the issue does not give"
     INFRASTRUCTURE = "infrastructure", "the machinery failed each time; this says nothing of the task"
 
     @property
@@ -99,7 +99,7 @@ class Qualification(Record):
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass every time."""
     missing_names: list[str] = Field(default_factory=list)
-    """Names for want of which all FAIL_TO_PASS tests fail there, and which the gold patch brings."""
+    """Names that all FAIL_TO_PASS tests lack there, that the gold patch brings and that the issue does not give."""
     num_mutated: int = 0
     """Functions of FAIL_TO_PASS of which an audit can make a mutant."""
     gold_s: float = 0.0
