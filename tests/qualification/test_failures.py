@@ -168,4 +168,5 @@ def test_a_name_that_the_issue_gives_is_not_missing(name, issue, is_given):
         instance_id="t", repo="r", base_commit="c", problem_statement=issue, FAIL_TO_PASS=["t"], PASS_TO_PASS=[],
         patch=make_patch("shop.py", "", f"def {name}(): ...\n"), layers=["l"],
     )  # fmt: skip
-    assert find_missing_names(task, [f"AttributeError: no, 'X' object has no attribute '{name}'"]) == [name] * (not is_given)
+    message = f"AttributeError: no, 'X' object has no attribute '{name}'"
+    assert find_missing_names(task, [message]) == ([] if is_given else [name])

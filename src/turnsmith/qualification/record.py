@@ -42,7 +42,10 @@ class Verdict(StrEnum):
     NO_OP_PASSES = "no-op passes", "a FAIL_TO_PASS test passes on the untouched tree"
     FLAKY = "flaky", "a FAIL_TO_PASS test does not end the same way every time, or no PASS_TO_PASS test is steady"
     TOO_SLOW = "too slow", "the tests run out of time with the gold patch"
-    NAMES_MISSING = "names missing", "all FAIL_TO_PASS tests fail for want of names that only the gold patch brings and the issue does not give"
+    NAMES_MISSING = (
+        "names missing",
+        "all FAIL_TO_PASS tests lack names that the gold patch brings and the issue does not give",
+    )
     INFRASTRUCTURE = "infrastructure", "the machinery failed each time; this says nothing of the task"
 
     @property
