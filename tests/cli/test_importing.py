@@ -57,6 +57,13 @@ def test_what_cannot_be_a_task_goes_with_its_reason(turnsmith, rows, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("ending", ["", "\n", "\n\n \n"])
+def test_progress_of_an_import_ends_at_its_total(turnsmith, rows, tmp_path, ending):
+    rows.write_text(rows.read_text().rstrip() + ending)
+    result = turnsmith("tasks", "import", "swe-rebench", "--from", rows, "--out", tmp_path / "out")
+    assert "importing swe-rebench: 5 of 5" in result.stderr
+
+
 def test_a_second_import_goes_on_where_the_first_stopped(turnsmith, rows, tmp_path):
     out = tmp_path / "out"
     turnsmith("tasks", "import", "swe-rebench", "--from", rows, "--out", out, "--limit", 2)

@@ -46,6 +46,16 @@ def test_plain_lines_tell_the_time_left_and_what_was_done_before_a_resume_is_no_
     ]
 
 
+def test_work_of_unknown_length_shows_no_time_left():
+    clock = Clock()
+    clock.lines.begin("scoring again", None)
+    for _ in range(2):
+        clock.now += LINE_INTERVAL_S
+        clock.lines.advance("scoring again")
+    clock.lines.end("scoring again")
+    assert clock.written == ["scoring again: 1", "scoring again: 2", "scoring again: 2, took 0:00:20"]
+
+
 def test_what_is_said_lands_in_the_log_with_its_time_and_without_control_characters(tmp_path, capsys):
     with watching(tmp_path / "run.log") as progress:
         progress.say("resolved \x1b[2J 12 %")

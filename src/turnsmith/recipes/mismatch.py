@@ -76,7 +76,7 @@ def examine_run(
     """Toggle one thing at a time. Raises UsageError where rollouts or weights are missing."""
     case = open_case(config, folder, choose_place(config, folder, stage, iteration), limit)
     dtype, label = config.model.dtype, "scoring again"
-    progress.begin(label, 0)
+    progress.begin(label, None)  # the weights of before bring hypotheses of their own, each when it is loaded
     reference = examination.find_reference(dtype, case.model, case.trajectories)
     trials = [_attempt(each, case, progress, label) for each in list_hypotheses(case, config, folder)]
     is_past = reference.mean > ROUNDING_GAP[dtype]

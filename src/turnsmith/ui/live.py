@@ -63,7 +63,7 @@ class Bars:
         self._log = log
         self._ids: dict[str, TaskID] = {}
 
-    def begin(self, label: str, total: int) -> None:
+    def begin(self, label: str, total: int | None) -> None:
         self._ids[label] = self._bars.add_task(to_line(label), total=total, note="", told=self._bars.get_time())
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:

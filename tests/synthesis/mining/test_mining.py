@@ -5,9 +5,10 @@ import json
 import pytest
 
 from histories import PROJECT, commit, make_shop, start
+from silence import Silence
 from turnsmith.environments.equipping import Wishes
 from turnsmith.synthesis.mining.bases import UNBUILT
-from turnsmith.synthesis.mining.mining import KEPT, Mined, Search, is_settled
+from turnsmith.synthesis.mining.mining import KEPT, Mined, Search, Tally, is_settled
 from turnsmith.tasks.dataset import load_tasks
 
 
@@ -56,6 +57,32 @@ def test_what_would_fail_with_every_commit_is_said_at_once(tmp_path, turnsmith, 
     shop = make_shop(tmp_path / "shop")
     refused = turnsmith("tasks", "mine", str(shop), "--out", str(tmp_path / "out"), *wrong)
     assert refused.exit_code == 2 and told in " ".join(refused.output.split())
+
+
+class Counter(Silence):
+    """A watcher that keeps total, count and note."""
+
+    total = done = 0
+    note = ""
+
+    def begin(self, label, total):
+        self.total = total
+
+    def advance(self, label, num=1, note=""):
+        self.done, self.note = self.done + num, note
+
+
+@pytest.mark.parametrize(
+    ("num_wanted", "total", "done", "note"),
+    [(None, 394, 4, "4 tasks"), (3, 3, 3, "4 of 394 commits tried"), (9, 9, 4, "4 of 394 commits tried")],
+)
+def test_progress_runs_towards_the_tasks_that_are_wanted(num_wanted, total, done, note):
+    watcher = Counter()
+    tally = Tally(watcher, "mining", num_wanted, num_candidates=394, num_kept=1)
+    tally.begin()
+    for reason in (KEPT, "no issue text", KEPT, KEPT):
+        tally.count(Mined(commit="c0ffee", reason=reason))
+    assert (watcher.total, watcher.done, watcher.note) == (total, done, note)
 
 
 @pytest.mark.slow

@@ -87,6 +87,48 @@ class Mine:
     store: TreeStore
 
 
+@dataclass
+class Tally:
+    """The counts of a search under way. Progress runs towards the tasks that are wanted, or else through all commits."""
+
+    progress: Progress
+    label: str
+    num_wanted: int | None
+    num_candidates: int
+    num_kept: int
+    """Tasks, those of earlier runs included."""
+    num_tried: int = 0
+
+    @property
+    def is_enough(self) -> bool:
+        return self.num_wanted is not None and self.num_kept >= self.num_wanted
+
+    @property
+    def note(self) -> str:
+        """What the bar itself does not count."""
+        if self.num_wanted is None:
+            return f"{self.num_kept} tasks"
+        return f"{self.num_tried} of {self.num_candidates} commits tried"
+
+    def begin(self) -> None:
+        """Show what earlier runs have done."""
+        self.progress.begin(self.label, self.num_candidates if self.num_wanted is None else self.num_wanted)
+        if self.num_wanted is not None:
+            self.progress.advance(self.label, min(self.num_kept, self.num_wanted), self.note)
+
+    def count(self, mined: Mined) -> None:
+        """Count one commit; a task beyond those that are wanted moves no bar."""
+        is_task = mined.reason == KEPT
+        is_step = self.num_wanted is None or (is_task and not self.is_enough)
+        self.num_tried += 1
+        self.num_kept += is_task
+        self.progress.advance(self.label, int(is_step), self.note)
+
+    def end(self) -> None:
+        """Show the last counts."""
+        self.progress.end(self.label)
+
+
 async def mine_tasks(mine: Mine, provider: SandboxProvider, progress: Progress) -> tuple[list[Task], Counter[str]]:
     """The tasks of a history, those of earlier runs included, and what became of every commit, by reason.
 
@@ -147,24 +189,23 @@ def is_settled(record: Mined | None, asked: str) -> bool:
 async def _work_through(
     mine: Mine, candidates: Sequence[FixCommit], num_kept: int, provider: SandboxProvider, progress: Progress
 ) -> None:
-    """`num_workers` at a time, the newest first, until enough are kept; those that are under way then are finished."""
-    label, waiting = f"mining {mine.history.name}", iter(candidates)
-    progress.begin(label, len(candidates))
+    """Try candidates, the newest first, until enough are kept; those that are under way then are finished."""
+    waiting = iter(candidates)
+    tally = Tally(progress, f"mining {mine.history.name}", mine.search.num_tasks, len(candidates), num_kept)
 
     async def work() -> None:
-        nonlocal num_kept
         for candidate in waiting:
-            if mine.search.num_tasks and num_kept >= mine.search.num_tasks:
+            if tally.is_enough:
                 break
             mined = await _try_candidate(mine, candidate, provider)
             append_record(mine.folder / JOURNAL, mined)
-            num_kept += mined.reason == KEPT
-            progress.advance(label, note=f"{num_kept} tasks")
+            tally.count(mined)
 
+    tally.begin()
     async with asyncio.TaskGroup() as group:
         for _ in range(mine.search.num_workers):
             group.create_task(work())
-    progress.end(label)
+    tally.end()
 
 
 async def _try_candidate(mine: Mine, candidate: FixCommit, provider: SandboxProvider) -> Mined:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -80,7 +79,7 @@ class RowFile:
         if self.path.suffix in (".arrow", ".json"):
             return sum(1 for _ in self)
         with self.path.open("rb") as file:
-            return sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))
+            return sum(1 for line in file if line.strip())
 
 
 def find_row_files(source: Path, split: str = "") -> list[RowFile]:
