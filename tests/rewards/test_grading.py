@@ -9,7 +9,7 @@ from turnsmith.rewards.judging import judge
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.seal import SealedReport
 from turnsmith.rewards.testing import SuiteReport
-from turnsmith.types import Outcome, Task
+from turnsmith.types import OUTCOMES, Outcome, Task
 
 BUGGY = "def add(a, b):\n    return a - b\n"
 TESTS = "from calc import add\n\n\ndef test_add():\n    assert add(2, 1) == 3\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
@@ -328,6 +328,24 @@ async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_i
     grades = await asyncio.gather(*(grade_twice() for _ in range(4)))
     assert all(grade.resolved for grade in grades) and sum(grade.shared for grade in grades) == 3
     assert counting.num_started == 2
+
+
+@pytest.mark.parametrize("end", ["kill -9 $$", "kill -SEGV $$", "exit 255", "echo fatal: out of memory; exit 128"])
+async def test_a_git_that_breaks_off_is_the_graders_fault(provider, grader, task, layers, tmp_path, end):
+    if not provider.shows_environments:
+        pytest.skip("these sandboxes show no environment of a task")
+    git = tmp_path / "environment/bin/git"
+    git.parent.mkdir(parents=True)
+    git.write_text(f'#!/bin/sh\ncase "$1" in apply) {end};; esac\nexec /usr/bin/git "$@"\n')
+    git.chmod(0o755)
+    grade = await grader.grade(task.model_copy(update={"environment": str(git.parents[1])}), layers, GOLD)
+    assert grade.outcome is Outcome.GRADER_FAILED and OUTCOMES[grade.outcome].retried
+    assert "git broke off" in grade.detail
+
+
+async def test_a_patch_that_git_cannot_read_is_no_fault_of_the_grader(grader, task, layers):
+    grade = await grader.grade(task, layers, "diff --git a/calc.py b/calc.py\n")
+    assert grade.outcome is Outcome.PATCH_INVALID
 
 
 async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):

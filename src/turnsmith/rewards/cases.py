@@ -15,7 +15,7 @@ from turnsmith.rewards.patches import PatchRefused, to_bytes
 from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider
 from turnsmith.tasks.sets.directives import PYTEST
-from turnsmith.types import Task
+from turnsmith.types import ExecResult, Task
 
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
 """Outside of any repository, so that no configuration, attribute or hook of the tree is read."""
@@ -110,7 +110,20 @@ async def _apply(sandbox: Sandbox, patch: str) -> str:
     if not patch:
         return ""
     result = await sandbox.exec(APPLY, timeout_s=APPLY_TIMEOUT_S, stdin=to_bytes(patch))
+    complaint = read_complaint(result)
+    return complaint.splitlines()[0] if result.exit_code else ""
+
+
+def read_complaint(result: ExecResult) -> str:
+    """Read the output of a program that applies patches. Raises GradingError where it broke off without a verdict on the patch.
+
+    git ends with 128 for patches that it cannot read, and begins its complaint with `error:`. Any other end from 128 on, or
+    below 0, is a signal's or a crash.
+    """
+    complaint = result.output.decode(errors="replace").strip() or f"git ended with {result.exit_code}"
     if result.timed_out or result.exit_code == 127:
         raise GradingError("git did not answer in the sandbox: is it installed there?")
-    complaint = result.output.decode(errors="replace").strip() or f"git ended with {result.exit_code}"
-    return complaint.splitlines()[0] if result.exit_code else ""
+    is_verdict = 0 <= result.exit_code < 128 or (result.exit_code == 128 and complaint.startswith("error:"))
+    if not is_verdict:
+        raise GradingError(f"git broke off with {result.exit_code} while it applied the patch: {complaint}")
+    return complaint
