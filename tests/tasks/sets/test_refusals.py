@@ -1,9 +1,16 @@
 """Rows that cannot be tasks: one clear reason each."""
 
+import copy
+import json
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from golden_rows import (
     GOLD,
+    GOLDEN,
     HARBOR,
     MULTI_SWE,
     R2E_GYM,
@@ -94,6 +101,46 @@ MALFORMED = [
 ]
 
 
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "a", "{}", "[]"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+    max_leaves=3,
+)
+INTERNALS = re.compile(
+    r"NoneType|Error|argument|attribute|subscript|iterable|object has|unhashable|concatenate|\[Errno"
+)
+
+
+def find_places(value, path=()):
+    """The paths to all values in a row."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, held in inner:
+        yield (*path, key)
+        yield from find_places(held, (*path, key))
+
+
+def unpack(row):
+    """The row with the JSON of an object in place of its text, which the sets accept."""
+    return {
+        key: json.loads(value) if isinstance(value, str) and value.startswith("{") else value
+        for key, value in row.items()
+    }
+
+
+@given(st.sampled_from(GOLDEN), st.data(), VALUES)
+def test_a_row_with_any_value_anywhere_is_a_task_or_is_refused_without_words_of_python(golden, data, value):
+    name, row = golden[0], copy.deepcopy(unpack(golden[1]))
+    *path, last = data.draw(st.sampled_from([*find_places(row)]))
+    place = row
+    for key in path:
+        place = place[key]
+    place[last] = value
+    try:
+        assert to_record(SETS[name], row).model_dump_json()
+    except Refused as refusal:
+        assert not INTERNALS.search(str(refusal))
+
+
 @pytest.mark.parametrize(
     ("name", "row", "reason"), MALFORMED, ids=[f"{name}-{n}" for n, (name, *_) in enumerate(MALFORMED)]
 )
@@ -106,3 +153,24 @@ def test_a_malformed_row_gives_one_clear_reason(name, row, reason):
 
 def test_the_table_has_the_number_that_was_promised():
     assert len(MALFORMED) >= 40
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "complaint"),
+    [
+        ("task.yaml", b"a: [", "task.yaml is no YAML: "),
+        ("task.yaml", b"- 1", "task.yaml holds no object"),
+        ("tests.json", b"{", "tests.json is no JSON: "),
+        ("tests.json", b"[]", "tests.json holds no object"),
+        ("gold.patch", b"\xff", "gold.patch is not UTF-8 text at byte 0"),
+    ],
+)
+def test_a_task_folder_with_a_bad_file_is_refused_by_its_name(tmp_path, file, content, complaint):
+    folders = SETS["swe-bench-v5"].folders
+    folders.write(SWE_BENCH_V5, tmp_path)
+    [folder] = folders.find(tmp_path)
+    (folder / file).write_bytes(content)
+    refused = folders.read(folder)
+    assert refused.reason == "unreadable row" and complaint in str(refused)
+    (folder / "tests.json").unlink()
+    assert isinstance(folders.read(folder), Refused)

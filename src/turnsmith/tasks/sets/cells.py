@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from turnsmith.tasks.sets.base import Columns, Refused, Row
-from turnsmith.tasks.sets.diffs import FileDiff, parse_diff
+from turnsmith.tasks.sets.diffs import BadDiff, FileDiff, parse_diff
 
 SHOWN = 60
 """Characters of a cell that a message quotes."""
@@ -50,7 +50,7 @@ def read_files(patch: str, name: str) -> list[FileDiff]:
     """The files of a patch. Raises Refused."""
     try:
         return parse_diff(patch)
-    except ValueError as error:
+    except BadDiff as error:
         raise Refused(f"bad {name}", str(error)) from None
 
 

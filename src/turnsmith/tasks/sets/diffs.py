@@ -3,6 +3,9 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from turnsmith.errors import TurnsmithError
 
 HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
 INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)(.*)")
@@ -14,6 +17,10 @@ OPPOSITES = {
     "rename from ": "rename to ",
 }
 """Beginnings of header lines that change places in a reversed patch."""
+
+
+class BadDiff(TurnsmithError):
+    """A text that is no patch, or a patch that is cut."""
 
 
 @dataclass(frozen=True)
@@ -58,45 +65,44 @@ class FileDiff:
 
 
 def parse_diff(patch: str) -> list[FileDiff]:
-    """The files of a patch. Raises ValueError where it is no patch, or cut."""
+    """List the files of a patch. Raises BadDiff."""
     before, *parts = ("\n" + patch.removesuffix("\n")).split("\ndiff --git ")
     if before or not parts:
-        raise ValueError(f"it begins with {patch[:40].partition(chr(10))[0]!r}, not with 'diff --git'")
+        raise BadDiff(f"it begins with {patch[:40].partition(chr(10))[0]!r}, not with 'diff --git'")
     files = [_parse_file(f"diff --git {part}".split("\n")) for part in parts]
     if cut := next((file for file in files if file.is_cut_binary), None):
-        raise ValueError(f"the content of the binary file {cut.path} is missing")
+        raise BadDiff(f"the content of the binary file {cut.path} is missing")
     return files
 
 
 def _parse_file(lines: list[str]) -> FileDiff:
-    starts = [number for number, line in enumerate(lines) if line.startswith("@@ ")]
-    ends = [*starts[1:], len(lines)]
-    hunks = (_parse_hunk(lines[start:end]) for start, end in zip(starts, ends, strict=True))
-    return FileDiff(tuple(lines[: starts[0]] if starts else lines), tuple(hunks))
+    ends = [number for number, line in enumerate(lines) if line.startswith("@@ ")] + [len(lines)]
+    hunks = (_parse_hunk(lines[start:end]) for start, end in pairwise(ends))
+    return FileDiff(tuple(lines[: ends[0]]), tuple(hunks))
 
 
 def _parse_hunk(lines: list[str]) -> DiffHunk:
-    """A hunk whose lines are as many as it says; blank lines after it are left out. Raises ValueError."""
+    """A hunk whose lines are as many as it says; blank lines after it are left out. Raises BadDiff."""
     head, *body = lines
     if not (found := HUNK.fullmatch(head)):
-        raise ValueError(f"{head[:40]!r} is no head of a hunk")
+        raise BadDiff(f"{head[:40]!r} is no head of a hunk")
     old, new = (int(found[1]), int(found[2] or 1)), (int(found[3]), int(found[4] or 1))
     num_old, num_new = _count_lines(body)
     while num_old > old[1] and not body[-1]:  # some tools strip the blank of an empty line, others add empty lines
         body.pop()
         num_old, num_new = num_old - 1, num_new - 1
     if (num_old, num_new) != (old[1], new[1]):
-        raise ValueError(f"the hunk {head[:40]!r} has not as many lines as it says: it is cut, or more follows it")
+        raise BadDiff(f"the hunk {head[:40]!r} has not as many lines as it says: it is cut, or more follows it")
     return DiffHunk(old, new, found[5], tuple(body))
 
 
 def _count_lines(lines: list[str]) -> tuple[int, int]:
-    """Lines before and after the change. Raises ValueError where one has no mark."""
+    """Lines before and after the change. Raises BadDiff where one has no mark."""
     marks = [line[:1] for line in lines]
     both, removed, added = marks.count(" ") + marks.count(""), marks.count("-"), marks.count("+")
     if both + removed + added + marks.count("\\") != len(marks):
         odd = next(line for line in lines if line[:1] not in " -+\\")
-        raise ValueError(f"{odd[:40]!r} is no line of a hunk")
+        raise BadDiff(f"{odd[:40]!r} is no line of a hunk")
     return both + removed, both + added
 
 
@@ -126,13 +132,13 @@ def add_file(path: str, text: str) -> FileDiff:
 
 
 def reverse_diff(files: list[FileDiff]) -> list[FileDiff]:
-    """The patch that undoes a patch. Raises ValueError where it holds what cannot be turned round by its text alone."""
+    """The patch that undoes a patch. Raises BadDiff where it holds what cannot be turned round by its text alone."""
     return [FileDiff(_reverse_header(file.header), tuple(map(_reverse_hunk, file.hunks))) for file in files]
 
 
 def _reverse_header(header: tuple[str, ...]) -> tuple[str, ...]:
     if odd := next((line for line in header if line.startswith(("copy ", "GIT binary patch"))), None):
-        raise ValueError(f"{odd[:40]!r} cannot be turned round")
+        raise BadDiff(f"{odd[:40]!r} cannot be turned round")
     before, _, after = header[0].removeprefix("diff --git a/").partition(" b/")
     lines = [f"diff --git a/{after} b/{before}", *map(_reverse_line, header[1:])]
     for first, second in (("--- ", "+++ "), ("old mode ", "new mode "), ("rename from ", "rename to ")):

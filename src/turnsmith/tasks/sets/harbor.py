@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turnsmith.errors import UsageError
+from pydantic import ValidationError
+
+from turnsmith.errors import UsageError, first_fault
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
 from turnsmith.tasks.sets.cells import read_dict, read_files, read_text
 from turnsmith.tasks.sets.diffs import add_file, render_diff
@@ -47,6 +49,8 @@ MAX_FILE = 4_000_000
 def describe(row: Row) -> Columns | Task:
     """The task of our own directory, or the columns of anybody's. Raises Refused."""
     files = read_dict(row, "files")
+    if odd := next((path for path, text in files.items() if not isinstance(text, str)), None):
+        raise Refused("unreadable files", f"the content of {odd} is no text")
     if OWN in files:
         return read_own(files[OWN], row)
     settings = read_settings(files)
@@ -86,8 +90,10 @@ def read_own(text: str, row: Row) -> Task:
         columns = json.loads(text)
         layers = [] if columns["image"] else [str(Path(row["place"]) / TREE)]
         return Task.model_validate(columns | {"layers": layers})
-    except (ValueError, KeyError, TypeError) as error:
-        raise Refused("unreadable row", f"{OWN} is not as it was written: {error}".partition("\n")[0]) from None
+    except ValidationError as error:
+        raise Refused("unreadable row", f"{OWN} holds no task: {first_fault(error)}") from None
+    except (ValueError, KeyError, TypeError):
+        raise Refused("unreadable row", f"{OWN} holds no task of an image or of a tree") from None
 
 
 def read_settings(files: Row) -> dict[str, Any]:

@@ -81,6 +81,8 @@ def render_tests(run: dict[str, Any]) -> str:
     names, texts = run.get("test_file_names"), run.get("test_file_codes")
     if not isinstance(names, list) or not isinstance(texts, list) or not names or len(names) != len(texts):
         raise Refused("no test patch", "execution_result_content holds no test files")
+    if not all(isinstance(text, str) for text in texts):
+        raise Refused("bad test patch", "test_file_codes of execution_result_content holds something else than texts")
     return render_diff([add_file(f"{FOLDER}/{name}", text) for name, text in zip(names, texts, strict=True)])
 
 
@@ -89,8 +91,10 @@ def render_commit(commit: dict[str, Any]) -> str:
     files = commit.get("file_diffs")
     try:
         kept = [_read_file(file) for file in files or [] if not TEST_FILE.fullmatch(file["header"]["file"]["path"])]
-    except (KeyError, TypeError, IndexError) as error:
-        raise Refused("bad gold patch", f"parsed_commit_content is not as R2E writes it ({error})") from None
+    except (KeyError, TypeError, IndexError, AttributeError):
+        raise Refused(
+            "bad gold patch", "file_diffs of parsed_commit_content has another form than R2E writes"
+        ) from None
     if not kept:
         raise Refused("no gold patch", "parsed_commit_content changes no file but tests")
     return render_diff(kept)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.runs import parse_json
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
 from turnsmith.tasks.sets.cells import describe_core, read_text
 from turnsmith.tasks.sets.directives import PYTEST, begin_with_files, find_patched_tests, to_label
@@ -70,22 +71,46 @@ def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
 
 
 def read_folder(folder: Path) -> "dict[str, Any] | Refused":
-    """One task as a row, its files as columns."""
-    import yaml
-
+    """Read one task as a row, its files as columns."""
     try:
-        row = yaml.safe_load((folder / TASK).read_text(encoding="utf-8"))
-        row |= {column: _read(folder / file) for column, file in IN_FILES.items() if (folder / file).is_file()}
-        row |= json.loads(_read(folder / TESTS))
-    except (yaml.YAMLError, OSError, ValueError, TypeError) as error:
-        return Refused("unreadable row", str(error).replace("\n", " "))
+        texts = {column: _read(folder / file) for column, file in IN_FILES.items() if (folder / file).is_file()}
+        row = _read_yaml(folder / TASK) | texts | _read_json(folder / TESTS)
+    except Refused as refusal:
+        return refusal
     assets = sorted(file.name for file in (folder / "test_assets").glob("**/*") if file.is_file())
     return row | ({"test_assets": assets} if assets else {})
 
 
+def _read_yaml(file: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        return _check_object(yaml.safe_load(_read(file)), file)
+    except yaml.YAMLError as error:
+        raise Refused("unreadable row", f"{file.name} is no YAML: {str(error).replace(chr(10), ' ')}") from None
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        return _check_object(parse_json(_read(file)), file)
+    except ValueError as error:
+        raise Refused("unreadable row", f"{file.name} is no JSON: {error}") from None
+
+
+def _check_object(value: Any, file: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Refused("unreadable row", f"{file.name} holds no object")
+    return value
+
+
 def _read(file: Path) -> str:
-    with file.open(encoding="utf-8", newline="") as text:  # a patch keeps its line ends
-        return text.read()
+    """Read the text of a file with its own line ends, which a patch needs. Raises Refused."""
+    try:
+        return file.read_bytes().decode()
+    except OSError as error:
+        raise Refused("unreadable row", f"{file.name} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Refused("unreadable row", f"{file.name} is not UTF-8 text at byte {error.start}") from None
 
 
 def write_folder(row: dict[str, Any], out: Path) -> None:

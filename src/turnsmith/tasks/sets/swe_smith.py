@@ -9,7 +9,7 @@ from typing import Any
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_expected, read_files, read_text
-from turnsmith.tasks.sets.diffs import render_diff, reverse_diff
+from turnsmith.tasks.sets.diffs import BadDiff, render_diff, reverse_diff
 from turnsmith.tasks.sets.directives import PYTEST, names_file
 from turnsmith.tasks.sets.images import find_image, name_of_swe_smith
 from turnsmith.tasks.sets.swe_bench import CONDA
@@ -27,7 +27,7 @@ def describe(row: Row) -> Columns:
     check_python(expected)
     try:
         gold = render_diff(reverse_diff(read_files(bug, "bug patch")))
-    except ValueError as error:
+    except BadDiff as error:
         raise Refused("bad bug patch", str(error)) from None
     return expected | {
         "instance_id": read_text(row, "instance_id"),
