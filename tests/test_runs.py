@@ -1,3 +1,4 @@
+import fcntl
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from turnsmith.runs import (
     append_record,
     claim,
     drop_old_checkpoints,
+    is_held,
     list_differences,
     locked,
     read_json,
@@ -85,6 +87,17 @@ def test_a_folder_where_another_is_at_work_is_refused(tmp_path):
         pass
     with locked(folder):
         pass
+
+
+def test_a_folder_is_held_while_a_process_works_in_it_and_not_by_those_who_look(tmp_path):
+    folder = RunFolder(tmp_path)
+    write_json(folder.config, {})
+    with locked(folder):
+        assert is_held(folder)
+    with folder.config.open("rb") as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        assert not is_held(folder)
+    assert not is_held(folder)
 
 
 def test_a_damaged_line_of_a_journal_is_named(tmp_path):

@@ -22,6 +22,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ LEFTOVERS = (
     "tracking/*/.*.tmp",
 )
 """What is being written has such a name until it is whole; a kill leaves it there."""
+LOOK_S = 0.1
+"""More than `is_held` takes, which locks a folder for a moment."""
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -225,13 +228,29 @@ def locked(folder: RunFolder) -> Iterator[None]:
         yield
 
 
+def is_held(folder: RunFolder) -> bool:
+    """Return True where a process is at work in a run folder."""
+    with folder.config.open("rb") as file:
+        return not _lock(file, fcntl.LOCK_SH)
+
+
 def hold(file: BinaryIO) -> None:
     """Keep other processes from work on the same file until it is closed. Raises UsageError where one is at it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if _lock(file, fcntl.LOCK_EX):
+        return
+    time.sleep(LOOK_S)
+    if not _lock(file, fcntl.LOCK_EX):
         folder = Path(file.name).parent
-        raise UsageError(f"another process is at work in {folder}: wait for it, or stop it first") from None
+        raise UsageError(f"another process is at work in {folder}: wait for it, or stop it first")
+
+
+def _lock(file: BinaryIO, kind: int) -> bool:
+    """Take a lock if it is free; closing the file gives it back."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def find_stage(reference: str) -> tuple[RunFolder, str]:

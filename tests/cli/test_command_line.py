@@ -11,6 +11,7 @@ from turnsmith.__main__ import main
 from turnsmith.cli.running import with_absolute_paths
 from turnsmith.config import RunConfig
 from turnsmith.config_files import load
+from turnsmith.runs import locked
 from turnsmith.tracking.feed import flatten
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
@@ -105,6 +106,19 @@ def test_what_lost_rollouts_mean_for_each_figure_stands_below_the_table(turnsmit
         words = " ".join(turnsmith(command, run_folder.path).stdout.split())
         assert "base on practice: 1 rollouts were lost to the infrastructure; Pass@1 rests on 207 attempts" in words
         assert "pass@2 on 103 (11.0% to 12.0% with all)" in words
+
+
+@pytest.mark.parametrize("command", ["results", "show"])
+def test_a_run_that_a_process_works_on_is_called_running(turnsmith, run_folder, command):
+    with locked(run_folder):
+        live = turnsmith(command, run_folder.path).stdout
+        assert f"running: a process is at work in {run_folder.path}\n" in live and "turnsmith resume" not in live
+        assert json.loads(turnsmith("show", run_folder.path, "--json").stdout)["state"] == "running"
+    left = turnsmith(command, run_folder.path).stdout
+    assert f"not finished: `turnsmith resume {run_folder.path}` goes on\n" in left and "running" not in left
+    run_folder.results.write_text("[]")
+    with locked(run_folder):
+        assert "running" not in turnsmith(command, run_folder.path).stdout
 
 
 def test_results_without_isolation_carry_a_warning(turnsmith, run_folder):

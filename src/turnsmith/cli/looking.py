@@ -15,7 +15,7 @@ from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.types import Trajectory
-from turnsmith.ui.reading import find_task, read_costs, read_iterations, read_outline, read_results, read_trajectories
+from turnsmith.ui.reading import find_state, find_task, read_costs, read_iterations, read_outline, read_results, read_trajectories
 from turnsmith.ui.tables import (
     costs_table,
     count_up,
@@ -79,6 +79,7 @@ def to_json(folder: RunFolder, beginning: str | None) -> Any:
     if beginning is not None:
         return [trajectory.model_dump(mode="json") for trajectory in find_trajectories(folder, beginning)]
     return {
+        "state": find_state(folder),
         "finished": folder.results.exists(),
         "stopped": folder.stop_reason.read_text().strip() if folder.stop_reason.exists() else None,
         "results": read_results(folder),
@@ -149,7 +150,7 @@ def show_results(run: Run, as_json: Json = False) -> None:
 
 
 def print_results(folder: RunFolder) -> None:
-    """The table, a warning where the numbers may not be trusted, and of an unfinished run why it stopped or how it goes on."""
+    """Print the table, a warning where the numbers may not be trusted, and the state of an unfinished run."""
     if results := read_results(folder):
         make_console().print(results_table(results))
         for remark in chain.from_iterable(map(list_remarks, results)):
@@ -159,10 +160,20 @@ def print_results(folder: RunFolder) -> None:
         typer.echo("no evaluation is finished yet")
     if costs := read_costs(folder):
         make_console().print(costs_table(costs))
-    if folder.stop_reason.exists():
-        typer.echo(f"stopped: {to_line(folder.stop_reason.read_text())}")
-    elif not folder.results.exists():
-        typer.echo(f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on")
+    if remark := describe_state(folder):
+        typer.echo(remark)
+
+
+def describe_state(folder: RunFolder) -> str:
+    """Say of an unfinished run that it is running, why it stopped, or how it goes on; empty where it is finished."""
+    match find_state(folder):
+        case "running":
+            return f"running: a process is at work in {folder.path}"
+        case "stopped":
+            return f"stopped: {to_line(folder.stop_reason.read_text())}"
+        case "unfinished":
+            return f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on"
+    return ""
 
 
 def warn_of_cheats(folder: RunFolder, *, err: bool = False) -> None:

@@ -6,7 +6,7 @@ Folders of older and of forked versions are read too: of a configuration only wh
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -15,7 +15,7 @@ from turnsmith.config import TRAIN
 from turnsmith.config_files import explain
 from turnsmith.engines.endpoint.account import Entry, read_entries
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, read_json
+from turnsmith.runs import RunFolder, is_held, read_json
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Task, Trajectory
 
@@ -86,6 +86,15 @@ def read_outline(folder: RunFolder) -> Outline:
         return Outline.model_validate(read_json(folder.config))
     except ValidationError as error:
         raise UsageError(explain(error, folder.config, Outline, [])) from None
+
+
+def find_state(folder: RunFolder) -> Literal["finished", "stopped", "running", "unfinished"]:
+    """Tell how a run stands. One that writes its results, though its process is still there, is finished."""
+    if folder.stop_reason.exists():
+        return "stopped"
+    if folder.results.exists():
+        return "finished"
+    return "running" if is_held(folder) else "unfinished"
 
 
 def list_evaluations(folder: RunFolder) -> list[tuple[str, str]]:
