@@ -15,7 +15,15 @@ from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.types import Trajectory
-from turnsmith.ui.reading import find_state, find_task, read_costs, read_iterations, read_outline, read_results, read_trajectories
+from turnsmith.ui.reading import (
+    find_state,
+    find_task,
+    read_costs,
+    read_iterations,
+    read_outline,
+    read_results,
+    read_trajectories,
+)
 from turnsmith.ui.tables import (
     costs_table,
     count_up,
