@@ -102,6 +102,12 @@ def test_the_whole_map_must_be_as_expected(column, statuses, resolved):
     assert resolves(make_task("r2e-gym", [], [], expected_output_json=column), **statuses) is resolved
 
 
+def test_names_of_the_whole_map_are_compared_without_their_colours():
+    task = make_task("r2e-gym", [], [], expected_output_json={"\x1b[1mtest_a\x1b[0m": "PASSED"})
+    assert resolves(task, **{"r/t.py::test_a": "passed"})
+    assert not resolves(task, **{"r/t.py::test_a": "failed"})
+
+
 @pytest.mark.parametrize("column", [None, "", "{", "[]", {}])
 def test_without_a_map_to_compare_with_nothing_is_graded(column):
     with pytest.raises(GradingError, match="x has no expected_output_json"):

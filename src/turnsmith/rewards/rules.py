@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from turnsmith.errors import GradingError
-from turnsmith.rewards.parsers.base import SEVERITY, STATUSES
+from turnsmith.rewards.parsers.base import SEVERITY, STATUSES, clean
 from turnsmith.rewards.parsers.summary import PATH_AS_OPTION
 from turnsmith.rewards.testing import CLEAN_STATUSES, MISSING, SuiteReport, holds
 from turnsmith.types import Task
@@ -119,7 +119,7 @@ def _read_map(task: Task) -> dict[str, str]:
         found = None
     if not isinstance(found, dict) or not found:
         raise GradingError(f"{task.instance_id} has no expected_output_json, which the rule r2e-gym compares with")
-    return {str(name): str(word) for name, word in found.items()}
+    return {clean(str(name)): str(word) for name, word in found.items()}
 
 
 def judge_transitions(task: Task, report: SuiteReport) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What the rows of each set mean: image, place, command, parser, rule, and what is done to the tree first."""
 
+import json
 import subprocess
 
 import pytest
@@ -19,6 +20,7 @@ from golden_rows import (
     SWE_REBENCH,
     SWE_REBENCH_V2,
     SWE_SMITH,
+    make_r2e_log,
 )
 from turnsmith.tasks.sets.base import to_record
 from turnsmith.tasks.sets.directives import find_rule
@@ -153,6 +155,31 @@ def test_the_files_of_r2e_become_hidden_tests_and_a_gold_patch_without_them(tmp_
     assert sorted(file.name for file in (tmp_path / "r2e_tests").iterdir()) == ["__init__.py", "test_1.py"]
     assert task.setup == ["rm -rf /r2e_tests r2e_tests run_tests.sh"]
     assert not task.problem_statement.startswith("[ISSUE]")
+
+
+def with_r2e_run(**columns):
+    """The golden row with another run."""
+    return R2E_GYM | {"execution_result_content": json.loads(R2E_GYM["execution_result_content"]) | columns}
+
+
+def test_colours_in_the_names_of_r2e_are_no_part_of_them():
+    head = f"\x1b[36m\x1b[1m{'=' * 27} short test summary info {'=' * 28}\x1b[0m\n"
+    after = f"{head}\x1b[32mPASSED\x1b[0m r2e_tests/test_1.py::\x1b[1mtest_discount\x1b[0m\n"
+    before = f"{head}\x1b[31mFAILED\x1b[0m r2e_tests/test_1.py::\x1b[1mtest_discount\x1b[0m - assert 5 == 4\n"
+    row = with_r2e_run(new_commit_res_stdout=after, old_commit_res_stdout=before)
+    task = to_record(SETS["r2e-gym"], row | {"expected_output_json": {"\x1b[1mtest_discount\x1b[0m": "PASSED"}})
+    assert (task.FAIL_TO_PASS, task.PASS_TO_PASS) == (["r2e_tests/test_1.py::test_discount"], [])
+
+
+def test_a_runner_among_the_test_files_of_r2e_runs_them():
+    after, before = (make_r2e_log(f"{word} test_1::TestCart::test_discount") for word in ("PASSED", "ERROR"))
+    row = with_r2e_run(
+        new_commit_res_stdout=after, old_commit_res_stdout=before, test_file_names=["test_1.py", "shop_runner.py"]
+    )
+    task = to_record(SETS["r2e-gym"], row | {"expected_output_json": {"TestCart.test_discount": "PASSED"}})
+    assert task.FAIL_TO_PASS == ["test_1::TestCart::test_discount"]
+    assert (task.log_parser, task.test_files) == ("lines", [])
+    assert task.test_command == ".venv/bin/python -W ignore r2e_tests/shop_runner.py"
 
 
 def test_multi_swe_counts_every_test_that_the_fix_makes_pass_and_hides_its_patches():

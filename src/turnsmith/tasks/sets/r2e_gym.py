@@ -11,10 +11,13 @@ from turnsmith.tasks.sets.cells import read_dict, read_text
 from turnsmith.tasks.sets.diffs import DiffHunk, FileDiff, add_file, render_diff
 from turnsmith.tasks.sets.images import find_image
 
-FOLDER = "r2e_tests"
+FOLDER, PYTHON = "r2e_tests", ".venv/bin/python -W ignore"
 SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
 RESULT = re.compile(r"^(PASSED|FAILED|ERROR) +(\S+?::.*)$", re.MULTILINE)
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*\.py|[^/]*_test\.py|conftest\.py)")
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+RUNNER = re.compile(r"\w+_runner\.py")
+"""A test file that runs the others and prints ids of modules, as rows of pillow and tornado have it."""
 MARKS = {"added": "+", "deleted": "-", "context": " "}
 IN_ISSUE = re.compile(r"\s*\[ISSUE\](.*)\[/ISSUE\]\s*", re.DOTALL)
 
@@ -32,10 +35,16 @@ def describe(row: Row) -> Columns:
         "test_patch": render_tests(run),
         "image": image,
         "setup": [f"rm -rf /{FOLDER} {FOLDER} run_tests.sh"],
-        "test_command": ".venv/bin/python -W ignore -m pytest -rA",
-        "test_files": [FOLDER],
         "status_rules": "r2e-gym",
+        **describe_command(run),
     }
+
+
+def describe_command(run: dict[str, Any]) -> Columns:
+    """Describe how the tests run: by the runner among the test files, else by pytest."""
+    if runner := next(filter(RUNNER.fullmatch, run["test_file_names"]), None):
+        return {"test_command": f"{PYTHON} {FOLDER}/{runner}", "log_parser": "lines"}
+    return {"test_command": f"{PYTHON} -m pytest -rA", "test_files": [FOLDER]}
 
 
 def identify(row: Row) -> str:
@@ -46,7 +55,7 @@ def identify(row: Row) -> str:
 
 def find_expected(row: Row, run: dict[str, Any]) -> Columns:
     """Tests that must pass, by whether they passed before, with the files that the set's own names lack. Raises Refused."""
-    expected = read_dict(row, "expected_output_json")
+    expected = {COLOUR.sub("", name): word for name, word in read_dict(row, "expected_output_json").items()}
     before, after = (read_results(str(run.get(f"{when}_commit_res_stdout") or "")) for when in ("old", "new"))
     passed = [test for test, word in after.items() if word == "PASSED" and expected.get(to_name(test)) == "PASSED"]
     fail_to_pass = [test for test in passed if before.get(test) != "PASSED"]
@@ -59,7 +68,8 @@ def find_expected(row: Row, run: dict[str, Any]) -> Columns:
 
 
 def read_results(log: str) -> dict[str, str]:
-    """Id → the last word of pytest's summary."""
+    """Read the summary of pytest: id → its last word."""
+    log = COLOUR.sub("", log)
     summary = SUMMARY.search(log)
     found = RESULT.findall(log[summary.end() :]) if summary else []
     return {text if word == "PASSED" else cut_message(text): word for word, text in found}
@@ -81,8 +91,8 @@ def render_tests(run: dict[str, Any]) -> str:
     names, texts = run.get("test_file_names"), run.get("test_file_codes")
     if not isinstance(names, list) or not isinstance(texts, list) or not names or len(names) != len(texts):
         raise Refused("no test patch", "execution_result_content holds no test files")
-    if not all(isinstance(text, str) for text in texts):
-        raise Refused("bad test patch", "test_file_codes of execution_result_content holds something else than texts")
+    if not all(isinstance(text, str) for text in [*names, *texts]):
+        raise Refused("bad test patch", "a test file in execution_result_content is no text")
     return render_diff([add_file(f"{FOLDER}/{name}", text) for name, text in zip(names, texts, strict=True)])
 
 
