@@ -1,6 +1,7 @@
 """New folders: none is written over, and one can be made so that it appears whole or not at all."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -37,5 +38,19 @@ def building(out: Path) -> Iterator[Path]:
         except OSError as error:
             raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
         yield folder
-        folder.chmod(0o755)
+        folder.chmod(0o777 & ~read_umask())
         folder.replace(out)
+
+
+def follow_umask(files: Iterable[Path]) -> None:
+    """Give files the mode of new ones: libraries that write by way of a temporary file leave 0600."""
+    mode = 0o666 & ~read_umask()
+    for file in files:
+        file.chmod(mode)
+
+
+def read_umask() -> int:
+    """Read the umask of this process, which `os.umask` cannot do without setting it."""
+    status = Path("/proc/self/status").read_text()
+    [umask] = re.findall(r"^Umask:\s*(\d+)$", status, re.MULTILINE)
+    return int(umask, base=8)

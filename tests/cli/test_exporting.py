@@ -69,6 +69,23 @@ def test_an_exported_policy_computes_what_its_checkpoint_computes(
     assert not (tmp_path / "model" / "trainer.pt").exists()
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_every_file_that_is_exported_follows_the_umask(turnsmith, finished_run, tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        assert turnsmith("export", finished_run.path, "--out", tmp_path / "model").exit_code == 0
+    finally:
+        os.umask(before)
+    modes = {file.name: oct(file.stat().st_mode & 0o777) for file in (tmp_path / "model").iterdir()}
+    assert "model.safetensors" in modes and set(modes.values()) == {oct(mode)}
+    assert (tmp_path / "model").stat().st_mode & 0o777 == 0o777 & ~umask
+
+
+def test_a_checkpoint_is_as_readable_as_the_files_beside_it(finished_run):
+    files = finished_run.checkpoint("rft", 0).iterdir()
+    assert len({file.stat().st_mode for file in files}) == 1
+
+
 def test_an_exported_policy_samples_as_it_was_trained(turnsmith, finished_run, tmp_path):
     assert turnsmith("export", finished_run.path, "--out", tmp_path / "model").exit_code == 0
     settings = GenerationConfig.from_pretrained(tmp_path / "model")

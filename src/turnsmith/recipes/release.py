@@ -13,7 +13,7 @@ from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import ChatConfig
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
-from turnsmith.training.checkpoint import copy_tokenizer
+from turnsmith.training.checkpoint import copy_tokenizer, save_model
 from turnsmith.training.model import naming
 
 Dtype = Literal["float32", "bfloat16"]
@@ -26,7 +26,7 @@ def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> 
         model = load_complete(AutoModelForCausalLM, checkpoint, dtype=getattr(torch, dtype))
     model.generation_config = make_generation_config(renderer)
     try:
-        model.save_pretrained(out)
+        save_model(model, out)
     except SafetensorError as error:
         raise UsageError(f"cannot write {out}: {error}: make room there") from error
     copy_tokenizer(checkpoint, out)

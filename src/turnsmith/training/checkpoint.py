@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from turnsmith.engines.weights import load_weights
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import follow_umask
 
 STATE = "trainer.pt"
 
@@ -26,12 +27,18 @@ TOKENIZER_FILES = (
 def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, Any]) -> None:
     """Write weights, configuration, the tokenizer that the model came with, and trainer state. Raises UsageError."""
     with replacing_directory(directory) as temporary:
-        model.save_pretrained(temporary)
+        save_model(model, temporary)
         copy_tokenizer(Path(model.name_or_path or ""), temporary)
         # In memory first: torch's own writer hides the cause of a failed write.
         buffer = io.BytesIO()
         torch.save(state, buffer)
         (temporary / STATE).write_bytes(buffer.getbuffer())
+
+
+def save_model(model: PreTrainedModel, directory: Path) -> None:
+    """Write weights and configuration. Raises OSError, SafetensorError."""
+    model.save_pretrained(directory)
+    follow_umask(directory.glob("*.safetensors"))
 
 
 def copy_tokenizer(source: Path, target: Path) -> None:
