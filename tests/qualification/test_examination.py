@@ -72,6 +72,12 @@ async def test_a_leak_settles_it_before_anything_is_run(case):
     assert record.detail.startswith("gold patch in shop.py.orig: ")
 
 
+async def test_a_plugin_that_does_not_load_says_nothing_of_the_task(case):
+    record = await examine(but(case, test_command="env -u PYTEST_PLUGINS python -m pytest -q"), SYSTEM, CRITERIA)
+    assert record.verdict is Verdict.INFRASTRUCTURE
+    assert "plugin did not load" in record.detail
+
+
 async def test_a_gold_patch_that_mends_nothing_fails(case):
     patch = make_patch("shop.py", BASE, BASE.replace("The sum", "A sum"))
     record = await examine(but(case, patch=patch), SYSTEM, CRITERIA)

@@ -1,5 +1,6 @@
 import asyncio
 import py_compile
+import re
 
 import pytest
 
@@ -206,7 +207,7 @@ async def test_bytecode_that_lies_in_the_tree_is_not_what_is_tested(grader, task
 @pytest.mark.parametrize("told, flags", [("passed", []), ("failed", ["channels"]), ("skipped", ["channels"])])
 def test_a_report_that_tells_another_story_than_the_log_is_a_lie(task, told, flags):
     statuses = dict.fromkeys([*task.FAIL_TO_PASS, *task.PASS_TO_PASS], "passed")
-    sealed = SealedReport(statuses | {task.PASS_TO_PASS[0]: told}, True, False)
+    sealed = SealedReport(statuses | {task.PASS_TO_PASS[0]: told}, True, False, True)
     results = {test: TestResult(status) for test, status in statuses.items()}
     assert judge(task, SuiteReport(results, 0, 0.1, is_finished=True, sealed=sealed)).flags == flags
 
@@ -315,6 +316,47 @@ async def test_a_failed_sandbox_is_the_graders_fault_and_is_not_remembered(provi
     assert (first.outcome, first.detail) == (Outcome.GRADER_FAILED, "no room")
     second = await grader.grade(task, layers, GOLD)
     assert second.resolved and not second.shared
+
+
+SHY_COMMAND = "cd . && PYTHONPATH=.:$PYTHONPATH python -m pytest -q"
+BROKEN_PLUGIN = {
+    "a pytest that gets no plugin": ({}, "env -u PYTEST_PLUGINS python -m pytest -q", "did not load"),
+    "a Python without what the plugin imports": (
+        {"sitecustomize.py": "import sys\nsys.modules['_blake2'] = None\n"}, SHY_COMMAND, "did not load: .*_blake2",
+    ),
+    "a conftest that disturbs the plugin": (
+        {"conftest.py": "def pytest_terminal_summary(terminalreporter): terminalreporter.stats = None\n"},
+        "python -m pytest -q", "crashed: AttributeError",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BROKEN_PLUGIN)
+async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader, task, layers, case):
+    files, command, detail = BROKEN_PLUGIN[case]
+    for name, text in files.items():
+        (layers[0] / name).write_text(text)
+    task = task.model_copy(update={"test_command": command})
+    for grade in [await grader.grade(task, layers, GOLD), await grader.grade_unpatched(task, layers)]:
+        assert grade.outcome is Outcome.GRADER_FAILED, grade
+        assert re.search(detail, grade.detail)
+
+
+async def test_a_patch_that_stops_the_plugin_gets_a_verdict(grader, task, layers):
+    (layers[0] / "sitecustomize.py").write_text("import calc\n")
+    patch = replace_body("return a + b", after=["import sys", "sys.modules['_blake2'] = None"])
+    task = task.model_copy(update={"test_command": SHY_COMMAND})
+    assert (await grader.grade(task, layers, GOLD)).resolved
+    grade = await grader.grade(task, layers, patch)
+    assert (grade.outcome, set(grade.statuses.values())) == (Outcome.UNRESOLVED, {"missing"}), grade
+
+
+@pytest.mark.parametrize("cold", ["", "cd . && "])
+async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, layers, cold):
+    task = task.model_copy(update={"test_command": f"{cold}python -m pytest -q"})
+    crash = ["from _pytest.terminal import TerminalReporter", "TerminalReporter.write_line = None"]
+    grade = await grader.grade(task, layers, replace_body("return a + b", after=crash))
+    assert grade.outcome not in (Outcome.RESOLVED, Outcome.GRADER_FAILED), grade
 
 
 async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_it(provider, task, layers):

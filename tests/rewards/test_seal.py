@@ -69,7 +69,7 @@ def test_the_worst_phase_of_a_test_counts():
     ]
     report = read_report(b"\n".join(sign(*phases)) + b"\n", KEY)
     assert report.statuses == {"a": "error", "b": "xfailed", "c": "failed"}
-    assert report == SealedReport(report.statuses, is_finished=True, is_forged=False)
+    assert report == SealedReport(report.statuses, is_finished=True, is_forged=False, is_loaded=False)
 
 
 PASSED = {"test": "a", "when": "call", "outcome": "passed", "xfail": False}

@@ -180,7 +180,7 @@ async def run_gold_afresh(case: Case) -> SuiteReport:
     """
     try:
         patch = select_gold(case.task, case.layers)
-        return await run_tests(case, patch, case.directives, {}, is_cold=True)
+        return insist_on_report(await run_tests(case, patch, case.directives, {}, is_cold=True))
     except PatchRefused as refusal:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 
@@ -191,7 +191,14 @@ async def run_untouched_afresh(case: Case) -> SuiteReport:
         # Short tracebacks make pytest say why a file could not be collected.
         command = f"{case.task.test_command} --tb=short"
         case = replace(case, task=case.task.model_copy(update={"test_command": command}))
-    return await run_tests(case, "", case.directives, {}, is_cold=True)
+    return insist_on_report(await run_tests(case, "", case.directives, {}, is_cold=True))
+
+
+def insist_on_report(report: SuiteReport) -> SuiteReport:
+    """Return the report, unless the grader's plugin could not write it. Raises GradingError."""
+    if report.plugin_fault:
+        raise GradingError(report.plugin_fault)
+    return report
 
 
 async def count_mutated(case: Case) -> int:

@@ -87,6 +87,8 @@ class Grader:
         else:
             report, sentinels = await try_patch(case, selection.patch)
             self._on_report(case.task, report)
+            if report.plugin_fault:
+                await refuse_own_fault(case)
             grade = judge(case.task, report, sentinels)
         details = [grade.detail, f"{num_dropped} files left out" if num_dropped and selection.patch else ""]
         seen = {"flags": [*grade.flags, *map(str, selection.dropped)], "detail": "; ".join(filter(None, details))}
@@ -103,6 +105,22 @@ async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | No
         return await run_tests(case, patch, files, {}), None
     sentinels = draw_sentinels(PurePosixPath(files[0]).parent)
     return await run_tests(case, patch, (*files, sentinels.path), {sentinels.path: sentinels.text}), sentinels
+
+
+async def refuse_own_fault(case: Case) -> None:
+    """Run the tests on the clean tree, where no patch can break the grader's plugin.
+
+    Raises GradingError where the plugin fails there, too; SandboxError.
+    """
+    report, _ = await try_patch(case, "")
+    if report.plugin_fault:
+        raise GradingError(report.plugin_fault)
+
+
+async def try_plugin(case: Case) -> SuiteReport:
+    """Run the grader's own tests alone on the clean tree. Raises SandboxError, GradingError."""
+    sentinels = draw_sentinels(PurePosixPath(next(iter(case.directives), "")).parent)
+    return await run_tests(case, "", (sentinels.path,), {sentinels.path: sentinels.text})
 
 
 def to_one_line(text: str) -> str:

@@ -44,6 +44,10 @@ class SealedReport:
     is_finished: bool
     is_forged: bool
     """Did anyone write to the descriptor who has not the key?"""
+    is_loaded: bool
+    """Did pytest load the plugin to its last line?"""
+    crash: str = ""
+    """The first exception of a hook of the plugin."""
 
 
 def seal(command: str) -> str:
@@ -82,7 +86,13 @@ def read_report(report: bytes, key: str) -> SealedReport:
     for record in records:
         if test := record.get("test"):
             statuses[test] = max(statuses.get(test, "passed"), _status(record), key=SEVERITY.index)
-    return SealedReport(statuses, any("end" in record for record in records), is_forged=len(records) < len(lines))
+    return SealedReport(
+        statuses,
+        is_finished=any("end" in record for record in records),
+        is_forged=len(records) < len(lines),
+        is_loaded=any("loaded" in record for record in records),
+        crash=next((record["crash"] for record in records if "crash" in record), ""),
+    )
 
 
 def _signed(lines: list[bytes], key: bytes) -> Iterator[dict[str, Any]]:

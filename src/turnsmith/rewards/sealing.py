@@ -12,7 +12,8 @@ import random
 import resource
 import sys
 from _blake2 import blake2b
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,16 @@ if "__file__" in globals():  # else nobody had to find us
     leave_no_trace(os.path.dirname(__file__))  # noqa: PTH120
 
 
+@contextmanager
+def reporting() -> "Iterator[None]":
+    """Report an exception of a hook of ours, and let it pass."""
+    try:
+        yield
+    except Exception as error:
+        tell(crash=f"{type(error).__name__}: {error}")
+        raise
+
+
 class Reporter:
     """Says how each test ended, to the descriptor at once and to the log at the end, by ids as the working directory has them."""
 
@@ -80,24 +91,27 @@ class Reporter:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collectreport(self, report: Any) -> None:
-        if report.failed:
-            tell(test=self.name(report), when="collect", outcome="failed", xfail=False)
+        with reporting():
+            if report.failed:
+                tell(test=self.name(report), when="collect", outcome="failed", xfail=False)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Each phase that says something: the call, and whatever did not pass."""
-        if counts(report) and (report.when == "call" or not report.passed):
-            xfail = hasattr(report, "wasxfail")
-            tell(test=self.name(report), when=report.when, outcome=report.outcome, xfail=xfail)
+        with reporting():
+            if counts(report) and (report.when == "call" or not report.passed):
+                xfail = hasattr(report, "wasxfail")
+                tell(test=self.name(report), when=report.when, outcome=report.outcome, xfail=xfail)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """What the command asks pytest to print of it does not matter."""
-        terminalreporter.write_line(f"{MARK} = short test summary info =")
-        for kind, word in WORDS.items():
-            for report in filter(counts, terminalreporter.stats.get(kind, [])):
-                line = add_message(f"{word} {self.name(report)}", find_message(report))
-                terminalreporter.write_line(f"{MARK} {line}")
+        with reporting():
+            terminalreporter.write_line(f"{MARK} = short test summary info =")
+            for kind, word in WORDS.items():
+                for report in filter(counts, terminalreporter.stats.get(kind, [])):
+                    line = add_message(f"{word} {self.name(report)}", find_message(report))
+                    terminalreporter.write_line(f"{MARK} {line}")
 
     def name(self, report: Any) -> str:
         """Pytest's own way to say this has changed over the years."""
@@ -133,9 +147,10 @@ def add_message(line: str, message: str) -> str:
 
 
 def pytest_configure(config: Any) -> None:
-    config.option.maxfail = 0  # one of the sentinels must fail, and the run goes on
-    config.option.no_summary = False
-    config.pluginmanager.register(Reporter(config))
+    with reporting():
+        config.option.maxfail = 0  # one of the sentinels must fail, and the run goes on
+        config.option.no_summary = False
+        config.pluginmanager.register(Reporter(config))
 
 
 @pytest.hookimpl(trylast=True)
@@ -143,3 +158,6 @@ def pytest_unconfigure() -> None:
     """The bare word, and the last line of the report: pytest came to its end."""
     print(MARK, flush=True)
     tell(end=True)
+
+
+tell(loaded=True)

@@ -78,6 +78,15 @@ class SuiteReport:
         """The last line of the log, which says why no test was run."""
         return self.log.strip().rpartition("\n")[2]
 
+    @property
+    def plugin_fault(self) -> str:
+        """The reason why the grader's plugin could not report the run; empty where it could, or had no time."""
+        if self.timed_out or not self.sealed:
+            return ""
+        if not self.sealed.is_loaded:
+            return f"the grader's pytest plugin did not load: {self.last_line}"
+        return f"the grader's pytest plugin crashed: {self.sealed.crash}" if self.sealed.crash else ""
+
     def status(self, test: str) -> str:
         return self.results[test].status if test in self.results else MISSING
 

@@ -63,6 +63,8 @@ def _find_fault(after: Sequence[SuiteReport]) -> str:
     report = after[0]
     if any(report.timed_out for report in after):
         return "tests too slow"
+    if report.plugin_fault:
+        return f"no test ran: {report.plugin_fault}"
     if not report.results:
         return f"no test ran: {report.last_line[:200]}"
     return "" if report.with_status("passed") else "no test passes after the change"
