@@ -112,8 +112,8 @@ def mine(
         raise UsageError(f"no commit of {repository} makes a task: the table says why, {out}/mining.jsonl for each")
 
 
-def check_wishes(python: str, test_command: str, log_parser: str) -> None:
-    """Raises UsageError for what would fail with every commit."""
+def check_wishes(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
+    """Raises UsageError for what would fail with every commit or row."""
     from turnsmith.environments.pythons import find_python
     from turnsmith.rewards.logparse import PARSERS
 

@@ -1,19 +1,34 @@
 """`tasks rebuild`: rows of public sets without their images."""
 
-import asyncio
 import json
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnsmith.cli.options import Chosen, Json, Out, TaskPath, Workers, count_workers, going_on
+from turnsmith.cli.mining import Install, Python, check_wishes
+from turnsmith.cli.options import (
+    Chosen,
+    Json,
+    Out,
+    SandboxKind,
+    TaskPath,
+    Workers,
+    configure_sandbox,
+    count_workers,
+    going_on,
+    work_in_sandboxes,
+)
 from turnsmith.errors import UsageError
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.selection import choose
-from turnsmith.ui.live import watching
+from turnsmith.tracking import Progress
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
+
+if TYPE_CHECKING:
+    from turnsmith.sandboxes.base import SandboxProvider
 
 Histories = Annotated[
     list[str], typer.Option("--history", metavar="OWNER/NAME=PATH", help="Git history of a repository; repeat.")
@@ -26,22 +41,37 @@ def rebuild(
     history: Histories,
     workers: Workers = None,
     task: Chosen = None,
+    python: Python = "",
+    install: Install = None,
     as_json: Json = False,
+    sandbox: SandboxKind = "local",
 ) -> None:
-    """Bring imported tasks here without their images: trees from git histories, environments installed as of their day."""
+    """Bring imported tasks here without their images: trees from git histories, environments installed as of their day.
+
+    A task whose environment the grader cannot report from is refused. With --python or --install the same command tries
+    again the tasks that were not rebuilt.
+    """
+    from turnsmith.environments.equipping import Wishes
     from turnsmith.synthesis.mining.history import open_history
     from turnsmith.synthesis.mining.rebuilding import REBUILT, Yard, rebuild_tasks
     from turnsmith.synthesis.mining.trees import TreeStore
 
+    check_wishes(python)
     pairs = [entry.partition("=") for entry in history]
     if unclear := [name for name, _, place in pairs if not place]:
         raise UsageError(f"--history {unclear[0]} names no folder: give it as OWNER/NAME=PATH")
     histories = {name: open_history(Path(place), name) for name, _, place in pairs}
     tasks = list(choose(load_tasks(path), path, task or []))
     folder = out.resolve()
-    yard = Yard(histories, folder, TreeStore(folder), count_workers(workers))
-    with going_on(), watching() as progress:
-        reasons = asyncio.run(rebuild_tasks(yard, tasks, progress))
+    wishes, store = Wishes(python, tuple(install or [])), TreeStore(folder)
+
+    async def work(provider: "SandboxProvider", progress: Progress) -> Counter[str]:
+        return await rebuild_tasks(
+            Yard(histories, folder, store, provider, count_workers(workers), wishes), tasks, progress
+        )
+
+    with going_on():
+        reasons = work_in_sandboxes(configure_sandbox(sandbox, "", ""), work)
     if as_json:
         typer.echo(json.dumps({"folder": str(out), "reasons": reasons}, indent=2))
     else:

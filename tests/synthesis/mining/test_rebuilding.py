@@ -1,6 +1,8 @@
 """Rows without their images: what a row cannot bring is said of that row, and tried again by the next command."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +91,33 @@ def test_one_process_at_a_time(shop, rebuild, tmp_path):
         result, records = rebuild([make_row(shop)], "--history", f"a/shop={shop}")
     assert "another process is at work" in result.output
     assert not records
+
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+PACKAGES = Path(pytest.__file__).parents[1]
+NAMES = ("pytest", "_pytest", "py.py", "pluggy", "iniconfig", "packaging", "pygments")
+PLACE = "$(python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')"
+COPY = f"mkdir -p {PLACE}; cp -r {' '.join(str(PACKAGES / name) for name in NAMES)} {PLACE}"
+WITHOUT_HOOKS = f"{COPY}; echo 'del hookimpl' >> {PLACE}/pytest/__init__.py"
+
+
+def test_an_environment_from_which_the_grader_gets_no_report_is_refused(shop, rebuild, tmp_path):
+    rows, history = [make_row(shop)], f"a/shop={shop}"
+    for command, cause in (("true", "No module named pytest"), (WITHOUT_HOOKS, "has no attribute 'hookimpl'")):
+        result, records = rebuild(rows, "--history", history, "--python", HERE, "--install", command)
+        assert result.exit_code == 2
+        assert records["one"]["reason"] == "cannot be graded"
+        assert cause in records["one"]["detail"]
+    assert not (tmp_path / "out" / "tasks.jsonl").exists()
+
+
+def test_a_python_and_commands_that_are_given_replace_those_of_the_row(shop, rebuild, tmp_path):
+    rows = [make_row(shop, install_config=NOWHERE)]
+    result, records = rebuild(rows, "--history", f"a/shop={shop}", "--python", HERE, "--install", COPY)
+    assert records["one"]["reason"] == "rebuilt", result.output
+    (task,) = load_tasks(tmp_path / "out")
+    recipe = json.loads((tmp_path / "out" / f"{task.environment}.json").read_text())
+    assert recipe["commands"] == [COPY]
 
 
 @pytest.mark.parametrize("stated", [{}, {"created_at": None}, {"created_at": 1609298073000}])

@@ -5,16 +5,19 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
-from turnsmith.errors import UsageError
+from turnsmith.errors import GradingError, UsageError
 from turnsmith.new_folders import make_folder
+from turnsmith.rewards.cases import Case, SetupFailed
+from turnsmith.rewards.grading import try_plugin
 from turnsmith.runs import append_record, hold, read_records
-from turnsmith.synthesis.mining.bases import UNBUILT, make_base
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.mining.bases import UNBUILT, Base, make_base
 from turnsmith.synthesis.mining.history import GitHistory
 from turnsmith.synthesis.mining.trees import TreeStore
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
@@ -27,8 +30,11 @@ from turnsmith.types.records import Record
 
 JOURNAL = "rebuilding.jsonl"
 REBUILT = "rebuilt"
+UNGRADABLE = "cannot be graded"
 FOLDER_NAME = re.compile(r"(?!\.+$)[^/\0]{1,200}")
 DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-\d\d")
+TRIAL_TIMEOUT_S = 300.0
+"""Of a run of the grader's own tests in a new environment."""
 PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+-]+)")
 
 
@@ -42,16 +48,19 @@ class Rebuilt(Record):
 
 @dataclass(frozen=True)
 class Yard:
-    """Histories by the name of their repository, and where the tasks go."""
+    """Histories by the name of their repository, and the place and the sandboxes of the tasks."""
 
     histories: Mapping[str, GitHistory]
     folder: Path
     store: TreeStore
+    provider: SandboxProvider
     num_workers: int
+    wishes: Wishes = field(default_factory=Wishes)
+    """Its Python and commands replace those of the rows."""
 
 
 async def rebuild_tasks(yard: Yard, tasks: Sequence[Task], progress: Progress) -> Counter[str]:
-    """Rebuild what has not been rebuilt before; returns what became of these tasks, by reason. Raises UsageError."""
+    """Rebuild the tasks that are not there yet; returns the number of all by reason. Raises UsageError, SandboxError."""
     with (make_folder(yard.folder) / JOURNAL).open("ab") as journal:
         hold(journal)
         done = read_journal(yard.folder)
@@ -100,6 +109,8 @@ async def _try_row(yard: Yard, task: Task) -> Rebuilt:
         reason, detail = refusal.reason, str(refusal)
     except BuildFailed as error:
         reason, detail = UNBUILT, str(error)
+    except (SetupFailed, GradingError) as error:
+        reason, detail = UNGRADABLE, str(error)
     except UsageError as error:
         reason, detail = "history or Python missing", str(error)
     shutil.rmtree(yard.folder / "layers" / name, ignore_errors=True)
@@ -107,11 +118,14 @@ async def _try_row(yard: Yard, task: Task) -> Rebuilt:
 
 
 async def rebuild(yard: Yard, task: Task) -> Task:
-    """The task with layers and an environment in place of its image. Raises BuildFailed, Refused, UsageError."""
+    """Give the task layers and an environment in place of its image.
+
+    Raises BuildFailed, Refused, UsageError, SandboxError, GradingError.
+    """
     history = yard.histories.get(task.repo)
     if history is None:
         raise UsageError(f"no history of {task.repo} was given: add --history {task.repo}=PATH")
-    name, date, wishes = task.instance_id, read_date(task), read_wishes(task)
+    name, date, wishes = task.instance_id, read_date(task), choose_wishes(task, yard.wishes)
     base = await make_base(yard.store, name, history, task.base_commit, date=date, wishes=wishes)
     columns = {
         "image": "",
@@ -119,7 +133,23 @@ async def rebuild(yard: Yard, task: Task) -> Task:
         "test_command": task.test_command.removeprefix(CONDA),
         "meta": task.meta | {"parent": task.base_commit, "absent": [*base.absent]},
     }
-    return task.model_copy(update=columns | base.describe(yard.folder))
+    rebuilt = task.model_copy(update=columns | base.describe(yard.folder))
+    await refuse_ungradable(rebuilt, base, yard.provider)
+    return rebuilt
+
+
+async def refuse_ungradable(task: Task, base: Base, provider: SandboxProvider) -> None:
+    """Raises GradingError where the grader's plugin does not work in the environment; SandboxError."""
+    task = task.model_copy(update={"environment": str(base.environment)})
+    case = Case(task, base.layers, provider, TRIAL_TIMEOUT_S)
+    if case.is_sealed and (fault := (await try_plugin(case)).plugin_fault):
+        raise GradingError(fault)
+
+
+def choose_wishes(task: Task, given: Wishes) -> Wishes:
+    """Take a Python and commands that a person gave in place of those of the row. Raises Refused."""
+    wishes = read_wishes(task)
+    return replace(wishes, python=given.python or wishes.python, commands=given.commands)
 
 
 def read_date(task: Task) -> str:
