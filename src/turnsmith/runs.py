@@ -3,6 +3,7 @@
 ```
 RUN/
   config.json                          resolved configuration; config.json.1, …: those before it was extended
+  versions.jsonl                       versions of the software: a line for the start, and for each resume with others
   tasks/<set>/                         tasks.jsonl · qualification.jsonl: task sets of the run
   stages/<stage>/curriculum.json       ids of the tasks that the stage trains on, where its curriculum chose them
   stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
@@ -58,6 +59,10 @@ class RunFolder:
     @property
     def config(self) -> Path:
         return self.path / "config.json"
+
+    @property
+    def versions(self) -> Path:
+        return self.path / "versions.jsonl"
 
     @property
     def results(self) -> Path:
@@ -184,8 +189,8 @@ class RunFolder:
 
     def is_untouched(self) -> bool:
         """True where a run was announced and nothing of it was done."""
-        announced = {self.config.name, self.log.name, self.stop_reason.name, self.costs.name, self.server_logs.name}
-        return {file.name for file in self.path.iterdir()} <= announced
+        announced = (self.config, self.versions, self.log, self.stop_reason, self.costs, self.server_logs)
+        return set(self.path.iterdir()) <= set(announced)
 
     def next_iteration(self, stage: str) -> int:
         """The first iteration of a stage that is not done."""

@@ -88,7 +88,7 @@ def test_results_are_what_others_script_against(turnsmith, run_folder):
     assert (result.exit_code, len(entries)) == (0, 8)
     fields = (
         "stage task_set pass_at_1 sem pass_at_k k num_tasks num_runs mean_turns submit_rate outcomes num_lost isolation "
-        "num_attempts num_tasks_at_k num_tasks_in_set pass_at_1_bounds pass_at_k_bounds sampling"
+        "num_attempts num_tasks_at_k num_tasks_in_set pass_at_1_bounds pass_at_k_bounds sampling versions"
     )
     assert all(list(entry) == fields.split() for entry in entries)
 

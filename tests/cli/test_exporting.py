@@ -11,10 +11,11 @@ from huggingface_hub import ModelCard
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from small_tokenizers import CHATML
-from turnsmith.runs import RunFolder, claim, read_json, write_json
+from turnsmith.runs import RunFolder, append_record, claim, read_json, write_json
 from turnsmith.training.checkpoint import save_checkpoint
 from turnsmith.training.directories import find_model
 from turnsmith.ui.reading import read_results
+from turnsmith.versions import Versions
 
 TOKEN_IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 VLLM = os.environ.get("TURNSMITH_VLLM", "")
@@ -67,6 +68,22 @@ def test_an_exported_policy_computes_what_its_checkpoint_computes(
     message = [{"role": "user", "content": "def total"}]
     assert ours.apply_chat_template(message) == theirs.apply_chat_template(message)
     assert not (tmp_path / "model" / "trainer.pt").exists()
+
+
+def test_the_card_names_the_software_that_trained_not_that_which_exports(turnsmith, finished_run, tmp_path):
+    def read_card(name):
+        assert turnsmith("export", finished_run.path, "--out", tmp_path / name).exit_code == 0
+        return (tmp_path / name / "README.md").read_text()
+
+    assert "trained with versions that nobody recorded" in read_card("unknown")
+    old = {"turnsmith": "0.1.9 (commit 1a2b3c4d5e6f)", "torch": "2.1.0", "python": "3.11.0"}
+    append_record(finished_run.versions, Versions(since="2026-01-02 03:04:05", software=old))
+    card = read_card("first")
+    assert "trained with turnsmith 0.1.9 (commit 1a2b3c4d5e6f), torch 2.1.0, python 3.11.0\n" in card
+    assert torch.__version__ not in card
+    append_record(finished_run.versions, Versions(since="2026-02-03 04:05:06", software=old | {"torch": "2.2.0"}))
+    card = read_card("second")
+    assert "from 2026-01-02 03:04:05 on turnsmith" in card and "torch 2.1.0" in card and "torch 2.2.0" in card
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])

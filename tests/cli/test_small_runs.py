@@ -17,6 +17,7 @@ from host_processes import wait_until
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.tasks.dataset import load_tasks
+from turnsmith.versions import find_versions, read_versions
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,7 @@ def test_an_evaluation_ends_with_a_table_and_where_to_look_next(turnsmith, confi
     assert result.exit_code == 0, result.output
     [entry] = json.loads(folder.results.read_text())
     assert (entry["stage"], entry["task_set"], entry["num_tasks"], entry["num_runs"]) == ("base", "practice", 2, 2)
+    assert [each.software for each in read_versions(folder)] == [entry["versions"]] == [find_versions()]
     assert "Pass@1 ± SEM" in result.stdout
     assert f"turnsmith show {folder.path}" in result.stdout
     assert not folder.curves.exists() and "curves" not in result.stdout

@@ -1,7 +1,5 @@
 """`export`: the policy of a run as a model directory with a card."""
 
-import importlib.metadata
-import platform
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,13 +11,13 @@ from turnsmith.config_files import validate
 from turnsmith.new_folders import building
 from turnsmith.recipes.checkpoints import find_checkpoint
 from turnsmith.runs import RunFolder, locked, read_json
+from turnsmith.versions import read_versions
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the model.")]
 Name = Annotated[
     str, typer.Option("--checkpoint", metavar="NAME", help="E.g. rft, stage1 or stage1@4 [default: the final policy].")
 ]
 Dtype = Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Number format of the weights.")]
-PACKAGES = ("turnsmith", "transformers", "torch")
 
 
 def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32") -> None:
@@ -33,14 +31,14 @@ def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32") 
             from turnsmith.ui.model_card import write_card
 
             write_model(found.directory, new, dtype, config.model.chat)
-            card = write_card(config, folder, found, {"weights": dtype, **list_versions(found.directory)})
+            card = write_card(config, folder, found, {"weights": dtype, "trained with": describe_training(folder)})
             (new / "README.md").write_text(card, encoding="utf-8")
     typer.echo(f"{found.name} of {run} is in {out}, {dtype}")
 
 
-def list_versions(directory: Path) -> dict[str, str]:
-    """Of what trained, as the checkpoint tells, and of what exports."""
-    trained = read_json(directory / "config.json").get("transformers_version", "not told")
-    exported = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
-    python = platform.python_version()
-    return {"trained with": f"transformers {trained}", "exported with": f"{exported}, Python {python}"}
+def describe_training(folder: RunFolder) -> str:
+    """Name the software that trained; where it changed between two processes of the run, each with its first day."""
+    recorded = read_versions(folder)
+    if len(recorded) > 1:
+        return "; ".join(f"from {versions.since} on {versions}" for versions in recorded)
+    return str(recorded[0]) if recorded else "versions that nobody recorded, by an older Turnsmith"

@@ -37,6 +37,7 @@ from turnsmith.ui.tables import (
 )
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
+from turnsmith.versions import read_versions
 
 ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET: runs/a is the last checkpoint that was evaluated,
 runs/a:base the policy that it began with, runs/a:stage1/practice one evaluation. Two evaluations are compared;
@@ -90,6 +91,7 @@ def to_json(folder: RunFolder, beginning: str | None) -> Any:
         "state": find_state(folder),
         "finished": folder.results.exists(),
         "stopped": folder.stop_reason.read_text().strip() if folder.stop_reason.exists() else None,
+        "versions": [versions.model_dump() for versions in read_versions(folder)],
         "results": read_results(folder),
         "costs": {stage: entry.model_dump() for stage, entry in read_costs(folder).items()},
         "iterations": [dataclasses.asdict(iteration) for iteration in read_iterations(folder)],

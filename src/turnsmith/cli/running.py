@@ -27,6 +27,7 @@ from turnsmith.tasks.selection import BUILT_IN
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline, read_results
+from turnsmith.versions import record_versions
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, print the resolved configuration as JSON, and stop.")]
@@ -182,6 +183,7 @@ def go(config: RunConfig, folder: RunFolder) -> None:
     try:
         with locked(folder):
             sweep(folder, config.runs.keep_checkpoints)
+            record_versions(folder)
             with watching(folder.log) as progress:
                 learn(config, folder, progress)
             finish(folder)

@@ -18,6 +18,7 @@ from turnsmith.config_files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.runs import RunFolder, claim, locked, remove_unless_named
 from turnsmith.ui.terminal import make_console, to_line
+from turnsmith.versions import record_versions
 
 if TYPE_CHECKING:
     from turnsmith.environments.equipping import Wishes
@@ -134,6 +135,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     if not is_new or folder.issue.exists():
         raise UsageError(f"{folder.path} holds another run: give another --out")
     with locked(folder):
+        record_versions(folder)
         try:
             watch_attempts(assignment)
         except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from turnsmith.runs import RunFolder, read_json, write_json
 from turnsmith.stats import mean_and_sem, pass_at_k
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
+from turnsmith.versions import find_versions
 
 BASE = "base"
 """What the policy is called before anything trains it."""
@@ -57,6 +58,8 @@ class EvalResult(BaseModel):
     """The same of pass@k."""
     sampling: dict[str, float] = {}
     """Decoding, where it was not the policy itself."""
+    versions: dict[str, str] = {}
+    """Software of the process that finished the evaluation, by name; nothing in results of older versions."""
     isolation: str
     """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
@@ -113,7 +116,8 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
     journal = folder.eval_trajectories(stage, task_set.name)
     label = f"evaluating {stage} on {task_set.name}"
     trajectories = await run.generator.collect(rollouts, config.agent, journal, label=label)
-    result = summarise(stage, task_set.name, trajectories, config.eval)
+    summary = summarise(stage, task_set.name, trajectories, config.eval)
+    result = summary.model_copy(update={"versions": find_versions()})
     write_json(file, result.model_dump())
     return result
 

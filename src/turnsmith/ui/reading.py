@@ -22,7 +22,7 @@ from turnsmith.types import Task, Trajectory
 RESULT_FIELDS = (
     "stage", "task_set", "pass_at_1", "sem", "pass_at_k", "k",
     "num_tasks", "num_runs", "mean_turns", "submit_rate", "outcomes", "num_lost", "isolation",
-    "num_attempts", "num_tasks_at_k", "num_tasks_in_set", "pass_at_1_bounds", "pass_at_k_bounds", "sampling",
+    "num_attempts", "num_tasks_at_k", "num_tasks_in_set", "pass_at_1_bounds", "pass_at_k_bounds", "sampling", "versions",
 )  # fmt: skip
 """What `turnsmith results --json` shows of an evaluation; null where an older version did not write it down."""
 
