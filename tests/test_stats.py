@@ -2,13 +2,13 @@ import itertools
 import math
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest import approx, mark, raises
-from scipy.stats import binomtest, ttest_1samp, wilcoxon
+from pytest import MonkeyPatch, approx, mark, raises
+from scipy.stats import binomtest, permutation_test, sem, t, ttest_1samp, wilcoxon
 
 from turnsmith import stats
-from turnsmith.stats import PairedRates, mean_and_sem, pass_at_k
+from turnsmith.stats import DECIMALS, PairedRates, mean_and_sem, pass_at_k, share_interval, student_t
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
@@ -26,6 +26,47 @@ def test_pass_at_k_refuses_fewer_rollouts_than_k():
 def test_the_error_is_the_sample_deviation_over_the_root_of_the_runs():
     assert mean_and_sem([0.1, 0.2, 0.3]) == (approx(0.2), approx(0.1 / math.sqrt(3)))
     assert math.isnan(mean_and_sem([0.5])[1])
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20))
+def test_the_error_of_a_mean_is_that_of_scipy(values):
+    assert mean_and_sem(values)[1] == approx(sem(values), rel=1e-9, abs=1e-9)
+
+
+@given(st.integers(1, 400), st.data())
+def test_the_interval_of_a_share_is_that_of_scipy(total, data):
+    num = data.draw(st.integers(0, total))
+    assert share_interval(num, total) == approx(tuple(binomtest(num, total).proportion_ci()), abs=1e-9)
+
+
+@given(st.integers(1, 5_000))
+def test_the_bound_of_student_s_t_is_that_of_scipy(freedom):
+    assert student_t(freedom) == approx(t.ppf(0.975, freedom), rel=1e-9)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
+def test_mcnemar_is_the_binomial_test_of_scipy(pairs):
+    before, after = ([float(rate) for rate in column] for column in zip(*pairs, strict=True))
+    num_gained, num_lost = (sum(pair == wanted for pair in pairs) for wanted in [(False, True), (True, False)])
+    expected = binomtest(num_gained, num_gained + num_lost).pvalue if num_gained + num_lost else 1.0
+    assert PairedRates(before, after, ["one"] * len(pairs)).p_value_mcnemar == approx(expected)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from([-1.0, -2 / 3, -0.25, 0.0, 1 / 3, 0.5]), min_size=2, max_size=24), st.booleans())
+def test_the_permutation_test_is_that_of_scipy_exact_and_sampled(differences, is_exact):
+    with MonkeyPatch.context() as patching:
+        patching.setattr(stats, "NUM_DRAWS", 2 ** len(differences) if is_exact and len(differences) < 13 else 999)
+        pairs = PairedRates([0.0] * len(differences), differences, list(map(str, range(len(differences)))))
+        expected = permutation_test(
+            (pairs.sums,),
+            lambda sums, axis: sums.sum(axis=axis).round(DECIMALS),
+            permutation_type="samples",
+            n_resamples=stats.NUM_DRAWS,
+            batch=stats.BATCH,
+            rng=0,
+        )
+        assert pairs.p_value == (approx(expected.pvalue) if any(differences) else 1.0)
 
 
 def test_the_p_value_is_the_share_of_sign_patterns_that_go_as_far():

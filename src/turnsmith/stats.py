@@ -1,14 +1,13 @@
 """Honest statistics of evaluation: Pass@1 with its error over runs, unbiased pass@k, two checkpoints compared task by task."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, permutation_test, sem, t
 
 LEVEL = 0.05
 """Two checkpoints are called different where p is at most this."""
@@ -18,6 +17,8 @@ NUM_DRAWS = 99_999
 """Sign patterns that are tried where there are more; of fewer, all are."""
 BATCH = 5_000
 """Sign patterns in memory at once."""
+NUM_HALVINGS = 60
+"""After so many a float has no digits left to find."""
 DECIMALS = 9
 """Sums that differ by less are equal."""
 
@@ -33,14 +34,56 @@ def pass_at_k(num_rollouts: int, num_resolved: int, k: int) -> float:
 
 
 def mean_and_sem(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard error of the mean (sample deviation); the error of a single value is not known: NaN."""
-    return float(np.mean(values)), float(sem(values)) if len(values) > 1 else math.nan
+    """Compute the mean and its standard error (sample deviation); the error of a single value is not known: NaN."""
+    return float(np.mean(values)), measure_error(values) if len(values) > 1 else math.nan
+
+
+def measure_error(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """Compute the standard error of the mean of two values or more."""
+    return float(np.std(values, ddof=1)) / math.sqrt(len(values))
 
 
 def share_interval(num: int, total: int) -> tuple[float, float]:
-    """The exact (Clopper–Pearson) 95 % interval of a share: 0 of 60 → (0, 0.06)."""
-    low, high = binomtest(num, total).proportion_ci()
-    return float(low), float(high)
+    """Compute the exact (Clopper–Pearson) 95 % interval of a share: 0 of 60 → (0, 0.06)."""
+    return lowest_share(num, total), 1 - lowest_share(total - num, total)
+
+
+def lowest_share(num: int, total: int) -> float:
+    """Find the share at which so many of the total, or more, have a chance of 2.5 %."""
+    if num == 0:
+        return 0.0
+    return solve(lambda share: chance_of_at_least(num, total, share), LEVEL / 2, 0.0, 1.0)
+
+
+def chance_of_at_least(num: int, total: int, share: float) -> float:
+    """Add up the binomial chances of `num` to `total`; by logarithms, since the coefficients outgrow a float."""
+    hit, miss = math.log(share), math.log1p(-share)
+    ways = (math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) for k in range(num, total + 1))
+    return math.fsum(math.exp(way + k * hit + (total - k) * miss) for k, way in enumerate(ways, start=num))
+
+
+def student_t(freedom: int) -> float:
+    """Find the t that 95 % of Student's distribution lie within, for a whole number of degrees of freedom."""
+    return math.sqrt(freedom) * math.tan(solve(lambda angle: share_within(angle, freedom), 1 - LEVEL, 0.0, math.pi / 2))
+
+
+def share_within(angle: float, freedom: int) -> float:
+    """Compute P(|T| ≤ √freedom · tan(angle)) by its finite series: Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    is_odd = freedom % 2 == 1
+    cosine, total = math.cos(angle), 0.0
+    term = cosine if is_odd else 1.0
+    for exponent in range(3 if is_odd else 2, freedom + 1, 2):
+        total += term
+        term *= (exponent - 1) / exponent * cosine**2
+    return (angle + math.sin(angle) * total) * 2 / math.pi if is_odd else math.sin(angle) * total
+
+
+def solve(rising: Callable[[float], float], target: float, low: float, high: float) -> float:
+    """Find the place between low and high where a rising function reaches its target, by halving."""
+    for _ in range(NUM_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < target else (low, middle)
+    return (low + high) / 2
 
 
 @dataclass(frozen=True)
@@ -83,42 +126,38 @@ class PairedRates:
     def error(self) -> float:
         """Standard error of the mean difference over witnesses; of a single one it is not known: NaN."""
         residuals = self._sum(self.differences - self.mean)
-        return float(sem(residuals) * len(residuals) / len(self.differences)) if len(residuals) > 1 else math.nan
+        return measure_error(residuals) * len(residuals) / len(self.differences) if len(residuals) > 1 else math.nan
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """95 % interval of the mean difference by Student's t; None where no two tasks tell how far tasks differ."""
         if not self.error > 10**-DECIMALS:
             return None
-        low, high = t.interval(1 - LEVEL, len(self.sums) - 1, loc=self.mean, scale=self.error)
-        return float(low), float(high)
+        reach = student_t(len(self.sums) - 1) * self.error
+        return self.mean - reach, self.mean + reach
 
     @cached_property
     def p_value(self) -> float:
-        """Two-sided sign-flip permutation test of the mean difference.
+        """Compute the two-sided sign-flip permutation test of the mean difference.
 
         Were the two the same, each witness's sum of differences could as well have the other sign. All patterns of signs are
         tried where they are few, else a seeded sample of them.
         """
         if len(self.sums) < 2 or not self.sums.any():
             return 1.0
-        result = permutation_test(
-            (self.sums,),
-            lambda sums, axis: sums.sum(axis=axis).round(DECIMALS),
-            permutation_type="samples",
-            n_resamples=NUM_DRAWS,
-            batch=BATCH,
-            rng=0,
-        )
-        return float(result.pvalue)
+        observed = self.sums.sum().round(DECIMALS)
+        totals = flip_all(self.sums) if 2 ** len(self.sums) <= NUM_DRAWS else np.append(draw_flips(self.sums), observed)
+        num_as_far = min(np.count_nonzero(totals <= observed), np.count_nonzero(totals >= observed))
+        return min(1.0, 2 * num_as_far / len(totals))
 
     @cached_property
     def p_value_mcnemar(self) -> float | None:
-        """Exact McNemar test, each task for itself; None where a task was attempted more than once."""
+        """Compute the exact McNemar test, each task for itself; None where a task was attempted more than once."""
         if not {*self.before, *self.after} <= {0.0, 1.0}:
             return None
         num_gained, num_changed = int((self.differences > 0).sum()), int(np.count_nonzero(self.differences))
-        return float(binomtest(num_gained, num_changed).pvalue) if num_changed else 1.0
+        num_fewer = min(num_gained, num_changed - num_gained)
+        return min(1.0, 2 * sum(math.comb(num_changed, num) for num in range(num_fewer + 1)) / 2**num_changed)
 
     @property
     def is_different(self) -> bool:
@@ -130,3 +169,16 @@ class PairedRates:
             return values.round(DECIMALS)
         _, cluster = np.unique(list(self.clusters), return_inverse=True)
         return np.asarray(np.bincount(cluster, weights=values), np.float64).round(DECIMALS)
+
+
+def flip_all(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up the sums under each pattern of signs."""
+    patterns = np.arange(2 ** len(sums))[:, np.newaxis] >> np.arange(len(sums)) & 1
+    return np.asarray(((1 - 2 * patterns) * sums).sum(axis=1).round(DECIMALS))
+
+
+def draw_flips(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up the sums under a seeded sample of the patterns of signs."""
+    rng, pairs = np.random.default_rng(0), np.tile([1.0, -1.0], (min(BATCH, NUM_DRAWS), len(sums), 1))
+    totals = [(rng.permuted(pairs, axis=-1)[..., 0] * sums).sum(axis=1) for _ in range(0, NUM_DRAWS, BATCH)]
+    return np.concatenate(totals)[:NUM_DRAWS].round(DECIMALS)
