@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from turnsmith.errors import UsageError
+from turnsmith.extras import EXTRA_OF, describe_missing
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "algorithm": {
@@ -94,6 +95,8 @@ def _import(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
+        if isinstance(error, ImportError) and error.name in EXTRA_OF:
+            raise UsageError(describe_missing(error.name, name)) from None
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise UsageError(
                 f"there is no module {error.name}: install it, or start in the folder that holds it"

@@ -7,12 +7,14 @@ from packaging.requirements import Requirement
 from turnsmith.cli.machine import (
     examine_accelerators,
     examine_disk,
+    examine_extra,
     examine_git,
     examine_memory,
     examine_openmp,
-    examine_package,
+    find_requirements,
 )
 from turnsmith.engines.compiled import HAS_OPENMP
+from turnsmith.extras import EXTRAS
 
 
 def test_memory_is_what_the_kernel_says_is_available(tmp_path):
@@ -26,12 +28,24 @@ def test_memory_is_what_the_kernel_says_is_available(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "is_ok"), [("pytest>=1", True), ("pytest>=1000", False), ("no-such-package", False)]
+    ("wanted", "detail"),
+    [
+        ("pytest>=1", "metrics in MLflow"),
+        ("pytest>=1000", f"metrics in MLflow; pytest {pytest.__version__}, wanted >=1000"),
+        ("no-such-package", "metrics in MLflow; no no-such-package"),
+    ],
 )
-def test_a_package_must_be_there_in_a_version_that_we_are_made_for(wanted, is_ok):
-    finding = examine_package(Requirement(wanted))
-    assert finding.ok is is_ok
-    assert bool(finding.remedy) is not is_ok
+def test_the_packages_of_an_extra_must_be_there_in_versions_that_it_admits(wanted, detail):
+    finding = examine_extra("mlflow", [Requirement(wanted), Requirement("numpy")])
+    assert (finding.ok, finding.detail) == (wanted == "pytest>=1", detail)
+    assert finding.remedy == ("" if finding.ok else "pip install 'turnsmith[mlflow]'")
+
+
+def test_each_package_that_only_an_extra_brings_is_looked_for_once():
+    required = {name: {requirement.name for requirement in find_requirements(name)} for name in EXTRAS}
+    assert required["train"] == {"torch", "transformers", "tokenizers", "numba", "httpx2", "matplotlib"}
+    assert required["hub"] - required["data"] == {"huggingface-hub"}
+    assert all(required.values())
 
 
 def test_a_machine_without_git_gets_a_remedy(monkeypatch, tmp_path):

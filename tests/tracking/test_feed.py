@@ -104,7 +104,7 @@ def test_a_name_that_nobody_knows_is_refused(tracked):
 
 
 def test_a_missing_package_is_asked_for_before_the_run(monkeypatch):
-    monkeypatch.setattr("turnsmith.tracking.feed.find_spec", lambda name: None)
+    monkeypatch.setattr("turnsmith.extras.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnsmith\[wandb\]'"):
         check_tracker("wandb")
 

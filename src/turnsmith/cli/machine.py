@@ -14,12 +14,12 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
+from turnsmith.extras import EXTRAS
 from turnsmith.sandboxes.probes import MachineCheck, probe_local, probe_podman
 
 MIN_MEMORY_BYTES = 3 * 2**30
 MIN_DISK_BYTES = 2 * 2**30
 MIN_CORES = 2
-LEARNING_PACKAGES = ("torch", "transformers", "numba")
 LEARNING_REMEDY = "pip install 'turnsmith[train]'"
 TIMEOUT_S = 120.0
 """For torch, which can take long where its files are read for the first time."""
@@ -34,11 +34,10 @@ ASK_TORCH = (sys.executable, "-c", QUESTION)
 
 def examine_machine() -> list[MachineCheck]:
     """All findings: isolation first, since it is what a machine most often forbids."""
-    requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
     return [
         *probe_local(),
         probe_podman(),
-        *(examine_package(requirement) for requirement in requirements if requirement.name in LEARNING_PACKAGES),
+        *(examine_extra(name, find_requirements(name)) for name in EXTRAS),
         examine_accelerators(),
         examine_memory(),
         examine_cores(),
@@ -49,15 +48,28 @@ def examine_machine() -> list[MachineCheck]:
     ]
 
 
-def examine_package(requirement: Requirement) -> MachineCheck:
-    """Is a distribution installed in a version that the requirement admits? Nothing is imported."""
+def find_requirements(extra: str) -> list[Requirement]:
+    """List the packages that an extra brings."""
+    requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
+    return [each for each in requirements if each.marker and each.marker.evaluate({"extra": extra})]
+
+
+def examine_extra(name: str, requirements: Sequence[Requirement]) -> MachineCheck:
+    """Check that the packages of an extra are installed, in versions that it admits. Nothing is imported."""
+    faults = [fault for requirement in requirements if (fault := find_fault(requirement))]
+    remedy = f"pip install 'turnsmith[{name}]'" if faults else ""
+    return MachineCheck(f"extra {name}", not faults, "; ".join([EXTRAS[name].purpose, *faults]), remedy)
+
+
+def find_fault(requirement: Requirement) -> str:
+    """Describe how the installed distribution differs from a requirement; nothing where it fits."""
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        return MachineCheck(requirement.name, False, "not installed", LEARNING_REMEDY)
-    if requirement.specifier.contains(version, prereleases=True):  # a local build such as 2.13.0+cpu is that version
-        return MachineCheck(requirement.name, True, version)
-    return MachineCheck(requirement.name, False, f"{version}, wanted {requirement.specifier}", LEARNING_REMEDY)
+        return f"no {requirement.name}"
+    # A local build such as 2.13.0+cpu is that version.
+    is_admitted = requirement.specifier.contains(version, prereleases=True)
+    return "" if is_admitted else f"{requirement.name} {version}, wanted {requirement.specifier}"
 
 
 def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = ASK_TORCH) -> MachineCheck:

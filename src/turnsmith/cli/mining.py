@@ -20,6 +20,7 @@ from turnsmith.cli.options import (
 )
 from turnsmith.cli.tasks import say_number
 from turnsmith.errors import UsageError
+from turnsmith.extras import require
 from turnsmith.types import Task
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -113,10 +114,11 @@ def mine(
 
 
 def check_wishes(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
-    """Raises UsageError for what would fail with every commit or row."""
+    """Refuse what would fail with every commit or row. Raises UsageError."""
     from turnsmith.environments.pythons import find_python
     from turnsmith.rewards.logparse import PARSERS
 
+    require("uv")
     if python:
         find_python(python)
     if log_parser not in PARSERS:

@@ -8,6 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from turnsmith.errors import TurnsmithError, UsageError
+from turnsmith.extras import EXTRA_OF, describe_missing
 from turnsmith.ui.terminal import to_line
 
 EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED = 1, 2, 130
@@ -15,8 +16,6 @@ MAX_NAME = 200
 """Characters of a path that is said."""
 UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
 """What a person can put right who gave the path."""
-TRAIN_EXTRA = {"torch", "transformers", "tokenizers", "numba", "matplotlib"}
-"""Packages that only `turnsmith[train]` brings."""
 
 
 class Sentences(TyperGroup):
@@ -66,6 +65,6 @@ def _explain_known(error: BaseException) -> tuple[str, int] | None:
         name = str(error.filename)
         place = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
         return f"cannot use {place}: {error.strerror}: put that right, or give another place", EXIT_USAGE
-    if isinstance(error, ImportError) and error.name in TRAIN_EXTRA:
-        return f"this command needs {error.name}: install it by `pip install 'turnsmith[train]'`", EXIT_USAGE
+    if isinstance(error, ImportError) and error.name in EXTRA_OF:
+        return describe_missing(error.name), EXIT_USAGE
     return None

@@ -16,6 +16,7 @@ from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
+from turnsmith.extras import require
 from turnsmith.runs import RunFolder, claim, locked, remove_unless_named
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.versions import record_versions
@@ -114,6 +115,8 @@ def refuse_contradictions(config: RunConfig, wishes: "Wishes | None", python: st
         raise UsageError("--python and --install are for an environment: leave out --no-environment")
     if wishes is not None and config.sandbox.kind != "local":
         raise UsageError(f"sandbox.kind {config.sandbox.kind} shows no environment: add --no-environment")
+    if wishes is not None:
+        require("uv", otherwise=", or do without by --no-environment")
 
 
 def choose_folder(out: Path | None, checkout: Path, name: str) -> Path:

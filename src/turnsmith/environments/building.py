@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event
 
-from uv import find_uv_bin
-
 from turnsmith.environments.pythons import Python, find_python
 from turnsmith.environments.recipe import Recipe
 from turnsmith.environments.workplace import UPPER, WORK, Workplace
@@ -165,7 +163,9 @@ def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
 
 
 def make_variables(given: Mapping[str, str]) -> dict[str, str]:
-    """Those of this process, with its proxies and indexes, but for what would lead to another Python; then the recipe's."""
+    """Join the variables of this process, without those that lead to another Python, and the recipe's."""
+    from uv import find_uv_bin  # of the extra `mine`
+
     inherited = {name: value for name, value in os.environ.items() if name not in DROPPED}
     places = [f"{ENVIRONMENT}/bin", str(Path(find_uv_bin()).parent), inherited.get("PATH", "/usr/bin:/bin")]
     ours = {

@@ -2,13 +2,13 @@
 
 import os
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from turnsmith.agent.dialogues.messages import MessageSpeaker
 from turnsmith.config import EndpointConfig, RunConfig
 from turnsmith.engines.chat import ChatEngine
 from turnsmith.errors import UsageError
+from turnsmith.extras import require
 from turnsmith.tracking import Progress
 
 KIND = "openai"
@@ -37,8 +37,7 @@ def check_configuration(config: RunConfig) -> None:
             "vLLM samples, take engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it on training "
             "tasks, and name that run folder in rft.conversations of a run of another engine"
         )
-    if find_spec("openai") is None:
-        raise UsageError("engine.kind openai needs the client: install it by `pip install 'turnsmith[endpoint]'`")
+    require("openai", subject="engine.kind openai")
     read_key(section(config))
 
 

@@ -9,6 +9,7 @@ from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.chat.template import OWN, read_template
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
+from turnsmith.extras import EXTRAS, require
 from turnsmith.plugins import BUILT_IN, load_by_name
 from turnsmith.recipes import endpoint
 from turnsmith.runs import find_stage
@@ -31,6 +32,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     if config.engine.kind == endpoint.KIND:
         yield partial(endpoint.check_configuration, config)
     else:
+        yield partial(require, *EXTRAS["train"].packages, subject=f"model.path {config.model.path}")
         yield partial(check_model, config.model.path)
         if config.model.chat.template not in OWN:
             yield partial(read_template, config.model.chat.template)

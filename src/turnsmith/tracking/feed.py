@@ -6,12 +6,11 @@ So a run that was killed, or that gets another tracker on the way, sends what is
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from turnsmith.config import RunConfig
-from turnsmith.errors import UsageError
+from turnsmith.extras import require
 from turnsmith.plugins import BUILT_IN, load_by_name
 from turnsmith.runs import RunFolder, read_json, write_json
 from turnsmith.tracking import Progress, Tracker
@@ -63,8 +62,8 @@ def check_tracker(name: str) -> None:
     """Raises UsageError where a tracker of ours lacks its package, or where an import path leads nowhere."""
     if name not in BUILT_IN["tracker"]:
         load_by_name("tracker", name)
-    elif not find_spec(name):
-        raise UsageError(f"tracking to {name} needs {name}: install it by `pip install 'turnsmith[{name}]'`")
+    else:
+        require(name, subject=f"tracking to {name}")
 
 
 class Feed:

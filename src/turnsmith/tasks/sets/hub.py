@@ -3,17 +3,16 @@
 from pathlib import Path
 
 from turnsmith.errors import UsageError
+from turnsmith.extras import require
 from turnsmith.tasks.sets.reading import ROW_FILES
 
 
 def fetch_rows(name: str) -> Path:
     """The folder of `owner/name`, or `owner/name@revision`, with its files of rows. Raises UsageError."""
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-    except ImportError:
-        remedy = "install it by `pip install 'turnsmith[hub]'`, or fetch the files and give their folder"
-        raise UsageError(f"hub:{name} needs huggingface_hub: {remedy}") from None
+    require("huggingface_hub", subject=f"hub:{name}", otherwise=", or fetch the files and give their folder")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
     repository, _, revision = name.partition("@")
     patterns = [f"*{ending}" for ending in ROW_FILES]
     try:
