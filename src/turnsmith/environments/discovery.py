@@ -61,8 +61,6 @@ class Needs:
     requires_python: str
     classifiers: tuple[str, ...]
     """Minor versions of Python that the project names."""
-    has_script: bool
-    """Is there a `setup.py`?"""
     digests: Mapping[str, str]
     """Of all that decides what is installed, and of what is compiled, by path."""
 
@@ -91,7 +89,6 @@ def _find_needs(tree: Mapping[str, bytes]) -> Needs:
         pins=tuple(_read_pins(tree)),
         requires_python=_find_requires_python(project, settings, tree),
         classifiers=tuple(_find_classifiers(metadata.get("classifiers", []), tree)),
-        has_script="setup.py" in tree,
         digests={path: _digest(path, tree[path]) for path in [*read, *compiled]},
     )
 

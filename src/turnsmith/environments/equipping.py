@@ -17,8 +17,15 @@ BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-packag
 pytest among them (71), and that which has no `pkg_resources`."""
 BASICS = "'setuptools<81' wheel"
 """Suites import `pkg_resources`, which later ones have not."""
-UNEDITABLE = ("find . -maxdepth 2 -name '*requirements*' -type f -exec sed -i '/^ *-e *[.]/d' {} +",)
-"""Files of requirements may name the project itself; what this changes in the tree is not kept."""
+UNEDITABLE = (
+    "find . -maxdepth 2 -name '*requirements*' -type f -exec sed -i '/^ *-e *[.]/d' {} +",
+    "touch -c pyproject.toml setup.py setup.cfg",
+)
+"""Before a plain installation: files of requirements may name the project itself, and by its time of change uv would take the
+project for another that it has built at this path. The tree does not keep this."""
+LINKING = Path(__file__).with_name("linking.py").read_text(encoding="utf-8")
+LINK = (f"printf %s {shlex.quote(LINKING)} > /environment/linking.py", "python /environment/linking.py")
+"""After it: the modules are imported from the tree."""
 _building: dict[Path, threading.Lock] = defaultdict(threading.Lock)
 _failed: dict[Path, str] = {}
 """Causes, by folder and key of a recipe. On the disk they would outlive a network that was down."""
@@ -62,9 +69,9 @@ def equip(
 
 
 def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Iterator[Recipe]:
-    """All that was found, as a lock file pins it; with packages of that day; of today; the project alone.
+    """List recipes with all that was found, as a lock file pins it, with packages of that day, of today; then the project alone.
 
-    Last, for Pythons whose setuptools know no editable installation (PEP 660), the project by its own `setup.py`.
+    Where the build of the project knows no editable installation (PEP 660), a plain one follows, linked to the tree.
     """
     found = (
         find_python(wishes.python) if wishes.python else choose_python(needs.requires_python, date, needs.classifiers)
@@ -77,15 +84,17 @@ def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Itera
     needs = replace(needs, requirements=requirements, pins=wishes.pins or needs.pins)
     day, alone = end_of_quarter(date), replace(needs, files=(), requirements=("pytest",), pins=())
     unpinned = replace(needs, pins=())
-    tries = [list_commands(needs, "")] if needs.pins else []
-    tries += [list_commands(unpinned, day), list_commands(unpinned, ""), list_commands(alone, day)]
-    if needs.has_script:
-        tries += [list_commands(needs, "" if needs.pins else day, is_editable=False)]
+    pinned = [(needs, "")] if needs.pins else []
+    plain = [*pinned, (unpinned, day)] if needs.is_installable else []
+    tries = [list_commands(*each) for each in (*pinned, (unpinned, day), (unpinned, ""))]
+    tries += [list_commands(*each, is_editable=False) for each in plain]
+    tries += [list_commands(alone, day)]
+    tries += [list_commands(alone, day, is_editable=False)] if needs.is_installable else []
     yield from (replace(recipe, commands=commands) for commands in tries)
 
 
 def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[str, ...]:
-    """Install what was found, of no later day than given, and the project so that its code is that of the working tree."""
+    """Install the packages that were found, of no later day than given, and the project with its code in the working tree."""
     install = f"uv pip install --exclude-newer {day} {BUILDERS}" if day else "uv pip install"
     pins = [f"printf '%s\\n' {shlex.join(needs.pins)} > /environment/pins.txt"] if needs.pins else []
     bound = " -c /environment/pins.txt" if pins else ""
@@ -95,9 +104,7 @@ def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[
         return (*pins, f"{install} {BASICS} {shlex.join(wanted)}{bound}")
     if is_editable:
         return (*pins, f"{install} {BASICS} {shlex.join(wanted)} -C editable_mode=compat -e {project}{bound}")
-    name = "$(python setup.py --name 2> /dev/null | tail -n 1)"
-    own = f'uv pip uninstall "{name}" && python setup.py develop --no-deps'
-    return (*pins, *UNEDITABLE, f"{install} {BASICS} {shlex.join(wanted)} {project}{bound}", own)
+    return (*pins, *UNEDITABLE, f"{install} {BASICS} {shlex.join(wanted)} {project}{bound}", *LINK)
 
 
 def end_of_quarter(date: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from histories import git, make_shop
+from histories import PROJECT, commit, git, make_shop
 from turnsmith.runs import hold
 from turnsmith.synthesis.mining.rebuilding import read_date
 from turnsmith.tasks.dataset import load_tasks, save_tasks
@@ -134,3 +134,16 @@ def test_a_row_without_a_date_gets_the_packages_of_its_commit(shop, rebuild, tmp
     (task,) = load_tasks(tmp_path / "out")
     recipe = json.loads((tmp_path / "out" / f"{task.environment}.json").read_text())
     assert "--exclude-newer 2024-07-01" in recipe["commands"][0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_project_that_knows_no_editable_installation_is_imported_from_its_tree(shop, rebuild, tmp_path):
+    project = PROJECT.replace('"setuptools"]', '"setuptools==62.6", "wheel"]')
+    base = commit(shop, {"pyproject.toml": project}, "Pin the build", date="2023-01-02T12:00:00+00:00")
+    result, records = rebuild([make_row(shop, base_commit=base)], "--history", f"a/shop={shop}", "--python", "3.10")
+    assert records["one"]["reason"] == "rebuilt", result.output
+    (task,) = load_tasks(tmp_path / "out")
+    packages = next((tmp_path / "out" / task.environment).glob("lib/*/site-packages"))
+    assert (packages / "shop-1.0.pth").read_text() == "/testbed/src\n"
+    assert not (packages / "shop").exists()
