@@ -12,6 +12,7 @@ import typer
 from turnsmith.cli.sentences import EXIT_STOPPED
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.sandboxes.patch import check_git
 from turnsmith.tracking import Progress
 from turnsmith.ui.live import watching
 
@@ -62,7 +63,8 @@ def configure_sandbox(kind: Kind, image: str, engine: str, **others: Any) -> San
 
 
 def work_in_sandboxes(config: SandboxConfig, work: "Callable[[SandboxProvider, Progress], Awaitable[T]]") -> T:
-    """What the work gives, watched on the terminal; its sandboxes end with it."""
+    """Give the result of the work, watched on the terminal; its sandboxes end with it. Raises UsageError."""
+    check_git()
     from turnsmith.sandboxes import make_provider
 
     async def watch() -> T:

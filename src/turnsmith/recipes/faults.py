@@ -13,6 +13,7 @@ from turnsmith.extras import EXTRAS, require
 from turnsmith.plugins import BUILT_IN, load_by_name
 from turnsmith.recipes import endpoint
 from turnsmith.runs import find_stage
+from turnsmith.sandboxes.patch import check_git
 from turnsmith.synthesis.sources import check_source
 from turnsmith.tracking.feed import check_tracker
 from turnsmith.training.directories import check_model
@@ -29,6 +30,7 @@ def find_faults(config: RunConfig) -> Iterator[UsageError]:
 
 def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     """One for each thing that the run will use by its path or name; each raises UsageError."""
+    yield check_git
     if config.engine.kind == endpoint.KIND:
         yield partial(endpoint.check_configuration, config)
     else:

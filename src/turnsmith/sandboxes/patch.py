@@ -6,13 +6,14 @@ takes part, and the sandbox's git is never asked.
 
 import errno
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnsmith.errors import SandboxError
+from turnsmith.errors import SandboxError, UsageError
 from turnsmith.sandboxes.layers import Node, Place, open_layers, overlooking_changes, walk
 from turnsmith.temporary import temporary_folder
 
@@ -40,6 +41,12 @@ GIT_TIMEOUT_S = 300.0
 
 NO_PATCH = "no patch: "
 """How that begins which stands for a patch that cannot be had."""
+
+
+def check_git() -> None:
+    """Raise UsageError if this machine has no git: patches are made and applied by it."""
+    if not shutil.which("git"):
+        raise UsageError("there is no git on PATH: install it, e.g. by `apt install git`")
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnsmith.errors import UsageError
+from turnsmith.sandboxes.patch import check_git
 from turnsmith.tasks.history import EXECUTABLE, REGULAR, SYMLINK, TreeFile
 
 RECORD, FIELD = "\x01", "\x02"
@@ -67,7 +68,8 @@ class GitHistory:
 
 
 def open_history(path: Path, name: str = "") -> GitHistory:
-    """Raises UsageError where there is no whole history."""
+    """Open a repository. Raises UsageError where there is no whole history, or no git."""
+    check_git()
     if not path.is_dir():
         raise UsageError(f"there is no folder {path}: give a git checkout, or a bare repository")
     history = GitHistory(path, path.name)

@@ -1,0 +1,48 @@
+"""A machine without git: every command that needs it names it in one sentence, and begins nothing."""
+
+import json
+
+import pytest
+
+COMMANDS = {
+    "run": "run {config} --out {out}",
+    "rft": "rft {config} --out {out}",
+    "rl": "rl {config} --out {out}",
+    "eval": "eval {config} --out {out}",
+    "solve": "solve {folder} --issue issue.txt --model.path {model} --out {out}",
+    "grade": "grade {predictions} --tasks {tasks} --out {out}",
+    "mine": "tasks mine {folder} --out {out}",
+    "rebuild": "tasks rebuild {tasks} --history a/b={folder} --out {out}",
+    "make": "tasks make --practice 1 --out {out}",
+    "packages": "tasks make --package toolz==1.0.0 --out {out}",
+    "check": "tasks check {tasks}",
+    "qualify": "tasks qualify {tasks}",
+}
+
+
+@pytest.fixture
+def places(tmp_path, config_file, model_directory, task_folder, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "issue.txt").write_text("The sum is wrong.")
+    name = json.loads((task_folder / "tasks.jsonl").read_text().splitlines()[0])["instance_id"]
+    (tmp_path / "preds.json").write_text(
+        json.dumps([{"instance_id": name, "model_name_or_path": "m", "model_patch": "x"}])
+    )
+    monkeypatch.chdir(tmp_path)
+    return {
+        "config": config_file,
+        "model": model_directory,
+        "tasks": task_folder,
+        "folder": tmp_path / "folder",
+        "predictions": tmp_path / "preds.json",
+        "out": tmp_path / "out",
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_git_a_command_ends_in_one_sentence_and_leaves_nothing(turnsmith, places, monkeypatch, command):
+    monkeypatch.setenv("PATH", str(places["folder"]))
+    result = turnsmith(*COMMANDS[command].format(**places).split())
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+    assert "git" in result.stderr and "install" in result.stderr
+    assert not places["out"].exists()
