@@ -45,7 +45,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"{path} is no regular file: {remedy}")
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}: {remedy}") from None
     except (ValueError, RecursionError) as error:

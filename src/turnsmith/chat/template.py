@@ -41,7 +41,7 @@ def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Mes
 def read_template(path: str) -> str:
     """A template of the user's own. Raises UsageError where there is no such file."""
     try:
-        return Path(path).read_text()
+        return Path(path).read_text("utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise UsageError(

@@ -42,7 +42,7 @@ def read_stop_tokens(directory: Path) -> set[int]:
     """Tokens at which the makers of the model stop: end of sequence in generation_config.json. Raises UsageError."""
     file = directory / "generation_config.json"
     try:
-        found = json.loads(file.read_text()).get("eos_token_id") if file.exists() else None
+        found = json.loads(file.read_text("utf-8")).get("eos_token_id") if file.exists() else None
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {file} ({error}): repair it, or take it away") from None
     return {found} if isinstance(found, int) else set(found or ())

@@ -19,6 +19,7 @@ from turnsmith.cli.rebuilding import rebuild
 from turnsmith.cli.sentences import Sentences
 from turnsmith.cli.tasks import check, stats
 from turnsmith.cli.tracing import provenance
+from turnsmith.ui.terminal import replace_unprintable
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
@@ -33,6 +34,7 @@ def main() -> None:
     """Run the command line; what asks a process to end, as `timeout` and schedulers do, is as good as Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    replace_unprintable()
     make_app()()
 
 

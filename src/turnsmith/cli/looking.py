@@ -90,7 +90,7 @@ def to_json(folder: RunFolder, beginning: str | None) -> Any:
     return {
         "state": find_state(folder),
         "finished": folder.results.exists(),
-        "stopped": folder.stop_reason.read_text().strip() if folder.stop_reason.exists() else None,
+        "stopped": folder.stop_reason.read_text("utf-8").strip() if folder.stop_reason.exists() else None,
         "versions": [versions.model_dump() for versions in read_versions(folder)],
         "results": read_results(folder),
         "costs": {stage: entry.model_dump() for stage, entry in read_costs(folder).items()},
@@ -180,7 +180,7 @@ def describe_state(folder: RunFolder) -> str:
         case "running":
             return f"running: a process is at work in {folder.path}"
         case "stopped":
-            return f"stopped: {to_line(folder.stop_reason.read_text())}"
+            return f"stopped: {to_line(folder.stop_reason.read_text('utf-8'))}"
         case "unfinished":
             return f"not finished: `turnsmith resume {quote(str(folder.path))}` goes on"
     return ""

@@ -209,7 +209,7 @@ def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
     try:
         asyncio.run(run_recipe(config, folder, progress))
     except TurnsmithError as error:
-        folder.stop_reason.write_text(f"{error}\n")
+        folder.stop_reason.write_text(f"{error}\n", encoding="utf-8")
         raise
 
 

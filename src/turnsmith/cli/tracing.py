@@ -26,7 +26,7 @@ def provenance(run: Run, as_json: Json = False) -> None:
     else:
         print_traced(traced)
     if folder.stop_reason.exists():
-        typer.echo(f"stopped: {to_line(folder.stop_reason.read_text())}", err=True)
+        typer.echo(f"stopped: {to_line(folder.stop_reason.read_text('utf-8'))}", err=True)
     if traced.broken:
         raise typer.Exit(EXIT_FAILED)
 

@@ -31,7 +31,7 @@ def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> 
         raise UsageError(f"cannot write {out}: {error}: make room there") from error
     copy_tokenizer(checkpoint, out)
     if chat.template not in OWN:
-        (out / "chat_template.jinja").write_text(renderer.tokenizer.get_chat_template())
+        (out / "chat_template.jinja").write_text(renderer.tokenizer.get_chat_template(), "utf-8")
 
 
 def make_generation_config(renderer: ChatRenderer) -> GenerationConfig:

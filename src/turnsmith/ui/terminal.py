@@ -1,6 +1,16 @@
 """The terminal. Whatever an agent wrote reaches it as plain visible characters, never as commands to it."""
 
+import io
+import sys
+
 from rich.console import Console
+
+
+def replace_unprintable() -> None:
+    """Print `?` in place of each character that the encoding of the output lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+            stream.reconfigure(errors="replace")
 
 
 def make_console(*, stderr: bool = False) -> Console:

@@ -137,7 +137,7 @@ def _environment(request: Header) -> dict[str, str]:
     """What a shell would hand on, and the plugin beside the tree."""
     variables: dict[str, str] = request["env"]
     home, name = variables["HOME"], f"plugin_{os.urandom(8).hex()}"
-    Path(home, f"{name}.py").write_text(request["plugin"])
+    Path(home, f"{name}.py").write_text(request["plugin"], "utf-8")
     return {
         **variables,
         "PWD": request["cwd"],

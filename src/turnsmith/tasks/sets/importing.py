@@ -122,7 +122,7 @@ def keep_refused(file: Path, lines: Collection[str]) -> None:
     """Leave these lines only, where there are others: of rows that are tasks now, or that are refused for another reason."""
     if [line.decode().rstrip("\n") for _, line in read_lines(file)] != [*lines]:
         with replacing(file) as temporary:
-            temporary.write_text("".join(f"{line}\n" for line in lines))
+            temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def read_record(source: PublicSet, row: FoundRow) -> Task | Conversation:
