@@ -1,6 +1,7 @@
-"""A machine without git: every command that needs it names it in one sentence, and begins nothing."""
+"""A machine without git or torch: every command that needs it names it in one sentence, and begins nothing."""
 
 import json
+import sys
 
 import pytest
 
@@ -45,4 +46,14 @@ def test_without_git_a_command_ends_in_one_sentence_and_leaves_nothing(turnsmith
     result = turnsmith(*COMMANDS[command].format(**places).split())
     assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
     assert "git" in result.stderr and "install" in result.stderr
+    assert not places["out"].exists()
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers", "matplotlib"])
+@pytest.mark.parametrize("command", ["run", "rft", "rl"])
+def test_without_what_an_extra_brings_no_run_folder_is_made(turnsmith, places, monkeypatch, command, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    result = turnsmith(*COMMANDS[command].format(**places).split())
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1), result.output
+    assert package in result.stderr and "turnsmith[train]" in result.stderr
     assert not places["out"].exists()
