@@ -4,10 +4,12 @@ Archives are read in memory: no member of one can be written anywhere.
 """
 
 import io
+import os
 import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -18,6 +20,9 @@ from turnsmith.temporary import temporary_folder
 REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
 MAX_TREE_BYTES = 200_000_000
 DOWNLOAD_TIMEOUT_S = 600.0
+UNREACHABLE = re.compile(r"Could not fetch URL (\S+): (?!404 )(.*)")
+"""A line in the log of pip. An index that answers 404 was reached: it has no such package."""
+MAX_CAUSE_CHARACTERS = 200
 LEFT_OUT = re.compile(r"(.*/)?(\.git|__pycache__|[^/]+\.egg-info|\.pytest_cache)(/.*)?|.*\.pyc|PKG-INFO")
 """Histories, caches and what packaging added."""
 
@@ -59,12 +64,36 @@ def check_source(package: str) -> None:
 def _fetch_sdist(name: str, version: str) -> PackageSource:
     """Let pip download the source; it runs the package's own build to learn its name, as any installation does."""
     with temporary_folder("sdist") as folder:
-        options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name, "--dest", str(folder)]
-        _run([sys.executable, "-m", "pip", "download", *options, f"{name}=={version}"], f"fetch {name}=={version}")
+        _download(f"{name}=={version}", name, folder)
         archives = list(folder.glob("*.tar.*"))
         if not archives:
             raise UsageError(f"{name}=={version} has no .tar.gz source in the package index: take another version")
         return PackageSource(name, version, read_archive(archives[0].read_bytes(), strip=1))
+
+
+def _download(requirement: str, name: str, folder: Path) -> None:
+    """Download a source by pip, whose temporary folders lie in `folder`, too. Raises UsageError that names the fault."""
+    log, temporary = folder / "pip.log", folder / "temporary"
+    temporary.mkdir()
+    quietly = ["--quiet", "--disable-pip-version-check", "--log", str(log)]
+    options = [*quietly, "--no-deps", "--no-binary", name, "--dest", str(folder)]
+    command = [sys.executable, "-m", "pip", "download", *options, requirement]
+    try:
+        _run(command, f"fetch {requirement}", {**os.environ, "TMPDIR": str(temporary)})
+    except UsageError as error:
+        lines = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        raise UsageError(find_fault(requirement, lines) or str(error)) from None
+
+
+def find_fault(requirement: str, log: str) -> str:
+    """Tell an index that does not answer from a version that it does not have, by the log of pip; empty for other faults."""
+    if unreachable := UNREACHABLE.search(log):
+        place, cause = unreachable.groups()
+        remedy = "check the network, or name another index in PIP_INDEX_URL"
+        return f"cannot reach the package index for {requirement} ({place}: {cause[:MAX_CAUSE_CHARACTERS]}): {remedy}"
+    if f"No matching distribution found for {requirement}" in log:
+        return f"the package index has no source of {requirement}: take a version that it has"
+    return ""
 
 
 def _export_checkout(path: Path) -> PackageSource:
@@ -74,10 +103,10 @@ def _export_checkout(path: Path) -> PackageSource:
     return PackageSource(name, commit, read_archive(_run([*git, "archive", "HEAD"], f"export {path}"), strip=0))
 
 
-def _run(command: list[str], purpose: str) -> bytes:
-    """Standard output of a command. Raises UsageError with its last complaint."""
+def _run(command: list[str], purpose: str, environment: Mapping[str, str] | None = None) -> bytes:
+    """Give the standard output of a command. Raises UsageError with its last complaint."""
     try:
-        result = subprocess.run(command, capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)
+        result = subprocess.run(command, capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, env=environment)
     except subprocess.TimeoutExpired:
         raise UsageError(f"could not {purpose}: no answer in {DOWNLOAD_TIMEOUT_S:.0f} s") from None
     if result.returncode != 0:
