@@ -6,7 +6,7 @@ import pytest
 
 from turnsmith.cli.grading import save_predictions
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
-from turnsmith.tasks.dataset import save_tasks
+from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tasks.predictions import Prediction, write_predictions
 from turnsmith.types import Task
 
@@ -65,6 +65,36 @@ def test_predictions_are_graded_and_reported_as_the_harness_does(turnsmith, task
     assert one["tests_status"]["FAIL_TO_PASS"] == {"success": [], "failure": ["test_shop.py::test_two"]}
     assert json.loads((place / "shop-4/report.json").read_text())["shop-4"]["patch_successfully_applied"] is False
     assert not (place / "shop-3").exists()
+
+
+def add_odd(folder, **columns):
+    """One more task, which cannot be graded."""
+    odd = load_tasks(folder)[0].model_copy(update={"instance_id": "shop-6", "log_parser": "ward"} | columns)
+    save_tasks(folder, [*load_tasks(folder), odd])
+
+
+def test_a_task_that_cannot_be_graded_stops_no_other(turnsmith, tasks, tmp_path):
+    add_odd(tasks)
+    file = tmp_path / "preds.jsonl"
+    write_predictions(file, [Prediction(name, "model", GOLD) for name in ("shop-1", "shop-6")])
+    command = ["grade", file, "--tasks", tasks, "--out", tmp_path / "reports", "--json"]
+    one = turnsmith(*command, "--task", "shop-1", "--run", "one")
+    assert one.exit_code == 0 and json.loads(one.stdout)["resolved_ids"] == ["shop-1"], one.stderr
+    assert "of 6 tasks 1 cannot be graded here: nothing reads the logs of ward, e.g. shop-6" in one.stderr
+    both = turnsmith(*command)
+    report = json.loads(both.stdout)
+    assert (both.exit_code, report["total_instances"], report["error_ids"]) == (1, 6, ["shop-6"])
+    assert "shop-6 could not be graded: it asks for the log parser 'ward'" in both.stderr
+    named = turnsmith(*command, "--task", "shop-6")
+    assert named.exit_code == 2 and "shop-6 asks for the log parser 'ward'" in named.stderr
+
+
+def test_a_task_of_an_image_hinders_no_grading_of_a_task_without(turnsmith, tasks, predictions, tmp_path):
+    add_odd(tasks, log_parser="pytest", image="octo/shop:1")
+    command = ["grade", predictions, "--tasks", tasks, "--out", tmp_path / "reports", "--json"]
+    assert turnsmith(*command, "--task", "shop-1").exit_code == 0
+    write_predictions(predictions, [Prediction("shop-6", "model", GOLD)])
+    assert "task shop-6 lives in the image octo/shop:1" in turnsmith(*command).stderr
 
 
 def test_what_is_graded_is_kept_and_another_patch_is_not_taken_for_it(turnsmith, tasks, predictions, tmp_path):

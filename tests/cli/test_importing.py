@@ -76,7 +76,7 @@ def test_a_second_import_goes_on_where_the_first_stopped(turnsmith, rows, tmp_pa
         "folder": str(out),
         "imported": 3,
         "refused": {"no image": 1, "empty FAIL_TO_PASS": 1},
-        "unread": {},
+        "set_aside": {},
     }
     assert (out / "tasks.jsonl").read_bytes().startswith(before)
     assert len((out / "refused.jsonl").read_text().splitlines()) == 2
@@ -251,12 +251,23 @@ def test_tasks_whose_logs_nobody_reads_here_are_counted(turnsmith, tmp_path):
     java = MULTI_SWE | {"fix_patch": MULTI_SWE["fix_patch"].replace("cart.go", "cart.java")}
     file = write_lines(tmp_path / "rows.jsonl", number(java, 2))
     told = turnsmith("tasks", "import", "multi-swe", "--from", file, "--out", tmp_path / "out").stdout
-    assert told.endswith("2 of them cannot be graded here: nothing reads the logs of multi-swe-java\n")
+    assert "2 cannot be graded here: nothing reads the logs of multi-swe-java, e.g. " in told
     go = write_lines(tmp_path / "go.jsonl", [MULTI_SWE])
     assert (
         "cannot be graded"
         not in turnsmith("tasks", "import", "multi-swe", "--from", go, "--out", tmp_path / "go").stdout
     )
+
+
+def test_a_row_that_cannot_be_graded_is_imported_and_reported(turnsmith, tmp_path):
+    odd = SWE_BENCH | {"instance_id": "shop-tools__shop-18", "PASS_TO_PASS": '["[100%]"]'}
+    file = write_lines(tmp_path / "rows.jsonl", [SWE_BENCH, odd])
+    arguments = ["tasks", "import", "swe-bench", "--from", file, "--out"]
+    told = turnsmith(*arguments, tmp_path / "out").stdout
+    assert told.startswith("imported 2 · refused 0") and "1 cannot be graded here" in told
+    as_json = json.loads(turnsmith(*arguments, tmp_path / "again", "--json").stdout)
+    assert [*as_json["set_aside"]] == ["shop-tools__shop-18"]
+    assert "expects '[100%]'" in as_json["set_aside"]["shop-tools__shop-18"]
 
 
 class SmallHub(BaseHTTPRequestHandler):

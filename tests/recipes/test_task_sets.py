@@ -130,22 +130,51 @@ def test_a_held_out_task_is_not_trained_on_wherever_its_file_lies(tmp_path):
         check_disjoint(train, [])
 
 
-def test_a_log_parser_that_nobody_has_is_named_before_anything_is_played(tmp_path):
+def save_with_odd(tmp_path):
+    """Three tasks: `a` has a parser that nobody has, `b` is sound, `c` expects what is no id of pytest's."""
     (tmp_path / "base").mkdir()
-    [task] = task_set("train", tmp_path, "a").tasks
-    save_tasks(tmp_path, [task.model_copy(update={"log_parser": "ward"})])
-    with raises(UsageError, match=r"tasks.jsonl: a asks for the log parser 'ward': there is pytest, lines"):
-        read_task_set("train", tmp_path)
+    odd, sound, strange = task_set("train", tmp_path, "a", "b", "c").tasks
+    changes = {"PASS_TO_PASS": ["[100%]"]}
+    save_tasks(tmp_path, [odd.model_copy(update={"log_parser": "ward"}), sound, strange.model_copy(update=changes)])
 
 
-def test_ids_that_pytest_does_not_write_are_refused_for_pytest_and_for_no_other_suite(tmp_path):
+def test_tasks_that_cannot_be_graded_are_set_aside_with_their_reasons_and_the_others_are_read(tmp_path):
+    save_with_odd(tmp_path)
+    found = read_task_set("train", tmp_path)
+    assert [task.instance_id for task in found.tasks] == ["b"]
+    assert found.aside["a"].detail.startswith("asks for the log parser 'ward': there is pytest, lines")
+    assert found.aside["c"].detail.startswith("expects '[100%]', which is no id of pytest's")
+    assert found.describe_aside() == [
+        "train: of 3 tasks 1 cannot be graded here: nothing reads the logs of ward, e.g. a",
+        "train: of 3 tasks 1 cannot be graded here: an expected test has no id of pytest's, e.g. c",
+    ]
+
+
+async def test_a_run_says_how_many_tasks_of_a_set_it_leaves_out_and_why(tmp_path, provider):
+    save_with_odd(tmp_path)
+    listener, wanted = Listener(), TaskSetConfig(path=str(tmp_path))
+    prepared = await prepare_task_set("train", wanted, RunConfig(), RunFolder(tmp_path / "run"), provider, listener)
+    assert listener.said == prepared.describe_aside() != []
+
+
+@mark.parametrize(
+    ("wanted", "fault"),
+    [
+        ({"tasks": ["b", "c"]}, r"tasks.jsonl: c expects '\[100%\]', which is no id of pytest's"),
+        ({"limit": 1}, r"tasks.jsonl: a asks for the log parser 'ward'"),
+    ],
+)
+def test_a_task_that_was_asked_for_or_is_all_there_is_must_be_gradable(tmp_path, wanted, fault):
+    save_with_odd(tmp_path)
+    with raises(UsageError, match=fault):
+        read_task_set("train", tmp_path, TaskSetConfig(path=str(tmp_path), **wanted))
+
+
+def test_ids_of_other_suites_need_not_be_those_of_pytest(tmp_path):
     (tmp_path / "base").mkdir()
     [task] = task_set("train", tmp_path, "a").tasks
-    django = task.model_copy(update={"FAIL_TO_PASS": ["test_x (queries.tests.T)"]})
+    django = task.model_copy(update={"FAIL_TO_PASS": ["test_x (queries.tests.T)"], "log_parser": "unittest"})
     save_tasks(tmp_path, [django])
-    with raises(UsageError, match=r"a expects 'test_x \(queries.tests.T\)', which is no id of pytest's"):
-        read_task_set("train", tmp_path)
-    save_tasks(tmp_path, [django.model_copy(update={"log_parser": "unittest"})])
     assert len(read_task_set("train", tmp_path).tasks) == 1
 
 

@@ -24,7 +24,7 @@ from turnsmith.cli.options import (
 )
 from turnsmith.cli.qualifying import Timeout
 from turnsmith.cli.sentences import EXIT_FAILED
-from turnsmith.cli.tasks import open_tasks
+from turnsmith.cli.tasks import read_tasks, refuse_other_kinds
 from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder
@@ -63,15 +63,18 @@ def grade(
     What has a report is not graded again. Exit code 1 where the infrastructure kept a patch from a verdict.
     """
     from turnsmith.recipes.reports import Report
-    from turnsmith.recipes.submissions import Submission, grade_submission, refuse_unknown
+    from turnsmith.recipes.submissions import Submission, grade_submission, pair, refuse_unknown
+    from turnsmith.recipes.task_sets import refuse_aside
 
     config = configure_sandbox(sandbox, image, engine)
-    task_set = open_tasks(tasks, config)
+    task_set = read_tasks(tasks)
+    refuse_aside(task_set, only or ())
     found = list(choose(read_predictions(predictions), predictions, only or [], limit))
     if not skip_unknown:
         refuse_unknown(found, task_set)
     report = Report(out, name_run(run or predictions.stem))
     submission = Submission(found, task_set, report, count_workers(workers), timeout_s)
+    refuse_other_kinds((task for task, _, _ in pair(submission)), config)
     with going_on():
         summary = work_in_sandboxes(config, partial(grade_submission, submission))
     print_summary(summary, report.summary(found[0].model), as_json=as_json)

@@ -1,7 +1,7 @@
 """Commands that bring tasks in and out: `tasks import`, `tasks export`, `tasks show`."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +18,7 @@ from turnsmith.ui.live import watching
 from turnsmith.ui.terminal import to_printable
 
 if TYPE_CHECKING:
-    from turnsmith.tasks.sets.base import PublicSet
     from turnsmith.tasks.sets.importing import ImportFunnel
-    from turnsmith.tasks.sets.reading import RowSource
 
 SetName = Annotated[str, typer.Argument(metavar="SET", help="swe-bench, swe-rebench, …; a wrong one lists them.")]
 As = Annotated[str, typer.Option("--as", metavar="SET", help="harbor, swe-bench, or the set that the tasks came from.")]
@@ -44,31 +42,28 @@ def import_set(
     as_json: Json = False,
 ) -> None:
     """Make tasks of the rows of a public data set; what cannot be one goes with its reason into refused.jsonl."""
-    from turnsmith.tasks.sets.importing import REFUSED_NAME
+    from turnsmith.recipes.gradability import Fault, describe_aside, find_faulty
+    from turnsmith.tasks.sets.importing import REFUSED_NAME, import_rows, only, read_all
     from turnsmith.tasks.sets.recognition import find_rows, find_set
 
-    public = find_set(set_name)
+    public, aside = find_set(set_name), dict[str, Fault]()
     with watching() as progress:
-        rows = find_rows(public, open_place(source), split)
-        funnel = bring_in(public, rows, out, limit, task, progress)
+        sources = find_rows(public, open_place(source), split)
+        rows = only(read_all(public, sources), public, task, limit)
+        funnels = import_rows(public, rows, out, on_task=lambda new: aside.update(find_faulty([new])))
+        total = sum(each.count() for each in sources)
+        funnel = watch_import(public.name, funnels, 1 if task else min(total, limit or total), progress)
     if funnel is None:
         raise UsageError(f"{source} holds no row of the task {task}" if task else f"{source} holds no rows")
-    unread = find_unread(funnel)
-    report = {"folder": str(out), "imported": funnel.imported, "refused": dict(funnel.refused), "unread": unread}
+    details = {name: f"{name} {fault.detail}" for name, fault in aside.items()}
+    report = {"folder": str(out), "imported": funnel.imported, "refused": dict(funnel.refused), "set_aside": details}
     typer.echo(json.dumps(report, indent=2) if as_json else f"{funnel} in {out}")
     if funnel.refused and not as_json:
         typer.echo(f"{out / REFUSED_NAME} says why of each", err=True)
-    for parser, count in () if as_json else unread.items():
-        typer.echo(f"{count:,} of them cannot be graded here: nothing reads the logs of {parser}")
+    for line in () if as_json else describe_aside(aside):
+        typer.echo(f"of the new tasks {line}")
     if not funnel.imported:
         raise UsageError(f"no row of {source} can be a task: {out / REFUSED_NAME} says why of each")
-
-
-def find_unread(funnel: "ImportFunnel") -> dict[str, int]:
-    """Parser that is not here → new tasks whose logs it would read."""
-    from turnsmith.rewards.logparse import PARSERS
-
-    return {parser: count for parser, count in funnel.parsers.items() if parser not in PARSERS}
 
 
 def open_place(source: str) -> Path:
@@ -80,16 +75,12 @@ def open_place(source: str) -> Path:
     return fetch_rows(source.removeprefix("hub:"))
 
 
-def bring_in(
-    public: "PublicSet", sources: "list[RowSource]", out: Path, limit: int | None, task: str, progress: Progress
-) -> "ImportFunnel | None":
-    """The funnel of an import, watched; None where no row was asked for that is there."""
-    from turnsmith.tasks.sets.importing import import_rows, only, read_all
-
-    label, total = f"importing {public.name}", sum(source.count() for source in sources)
-    progress.begin(label, 1 if task else min(total, limit or total))
+def watch_import(name: str, funnels: "Iterable[ImportFunnel]", total: int, progress: Progress) -> "ImportFunnel | None":
+    """Import to the end, and give the last state of the funnel; None where there was no row."""
+    label = f"importing {name}"
+    progress.begin(label, total)
     funnel, number = None, 0
-    for number, funnel in enumerate(import_rows(public, only(read_all(public, sources), public, task, limit), out), 1):
+    for number, funnel in enumerate(funnels, 1):
         if number % ROWS_PER_TICK == 0:
             progress.advance(label, ROWS_PER_TICK, str(funnel))
     progress.advance(label, number % ROWS_PER_TICK)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Sized
+from collections.abc import Iterable, Sized
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.tasks.curation.rows import count_rows
 from turnsmith.tasks.dataset import find_task_file, stream_tasks
+from turnsmith.types import Task
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table, yes_no_table
 from turnsmith.ui.terminal import make_console
@@ -41,18 +42,31 @@ MAX_NAMED = 3
 def open_tasks(
     path: Path, sandbox: SandboxConfig, names: list[str] | None = None, limit: int | None = None
 ) -> "TaskSet":
-    """The tasks of a file that are wanted. What is proved of a task holds for its own image, or for none. Raises UsageError."""
+    """Open the tasks of a file that are wanted, all for these sandboxes. Raises UsageError."""
+    task_set = read_tasks(path, names, limit)
+    refuse_other_kinds(task_set.tasks, sandbox)
+    return task_set
+
+
+def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = None) -> "TaskSet":
+    """Read the tasks of a file that are wanted; report those set aside on the error output. Raises UsageError."""
     from turnsmith.recipes.task_sets import read_task_set
 
-    wanted = TaskSetConfig(path=str(path), tasks=names or [], limit=limit)
-    task_set, in_containers = read_task_set(path.name, path, wanted), sandbox.kind == "podman"
-    wrong = [task for task in task_set.tasks if bool(task.image or sandbox.image) is not in_containers]
+    task_set = read_task_set(path.name, path, TaskSetConfig(path=str(path), tasks=names or [], limit=limit))
+    for line in task_set.describe_aside():
+        typer.echo(line, err=True)
+    return task_set
+
+
+def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:
+    """Raise UsageError for a task of an image outside containers, since a proof holds for its own image, and the reverse."""
+    in_containers = sandbox.kind == "podman"
+    wrong = [task for task in tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
         raise UsageError(f"task {wrong[0].instance_id} names no image: give one by --sandbox.image")
     if wrong:
         lives = f"task {wrong[0].instance_id} lives in the image {wrong[0].image}"
         raise UsageError(f"{lives}, which --sandbox {sandbox.kind} does not use: give --sandbox podman")
-    return task_set
 
 
 def say_number(tasks: Sized) -> str:

@@ -30,7 +30,7 @@ class Submission:
 
 def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None:
     """Raises UsageError where a prediction answers no task: the wrong task file would else look like a bad model."""
-    known = {task.instance_id for task in task_set.tasks}
+    known = {*task_set.ids()}
     if unknown := [each.instance_id for each in predictions if each.instance_id not in known]:
         what = f"{len(unknown)} of {len(predictions)} predictions are for tasks that {task_set.file} has not"
         raise UsageError(f"{what}, e.g. {unknown[0]!r}: give the tasks that were played, or --skip-unknown")
@@ -65,9 +65,17 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
 
     await asyncio.gather(*(grade(*each) for each in waiting))
     progress.end(label)
-    summary = summarise([task.instance_id for task in submission.task_set.tasks], submission.predictions, verdicts)
+    report_aside(submission, progress)
+    summary = summarise(submission.task_set.ids(), submission.predictions, verdicts)
     write_json(report.summary(submission.predictions[0].model), summary)
     return summary
+
+
+def report_aside(submission: Submission, progress: Progress) -> None:
+    """Say why predictions for tasks that were set aside have no verdict."""
+    for prediction in submission.predictions:
+        if fault := submission.task_set.aside.get(prediction.instance_id):
+            progress.say(f"{prediction.instance_id} could not be graded: it {fault.detail}")
 
 
 def pair(submission: Submission) -> list[tuple[Task, tuple[Path, ...], Prediction]]:

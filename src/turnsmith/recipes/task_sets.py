@@ -1,13 +1,13 @@
 """The task sets of a run: made once, kept in the run folder, read again on resume."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.rewards.logparse import PARSERS
+from turnsmith.recipes.gradability import Fault, describe_aside, find_faulty
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
@@ -16,7 +16,6 @@ from turnsmith.tasks.curation.dates import read_date
 from turnsmith.tasks.curation.repositories import normalise_repository
 from turnsmith.tasks.dataset import FILE_NAME, environment_path, find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.selection import choose, digest_content, select_subset
-from turnsmith.tasks.sets.directives import PYTEST, names_file
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 
@@ -28,6 +27,18 @@ class TaskSet:
     name: str
     tasks: list[Task]
     file: Path
+    aside: Mapping[str, Fault] = field(default_factory=dict)
+    """Tasks of the file that cannot be graded, and are not among the others: id → reason."""
+
+    def describe_aside(self) -> list[str]:
+        """Say what was set aside, a line for each reason."""
+        return [
+            f"{self.name}: of {len(self.tasks) + len(self.aside)} tasks {line}" for line in describe_aside(self.aside)
+        ]
+
+    def ids(self) -> list[str]:
+        """List the ids of all tasks, those set aside among them."""
+        return [*(task.instance_id for task in self.tasks), *self.aside]
 
     def with_layers(self) -> list[tuple[Task, tuple[Path, ...]]]:
         """Each task with its layers as absolute paths."""
@@ -43,12 +54,13 @@ async def prepare_task_set(
     progress: Progress,
 ) -> TaskSet:
     """Read the task set, making it first where it is not there yet. Raises UsageError, SandboxError."""
-    if task_set.path:
-        return read_task_set(name, Path(task_set.path), task_set)
-    place = folder.task_set(name)
-    if not (place / FILE_NAME).exists():
+    place = Path(task_set.path) if task_set.path else folder.task_set(name)
+    if not task_set.path and not (place / FILE_NAME).exists():
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
-    return read_task_set(name, place, task_set)
+    found = read_task_set(name, place, task_set)
+    for line in found.describe_aside():
+        progress.say(line)
+    return found
 
 
 def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
@@ -100,15 +112,26 @@ def _date_task(task: Task) -> tuple[str, datetime] | None:
 
 
 def read_task_set(name: str, path: Path, wanted: TaskSetConfig | None = None) -> TaskSet:
-    """A task set, or what is wanted of it, from disk. Raises UsageError where a file, layer or id is missing, or is not sound."""
+    """Read a task set, or what is wanted of it, from disk; tasks that cannot be graded are set aside.
+
+    Raises UsageError where a file, layer or id is missing, where a task wanted by its id cannot be graded, or where none can.
+    """
     file = find_task_file(path)
-    tasks = choose_tasks(path, wanted) if wanted else load_tasks(path)
-    task_set = TaskSet(name, [_place_environment(task, file) for task in tasks], file)
+    chosen = choose_tasks(path, wanted) if wanted else load_tasks(path)
+    aside = find_faulty(chosen)
+    tasks = [_place_environment(task, file) for task in chosen if task.instance_id not in aside]
+    task_set = TaskSet(name, tasks, file, aside)
+    refuse_aside(task_set, wanted.tasks if wanted else ())
+    if not tasks:
+        refuse_aside(task_set, aside)
     task_set.with_layers()
-    for task in task_set.tasks:
-        if fault := _find_fault(task):
-            raise UsageError(f"{task_set.file}: {task.instance_id} {fault}")
     return task_set
+
+
+def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
+    """Raise UsageError where a task of these ids was set aside."""
+    if name := next((name for name in names if name in task_set.aside), None):
+        raise UsageError(f"{task_set.file}: {name} {task_set.aside[name].detail}")
 
 
 def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:
@@ -155,16 +178,6 @@ def _keep_named(sets: Mapping[str, TaskSetConfig], names: Sequence[str]) -> dict
 def _place_environment(task: Task, file: Path) -> Task:
     """With the absolute path of its environment, where it has one."""
     return task.model_copy(update={"environment": environment_path(task, file)}) if task.environment else task
-
-
-def _find_fault(task: Task) -> str:
-    """Why its tests could not be run, if so."""
-    if task.log_parser not in PARSERS:
-        return f"asks for the log parser {task.log_parser!r}: there is {', '.join(PARSERS)}"
-    strange = next((test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not names_file(test)), None)
-    if task.log_parser == PYTEST and strange is not None:
-        return f"expects {strange!r}, which is no id of pytest's (file::test): name the log_parser of its suite"
-    return ""
 
 
 async def make_tasks(

@@ -10,7 +10,7 @@ What was refused is tried again, since the user may have put right what it lacke
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -37,8 +37,6 @@ class ImportFunnel:
     """What became of the rows."""
 
     fates: Counter[str] = field(default_factory=Counter)
-    parsers: Counter[str] = field(default_factory=Counter)
-    """Who reads the logs of the tasks that are new."""
 
     @property
     def imported(self) -> int:
@@ -77,25 +75,32 @@ def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundR
             yield row
 
 
-def import_rows(source: PublicSet, rows: Iterable[FoundRow], out: Path) -> Iterator[ImportFunnel]:
+def import_rows(
+    source: PublicSet, rows: Iterable[FoundRow], out: Path, on_task: Callable[[Task], None] = lambda task: None
+) -> Iterator[ImportFunnel]:
     """Append a task, or a refusal, for each row; gives the state of the funnel after each. Raises UsageError.
 
-    Each line is written as soon as it is known, so a kill loses at most a torn one.
+    Each line is written as soon as it is known, so a kill loses at most a torn one. `on_task` gets each new task.
     """
     with _held(out / source.file_name) as tasks:
         done, seen, funnel = read_done(out, source.file_name), set[str](), ImportFunnel()
         try:
             for row in rows:
-                funnel.fates[take_row(source, row, tasks, done, seen, funnel.parsers)] += 1
+                funnel.fates[take_row(source, row, tasks, done, seen, on_task)] += 1
                 yield funnel
         finally:
             keep_refused(out / REFUSED_NAME, done.refused.values())
 
 
 def take_row(
-    source: PublicSet, row: FoundRow, tasks: BinaryIO, done: Done, seen: set[str], parsers: Counter[str]
+    source: PublicSet,
+    row: FoundRow,
+    tasks: BinaryIO,
+    done: Done,
+    seen: set[str],
+    on_task: Callable[[Task], None],
 ) -> str:
-    """What becomes of one row: `imported`, `kept` from an earlier import, or a reason."""
+    """Write the task of one row. Give its fate: `imported`, `kept` from an earlier import, or a reason."""
     name = "" if isinstance(row.content, Refused) else source.identify(row.content)
     key = (source.name, row.place, name)
     try:
@@ -106,7 +111,8 @@ def take_row(
             record = read_record(source, row)
             tasks.write(write_line(record).encode() + b"\n")
             tasks.flush()
-            parsers.update([record.log_parser] if isinstance(record, Task) else [])
+            if isinstance(record, Task):
+                on_task(record)
         done.refused.pop(key, None)
         return IMPORTED if is_new else KEPT
     except Refused as refusal:
