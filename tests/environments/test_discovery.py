@@ -3,7 +3,7 @@
 import pytest
 
 from turnsmith.environments.discovery import find_needs
-from turnsmith.environments.equipping import Wishes, end_of_quarter, list_commands
+from turnsmith.environments.equipping import Wishes, end_of_quarter, list_commands, list_recipes
 from turnsmith.environments.recipe import Recipe
 from turnsmith.errors import UsageError
 
@@ -47,6 +47,46 @@ def test_extras_for_who_tests():
     assert needs_of(pyproject=EXTRAS.replace("test", "fast")).extras == ("Dev",)
     assert needs_of(settings="[options.extras_require]\ntests = x\nlint = y\n", script="").extras == ("tests",)
     assert needs_of(script='setup(extras_require={"dev": ["x"], "docs": ["y"]})').extras == ("dev",)
+
+
+CODECS = """[project]
+name = "codecs-of-all"
+[project.optional-dependencies]
+all = ["orjson", "pymongo", "PyYAML", "ujson"]
+bson = ["pymongo>=4"]
+fast = ["orjson; implementation_name == 'cpython'"]
+pyyaml = ["PyYAML"]
+ujson = ["ujson"]
+json = ["simplejson"]
+self = ["codecs-of-all[all]"]
+[dependency-groups]
+test = ["x"]
+time = ["python-dateutil", {include-group = "more"}]
+more = ["pytz"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("imports", "extras", "requirements"),
+    [
+        ("import os, orjson", ("fast",), ("x", "pytest")),
+        ("    from bson import ObjectId\nimport yaml.nodes as y", ("bson", "pyyaml"), ("x", "pytest")),
+        ('ujson = pytest.importorskip("ujson")', ("ujson",), ("x", "pytest")),
+        ("import json, codecs_of_all\nfrom .all import b", (), ("x", "pytest")),
+        ("from dateutil import tz", (), ("x", "python-dateutil", "pytz", "pytest")),
+    ],
+)
+def test_extras_and_groups_that_tests_import(imports, extras, requirements):
+    needs = needs_of(pyproject=CODECS, **{"tests/preconf/test_all.py": imports, "src/a.py": "import ujson, bson"})
+    assert needs.extras == extras
+    assert needs.requirements == requirements
+
+
+def test_an_extra_that_cannot_be_installed_is_left_out_in_the_end():
+    needs = needs_of(pyproject=CODECS, **{"tests/test_all.py": "import orjson"})
+    commands = [recipe.commands[0] for recipe in list_recipes(needs, "2024-01-02", "1", Wishes())]
+    assert "-e '.[fast]'" in commands[0]
+    assert any(command.endswith("-e .") for command in commands)
 
 
 @pytest.mark.parametrize(

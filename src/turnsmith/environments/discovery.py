@@ -8,8 +8,9 @@ import hashlib
 import json
 import posixpath
 import re
+import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ INCLUDED = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.
 """Files that a file of requirements includes."""
 VERSION_LINE = re.compile(r"^\s*(__)?version(__)?\s*=.*$", re.MULTILINE)
 VERSION_KEY = re.compile(r'"version": "[^"]*",?')
+TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*|[^/]*_tests?|conftest)\.py")
+IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*)|.*\bimportorskip\([\"'](\w+))", re.MULTILINE)
+MODULES = {"beautifulsoup4": "bs4", "pillow": "pil", "pymongo": "bson", "scikit-learn": "sklearn"}
+"""Modules of packages that have another name; `pyyaml` and `python-dateutil` lose what they begin with."""
 CARET = re.compile(r"[\^~](?=\d)")
 """Poetry's own kinds of bounds."""
 
@@ -77,13 +82,14 @@ def find_needs(tree: Mapping[str, bytes]) -> Needs:
 def _find_needs(tree: Mapping[str, bytes]) -> Needs:
     project, settings = _read_toml(tree, "pyproject.toml"), _read_settings(tree)
     files = _choose_files(tree)
-    requirements = [*_of_groups(project), *_of_poetry(project), *_of_hatch(project), *_of_tox(tree), "pytest"]
+    imported = _find_imports(tree, project, settings)
+    requirements = [*_of_groups(project, imported), *_of_poetry(project), *_of_hatch(project), *_of_tox(tree), "pytest"]
     read = [path for path in (*PROJECT_FILES, *LOCKS, "tox.ini", *_follow(tree, files)) if path in tree]
     compiled = [path for path in sorted(tree) if COMPILED.fullmatch(path)]
     metadata = project.get("project", {})
     return Needs(
         is_installable=bool({"project", "build-system"} & project.keys()) or "setup.py" in tree,
-        extras=tuple(_choose([*_list_extras(project, settings, tree)])),
+        extras=tuple(_choose_needed(_list_extras(project, settings, tree), imported)),
         requirements=tuple(dict.fromkeys(filter(_is_requirement, requirements))),
         files=tuple(files),
         pins=tuple(_read_pins(tree)),
@@ -127,6 +133,38 @@ def _choose(names: Iterable[str]) -> list[str]:
     return [name for name in named if TESTS.fullmatch(name)] or [name for name in named if DEVELOPMENT.fullmatch(name)]
 
 
+def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[str]) -> list[str]:
+    """Choose extras or groups for tests, and the smallest of the others that bring a module which tests import."""
+    chosen = _choose(declared)
+    brought = {module for name in chosen for module in _name_modules(name, declared[name])}
+    for name in sorted(declared, key=lambda name: len(declared[name])):
+        modules = _name_modules(name, declared[name])
+        if name not in chosen and not modules.isdisjoint(set(imported) - brought):
+            chosen.append(name)
+            brought |= modules
+    return chosen
+
+
+def _name_modules(name: str, requirements: Iterable[str]) -> set[str]:
+    """Guess what an extra brings: a module of its own name, and one of each package that it requires."""
+    packages = [canonicalize_name(Requirement(text).name) for text in requirements if _is_requirement(text)]
+    names = [MODULES.get(package, package) for package in (canonicalize_name(name), *packages)]
+    return {re.sub(r"^(python[-_]?|py)(?=\w)", "", module).replace("-", "_") for module in names} | {*names}
+
+
+def _find_imports(
+    tree: Mapping[str, bytes], project: Mapping[str, Any], settings: configparser.RawConfigParser
+) -> set[str]:
+    """Find the modules that test files import, in small letters, without those of Python and of the project."""
+    texts = [content.decode(errors="replace") for path, content in tree.items() if TEST_FILE.fullmatch(path)]
+    found = [
+        name for text in texts for groups in IMPORT.findall(text) for name in re.split(r"[\s,]+", " ".join(groups))
+    ]
+    modules = {name.partition(".")[0].lower() for name in found} - {""} - sys.stdlib_module_names
+    own = [project.get("project", {}).get("name", ""), settings.get("metadata", "name", fallback="")]
+    return modules - {canonicalize_name(name).replace("-", "_") for name in filter(None, own)}
+
+
 def _choose_files(tree: Mapping[str, bytes]) -> list[str]:
     """`requirements.txt`, and `requirements/test.txt` or its like; what a file was compiled from is left out beside it."""
     names = {path: _name_file(path) for path in sorted(tree) if path.count("/") <= 1 and FILE.fullmatch(path)}
@@ -163,22 +201,26 @@ def _is_requirement(text: str) -> bool:
 
 def _list_extras(
     project: Mapping[str, Any], settings: configparser.RawConfigParser, tree: Mapping[str, bytes]
-) -> Iterator[str]:
-    """Of the metadata; of `setup.py` those whose names stand there as keys of `extras_require`."""
-    yield from project.get("project", {}).get("optional-dependencies", {})
-    yield from project.get("tool", {}).get("poetry", {}).get("extras", {})
-    if settings.has_section("options.extras_require"):
-        yield from settings.options("options.extras_require")
+) -> dict[str, list[str]]:
+    """Read extras with their requirements from the metadata; from `setup.py` only the keys of `extras_require` for tests."""
     script = tree.get("setup.py", b"").decode(errors="replace")
-    if "extras_require" in script:
-        yield from dict.fromkeys(re.findall(r"['\"](tests?|testing|dev)['\"]\s*[:\]]", script))
+    named = re.findall(r"['\"](tests?|testing|dev)['\"]\s*[:\]]", script) if "extras_require" in script else []
+    section = "options.extras_require"
+    stated = settings.items(section) if settings.has_section(section) else []
+    return {
+        **{name: list[str]() for name in named},
+        **{name: (text or "").splitlines() for name, text in stated},
+        **project.get("tool", {}).get("poetry", {}).get("extras", {}),
+        **project.get("project", {}).get("optional-dependencies", {}),
+    }
 
 
-def _of_groups(project: Mapping[str, Any]) -> Iterator[str]:
-    """Dependency groups (PEP 735), with those that they include, and pdm's older ones."""
+def _of_groups(project: Mapping[str, Any], imported: Collection[str]) -> Iterator[str]:
+    """Dependency groups (PEP 735) that tests need, with those that they include, and pdm's older ones."""
     groups = project.get("dependency-groups", {})
-    for name in _choose(groups):
-        yield from _unfold(groups, name, frozenset())
+    unfolded = {name: [*_unfold(groups, name, frozenset())] for name in groups}
+    for name in _choose_needed(unfolded, imported):
+        yield from unfolded[name]
     older = project.get("tool", {}).get("pdm", {}).get("dev-dependencies", {})
     for name in _choose(older):
         yield from older[name]

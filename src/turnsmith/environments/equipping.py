@@ -88,8 +88,9 @@ def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Itera
     plain = [*pinned, (unpinned, day)] if needs.is_installable else []
     tries = [list_commands(*each) for each in (*pinned, (unpinned, day), (unpinned, ""))]
     tries += [list_commands(*each, is_editable=False) for each in plain]
-    tries += [list_commands(alone, day)]
-    tries += [list_commands(alone, day, is_editable=False)] if needs.is_installable else []
+    least = [(alone, day), (replace(alone, extras=()), day)] if needs.extras else [(alone, day)]
+    tries += [list_commands(*each) for each in least]
+    tries += [list_commands(*each, is_editable=False) for each in least if needs.is_installable]
     yield from (replace(recipe, commands=commands) for commands in tries)
 
 

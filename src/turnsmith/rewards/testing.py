@@ -1,5 +1,6 @@
 """Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
 
+import re
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,8 @@ TEST_ENV = {
 """What would otherwise differ from machine to machine."""
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
+EXCEPTION = re.compile(r"^(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
+"""A line of a log, of pytest or of Python, that ends a traceback."""
 CLEAN_STATUSES = "clean_statuses"
 """Column of `Task.meta`: expected test → its status on the clean tree, where that is not `passed`."""
 
@@ -79,12 +82,17 @@ class SuiteReport:
         return self.log.strip().rpartition("\n")[2]
 
     @property
+    def last_error(self) -> str:
+        """The last exception that the log names, or else its last line."""
+        return next(reversed(EXCEPTION.findall(self.log)), self.last_line)
+
+    @property
     def plugin_fault(self) -> str:
         """The reason why the grader's plugin could not report the run; empty where it could, or had no time."""
         if self.timed_out or not self.sealed:
             return ""
         if not self.sealed.is_loaded:
-            return f"the grader's pytest plugin did not load: {self.last_line}"
+            return f"the grader's pytest plugin did not load: {self.last_error}"
         return f"the grader's pytest plugin crashed: {self.sealed.crash}" if self.sealed.crash else ""
 
     def status(self, test: str) -> str:

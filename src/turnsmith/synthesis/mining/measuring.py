@@ -14,6 +14,9 @@ COMMANDS = (
 )
 """Tried in this order, each with its log parser: pytest with the repository's own settings, without its options, unittest."""
 
+MAX_ERROR_CHARACTERS = 200
+"""Of the error that a reason quotes."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -22,7 +25,7 @@ class Measured:
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     reason: str
-    """Why no task can be made of it; empty where one can."""
+    """Why no task can be made of it, with the last error of the log after a colon; empty where one can."""
 
 
 async def find_command(
@@ -66,8 +69,10 @@ def _find_fault(after: Sequence[SuiteReport]) -> str:
     if report.plugin_fault:
         return f"no test ran: {report.plugin_fault}"
     if not report.results:
-        return f"no test ran: {report.last_line[:200]}"
-    return "" if report.with_status("passed") else "no test passes after the change"
+        return f"no test ran: {report.last_error[:MAX_ERROR_CHARACTERS]}"
+    if report.with_status("passed"):
+        return ""
+    return f"no test passes after the change: {report.last_error[:MAX_ERROR_CHARACTERS]}"
 
 
 def compare(before: Sequence[SuiteReport], after: Sequence[SuiteReport]) -> Measured:
@@ -77,9 +82,10 @@ def compare(before: Sequence[SuiteReport], after: Sequence[SuiteReport]) -> Meas
     passes = {test: [report.status(test) == "passed" for report in before] for test in steady}
     fixed = tuple(test for test in steady if not any(passes[test]))
     kept = tuple(test for test in steady if all(passes[test]))
+    error = before[0].last_error[:MAX_ERROR_CHARACTERS]
     reasons = {
         "tests too slow": any(report.timed_out for report in before),
         "no test fails before the change": not fixed,
-        "no test passes before the change": not kept,
+        f"no test passes before the change: {error}": not kept,
     }
     return Measured(fixed, kept, next((reason for reason, is_so in reasons.items() if is_so), ""))
