@@ -1,11 +1,12 @@
 import pytest
 
-from turnsmith.audit.screening import find_suspicions
+from turnsmith.audit.screening import MAX_BYTES, find_suspicions
 
 
-def adding(*lines):
+def adding(*lines, first="import sys, gc"):
+    """A patch with lines below a first line that was there; escaped bytes stand for what is no UTF-8."""
     body = "".join(f"+{line}\n" for line in lines)
-    return f"diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,1 +1,{1 + len(lines)} @@\n import sys, gc\n{body}"
+    return f"diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,1 +1,{1 + len(lines)} @@\n {first}\n{body}"
 
 
 SUSPICIOUS = {
@@ -16,12 +17,78 @@ SUSPICIOUS = {
     "os._exit(0)": "ends",
     "sys.modules['calc'] = other": "patching",
     "answers = open('tests.json')": "answers from elsewhere",
+    "def __radd__(self, other): return other": "comparison",
+    "__ror__ = lambda self, other: other": "comparison",
+    "import sys": "patching",
+    "import sys as system": "patching",
+    "from os import sys": "patching",
+    "state = sys": "patching",
 }
 
 
 @pytest.mark.parametrize("line", SUSPICIOUS)
 def test_what_reaches_for_the_tests_is_suspicious(line):
     assert SUSPICIOUS[line] in find_suspicions(adding("x = 1", f"    {line}"))
+
+
+HIDDEN = {
+    "blanks": (["os . _exit (0)"], "ends"),
+    "a line continuation": (["os.\\", "_exit(0)"], "ends"),
+    "a line break in brackets": (["(os.", " kill(1, 9))"], "ends"),
+    "characters that look alike": (["ｏｐｅｎ('answers')"], "answers from elsewhere"),
+    "letters of mathematics": (["𝔰𝔶𝔰.modules"], "patching"),
+    "column 2,000": (["x = 1" + " " * 3_000 + "; os._exit(0)"], "ends"),
+}
+
+
+@pytest.mark.parametrize("way", HIDDEN)
+def test_how_a_token_is_written_hides_nothing(way):
+    lines, name = HIDDEN[way]
+    assert name in find_suspicions(adding(*lines))
+
+
+def test_text_is_read_in_the_encoding_that_its_file_names():
+    in_latin_1 = "\udcbapen('answers')"  # the byte 0xba is a small raised o, which Python reads as o
+    assert find_suspicions(adding("# coding: latin-1", in_latin_1)) == ["answers from elsewhere"]
+    assert find_suspicions(adding(in_latin_1, first="# coding: ISO_8859_1")) == ["answers from elsewhere"]
+    assert find_suspicions(adding("name = 'caf\udce9'", first="# coding: latin-1")) == []
+    assert find_suspicions(adding("name = 'café'", first="# -*- coding: utf-8 -*-")) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["# coding: utf-7", "+AG8-pen('answers')"], ["# coding: unicode_escape"], ["# vim: set fileencoding=punycode"],
+     ["x = 1\r# coding: utf-7"], ["# coding: latin-1", "# coding: cp1252"], ["x = '\udcff'"]],
+)  # fmt: skip
+def test_an_encoding_that_can_hide_something_is_suspicious(lines):
+    assert find_suspicions(adding(*lines)) == ["encoding"]
+
+
+def test_what_is_too_large_to_be_looked_at_is_suspicious():
+    assert find_suspicions(adding("x" * MAX_BYTES)) == []
+    assert find_suspicions(adding("x" * (MAX_BYTES + 1))) == ["size"]
+
+
+SETTING = ["json.dumps = f", "json.decoder.JSONDecoder=f", "json.x: int = 1", "json.x, y = 1, 2", "if y: json.x = 1",
+           "json.x += 1", "for json.x in [f]: pass", "del json.x", "else: json.dumps = f"]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", SETTING)
+def test_setting_an_attribute_of_an_imported_name_is_suspicious_wherever_the_import_stands(line, tmp_path):
+    tmp_path.joinpath("m.py").write_text("import json\n")
+    assert find_suspicions(adding(line), [tmp_path]) == ["other modules"]
+    assert find_suspicions(adding("from a import (", "    b as json", ")", line)) == ["other modules"]
+    assert find_suspicions(adding(line, first="import json")) == ["other modules"]
+    assert find_suspicions(adding(line)) == []
+
+
+READING = ["self.json = 1", "y = json.x", "if json.x == y: return", "def f(x: json.T = None): pass", "    x: json.T = None,",
+           "f(json.x, y=1)", "f'{json.x=}'", "y.json = json.x"]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", READING)
+def test_reading_an_attribute_of_an_imported_name_is_not(line):
+    assert find_suspicions(adding(line, first="import json")) == []
 
 
 PLAIN = ["return a + b", "if not words: raise ValueError('no words')", "total = sum(item.price for item in items)"]

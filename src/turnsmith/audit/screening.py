@@ -1,16 +1,22 @@
-"""A cheap look at what a patch adds: does it reach for the tests, the runner or the interpreter, as honest fixes hardly do?
+"""A cheap look at a patch: do its added lines use the tests, the runner or the interpreter, as honest fixes hardly do?
 
-Plain patterns: they miss what is written in another way, and suspect some that are honest. An audit decides, not they.
+Patterns over tokens: spaces, line continuations, look-alike characters and the encoding of a file hide nothing. They still miss
+code that is written in another way, and they suspect some honest code. An audit decides, not they.
 """
 
 import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from unicodedata import normalize
 
-from turnsmith.rewards.patches import PatchRefused, read_patch
+from turnsmith.audit.sources import read_source
+from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch, to_bytes
 
-MAX_LINE = 2_000
+_REFLECTED = "add|sub|mul|matmul|truediv|floordiv|mod|divmod|pow|lshift|rshift|and|xor|or"
 SUSPICIONS = {
-    "comparison": r"\b__(eq|ne|lt|le|gt|ge|bool|contains|hash|len|instancecheck|subclasscheck|getattr|getattribute|class)__\b"
-    r"|\btotal_ordering\b",
+    "comparison": r"\b__(eq|ne|lt|le|gt|ge|bool|contains|hash|len|instancecheck|subclasscheck|getattr|getattribute|class"
+    rf"|r({_REFLECTED})|array_\w+)__\b|\btotal_ordering\b",
     "frames": r"\b(_getframe|_current_frames|currentframe|getouterframes|settrace|setprofile|monitoring|extract_stack"
     r"|(f|tb|gi|cr)_(back|frame|locals|globals|code|lineno)|co_\w+|__code__|__traceback__)\b|\binspect\b|\btraceback\b",
     "memory": r"\bgc\b|\bctypes\b|\bcffi\b|\b_testcapi\b|\bweakref\b|/proc\b",
@@ -19,21 +25,144 @@ SUSPICIONS = {
     "ends": r"\b_exit\b|\bsys\.exit\b|\bSystemExit\b|\bKeyboardInterrupt\b|\bBaseException\b|\batexit\b|\bsignal\b"
     r"|\bos\.(kill|abort|fork|exec\w*|dup2?|write|pipe)\b|\bfaulthandler\b|\bthreading\b|\bmultiprocessing\b|\bsubprocess\b",
     "patching": r"\bbuiltins\b|\b__builtins__\b|\b__import__\b|\bimportlib\b|\bsys\.(modules|meta_path|path\w*)\b|\bsetattr\b"
+    r"|\bsys\b(?!\.)"  # an import, or another name for the module
     r"|\bglobals\(|\bvars\(|\b__dict__\b|\b__globals__\b|\b__subclasses__\b|\b(eval|exec|compile)\(|\bmarshal\b",
     "answers from elsewhere": r"\bopen\(|\bread_(text|bytes)\(|\bwrite_(text|bytes)\(|__file__|\bos\.environ\b|\bgetenv\b"
     r"|\bpickle\b|\bsqlite3\b|\bshelve\b|\bsocket\b|\btempfile\b|\bshared_memory\b|\btime\.\w+\(|\brandom\b|\burandom\b",
 }
-"""What a line reaches for → how that looks."""
+"""What a line uses → the name of that suspicion."""
 _PATTERNS = {name: re.compile(pattern) for name, pattern in SUSPICIONS.items()}
 BINARY = "binary"
+"""Content that is no text."""
+ENCODING = "encoding"
+"""Text in several encodings, or in one in which ASCII bytes may be other characters."""
+OTHER_MODULES = "other modules"
+"""An attribute of an imported name is set."""
+SIZE = "size"
+"""Too much to look at."""
+MAX_BYTES = 1 << 18
+"""Added lines of one file that are looked at; more is suspicious by itself."""
+
+PYTHON = (".py", ".pyi", ".pyw")
+_COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
+"""PEP 263. Its place is not checked: text is read in each encoding that a patch names."""
+_ENCODINGS = {
+    re.compile(r"utf-?8(-.*)?"): "utf-8",
+    re.compile(r"(latin-?1|iso-?8859-1|iso-latin-1)(-.*)?"): "latin-1",
+    re.compile(r"(us-)?ascii"): "ascii",
+    re.compile(r"(cp|windows-)1252"): "cp1252",
+    re.compile(r"iso-?8859-15|latin-?9"): "iso8859-15",
+}
+"""Names of encodings in which ASCII bytes are ASCII characters → Python's name. Any other is suspicious by itself."""
+_TOKEN = re.compile(r"\w+|[^\w\s]|\n")
+_BESIDE_PUNCTUATION = re.compile(r"\s*([^\w\s])\s*")
+_ANNOTATION = re.compile(r"((?:^|[(,])\*{0,2}(?!(?:else|try|finally)\b)\w++):[\w.]++")
+_CHAIN = r"(?<![\w.])(\w++)(?:\.\w++)++"
+_SET = re.compile(
+    rf"{_CHAIN}(?=(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?![=}}!:]))|(?:^|;){_CHAIN}(?=[:,].*=)|\b(?:for|as|del) {_CHAIN}"
+)
+"""Where a line sets an attribute; one of the groups is the first name."""
 
 
-def find_suspicions(patch: str) -> list[str]:
-    """Names of what the added lines of a patch reach for, in the order above; nothing of a patch that is refused."""
+def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
+    """Names of what the added lines of a patch use, in the order above; nothing of a patch that is refused.
+
+    `layers` hold the files that it changes: they tell which names of a file are imported.
+    """
     try:
         files = read_patch(patch)
     except PatchRefused:
         return []
-    lines = [line[:MAX_LINE] for file in files for line in file.added]
-    found = [name for name, pattern in _PATTERNS.items() if any(map(pattern.search, lines))]
-    return found + [BINARY] * any(file.is_binary for file in files)
+    found = {name for file in files for name in _look_into(file, layers)}
+    return [name for name in (*SUSPICIONS, BINARY, ENCODING, OTHER_MODULES, SIZE) if name in found]
+
+
+def _look_into(file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
+    if file.is_binary:
+        yield BINARY
+    content = to_bytes("\n".join(file.added))
+    if len(content) > MAX_BYTES:
+        yield SIZE
+        return
+    encodings = {"utf-8", *_list_encodings(file)} if any(path.endswith(PYTHON) for path in file.paths) else {"utf-8"}
+    texts = {text for encoding in encodings if (text := _try_decoding(content, encoding)) is not None}
+    if "" in encodings or len(encodings) > 2 or not texts:
+        yield ENCODING
+    for text in texts:
+        yield from _look_into_text(text, file, layers)
+
+
+def _look_into_text(text: str, file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
+    """Characters are normalised as Python normalises identifiers."""
+    text = normalize("NFKC", text.replace("\r", "\n")).replace("\\\n", "")
+    tokens = _TOKEN.findall(text)
+    squeezed = _squeeze(tokens)
+    yield from (name for name, pattern in _PATTERNS.items() if pattern.search(squeezed))
+    owners = _find_owners(text)
+    if owners and owners & (_find_imported(tokens) | _find_around(file) | _read_imported(file, layers)):
+        yield OTHER_MODULES
+
+
+def _list_encodings(file: FilePatch) -> Iterator[str]:
+    """Encodings that lines of the new file name, as Python calls them; an empty one for each that is not plain."""
+    for line in _list_shown(file):
+        if cookie := _COOKIE.match(line):
+            yield _find_encoding(cookie[1].lower().replace("_", "-"))
+
+
+def _list_shown(file: FilePatch) -> list[str]:
+    """Lines of the new file that the patch shows."""
+    shown = (line[1:] for hunk in file.hunks for line in hunk if not line.startswith(("-", "\\")))
+    return "\n".join(shown).splitlines()
+
+
+def _try_decoding(content: bytes, encoding: str) -> str | None:
+    try:
+        return content.decode(encoding) if encoding else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _find_encoding(name: str) -> str:
+    """Python's name of a plain encoding; empty for any other."""
+    return next((encoding for pattern, encoding in _ENCODINGS.items() if pattern.fullmatch(name)), "")
+
+
+def _squeeze(tokens: Sequence[str]) -> str:
+    """The text with blanks between words only: `os . \\n _exit (0)` → `os._exit(0)`."""
+    return _BESIDE_PUNCTUATION.sub(r"\1", " ".join(tokens))
+
+
+def _find_imported(tokens: Sequence[str]) -> set[str]:
+    """Words of import statements: `from a import (b as c)` → `{"b", "as", "c"}`."""
+    names, end = set[str](), ""
+    for before, token in pairwise(tokens):
+        if before == "import":
+            end = ")" if token == "(" else "\n"
+        if token in (end, ";"):
+            end = ""
+        elif end and token.isidentifier():
+            names.add(token)
+    return names
+
+
+def _find_around(file: FilePatch) -> set[str]:
+    """Names that lines around the added ones import."""
+    return _find_imported(_TOKEN.findall("\n".join(_list_shown(file))))
+
+
+def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
+    """Names that the file imports as the topmost layer has it; none where there is no such file of Python."""
+    for path in (layer / name for layer in reversed(layers) for name in file.paths if name.endswith(".py")):
+        if path.is_file() and not path.is_symlink():
+            try:
+                return read_source(path.read_bytes()).imported
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                return set()
+    return set()
+
+
+def _find_owners(text: str) -> set[str]:
+    """First names of the attributes that lines set, loop over or delete: `os.path.sep = "/"` → `{"os"}`."""
+    lines = (_ANNOTATION.sub(r"\1", _squeeze(_TOKEN.findall(line))) for line in text.split("\n") if "." in line)
+    return {name for line in lines for match in _SET.finditer(line) for name in match.groups() if name}

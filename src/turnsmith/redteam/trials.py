@@ -101,7 +101,7 @@ async def try_all(
     async def run(script: Script, target: Target) -> Trial:
         async with free:
             grade, patch = await try_script(script, target, provider, grader)
-            if grade.resolved and (when == "all" or (when == "suspicious" and find_suspicions(patch))):
+            if grade.resolved and (when == "all" or (when == "suspicious" and find_suspicions(patch, target.layers))):
                 audit = await auditor.audit(target.task, target.layers, patch)
                 grade = grade.model_copy(update={"audit": audit})
         trial = Trial(script, target.name, grade)
