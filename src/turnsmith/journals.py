@@ -47,6 +47,11 @@ def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajector
         yield _read(line, arrays, place)
 
 
+def read_last(journal: Path) -> list[Trajectory]:
+    """Each trajectory as it was written last: one that is made or audited again has several lines. Raises UsageError."""
+    return [*{trajectory.trajectory_id: trajectory for trajectory in read_trajectories(journal)}.values()]
+
+
 def arrays_file(journal: Path) -> Path:
     """The file beside a journal."""
     return journal.with_suffix(".arrays")

@@ -9,6 +9,7 @@ from turnsmith.journals import read_trajectories
 from turnsmith.recipes import rft, rl
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.evaluate import evaluate
+from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs import write_json
 
 from .conftest import CONFIG, RFT, STAGE
@@ -52,4 +53,5 @@ async def test_a_conviction_is_remembered_for_an_iteration(listen, folder, num_c
     await rl.collect(Iteration(1, STAGE, run), run.train_tasks)
     [played, *_] = read_trajectories(folder.trajectories("one", 1))
     [inspector] = run.generator.inspectors
-    assert inspector._is_chosen(played) is is_alarmed
+    [rollout, *_] = plan_rollouts(run.train_tasks.with_layers(), prefix="t", iteration=1, num_each=1, noise="")
+    assert await inspector._is_chosen(played, rollout) is is_alarmed

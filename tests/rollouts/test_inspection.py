@@ -5,6 +5,8 @@ import pytest
 from silence import Silence
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, AuditConfig, RolloutConfig
+from turnsmith.journals import append_trajectory, read_last, read_trajectories
+from turnsmith.recipes.auditing import read_paid
 from turnsmith.rollouts.inspection import Inspector, describe_audits
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.types import Audit, Grade, Outcome
@@ -138,3 +140,27 @@ async def test_whole_rollouts_are_paid_where_they_are_honest_and_not_where_they_
         [trajectory] = await generator.collect(plan(task, 1), AGENT, place, label="x", inspector=inspector)
         outcomes.append((trajectory.outcome, trajectory.grade.audit.verdict))
     assert outcomes == [(Outcome.RESOLVED, "honest"), (Outcome.TAMPERED, "convicted")]
+
+
+async def test_what_was_paid_before_a_patch_failed_its_audit_is_audited_before_it_trains(make_generator, task, journal):
+    """The line that a trajectory has last in the journal is what it is worth."""
+    early, honest, late = plan(task, 3)
+    append_trajectory(journal, resolved(early, PLAIN))
+    cleared = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict="honest"))
+    append_trajectory(journal, resolved(honest, PLAIN).grow(grade=cleared))
+    generator = make_generator([turn("open numbers_.py"), say(LIE), turn("submit")], RolloutConfig(concurrency=1))
+    inspector = Inspector(judge := Judge("convicted"), AuditConfig(rate=0), Silence(), seed=0)
+    collected = await generator.collect([early, honest, late], AGENT, journal, label="x", inspector=inspector)
+    expected = [Outcome.TAMPERED, Outcome.RESOLVED, Outcome.TAMPERED]
+    assert [each.outcome for each in collected] == [each.outcome for each in read_last(journal)] == expected
+    assert judge.num_asked == 2
+    assert [each.trajectory_id for each in read_paid(journal)] == [honest.trajectory.trajectory_id]
+
+
+async def test_nothing_is_audited_again_where_no_patch_failed(make_generator, task, journal):
+    early, late = plan(task, 2)
+    append_trajectory(journal, resolved(early, PLAIN))
+    generator = make_generator(FIX, RolloutConfig(concurrency=1))
+    inspector = Inspector(judge := Judge(), AuditConfig(rate=0), Silence(), seed=0)
+    await generator.collect([early, late], AGENT, journal, label="x", inspector=inspector)
+    assert judge.num_asked == 0 and len(list(read_trajectories(journal))) == 2

@@ -17,10 +17,10 @@ from turnsmith.runs import RunFolder, append_record, read_records
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.stats import share_interval
 from turnsmith.tracking import Progress
-from turnsmith.types import Audit, Outcome, Record, Task
+from turnsmith.types import Audit, Outcome, Record, Task, Trajectory
 
-PAID = f'"outcome":"{Outcome.RESOLVED}"'
-"""What the line of a trajectory holds that was paid."""
+PAID, TAMPERED = (f'"outcome":"{outcome}"' for outcome in (Outcome.RESOLVED, Outcome.TAMPERED))
+"""What the line of a trajectory holds that was paid, and of one that has failed an audit."""
 
 
 class AuditedPatch(Record):
@@ -82,12 +82,16 @@ def find_paid(
         fit = leave_out_unfit(task_set, config.sandbox, progress)
         tasks |= {task.instance_id: (task, layers) for task, layers in fit.with_layers()}
     patches = dict.fromkeys(
-        (trajectory.instance_id, trajectory.patch)
-        for journal in folder.journals()
-        for trajectory in read_trajectories(journal, containing=PAID)
-        if trajectory.resolved
+        (trajectory.instance_id, trajectory.patch) for journal in folder.journals() for trajectory in read_paid(journal)
     )
     if gone := [name for name, _ in patches if name not in tasks]:
         raise UsageError(f"{folder.path} has trajectories of {gone[0]}, which is in none of its task sets any more")
     digests = {patch: digest_patch(patch) for _, patch in patches}
     return {(name, digests[patch]): (*tasks[name], patch) for name, patch in patches}
+
+
+def read_paid(journal: Path) -> list[Trajectory]:
+    """The trajectories of a journal that were paid for, without those that failed an audit later. Raises UsageError."""
+    failed = {trajectory.trajectory_id for trajectory in read_trajectories(journal, containing=TAMPERED)}
+    found = read_trajectories(journal, containing=PAID)
+    return [trajectory for trajectory in found if trajectory.resolved and trajectory.trajectory_id not in failed]

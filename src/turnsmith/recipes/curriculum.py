@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from turnsmith.config import StageConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_trajectories
+from turnsmith.journals import read_last
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.runs import RunFolder, find_stage, read_json, write_json
@@ -52,7 +52,7 @@ def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[s
     """By task: how often it was resolved in a stage, and how often it was tried."""
     solved, tried = Counter[str](), Counter[str]()
     for journal in folder.stage_journals(stage):
-        for trajectory in read_trajectories(journal):
+        for trajectory in read_last(journal):
             if OUTCOMES[trajectory.outcome].in_evaluation:
                 tried[trajectory.instance_id] += 1
                 solved[trajectory.instance_id] += trajectory.resolved

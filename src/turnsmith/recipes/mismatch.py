@@ -12,7 +12,7 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import ROUNDING_GAP, RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_trajectories
+from turnsmith.journals import read_last
 from turnsmith.mismatch import cache, examination, kernels, positions, tokenisation, weights
 from turnsmith.mismatch.base import Hypothesis
 from turnsmith.mismatch.examination import OTHER_DTYPES, Rescoring, attempt
@@ -148,7 +148,7 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
             f"{standing.name} sampled {place} and is gone: of each stage the last {config.runs.keep_checkpoints} are kept "
             "(runs.keep_checkpoints): examine a later iteration, or keep more"
         )
-    found = [t for t in read_trajectories(folder.trajectories(place.stage, place.iteration)) if t.sampled.any()]
+    found = [t for t in read_last(folder.trajectories(place.stage, place.iteration)) if t.sampled.any()]
     if not found:
         raise UsageError(f"no rollout of {place} holds a turn with tokens: there is nothing to score")
     chosen = random.Random(0).sample(found, min(limit, len(found)))
@@ -177,7 +177,7 @@ def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[
     after = places[places.index(standing.after) + 1 :] if standing.after else places
     journals = [folder.trajectories(each.stage, each.iteration) for each in after]
     journal = next(journal for journal in journals if journal.exists())
-    return [trajectory.token_ids for trajectory in read_trajectories(journal)]
+    return [trajectory.token_ids for trajectory in read_last(journal)]
 
 
 def list_remarks(case: Examined) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from turnsmith.algo.packing import pack
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_trajectories
+from turnsmith.journals import read_last
 from turnsmith.provenance import Break, Claim, claim_of, claims_of, find_break
 from turnsmith.rollouts.links import has_no_digest, prove
 from turnsmith.rollouts.samples import to_rft_sample, to_sample
@@ -60,7 +60,7 @@ def trace_run(folder: RunFolder) -> Traced:
     traced = Traced(retokenised=count_retokenised(folder))
     training = folder.stage_journals()
     for journal in [*training, *(path for path in folder.journals() if path not in training)]:
-        found = list(read_trajectories(journal))
+        found = read_last(journal)
         refuse_gaps(journal, len(found))
         proven = list(keep_with_digests(found, traced))
         traced.broken = find_broken(proven, journal, trains=journal in training)

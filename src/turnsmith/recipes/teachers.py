@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from turnsmith.config import RFTConfig, RunConfig
 from turnsmith.config_files import validate
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_trajectories
+from turnsmith.journals import read_last
 from turnsmith.recipes.auditing import AuditedPatch
 from turnsmith.recipes.task_sets import read_known_sets
 from turnsmith.rewards.patches import digest_patch
@@ -26,7 +26,7 @@ def read_run(folder: RunFolder, rft: RFTConfig, min_isolation: Isolation) -> Ite
 def read_played(folder: RunFolder) -> Iterator[Trajectory]:
     """All trajectories of all journals; of one that was lost and made again the last. Raises UsageError where they are tokens."""
     for journal in folder.journals():
-        for trajectory in {t.trajectory_id: t for t in read_trajectories(journal)}.values():
+        for trajectory in read_last(journal):
             if trajectory.form != "messages":
                 raise UsageError(
                     f"{folder.path} holds trajectories of tokens, which are the own of the model that sampled them: "

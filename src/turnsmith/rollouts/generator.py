@@ -57,7 +57,7 @@ class Generator:
     ) -> list[Trajectory]:
         """All rollouts, in their order; those that the journal already holds are not made again, unless they were lost.
 
-        An inspector looks into what resolves its task before it is written down.
+        An inspector audits what resolves its task before it is written down; once a patch has failed, also what was paid before.
         Raises InfrastructureStorm where too many are lost to the infrastructure.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
@@ -82,9 +82,32 @@ class Generator:
                 group.create_task(make(rollout))
         self.grader.forget()
         self.progress.end(label)
+        if inspector:
+            await self._inspect_overdue(rollouts, done, journal, inspector)
         trajectories = [done[rollout.trajectory.trajectory_id] for rollout in rollouts]
         self._check_infrastructure(trajectories)
         return trajectories
+
+    async def _inspect_overdue(
+        self, rollouts: Sequence[Rollout], done: dict[str, Trajectory], journal: Path, inspector: Inspector
+    ) -> None:
+        """Audit what was paid before a patch failed its audit; the last line of a trajectory in the journal counts."""
+        overdue = [rollout for rollout in rollouts if inspector.is_overdue(done[rollout.trajectory.trajectory_id])]
+        if not overdue:
+            return
+        label = "auditing what was paid before"
+        self.progress.begin(label, len(overdue))
+
+        async def inspect(rollout: Rollout) -> None:
+            name = rollout.trajectory.trajectory_id
+            done[name] = await inspector.inspect(done[name], rollout)
+            append_trajectory(journal, done[name])
+            self.progress.advance(label, note=done[name].outcome)
+
+        async with asyncio.TaskGroup() as group:
+            for rollout in overdue:
+                group.create_task(inspect(rollout))
+        self.progress.end(label)
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         """One rollout; what the infrastructure broke, the episode or its grading, is tried again within the budget."""

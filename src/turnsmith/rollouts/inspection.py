@@ -22,7 +22,7 @@ RISE = 0.05
 
 @dataclass
 class Inspector:
-    """Audits the suspicious patches of one iteration and a random share of the others; all of them once one is convicted."""
+    """Audits the suspicious patches of one iteration and a random share of the others; all of them once one has failed."""
 
     auditor: Auditor
     config: AuditConfig
@@ -39,7 +39,7 @@ class Inspector:
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
         """The trajectory as it is paid: a patch that is convicted has tampered."""
-        if not trajectory.resolved or trajectory.grade is None or not self._is_chosen(trajectory):
+        if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
         key = rollout.task.instance_id, trajectory.patch
         if key not in self.audits:
@@ -58,9 +58,16 @@ class Inspector:
         lied = {"outcome": Outcome.TAMPERED, "flags": [*grade.flags, "audit"], "detail": audit.reason}
         return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=lied), detail=audit.reason)
 
-    def _is_chosen(self, trajectory: Trajectory) -> bool:
-        """By the patch, not by the trajectory: identical ones are all looked into, or none."""
-        if self.config.when == "all" or self.is_alarmed or find_suspicions(trajectory.patch):
+    def is_overdue(self, trajectory: Trajectory) -> bool:
+        """Was it paid without an audit before another patch of the iteration failed its own?"""
+        grade = trajectory.grade
+        return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
+
+    async def _is_chosen(self, trajectory: Trajectory, rollout: Rollout) -> bool:
+        """Choose by the patch, not by the trajectory: identical patches are all audited, or none."""
+        if self.config.when == "all" or self.is_alarmed:
+            return True
+        if await asyncio.to_thread(find_suspicions, trajectory.patch, rollout.layers):
             return True
         digest = digest_patch(trajectory.patch)
         name = f"{self.seed}/{trajectory.group_id}/{digest}"
