@@ -163,7 +163,7 @@ def test_a_split_is_the_same_twice_and_its_layers_are_found(turnsmith, tmp_path,
 
 def test_a_split_that_leaves_a_part_empty_says_so(turnsmith, tmp_path, layered):
     ask = ("tasks", "split", layered, "--into", "train=0.5,eval=0.5", "--out", tmp_path / "out")
-    assert_refused(turnsmith(*ask), "no task falls into", "--by id")
+    assert_refused(turnsmith(*ask), "1 repository cannot fill 2 parts", "--by id")
     assert not (tmp_path / "out").exists()
     assert_refused(turnsmith(*ask[:4], "train=1", *ask[5:]), "--into train=1")
 

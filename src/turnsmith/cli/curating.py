@@ -35,7 +35,9 @@ By = Annotated[
         "--by", help="What is never on both sides; forks are one repo. date: the oldest first, the newest last."
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Another seed, another split; by date it makes no difference.")]
+Seed = Annotated[
+    int, typer.Option("--seed", help="By id: another seed, another split; by repo it breaks ties; by date nothing.")
+]
 Against = Annotated[
     list[Path], typer.Option("--against", metavar="EVAL", help="Tasks that are evaluated on; may be repeated.")
 ]
@@ -115,20 +117,25 @@ def split_tasks(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Split tasks into parts, by a hash of their repository: the same every time, whatever else is in the file.
+    """Split tasks into parts of whole repositories, as near to the wanted shares as these allow.
 
-    By date the oldest tasks go into the first part: of one history, a later tree holds the fixes of earlier tasks.
+    By id a hash decides, so that a task falls into the same part in a larger file. By date the oldest tasks go into the
+    first part: of one history, a later tree holds the fixes of earlier tasks.
     """
     from turnsmith.recipes.curating import split_task_file
 
+    parts = parse_parts(into)
     with watching() as progress:
-        counts = split_task_file(path, parse_parts(into), by, seed, out, limit, progress)
+        counts = split_task_file(path, parts, by, seed, out, limit, progress)
     if as_json:
         typer.echo(json.dumps({"folder": str(out), "parts": counts}, indent=2))
         return
     total = sum(counts.values())
-    rows = [(name, str(out / name), count, f"{count / total:.1%}") for name, count in counts.items()]
-    make_console().print(make_table(["part", "folder", "tasks", "share"], rows, num_names=2))
+    rows = [
+        (name, str(out / name), count, f"{count / total:.1%}", f"{part.share:.1%}")
+        for part, (name, count) in zip(parts, counts.items(), strict=True)
+    ]
+    make_console().print(make_table(["part", "folder", "tasks", "share", "wanted"], rows, num_names=2))
 
 
 def merge_tasks(

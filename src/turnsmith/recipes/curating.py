@@ -1,6 +1,7 @@
 """Task files in, task files out: filtered, split and merged as they stream by, with what is on record of their tasks."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -17,7 +18,7 @@ from turnsmith.tasks.curation.filters import Filter
 from turnsmith.tasks.curation.funnel import Funnel
 from turnsmith.tasks.curation.repositories import identify
 from turnsmith.tasks.curation.rows import RunFacts, TaskRow, count_rows, read_rows, relocate
-from turnsmith.tasks.curation.splits import KEYS, Part, choose_part, cut_by_date
+from turnsmith.tasks.curation.splits import Part, choose_part, cut_by_date, cut_by_repository, find_repository
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file
 from turnsmith.tracking import Progress
 
@@ -107,7 +108,7 @@ def split_task_file(
 ) -> dict[str, int]:
     """Write a folder for each part into the new folder `out`; returns the number of tasks of each. Raises UsageError."""
     file = find_task_file(path)
-    choose = plan_by_date(file, parts, limit, progress) if by == "date" else plan_by_hash(parts, by, seed)
+    choose = plan_split(file, parts, by, seed, limit, progress)
     rows = follow(f"splitting {path.name}", read_rows(file, limit), count_rows(file, limit), progress)
     with building(out) as folder, ExitStack() as opened:
         names: dict[str, set[str]] = {part.name: set() for part in parts}
@@ -119,23 +120,25 @@ def split_task_file(
             files[name].write(relocate(row, file.parent, out / name) + b"\n")
             names[name].add(row.instance_id)
         if empty := [name for name, found in names.items() if not found]:
-            remedy = "" if by == "date" else ", another --seed or --by id"
+            remedy = ", or another --seed" if by == "id" else ""
             raise UsageError(f"{file}: no task falls into {empty[0]}: give it a larger share{remedy}")
         for name, found in names.items():
             copy_records(file, folder / name, found)
     return {name: len(found) for name, found in names.items()}
 
 
-def plan_by_hash(parts: Sequence[Part], by: str, seed: int) -> Callable[[TaskRow], Part]:
-    """Each row by its key alone."""
-    return lambda row: choose_part(KEYS[by](row), parts, seed)
-
-
-def plan_by_date(file: Path, parts: Sequence[Part], limit: int | None, progress: Progress) -> Callable[[TaskRow], Part]:
-    """Each row by its place among all, which are read for their dates first. Raises UsageError where one has none."""
-    rows = follow("reading the dates", read_rows(file, limit), count_rows(file, limit), progress)
-    placed = cut_by_date(rows, parts)
-    return lambda row: placed[row.instance_id]
+def plan_split(
+    file: Path, parts: Sequence[Part], by: str, seed: int, limit: int | None, progress: Progress
+) -> Callable[[TaskRow], Part]:
+    """Plan the part of each row: by its id alone, or by its place among all, which are read first. Raises UsageError."""
+    if by == "id":
+        return lambda row: choose_part(row.instance_id, parts, seed)
+    rows = follow("reading the tasks", read_rows(file, limit), count_rows(file, limit), progress)
+    if by == "date":
+        by_date = cut_by_date(rows, parts)
+        return lambda row: by_date[row.instance_id]
+    by_repository = cut_by_repository(Counter(map(find_repository, rows)), parts, seed)
+    return lambda row: by_repository[find_repository(row)]
 
 
 def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> dict[str, int]:

@@ -1,10 +1,12 @@
-"""Rows to parts: by a hash, so that a row goes to the same part today, tomorrow, and in a larger file; or by date."""
+"""Rows to parts: whole repositories, as near to the wanted shares as they allow; rows by a hash of their ids; or by date."""
 
 import hashlib
+import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 
 from turnsmith.errors import UsageError
 from turnsmith.tasks.curation.dates import read_date
@@ -44,9 +46,12 @@ def _parse_part(piece: str, text: str) -> Part:
     return part
 
 
-def choose_part(key: str, parts: Sequence[Part], seed: int) -> Part:
-    """The part of all rows with this key."""
-    place = int.from_bytes(hashlib.sha256(f"{seed} {key}".encode(errors="surrogatepass")).digest()[:8], "big") / 2**64
+def choose_part(instance_id: str, parts: Sequence[Part], seed: int) -> Part:
+    """Choose the part of a row by its id alone: the same in a larger file."""
+    place = (
+        int.from_bytes(hashlib.sha256(f"{seed} {instance_id}".encode(errors="surrogatepass")).digest()[:8], "big")
+        / 2**64
+    )
     reached = 0.0
     for part in parts:
         reached += part.share
@@ -55,17 +60,49 @@ def choose_part(key: str, parts: Sequence[Part], seed: int) -> Part:
     return parts[-1]
 
 
-def key_by_repository(row: TaskRow) -> str:
-    """All tasks of a repository, its forks and mirrors stay together. Raises UsageError where the row names none."""
+def find_repository(row: TaskRow) -> str:
+    """Name the repository of a row, its forks and mirrors alike. Raises UsageError where the row names none."""
     name = name_repository(row)
     if not name:
         raise UsageError(f"{row.place}: column 'repo' is missing or empty: give --by id")
     return name
 
 
-def key_by_id(row: TaskRow) -> str:
-    """Each task for itself."""
-    return row.instance_id
+def cut_by_repository(sizes: Mapping[str, int], parts: Sequence[Part], seed: int) -> dict[str, Part]:
+    """Find the part of each repository, given its number of tasks: the shares are as near as whole repositories allow.
+
+    The smallest part is filled first, and the largest gets the rest. The seed decides between equal choices alone.
+    Raises UsageError where there are fewer repositories than parts.
+    """
+    if len(sizes) < len(parts):
+        have = "1 repository" if len(sizes) == 1 else f"{len(sizes)} repositories"
+        raise UsageError(f"{have} cannot fill {len(parts)} parts: give fewer parts, or --by id")
+    names = sorted(sizes)
+    random.Random(seed).shuffle(names)
+    left, placed = {name: sizes[name] for name in names}, dict[str, Part]()
+    *smaller, largest = sorted(parts, key=lambda part: part.share)
+    for num_after, part in zip(range(len(smaller), 0, -1), smaller, strict=True):
+        placed |= dict.fromkeys(choose_nearest(left, part.share * sum(sizes.values()), num_after), part)
+        left = {name: size for name, size in left.items() if name not in placed}
+    return placed | dict.fromkeys(left, largest)
+
+
+def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> list[str]:
+    """Choose names whose sizes add up as near to a number as can be; so many names at least are left."""
+    reached = list(accumulate(sizes.values(), lambda sums, size: sums | sums << size, initial=1))
+    sums = [number for number, bit in enumerate(reversed(f"{reached[-1]:b}")) if bit == "1" and number]
+    choices = (_trace(sizes, reached, number) for number in sorted(sums, key=lambda number: abs(number - wanted)))
+    return next(names for names in choices if len(sizes) - len(names) >= num_left)
+
+
+def _trace(sizes: Mapping[str, int], reached: Sequence[int], total: int) -> list[str]:
+    """Find names with this sum. Bit N of `reached[n]` says that some of the first n sizes add up to N."""
+    names = []
+    for (name, size), before in reversed([*zip(sizes.items(), reached, strict=False)]):
+        if not before >> total & 1:
+            names.append(name)
+            total -= size
+    return names
 
 
 def cut_by_date(rows: Iterable[TaskRow], parts: Sequence[Part]) -> dict[str, Part]:
@@ -89,6 +126,3 @@ def find_date(row: TaskRow) -> datetime:
         f"{row.place}: {row.instance_id!r} has no date, as neither 'created_at' nor 'meta.date' is one in ISO text: "
         "leave it out, or give --by repo"
     )
-
-
-KEYS: dict[str, Callable[[TaskRow], str]] = {"repo": key_by_repository, "id": key_by_id}
