@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -233,6 +234,7 @@ def test_one_task_is_shown(turnsmith, task_folder):
     shown = turnsmith("tasks", "show", task_folder, "--task", task.instance_id).stdout
     assert shown.startswith(task.instance_id) and "── gold patch\ndiff --git" in shown
     assert all(test in shown for test in task.FAIL_TO_PASS)
+    assert re.search(r"^is_vague +(no|yes: .+)$", shown, re.MULTILINE)
     as_json = json.loads(turnsmith("tasks", "show", task_folder, "--task", task.instance_id, "--json").stdout)
     assert as_json["instance_id"] == task.instance_id
     assert "has no task 'nobody'" in turnsmith("tasks", "show", task_folder, "--task", "nobody").stderr

@@ -71,10 +71,19 @@ def test_what_stays_and_what_is_dropped(name, stays, dropped, reason):
         ("flaky", {}),
         ("qualified", {}),
         ("fail-to-fail", {"FAIL_TO_FAIL": None}),
+        ("vague", {"problem_statement": None}),
     ],
 )
 def test_a_fact_that_is_not_there_is_unknown(name, columns):
     assert fate(name, make_rebench_row(**columns)) == "unknown"
+
+
+def test_a_vague_issue_is_dropped_with_its_reason():
+    row = make_rebench_row(
+        problem_statement="Work on sets\n\n* Add failing test\n* Tweak changelog\n* More of the docs"
+    )
+    assert look("vague", row) == (Fate.DROPPED, "a list of commits")
+    assert fate("vague", make_rebench_row()) == "stays"
 
 
 def test_a_bad_score_counts_where_another_was_never_given():

@@ -10,6 +10,7 @@ import typer
 from turnsmith.cli.options import Chosen, Json, Limit, OneTask, TaskPath
 from turnsmith.cli.tasks import say_number
 from turnsmith.errors import UsageError
+from turnsmith.tasks.curation.vagueness import find_vagueness
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.selection import choose
 from turnsmith.tracking import Progress
@@ -116,7 +117,9 @@ def show_task(path: TaskPath, task: OneTask = "", as_json: Json = False) -> None
 
 def describe(task: Task) -> str:
     """All that a task says, in the order in which it is asked."""
+    vagueness = find_vagueness(task.problem_statement)
     facts = [f"{name:12}  {value}" for name in SHOWN if (value := getattr(task, name))]
+    facts.append(f"{'is_vague':12}  {f'yes: {vagueness}' if vagueness else 'no'}")
     parts = {
         "issue": task.problem_statement,
         "gold patch": task.patch,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.tasks.curation.vagueness import find_vagueness
 
 MERGED = re.compile(r"Merge (pull request #\d+ from \S+|(remote-tracking )?branch .*|in \S+ from .*)")
 SQUASHED = re.compile(r" \(#\d+\)$")
@@ -18,8 +19,6 @@ REFERENCE = re.compile(
     r"(?:\b(?P<word>fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?<![\w/.-])#(?P<number>\d+)", re.I
 )
 """Not of another repository: `python/cpython#7`."""
-MIN_WORDS = 12
-"""A shorter text says too little to work from."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Issue:
 
     @property
     def is_vague(self) -> bool:
-        return len(REFERENCE.sub("", self.text).split()) < MIN_WORDS
+        return bool(find_vagueness(self.text))
 
 
 @dataclass(frozen=True)

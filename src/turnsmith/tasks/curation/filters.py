@@ -12,6 +12,7 @@ from turnsmith.tasks.curation.changes import count_files, count_lines
 from turnsmith.tasks.curation.languages import measure_english
 from turnsmith.tasks.curation.rows import TaskRow
 from turnsmith.tasks.curation.scores import DIFFICULTY, NAMES, read_codes, read_scores
+from turnsmith.tasks.curation.vagueness import find_vagueness
 
 IMPLICIT_NAMES = "B2"
 
@@ -119,6 +120,15 @@ def measure_issue_english(row: TaskRow) -> float | None:
     return measure_english(row.text("problem_statement") or "")
 
 
+def judge_issue(row: TaskRow, limit: float) -> Judgement:
+    """Drop a vague issue, with the reason."""
+    text = row.text("problem_statement")
+    if text is None:
+        return Fate.UNKNOWN, "no issue"
+    reason = find_vagueness(text)
+    return (Fate.DROPPED, reason) if reason else STAYS
+
+
 def find_difficulty(row: TaskRow) -> float | None:
     """The score of difficulty, 0 to 3."""
     return read_scores(row).get(DIFFICULTY)
@@ -222,6 +232,12 @@ FILTERS = {
             "too much is said",
             at_most(count_words("problem_statement"), "words of issue"),
             1000,
+        ),
+        Filter(
+            "vague",
+            "issues that are a few words, a list of commits or release notes",
+            "too little is said",
+            judge_issue,
         ),
         Filter(
             "difficulty",

@@ -1,0 +1,46 @@
+"""Issue texts that say too little to work from: a few words, a list of commits, release notes."""
+
+import re
+
+REFERENCE = re.compile(r"(?:\b(?:fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?<![\w/.-])#\d+", re.I)
+BULLET = re.compile(r"^\s*[*+-]\s+(.*)$")
+VERSION = r"v?\d+(?:\.\d+)+(?:\.?(?:a|b|rc|dev|post)\d*)?"
+RELEASE = re.compile(rf"(?:(?:version|release|changelog|bump|prepare)\b(?: [a-z]+){{0,3}}:? )?{VERSION}\W*", re.I)
+"""A title that names a release and says nothing more."""
+SECTION = re.compile(
+    r"^(?:#+ *|\*\*)?(?:added|changed|deprecated|removed|fixed|security|features|bug ?fixes|breaking changes)\W*$",
+    re.I | re.MULTILINE,
+)
+"""A heading of a change log."""
+MIN_WORDS = 12
+"""Fewer are too few."""
+MAX_TITLE_WORDS = 8
+"""Of the points of a list, on average, where they are titles of commits."""
+
+
+def find_vagueness(text: str) -> str:
+    """Name the reason why a text is vague; return nothing where it is clear."""
+    lines = [line for line in REFERENCE.sub("", text).splitlines() if line.strip()]
+    points = [match[1] for line in lines if (match := BULLET.match(line))]
+    prose = [line for line in lines if not BULLET.match(line)]
+    reasons = {
+        "few words": _count_words(lines) < MIN_WORDS,
+        "release notes": _are_release_notes(prose, points),
+        "a list of commits": _are_commits(prose, points),
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), "")
+
+
+def _are_release_notes(prose: list[str], points: list[str]) -> bool:
+    """A title of a release above a list, or headings of a change log."""
+    is_release = bool(prose and points) and RELEASE.fullmatch(prose[0].strip(" #")) is not None
+    return bool(points) and (is_release or len(SECTION.findall("\n".join(prose))) > 1)
+
+
+def _are_commits(prose: list[str], points: list[str]) -> bool:
+    """What a squash leaves: a title, and the titles of its commits."""
+    return len(points) > 1 and _count_words(prose) < MIN_WORDS and _count_words(points) <= len(points) * MAX_TITLE_WORDS
+
+
+def _count_words(lines: list[str]) -> int:
+    return len(" ".join(lines).split())
