@@ -51,11 +51,12 @@ def test_predictions_are_graded_and_reported_as_the_harness_does(turnsmith, task
     report = json.loads((out / "owner__model.preds.json").read_text())
     assert report == json.loads(run.stdout)
     assert report == {
-        "total_instances": 5, "submitted_instances": 4, "completed_instances": 3, "resolved_instances": 1,
-        "unresolved_instances": 2, "empty_patch_instances": 1, "error_instances": 0,
-        "submitted_ids": ["shop-1", "shop-2", "shop-3", "shop-4"], "completed_ids": ["shop-1", "shop-2", "shop-4"],
-        "incomplete_ids": ["shop-5"], "resolved_ids": ["shop-1"], "unresolved_ids": ["shop-2", "shop-4"],
-        "empty_patch_ids": ["shop-3"], "error_ids": [], "schema_version": 2,
+        "total_instances": 5, "submitted_instances": 4, "completed_instances": 2, "resolved_instances": 1,
+        "unresolved_instances": 1, "empty_patch_instances": 1, "error_instances": 1,
+        "submitted_ids": ["shop-1", "shop-2", "shop-3", "shop-4"], "completed_ids": ["shop-1", "shop-2"],
+        "incomplete_ids": ["shop-5"], "resolved_ids": ["shop-1"], "unresolved_ids": ["shop-2"],
+        "empty_patch_ids": ["shop-3"], "error_ids": ["shop-4"], "infra_failure_instances": 0, "infra_failure_ids": [],
+        "ambiguous_failure_instances": 0, "ambiguous_failure_ids": [], "failure_reasons": {}, "schema_version": 2,
     }  # fmt: skip
     place = out / "logs/run_evaluation/preds/owner__model"
     assert (place / "shop-1/patch.diff").read_text() == GOLD
@@ -63,7 +64,8 @@ def test_predictions_are_graded_and_reported_as_the_harness_does(turnsmith, task
     one = json.loads((place / "shop-2/report.json").read_text())["shop-2"]
     assert (one["resolved"], one["patch_successfully_applied"], one["patch_is_None"]) == (False, True, False)
     assert one["tests_status"]["FAIL_TO_PASS"] == {"success": [], "failure": ["test_shop.py::test_two"]}
-    assert json.loads((place / "shop-4/report.json").read_text())["shop-4"]["patch_successfully_applied"] is False
+    assert not (place / "shop-4/report.json").exists()
+    assert "Only garbage was found" in (place / "shop-4/run_instance.log").read_text()
     assert not (place / "shop-3").exists()
 
 
@@ -108,6 +110,29 @@ def test_what_is_graded_is_kept_and_another_patch_is_not_taken_for_it(turnsmith,
     again = turnsmith(*command)
     assert again.exit_code == 2 and "holds the verdict on another patch" in again.stderr
     assert turnsmith(*command, "--run", "second").exit_code == 0
+
+
+def test_of_two_predictions_for_a_task_the_last_counts_and_that_is_reported(turnsmith, tasks, predictions, tmp_path):
+    write_predictions(predictions, [Prediction("shop-1", "m", patch) for patch in ("?", GOLD)])
+    run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
+    assert run.exit_code == 0 and "1 of 2 predictions" in run.stderr
+    assert json.loads(run.stdout)["resolved_ids"] == ["shop-1"]
+
+
+@pytest.mark.parametrize("patch", [GOLD.partition("\n")[2], GOLD.replace("\n", "\r\n"), f"Done:\n```\n{GOLD}```\n"])
+def test_a_patch_that_only_a_fallback_applies_is_graded(turnsmith, tasks, predictions, tmp_path, patch):
+    write_predictions(predictions, [Prediction("shop-1", "m", patch)])
+    run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
+    assert json.loads(run.stdout)["resolved_ids"] == ["shop-1"]
+
+
+def test_a_fallback_brings_no_test_infrastructure_past_the_grader(turnsmith, tasks, predictions, tmp_path):
+    bend = "--- /dev/null\n+++ b/conftest.py\n@@ -0,0 +1,2 @@\n+import shop\n+shop.double = lambda x: 2 * x\n"
+    write_predictions(predictions, [Prediction("shop-1", "m", bend)])
+    run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
+    assert json.loads(run.stdout)["unresolved_ids"] == ["shop-1"]
+    report = json.loads((tmp_path / "logs/run_evaluation/preds/m/shop-1/report.json").read_text())["shop-1"]
+    assert report["turnsmith"]["flags"] == ["test-infrastructure"]
 
 
 def test_predictions_for_other_tasks_are_refused_unless_they_are_to_be_left_out(

@@ -1,6 +1,5 @@
 """The package swebench is the reference: the same log leads to the same statuses and the same verdict."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner_logs import FAIL_ONLY, LAYOUTS, make_log
+from swebench_package import find_package
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.logparse import parse_log
 from turnsmith.rewards.rules import find_status
@@ -25,7 +25,7 @@ NUM_SEEDS = 10
 @pytest.fixture(scope="module")
 def refer(tmp_path_factory):
     """Cases in, what swebench says of them out; skips where it is not here and cannot be had."""
-    place = find_reference(tmp_path_factory.mktemp("reference"))
+    place = find_package(tmp_path_factory.mktemp("reference"))
 
     def ask(cases):
         command = [sys.executable, Path(__file__).parents[1] / "swebench_verdicts.py", place]
@@ -34,27 +34,6 @@ def refer(tmp_path_factory):
         return json.loads(run.stdout)
 
     return ask
-
-
-def find_reference(folder):
-    """The folder that holds swebench: it is installed, or its two wheels are fetched, without all that they require."""
-    if found := importlib.util.find_spec("swebench"):
-        return Path(found.origin).parents[1]
-    fetch = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        folder,
-        "swebench==5.0.2",
-        "unidiff",
-    ]
-    if subprocess.run(fetch, capture_output=True).returncode:
-        pytest.skip("swebench is not installed and could not be fetched")
-    return folder
 
 
 def to_case(parser, text, exit_code, fail_to_pass, pass_to_pass):

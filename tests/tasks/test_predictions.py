@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.predictions import Prediction, mend, read_predictions, write_predictions
+from turnsmith.tasks.predictions import Prediction, keep_last, read_predictions, write_predictions
 
 PATCH = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-1\n+2\n"
 ROWS = [
@@ -43,20 +43,16 @@ def test_one_row_is_one_prediction(tmp_path):
     assert len(read_predictions(tmp_path / "preds")) == 1
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        (PATCH, PATCH),
-        ("\n\n" + PATCH, PATCH),
-        (PATCH.removesuffix("\n"), PATCH),
-        (PATCH.replace("\n", "\r\n"), PATCH),
-        (PATCH.replace("-1\n+2\n", "-1\r\n+2\r\n"), PATCH.replace("-1\n+2\n", "-1\r\n+2\r\n")),
-        ("", ""),
-        ("\n", ""),
-    ],
-)
-def test_what_was_done_to_a_patch_on_its_way_is_undone(written, read):
-    assert mend(written) == read
+def test_a_patch_stays_as_it_was_written(tmp_path):
+    written = ["\n" + PATCH, PATCH.removesuffix("\n"), PATCH.replace("\n", "\r\n"), " \n"]
+    rows = [{"instance_id": f"a-{n}", "model_patch": patch} for n, patch in enumerate(written)]
+    (tmp_path / "preds").write_text(json.dumps(rows))
+    assert [each.patch for each in read_predictions(tmp_path / "preds")] == written
+
+
+def test_of_several_predictions_for_a_task_the_last_is_kept():
+    rows = [Prediction(name, "m", patch) for name, patch in [("a", "1"), ("b", "2"), ("a", "3")]]
+    assert [(each.instance_id, each.patch) for each in keep_last(rows)] == [("a", "3"), ("b", "2")]
 
 
 BAD = {
@@ -70,7 +66,6 @@ BAD = {
     '[{"instance_id": "a", "model_patch": 3}]': "row 1: column 'model_patch' is no text",
     '[{"instance_id": "a", "model_patch": "", "model_name_or_path": ".."}]': "row 1: model_name_or_path is no",
     '[{"instance_id": "a", "model_patch": "", "model_name_or_path": "\\u001b[2J"}]': "row 1: model_name_or_path is no",
-    '{"instance_id": "a", "model_patch": ""}\n' * 2: "holds 2 predictions for 'a'",
     '{"instance_id": "a", "model_patch": ""}\n{"instance_id"': "line 2: not valid JSON",
 }
 
@@ -92,7 +87,7 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path):
 
 
 names = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1)
-patches = st.text(st.characters(codec="utf-8"), max_size=30).map(mend)
+patches = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
 @given(st.dictionaries(names, st.tuples(names, patches), min_size=1))
@@ -105,7 +100,6 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
 
 @pytest.mark.skipif("TURNSMITH_ROWS" not in os.environ, reason="TURNSMITH_ROWS names no folder of real rows")
 @pytest.mark.parametrize("name", ["mini-swe-agent.preds.json", "openhands.list.json"])
-def test_real_predictions_are_read_with_headers_that_git_takes(name):
+def test_real_predictions_are_read(name):
     found = read_predictions(Path(os.environ["TURNSMITH_ROWS"], name))
     assert found and all(each.patch.startswith("diff --git ") for each in found if each.patch)
-    assert not any("\r" in each.patch.split("\n")[0] or not each.patch.endswith("\n") for each in found if each.patch)

@@ -29,7 +29,7 @@ from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.patch import NO_PATCH
-from turnsmith.tasks.predictions import Prediction, read_predictions, write_predictions
+from turnsmith.tasks.predictions import Prediction, keep_last, read_predictions, write_predictions
 from turnsmith.tasks.selection import choose
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
 from turnsmith.ui.tables import make_table
@@ -69,17 +69,28 @@ def grade(
     config = configure_sandbox(sandbox, image, engine)
     task_set = read_tasks(tasks)
     refuse_aside(task_set, only or ())
-    found = list(choose(read_predictions(predictions), predictions, only or [], limit))
+    found = list(choose(read_each_once(predictions), predictions, only or [], limit))
     if not skip_unknown:
         refuse_unknown(found, task_set)
     report = Report(out, name_run(run or predictions.stem))
     submission = Submission(found, task_set, report, count_workers(workers), timeout_s)
     refuse_other_kinds((task for task, _, _ in pair(submission)), config)
     with going_on():
-        summary = work_in_sandboxes(config, partial(grade_submission, submission))
-    print_summary(summary, report.summary(found[0].model), as_json=as_json)
-    if summary["error_ids"]:
+        graded = work_in_sandboxes(config, partial(grade_submission, submission))
+    print_summary(graded.summary, report.summary(found[0].model), as_json=as_json)
+    if graded.lost:
         raise typer.Exit(EXIT_FAILED)
+
+
+def read_each_once(file: Path) -> list[Prediction]:
+    """Read predictions, and report how many are left out for a later one. Raises UsageError."""
+    rows = read_predictions(file)
+    kept = keep_last(rows)
+    if num := len(rows) - len(kept):
+        typer.echo(
+            f"{num} of {len(rows)} predictions are for a task that a later one is for: the last counts", err=True
+        )
+    return kept
 
 
 def name_run(name: str) -> str:

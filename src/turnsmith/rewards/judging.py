@@ -22,7 +22,9 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
     A test that is skipped, or expected to fail, holds only where the maker saw the same on the clean tree and recorded it.
     """
     if report.timed_out:
-        return Grade(outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than {report.duration_s:.0f} s")
+        return Grade(
+            outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than their limit of {report.limit_s:.0f} s"
+        )
     statuses = RULES[task.status_rules](task, _without(report, sentinels))
     if not statuses:
         return Grade(outcome=Outcome.UNRESOLVED, detail="no test is expected, and none was seen")

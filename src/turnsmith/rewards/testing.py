@@ -46,6 +46,8 @@ class SuiteReport:
     exit_code: int
     duration_s: float
     timed_out: bool = False
+    limit_s: float = 0.0
+    """Seconds that it was given."""
     log: str = ""
     """What the tests printed."""
     is_finished: bool = False
@@ -191,6 +193,7 @@ def _report(suite: Suite, result: ExecResult, log: str, secrets: Seal) -> SuiteR
         exit_code=result.exit_code,
         duration_s=result.duration_s,
         timed_out=result.timed_out,
+        limit_s=suite.timeout_s,
         log=unseal(log, secrets.mark),
         is_finished=is_finished(log, secrets.mark),
         is_warm=result.is_warm,

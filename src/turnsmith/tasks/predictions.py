@@ -1,7 +1,6 @@
 """Predictions as SWE-bench has them: one patch for one task, by one model. Read in every form that occurs, written as JSONL."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +20,11 @@ class Prediction:
     instance_id: str
     model: str
     patch: str
-    """As git reads it; empty where there is none."""
+    """As it was written; empty where there is none."""
 
 
 def read_predictions(file: Path) -> list[Prediction]:
-    """Read JSONL, a list of rows, or rows by their ids. Raises UsageError that names the place, or an id that occurs twice."""
+    """Read JSONL, a list of rows, or rows by their ids. Raises UsageError that names the place."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -35,10 +34,12 @@ def read_predictions(file: Path) -> list[Prediction]:
     predictions = [_read_row(row, f"{file}, {place}") for place, row in _find_rows(text, file)]
     if not predictions:
         raise UsageError(f"{file} holds no prediction: each has instance_id, model_name_or_path and model_patch")
-    name, count = Counter(each.instance_id for each in predictions).most_common(1)[0]
-    if count > 1:
-        raise UsageError(f"{file} holds {count} predictions for {name!r}: leave one, or give a file for each run")
     return predictions
+
+
+def keep_last(predictions: Iterable[Prediction]) -> list[Prediction]:
+    """Keep the last prediction for each task, in the order in which the tasks first occur, as SWE-bench's harness does."""
+    return [*{each.instance_id: each for each in predictions}.values()]
 
 
 def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
@@ -88,7 +89,7 @@ def _read_row(row: Any, place: str) -> Prediction:
         raise UsageError(f"{place}: column 'model_patch' is missing: give the patch, or null for none")
     if patch is not None and not isinstance(patch, str):
         raise UsageError(f"{place}: column 'model_patch' is no text: give the patch of {name}, or null for none")
-    return Prediction(name, _read_model(row.get("model_name_or_path"), place), mend(patch or ""))
+    return Prediction(name, _read_model(row.get("model_name_or_path"), place), patch or "")
 
 
 def _read_model(model: Any, place: str) -> str:
@@ -97,14 +98,3 @@ def _read_model(model: Any, place: str) -> str:
     if not isinstance(name, str) or not name.isprintable() or name.startswith(".") or len(name) > 150:
         raise UsageError(f"{place}: model_name_or_path is no printable name of at most 150 characters")
     return name
-
-
-def mend(patch: str) -> str:
-    """What files and services did to a patch is undone: ends of lines, blank lines before it, a last line without its end.
-
-    Ends of lines are those of Windows only where the headers have them, too: else they are the content's own.
-    """
-    patch = patch.lstrip("\r\n")
-    if patch.strip() and not patch.endswith("\n"):
-        patch += "\n"
-    return patch.replace("\r\n", "\n") if patch.partition("\n")[0].endswith("\r") else patch
