@@ -9,9 +9,12 @@ Arrays are written first, so a line that is whole has its arrays; what a kill te
 arrays into memory: what nobody looks at is not read from the disk.
 """
 
+import hashlib
 import json
 import os
+from base64 import b32encode
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,18 @@ from turnsmith.types import Trajectory
 ALIGNMENT = 8
 DTYPES = {"I32": np.int32, "BOOL": np.bool_, "F32": np.float32}
 """Names of safetensors for what we write."""
+SHORT_ID = 10
+"""Characters of five bits each: of a million trajectories no two share an id, but once in two thousand runs."""
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """A trajectory as it stands in a journal."""
+
+    short_id: str
+    """A digest of its line, which nothing rewrites: it stays the same where the journal is moved."""
+    journal: Path
+    trajectory: Trajectory
 
 
 def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
@@ -50,6 +65,25 @@ def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajector
 def read_last(journal: Path) -> list[Trajectory]:
     """Each trajectory as it was written last: one that is made or audited again has several lines. Raises UsageError."""
     return [*{trajectory.trajectory_id: trajectory for trajectory in read_trajectories(journal)}.values()]
+
+
+def read_entries(journal: Path, beginning: str = "", containing: str = "") -> Iterator[JournalEntry]:
+    """Read the trajectory with a short id, or those whose long ids begin so, of lines that contain a text.
+
+    Raises UsageError where one is damaged.
+    """
+    arrays = _map(arrays_file(journal))
+    for place, line in read_lines(journal, containing):
+        short_id = shorten(line)
+        if short_id == beginning or beginning.encode() in line:
+            trajectory = _read(line, arrays, place)
+            if beginning == short_id or trajectory.trajectory_id.startswith(beginning):
+                yield JournalEntry(short_id, journal, trajectory)
+
+
+def shorten(line: bytes) -> str:
+    """Digest a line of a journal into letters and digits that can be copied whole."""
+    return b32encode(hashlib.blake2b(line, digest_size=10).digest()).decode().lower()[:SHORT_ID]
 
 
 def arrays_file(journal: Path) -> Path:

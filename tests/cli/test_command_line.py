@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from conftest import make_trajectory
 from turnsmith import __version__
 from turnsmith.__main__ import main
 from turnsmith.cli.running import with_absolute_paths
 from turnsmith.config import RunConfig
 from turnsmith.config_files import load
+from turnsmith.journals import append_trajectory
 from turnsmith.runs import locked
 from turnsmith.tracking.feed import flatten
+from turnsmith.types import Outcome
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 COMMANDS = [
@@ -169,7 +172,36 @@ def test_of_two_with_one_id_the_one_that_was_not_set_aside_is_shown(turnsmith, r
 
 def test_the_beginning_of_an_id_lists_those_that_begin_so(turnsmith, run_folder):
     text = turnsmith("show", run_folder.path, "--trajectory", "eval-base").stdout
-    assert text.count("eval-base/practice-1.swap.1f3a9c04/") == 2
+    assert "2 trajectories, stage eval-base, task practice-1.swap.1f3a9c04" in text
+
+
+def test_one_goes_from_a_task_to_an_attempt_and_back(turnsmith, run_folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    table = turnsmith("show", run_folder.path, "--task", "practice-1.swap.1f3a9c04").stdout
+    short_ids = [line.split()[0] for line in table.splitlines() if " eval-" in line]
+    assert len(set(short_ids)) == 8
+    assert f"turnsmith show {run_folder.path} --trajectory {short_ids[0]}\n" in table
+    one = turnsmith("show", run_folder.path, "--trajectory", short_ids[7]).stdout
+    assert "eval-stage2/practice-1.swap.1f3a9c04/1" in one and "prompt · 2 tokens" in one
+    assert f"turnsmith show {run_folder.path} --task practice-1.swap.1f3a9c04\n" in one
+
+
+def test_trajectories_are_filtered_and_sorted(turnsmith, run_folder):
+    longer = make_trajectory("stage1-0000/other/0", Outcome.TAMPERED).grow(duration_s=9.0)
+    append_trajectory(run_folder.trajectories("stage1", 0), longer)
+
+    def find(*options):
+        shown = turnsmith("show", run_folder.path, "--json", *options)
+        return [each["trajectory_id"].split("/", 1) for each in json.loads(shown.stdout)]
+
+    assert {index[-1] for _, index in find("--outcome", "resolved")} == {"0"}
+    assert len(find("--outcome", "resolved", "--outcome", "tampered")) == 5
+    assert find("--task", "other") == find("--outcome", "tampered") == [["stage1-0000", "other/0"]]
+    assert find("--sort", "seconds")[0] == find("--sort", "task")[0] == ["stage1-0000", "other/0"]
+    assert len(find("--sort", "turns")) == 9
+    refused = turnsmith("show", run_folder.path, "--outcome", "grader_failed", "--task", "other")
+    assert refused.exit_code == 2 and "of a task 'other' that ended grader_failed" in refused.stderr
+    assert turnsmith("show", run_folder.path, "--outcome", "won").exit_code == 2
 
 
 def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):

@@ -1,17 +1,25 @@
-import pytest
+import json
+import re
 
+import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+
+from conftest import make_trajectory
 from turnsmith.errors import UsageError
 from turnsmith.journals import append_trajectory
 from turnsmith.runs import RunFolder, claim, read_json, write_json
 from turnsmith.tasks.dataset import save_tasks
-from turnsmith.types import Outcome, Task
+from turnsmith.types import Message, Outcome, Task
 from turnsmith.ui.reading import (
     RESULT_FIELDS,
     find_task,
+    list_entries,
+    name_stage,
     read_iterations,
     read_outline,
+    read_prompt,
     read_results,
-    read_trajectories,
 )
 
 TASK = Task(
@@ -49,21 +57,89 @@ def test_iterations_come_in_the_order_of_the_run_and_rft_is_one(run_folder):
     assert iterations == [("rft", 0), *(("stage1", n) for n in range(5)), *(("stage2", n) for n in range(5))]
 
 
+def find_ids(run_folder, *asked):
+    return [entry.trajectory.trajectory_id for entry in list_entries(run_folder, *asked)]
+
+
 def test_trajectories_are_found_by_the_beginning_of_their_id(run_folder):
-    assert len(list(read_trajectories(run_folder, "eval-base"))) == 2
-    assert [t.trajectory_id for t in read_trajectories(run_folder, "eval-rft/practice-1.swap.1f3a9c04/1")] == [
-        "eval-rft/practice-1.swap.1f3a9c04/1"
-    ]
-    assert list(read_trajectories(run_folder, "practice")) == []
+    assert len(find_ids(run_folder, "eval-base")) == 2
+    one = "eval-rft/practice-1.swap.1f3a9c04/1"
+    assert find_ids(run_folder, one) == [one]
+    assert find_ids(run_folder, "practice") == []
+
+
+def test_every_trajectory_has_a_short_id_of_its_own_that_finds_it(run_folder):
+    entries = list(list_entries(run_folder))
+    short_ids = {entry.short_id for entry in entries}
+    assert len(short_ids) == len(entries) == 8
+    for entry in entries:
+        assert re.fullmatch(r"[a-z2-7]{10}", entry.short_id)
+        assert list(list_entries(run_folder, entry.short_id)) == [entry]
+        assert list(list_entries(run_folder, entry.short_id[:9])) == []
+
+
+def test_a_short_id_stays_where_a_journal_is_moved_as_of_a_stage_that_goes_on(run_folder):
+    before = {entry.short_id for entry in list_entries(run_folder, "eval-stage1")}
+    run_folder.evaluations("stage1").rename(run_folder.evaluations("stage1@5"))
+    moved = list(list_entries(run_folder, "eval-stage1"))
+    assert {entry.short_id for entry in moved} == before
+    assert {name_stage(entry) for entry in moved} == {"eval-stage1@5"}
+
+
+def test_attempts_at_a_task_are_found_in_all_stages(run_folder):
+    append_trajectory(run_folder.trajectories("stage2", 3), make_trajectory("stage2-0003/practice-12/4"))
+    assert len(find_ids(run_folder, "", "practice-1")) == 9
+    assert len(find_ids(run_folder, "", "practice-1.")) == 8
+    [entry] = list_entries(run_folder, "stage2", "practice-12")
+    assert name_stage(entry) == "stage2-0003"
+
+
+def test_a_journal_of_an_older_version_is_read(run_folder):
+    journal = run_folder.eval_trajectories("base", "practice")
+    new = ("form", "prompt", "isolation", "prompt_tokens", "detail")
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    journal.write_text("".join(json.dumps({k: v for k, v in line.items() if k not in new}) + "\n" for line in lines))
+    assert len(find_ids(run_folder, "eval-base")) == 2
+
+
+def write_tokenizer(folder, words):
+    vocabulary = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token=words[0]))
+    tokenizer.add_special_tokens([words[1]])
+    folder.mkdir(parents=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def test_a_prompt_is_read_by_the_tokenizer_of_the_model_or_of_a_checkpoint(run_folder, tmp_path):
+    [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
+    words = ["?", "<|system|>", "You", "fix", "it"]
+    config = read_json(run_folder.config)
+    write_json(run_folder.config, config | {"model": {"path": str(tmp_path / "gone")}})
+    with pytest.raises(UsageError, match=r"put the tokenizer.json of the policy back to .*/gone"):
+        read_prompt(run_folder, entry.trajectory)
+    write_tokenizer(run_folder.checkpoint("rft", 0), words)
+    assert read_prompt(run_folder, entry.trajectory) == "<|system|> You"
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/tokenizer.json").write_text("{")
+    write_json(run_folder.config, config | {"model": {"path": str(tmp_path / "broken")}})
+    with pytest.raises(UsageError, match="put back a copy"):
+        read_prompt(run_folder, entry.trajectory)
+
+
+def test_a_prompt_of_messages_says_who_speaks(run_folder):
+    said = [Message(role="system", text="You fix it."), Message(role="user", text="It is broken.")]
+    trajectory = make_trajectory("eval-base/a/0").grow(form="messages", prompt=said)
+    assert read_prompt(run_folder, trajectory) == "[system]\nYou fix it.\n\n[user]\nIt is broken."
 
 
 def test_of_a_rollout_that_was_lost_and_made_again_only_the_last_is_read(run_folder):
-    first, second = read_trajectories(run_folder, "eval-base")
+    first, second = (entry.trajectory for entry in list_entries(run_folder, "eval-base"))
     made_again = first.model_copy(update={"outcome": Outcome.RESOLVED, "detail": "made again"})
     [journal] = [path for path in run_folder.journals() if first.trajectory_id in path.read_text()]
     append_trajectory(journal, made_again)
-    assert list(read_trajectories(run_folder, "eval-base")) == [made_again, second]
-    assert list(read_trajectories(run_folder, first.trajectory_id)) == [made_again]
+    assert [entry.trajectory for entry in list_entries(run_folder, "eval-base")] == [made_again, second]
+    assert [entry.trajectory for entry in list_entries(run_folder, first.trajectory_id)] == [made_again]
 
 
 def test_the_task_of_a_trajectory_is_found_where_its_set_is(run_folder):

@@ -1,13 +1,17 @@
 import io
 from collections import Counter
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from conftest import make_trajectory
-from turnsmith.types import Outcome, StopReason
-from turnsmith.ui.reading import FinishedIteration, read_iterations, read_results, read_trajectories
+from turnsmith.journals import JournalEntry
+from turnsmith.types import Outcome, Task
+from turnsmith.ui.reading import FinishedIteration, list_entries, read_iterations, read_results
 from turnsmith.ui.tables import (
     count_up,
+    describe_shared,
     endings_table,
     iterations_table,
     make_table,
@@ -17,6 +21,8 @@ from turnsmith.ui.tables import (
 )
 from turnsmith.ui.trajectory import describe_tests, show_trajectory
 
+OUTCOME = Outcome.UNRESOLVED
+
 
 def shown(*renderables, width=200):
     console = Console(file=io.StringIO(), width=width, markup=False, emoji=False, highlight=False)
@@ -24,9 +30,9 @@ def shown(*renderables, width=200):
     return console.file.getvalue()
 
 
-def shown_trajectory(trajectory, task=None):
+def shown_trajectory(trajectory, prompt="You fix it.", task=None):
     console = Console(file=io.StringIO(), width=120, markup=False, emoji=False, highlight=False)
-    show_trajectory(trajectory, task, console)
+    show_trajectory(trajectory, prompt, task, console)
     return console.file.getvalue()
 
 
@@ -68,11 +74,9 @@ def test_every_table_fits_into_80_columns_and_numbers_stay_whole(run_folder):
 
 def test_tables_of_words_fold_at_80_columns_and_lose_nothing():
     long = "toolz-1.0.0.swap.1f3a9c04 and test_shop.py::test_bounded_sum_of_many_prices_and_then_some_more never passes"
-    attempt = make_trajectory("stage1-0049/toolz-1.0.0.swap.1f3a9c04/12", Outcome.TESTS_TIMED_OUT)
     tables = {
         long: make_table(["task", "verdict", "why"], [("toolz-1.0.0.swap.1f3a9c04", "gold fails", long)]),
         f"{long}{long}": yes_no_table(["this machine", "", "found", "remedy"], [(False, ("namespaces", long, long))]),
-        attempt.trajectory_id: trajectories_table([attempt]),
         f"{long}{long}{long}": make_table(["kind", "tasks"], [(long * 3, 1)], num_names=1),
         "failing tests": make_table(["length", "median", "max"], [("failing tests", 12_345.5, "1e+06")], num_names=1),
     }
@@ -88,33 +92,73 @@ def test_a_result_of_an_older_version_has_gaps(run_folder):
     assert "20.0 %" in shown(results_table([old]), endings_table([old]))
 
 
-def test_trajectories_are_one_line_each(run_folder):
-    table = shown(trajectories_table(read_trajectories(run_folder, "eval-base")))
-    assert "eval-base/practice-1.swap.1f3a9c04/0" in table
-    assert StopReason.SUBMITTED in table
+def make_entries(tasks, stages):
+    made = (
+        make_trajectory(f"{stage}/{task}/{index}", OUTCOME) for stage in stages for task in tasks for index in (0, 1)
+    )
+    return [JournalEntry(f"{number:010}", Path("evals/base/a/x.jsonl"), each) for number, each in enumerate(made)]
+
+
+@pytest.mark.parametrize("tasks", [["a"], ["a", "scikit-learn__scikit-learn-25747"]])
+@pytest.mark.parametrize("stages", [["eval-base"], ["eval-base", "curriculum-0049"]])
+def test_short_ids_and_numbers_of_trajectories_stay_whole_at_80_columns(tasks, stages):
+    entries = make_entries(tasks, stages)
+    text = shown(trajectories_table(entries), width=80)
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    for entry in entries:
+        [line] = [line for line in text.splitlines() if line.startswith(entry.short_id)]
+        assert line.split()[-3:] == ["2", "7", "0"] and OUTCOME in line
+
+
+def test_what_all_trajectories_share_is_said_once():
+    one_task, one_stage, mixed = (
+        make_entries(*names)
+        for names in ((["a"], ["rft", "eval-rft"]), (["a", "b"], ["rft"]), (["a", "b"], ["rft", "eval-rft"]))
+    )
+    for entries, said, columns in (
+        (one_task, "4 trajectories, task a", ["stage", "outcome", "ended", "by"]),
+        (one_stage, "4 trajectories, stage rft", ["task", "outcome", "ended", "by"]),
+        (mixed, "8 trajectories", ["stage", "task", "outcome"]),
+    ):
+        assert describe_shared(entries) == said
+        heading = shown(trajectories_table(entries)).splitlines()[0].split()
+        assert heading == ["trajectory", *columns, "turns", "tokens", "s"]
+
+
+def test_a_prompt_is_shown_and_the_issue_only_where_it_is_not_in_the_prompt(run_folder):
+    [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/1")
+    task = Task.model_construct(problem_statement="It is broken.")
+    text = shown_trajectory(entry.trajectory, "You fix it.\n\nExample:\n\x1b[2J\n\nIt is broken.", task)
+    assert text.index("prompt · 2 tokens") < text.index("Example:") < text.index("turn 1")
+    assert "\\x1b[2J" in text and "\x1b" not in text and text.count("It is broken.") == 1
+    assert "issue" in shown_trajectory(entry.trajectory, "It cannot be shown", task)
 
 
 def test_what_an_agent_wrote_is_shown_but_not_obeyed(run_folder):
-    [trajectory] = read_trajectories(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
-    text = shown_trajectory(trajectory)
+    [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
+    text = shown_trajectory(entry.trajectory)
     assert "\x1b" not in text and "\x07" not in text and "\u202e" not in text
     assert r"\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end" in text
 
 
 def test_a_hostile_name_patch_or_detail_is_not_obeyed_either(run_folder):
-    [trajectory] = read_trajectories(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
+    [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/0")
     evil = "x\x1b[31m[red]\r"
-    hostile = trajectory.model_copy(
-        update={"trajectory_id": evil, "patch": f"+{evil}", "detail": evil, "isolation": evil}
-    )
-    for text in (shown_trajectory(hostile), shown(trajectories_table([hostile]))):
+    names = {"trajectory_id": evil, "instance_id": evil}
+    hostile = entry.trajectory.grow(**names, patch=f"+{evil}", detail=evil, isolation=evil)
+    entries = [JournalEntry("a", entry.journal, hostile), JournalEntry("b", entry.journal, entry.trajectory)]
+    for text in (
+        shown_trajectory(hostile),
+        shown(trajectories_table(entries)),
+        shown(describe_shared(entries[:1])),
+    ):
         assert "\x1b" not in text and "\r" not in text
         assert r"x\x1b[31m[red]" in text
 
 
 def test_a_trajectory_is_shown_from_issue_to_verdict(run_folder):
-    [trajectory] = read_trajectories(run_folder, "eval-base/practice-1.swap.1f3a9c04/1")
-    text = shown_trajectory(trajectory)
+    [entry] = list_entries(run_folder, "eval-base/practice-1.swap.1f3a9c04/1")
+    text = shown_trajectory(entry.trajectory)
     landmarks = ["turn 1", "Look.", "ls", "ok", "turn 2", "submit", "patch", "+2", "verdict", "unresolved", "test_b"]
     rest = text
     for landmark in landmarks:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import curating, exporting, grading, importing, looking, redteam, running, solving
+from turnsmith.cli import curating, exporting, grading, importing, looking, redteam, running, showing, solving
 from turnsmith.cli.images import show_images
 from turnsmith.cli.making import make
 from turnsmith.cli.mining import mine
@@ -63,7 +63,7 @@ def make_app() -> typer.Typer:
     app.add_typer(tasks, name="tasks")
     app.command("grade")(grading.grade)
     app.command("redteam")(redteam.redteam)
-    app.command("show")(looking.show)
+    app.command("show")(showing.show)
     app.command("results")(looking.show_results)
     app.command("compare", epilog=looking.ADDRESS)(looking.compare)
     app.command("audit")(looking.audit)

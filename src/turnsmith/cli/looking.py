@@ -1,4 +1,4 @@
-"""Commands that only look: `show`, `results` and `audit` at a run, `compare` at two, `doctor` at this machine."""
+"""Commands that only look: `results` and `audit` at a run, `compare` at two, `doctor` at this machine."""
 
 import dataclasses
 import json
@@ -12,40 +12,26 @@ import typer
 from turnsmith.cli.options import Json, Run, work_in_sandboxes
 from turnsmith.config import ChatConfig, RunConfig
 from turnsmith.config_files import validate
-from turnsmith.errors import UsageError
 from turnsmith.runs import RunFolder, read_json
-from turnsmith.types import Trajectory
 from turnsmith.ui.reading import (
     find_state,
-    find_task,
     read_costs,
-    read_iterations,
     read_outline,
     read_results,
-    read_trajectories,
 )
 from turnsmith.ui.tables import (
     costs_table,
     count_up,
-    endings_table,
-    iterations_table,
     list_remarks,
     make_table,
     results_table,
-    trajectories_table,
     yes_no_table,
 )
 from turnsmith.ui.terminal import make_console, to_line
-from turnsmith.ui.trajectory import show_trajectory
-from turnsmith.versions import read_versions
 
 ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET: runs/a is the last checkpoint that was evaluated,
 runs/a:base the policy that it began with, runs/a:stage1/practice one evaluation. Two evaluations are compared;
 otherwise all task sets that A and B share."""
-Id = Annotated[
-    str | None,
-    typer.Option("--trajectory", metavar="ID", help="One trajectory, or the beginning of the ids of several."),
-]
 First = Annotated[str, typer.Argument(metavar="A", help="RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
 Model = Annotated[str, typer.Option("--model.path", metavar="DIR", help="Look at this model in place of the machine.")]
 Template = Annotated[
@@ -56,97 +42,6 @@ SystemPrompt = Annotated[
     typer.Option("--model.chat.system_prompt", help="Where the system prompt stands."),
 ]
 Second = Annotated[str, typer.Argument(metavar="B", help="The same; a gain is what B has more than A.")]
-
-
-def show(run: Run, trajectory: Id = None, as_json: Json = False) -> None:
-    """What a run did, or one trajectory turn by turn."""
-    folder = RunFolder(run)
-    if folder.issue.exists() and trajectory is None:
-        show_solved(folder, as_json=as_json)
-    elif as_json:
-        typer.echo(json.dumps(to_json(folder, trajectory), indent=2))
-    elif trajectory is None:
-        show_run(folder)
-    else:
-        show_trajectories(folder, trajectory)
-
-
-def show_solved(folder: RunFolder, *, as_json: bool) -> None:
-    """What `turnsmith solve` came to. Raises UsageError where it is at work still, or was killed."""
-    from turnsmith.recipes.solutions import read_solution
-    from turnsmith.ui.solving import show_solution
-
-    solution = read_solution(folder)
-    if as_json:
-        typer.echo(json.dumps(solution.model_dump(mode="json"), indent=2))
-    else:
-        show_solution(folder, solution, make_console())
-
-
-def to_json(folder: RunFolder, beginning: str | None) -> Any:
-    """What `show` shows: results and iterations, or the trajectories whose ids begin so. Raises UsageError."""
-    if beginning is not None:
-        return [trajectory.model_dump(mode="json") for trajectory in find_trajectories(folder, beginning)]
-    return {
-        "state": find_state(folder),
-        "finished": folder.results.exists(),
-        "stopped": folder.stop_reason.read_text("utf-8").strip() if folder.stop_reason.exists() else None,
-        "versions": [versions.model_dump() for versions in read_versions(folder)],
-        "results": read_results(folder),
-        "costs": {stage: entry.model_dump() for stage, entry in read_costs(folder).items()},
-        "iterations": [dataclasses.asdict(iteration) for iteration in read_iterations(folder)],
-    }
-
-
-def show_run(folder: RunFolder) -> None:
-    """Evaluations, iterations, and how to see more."""
-    console, results, iterations = make_console(), read_results(folder), read_iterations(folder)
-    print_results(folder)
-    if results:
-        console.print("", endings_table(results), "", sep="\n")
-    if iterations:
-        last = iterations[-1]
-        console.print(iterations_table(iterations), "", sep="\n")
-        console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
-    print_next_look(folder)
-
-
-def print_next_look(folder: RunFolder) -> None:
-    """The command that lists trajectories that this run has."""
-    typer.echo(f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {begin_id(folder)}")
-
-
-def begin_id(folder: RunFolder) -> str:
-    """How ids begin in what was evaluated last, or else in what such a run collects first."""
-    outline, results = read_outline(folder), read_results(folder)
-    if folder.issue.exists():
-        return "solve"
-    if results or outline.eval_tasks:
-        return f"eval-{results[-1]['stage'] if results else 'base'}"
-    return outline.stage_names[1] if outline.trains else "rft"
-
-
-def show_trajectories(folder: RunFolder, beginning: str) -> None:
-    """The one trajectory with this id, or a table of those whose ids begin so. Raises UsageError where there is none."""
-    found = find_trajectories(folder, beginning)
-    exact = [trajectory for trajectory in found if trajectory.trajectory_id == beginning]
-    if exact or len(found) == 1:
-        one = [*exact, *found][0]  # one of a stage that was extended comes before its namesake that was set aside
-        show_trajectory(one, find_task(folder, one.instance_id), make_console())
-    else:
-        make_console().print(trajectories_table(found))
-
-
-def find_trajectories(folder: RunFolder, beginning: str) -> list[Trajectory]:
-    """Those whose ids begin so. Raises UsageError where there is none."""
-    found = list(read_trajectories(folder, beginning))
-    if not found:
-        list(read_trajectories(folder, ""))  # where a journal is damaged, that is the answer
-        raise UsageError(
-            f"{folder.path} holds no trajectory whose id begins with {beginning!r}: "
-            f"ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(folder)}"
-        )
-    return found
 
 
 def show_results(run: Run, as_json: Json = False) -> None:

@@ -13,9 +13,10 @@ import typer
 from turnsmith.agent.prompts import list_packaged
 from turnsmith.chat.template import OWN
 from turnsmith.cli.grading import find_numbered, save_predictions
-from turnsmith.cli.looking import print_next_look, print_results
+from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Chosen, Limit, Run
 from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
+from turnsmith.cli.showing import print_next_look
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, load, validate
 from turnsmith.errors import TurnsmithError, UsageError

@@ -5,6 +5,7 @@ Folders of older and of forked versions are read too: of a configuration only wh
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +16,10 @@ from turnsmith.config import TRAIN
 from turnsmith.config_files import explain
 from turnsmith.engines.endpoint.account import Entry, read_entries
 from turnsmith.errors import UsageError
+from turnsmith.journals import JournalEntry
 from turnsmith.runs import RunFolder, is_held, read_json
 from turnsmith.tasks.dataset import load_tasks
+from turnsmith.training.directories import find_model
 from turnsmith.types import Task, Trajectory
 
 RESULT_FIELDS = (
@@ -46,6 +49,10 @@ class SandboxKind(Excerpt):
     kind: str = ""
 
 
+class ModelPath(Excerpt):
+    path: str = "tiny"
+
+
 class Outline(Excerpt):
     """What a run consists of."""
 
@@ -54,6 +61,7 @@ class Outline(Excerpt):
     rft: dict[str, Any] | None = None
     stages: list[StageName] = []
     sandbox: SandboxKind = SandboxKind()
+    model: ModelPath = ModelPath()
 
     @property
     def stage_names(self) -> list[str]:
@@ -134,11 +142,59 @@ def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
     ]
 
 
-def read_trajectories(folder: RunFolder, beginning: str) -> Iterator[Trajectory]:
-    """The trajectories whose id begins with the given text; of one that was lost and made again, the last."""
+def list_entries(folder: RunFolder, beginning: str = "", task: str = "") -> Iterator[JournalEntry]:
+    """Read the trajectory with a short id, or those whose long ids begin so, of tasks whose ids begin so.
+
+    Of one that was lost and made again, the last is read.
+    """
     for journal in folder.journals():
-        records = journals.read_trajectories(journal, containing=beginning)
-        yield from {t.trajectory_id: t for t in records if t.trajectory_id.startswith(beginning)}.values()
+        entries = journals.read_entries(journal, beginning, containing=task)
+        last = {entry.trajectory.trajectory_id: entry for entry in entries}
+        yield from (entry for entry in last.values() if entry.trajectory.instance_id.startswith(task))
+
+
+def name_stage(entry: JournalEntry) -> str:
+    """Name the part of a run that made a trajectory: `rft`, `stage1-0003`, `eval-stage1`; `eval-stage1@4` what it once was."""
+    trajectory = entry.trajectory
+    stage = trajectory.trajectory_id.removesuffix(f"/{trajectory.instance_id}/{trajectory.index}")
+    _, at, iterations = entry.journal.parts[-3].partition("@")
+    return f"{stage}{at}{iterations}"
+
+
+def read_prompt(folder: RunFolder, trajectory: Trajectory) -> str:
+    """Read the first prompt, with system prompt and demonstration, as the policy read it. Raises UsageError where nothing can.
+
+    Tokens are spelled by the tokenizer of the model that the run began with, or of a checkpoint that the run has kept.
+    """
+    if trajectory.form == "messages":
+        return "\n\n".join(f"[{message.role}]\n{message.text}" for message in trajectory.prompt)
+    tokenizer = load_tokenizer(find_tokenizer(folder))
+    token_ids = trajectory.token_ids[: trajectory.prompt_tokens].tolist()
+    return str(tokenizer.decode(token_ids, skip_special_tokens=False))
+
+
+@cache
+def load_tokenizer(file: Path) -> Any:
+    """Load a tokenizer without transformers, which takes seconds. Raises UsageError."""
+    try:
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise UsageError("to read it, install tokenizers by `pip install 'turnsmith[train]'`") from None
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # it raises nothing narrower
+        raise UsageError(f"cannot read {file} ({error}): put back a copy of it") from None
+
+
+def find_tokenizer(folder: RunFolder) -> Path:
+    """Find tokenizer.json of the policy. Raises UsageError."""
+    path = read_outline(folder).model.path
+    kept = sorted(folder.path.glob("stages/*/*/checkpoint/tokenizer.json"))
+    given = find_model(path) / "tokenizer.json" if path == "tiny" else Path(path) / "tokenizer.json"
+    found = next((file for file in [given, *kept] if file.is_file()), None)
+    if found is None:
+        raise UsageError(f"to read it, put the tokenizer.json of the policy back to {given}")
+    return found
 
 
 def find_task(folder: RunFolder, instance_id: str) -> Task | None:

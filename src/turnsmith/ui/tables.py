@@ -1,7 +1,7 @@
 """Tables for the terminal."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turnsmith.engines.endpoint.account import Entry
-from turnsmith.types import Trajectory
-from turnsmith.ui.reading import FinishedIteration
+from turnsmith.journals import JournalEntry
+from turnsmith.ui.reading import FinishedIteration, name_stage
 from turnsmith.ui.terminal import to_line
 
 ITERATION_COLUMNS = {
@@ -26,6 +26,18 @@ ITERATION_COLUMNS = {
     "seconds": "{time/collect_s:.0f}+{time/train_s:.0f}",
 }
 """Heading → metrics and how they are written. All of it fits into 80 columns; the files have more."""
+
+TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
+    "trajectory": lambda entry: entry.short_id,
+    "stage": name_stage,
+    "task": lambda entry: entry.trajectory.instance_id,
+    "outcome": lambda entry: entry.trajectory.outcome,
+    "ended by": lambda entry: entry.trajectory.stop_reason,
+    "turns": lambda entry: entry.trajectory.num_turns,
+    "tokens": lambda entry: entry.trajectory.num_tokens,
+    "s": lambda entry: f"{entry.trajectory.duration_s:.0f}",
+}
+"""Heading → the cell of a trajectory."""
 
 
 def make_table(
@@ -147,13 +159,32 @@ def _write(form: str, metrics: dict[str, float]) -> str:
         return ""
 
 
-def trajectories_table(trajectories: Iterable[Trajectory]) -> Table:
-    """One line for each trajectory."""
-    rows = (
-        (t.trajectory_id, t.outcome, t.stop_reason, t.num_turns, t.num_tokens, f"{t.duration_s:.0f}")
-        for t in trajectories
-    )
-    return make_table(["trajectory", "outcome", "ended by", "turns", "tokens", "s"], rows, num_names=3)
+def trajectories_table(entries: Sequence[JournalEntry]) -> Table:
+    """Write one line for each trajectory. A stage or a task that all share has no column: `describe_shared` names it.
+
+    Only names of tasks are folded, so that ids can be copied; where they stand beside stages, `ended by` makes room.
+    """
+    table = make_table([], [])
+    left_out = find_shared(entries) or {"ended by"}
+    columns = {heading: write for heading, write in TRAJECTORY_COLUMNS.items() if heading not in left_out}
+    for heading in columns:
+        is_number = heading in ("turns", "tokens", "s")
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=heading != "task", overflow="fold")
+    for entry in entries:
+        table.add_row(*(to_line(str(write(entry))) for write in columns.values()))
+    return table
+
+
+def describe_shared(entries: Sequence[JournalEntry]) -> str:
+    """Say how many trajectories there are, and what all of them share: `48 trajectories, stage eval-stage2`."""
+    shared = (f"{name} {to_line(value)}" for name, value in find_shared(entries).items())
+    return ", ".join([f"{len(entries)} trajectories", *shared])
+
+
+def find_shared(entries: Sequence[JournalEntry]) -> dict[str, str]:
+    """Find the stage or the task that all trajectories have in common."""
+    values = {name: {TRAJECTORY_COLUMNS[name](entry) for entry in entries} for name in ("stage", "task")}
+    return {name: str(next(iter(found))) for name, found in values.items() if len(found) == 1}
 
 
 def count_up(counts: dict[str, int]) -> str:

@@ -18,10 +18,11 @@ MAX_TESTS = 20
 """Tests listed by name; the others are counted."""
 
 
-def show_trajectory(trajectory: Trajectory, task: Task | None, console: Console) -> None:
-    """Head, issue, turns, patch, verdict."""
+def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, console: Console) -> None:
+    """Print head, prompt, issue, turns, patch and verdict. An issue that stands in the prompt is not printed twice."""
     console.print(head(trajectory))
-    if task:
+    console.print(_rule(f"prompt · {trajectory.prompt_tokens} tokens"), Padding(plain(prompt.strip()), INDENT))
+    if task and task.problem_statement.strip() not in prompt:
         console.print(_rule("issue"), Padding(plain(task.problem_statement.strip()), INDENT))
     for number, turn in enumerate(trajectory.turns, 1):
         console.print(*turn_parts(turn, number, trajectory))

@@ -1,0 +1,209 @@
+"""`show`: what a run did, its trajectories in a table, or one of them turn by turn."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from shlex import quote
+from typing import Annotated, Any, Literal
+
+import typer
+
+from turnsmith.cli.looking import print_results
+from turnsmith.cli.options import Json, Run
+from turnsmith.errors import UsageError
+from turnsmith.journals import JournalEntry
+from turnsmith.runs import RunFolder
+from turnsmith.types import Outcome, Trajectory
+from turnsmith.ui.reading import (
+    find_state,
+    find_task,
+    list_entries,
+    name_stage,
+    read_costs,
+    read_iterations,
+    read_outline,
+    read_prompt,
+    read_results,
+)
+from turnsmith.ui.tables import describe_shared, endings_table, iterations_table, trajectories_table
+from turnsmith.ui.terminal import make_console
+from turnsmith.ui.trajectory import show_trajectory
+from turnsmith.versions import read_versions
+
+Id = Annotated[
+    str,
+    typer.Option(
+        "--trajectory", metavar="ID", help="One trajectory, or several: how their long ids begin, as eval-base."
+    ),
+]
+TaskId = Annotated[
+    str,
+    typer.Option("--task", metavar="ID", help="Attempts at this task in all stages; the beginning of its id will do."),
+]
+Outcomes = Annotated[
+    list[Outcome] | None, typer.Option("--outcome", help="Trajectories that ended so; may be repeated.")
+]
+Order = Literal["run", "task", "outcome", "turns", "tokens", "seconds"]
+Sort = Annotated[Order, typer.Option("--sort", help="Order of the trajectories; of numbers the largest comes first.")]
+ORDERS: dict[Order, Callable[[Trajectory], Any]] = {
+    "run": lambda trajectory: 0,
+    "task": lambda trajectory: trajectory.instance_id,
+    "outcome": lambda trajectory: trajectory.outcome,
+    "turns": lambda trajectory: -trajectory.num_turns,
+    "tokens": lambda trajectory: -trajectory.num_tokens,
+    "seconds": lambda trajectory: -trajectory.duration_s,
+}
+"""Name → key; what is equal stays in the order of the run."""
+
+
+@dataclass(frozen=True)
+class TrajectoryChoice:
+    """Which trajectories of a run are shown, and in which order."""
+
+    beginning: str
+    task: str
+    outcomes: list[Outcome]
+    order: Order
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.beginning or self.task or self.outcomes) and self.order == "run"
+
+
+def show(
+    run: Run,
+    trajectory: Id = "",
+    task: TaskId = "",
+    outcome: Outcomes = None,
+    sort: Sort = "run",
+    as_json: Json = False,
+) -> None:
+    """Show what a run did; some of its trajectories as a table; or one of them, prompt and turns."""
+    folder, choice = RunFolder(run), TrajectoryChoice(trajectory, task, outcome or [], sort)
+    if choice.is_empty and folder.issue.exists():
+        show_solved(folder, as_json=as_json)
+    elif as_json:
+        typer.echo(json.dumps(to_json(folder, choice), indent=2))
+    elif choice.is_empty:
+        show_run(folder)
+    else:
+        show_trajectories(folder, choice)
+
+
+def show_solved(folder: RunFolder, *, as_json: bool) -> None:
+    """Show what `turnsmith solve` came to. Raises UsageError where it is at work still, or was killed."""
+    from turnsmith.recipes.solutions import read_solution
+    from turnsmith.ui.solving import show_solution
+
+    solution = read_solution(folder)
+    if as_json:
+        typer.echo(json.dumps(solution.model_dump(mode="json"), indent=2))
+    else:
+        show_solution(folder, solution, make_console())
+
+
+def to_json(folder: RunFolder, choice: TrajectoryChoice) -> Any:
+    """Collect what `show` shows: results and iterations, or the trajectories that are wanted. Raises UsageError."""
+    if not choice.is_empty:
+        return [entry_to_json(folder, entry) for entry in find_entries(folder, choice)]
+    return {
+        "state": find_state(folder),
+        "finished": folder.results.exists(),
+        "stopped": folder.stop_reason.read_text("utf-8").strip() if folder.stop_reason.exists() else None,
+        "versions": [versions.model_dump() for versions in read_versions(folder)],
+        "results": read_results(folder),
+        "costs": {stage: entry.model_dump() for stage, entry in read_costs(folder).items()},
+        "iterations": [dataclasses.asdict(iteration) for iteration in read_iterations(folder)],
+    }
+
+
+def entry_to_json(folder: RunFolder, entry: JournalEntry) -> dict[str, Any]:
+    """Collect the facts of one trajectory; its prompt is null where it cannot be read any more."""
+    facts = {"short_id": entry.short_id, "stage": name_stage(entry), **entry.trajectory.model_dump(mode="json")}
+    try:
+        return facts | {"prompt_text": read_prompt(folder, entry.trajectory)}
+    except UsageError:
+        return facts | {"prompt_text": None}
+
+
+def show_run(folder: RunFolder) -> None:
+    """Print evaluations, iterations, and how to see more."""
+    console, results, iterations = make_console(), read_results(folder), read_iterations(folder)
+    print_results(folder)
+    if results:
+        console.print("", endings_table(results), "", sep="\n")
+    if iterations:
+        last = iterations[-1]
+        console.print(iterations_table(iterations), "", sep="\n")
+        console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
+    print_next_look(folder)
+
+
+def print_next_look(folder: RunFolder) -> None:
+    """Print the command that lists trajectories that this run has."""
+    typer.echo(f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {begin_id(folder)}")
+
+
+def begin_id(folder: RunFolder) -> str:
+    """Name how ids begin in what was evaluated last, or else in what such a run collects first."""
+    outline, results = read_outline(folder), read_results(folder)
+    if folder.issue.exists():
+        return "solve"
+    if results or outline.eval_tasks:
+        return f"eval-{results[-1]['stage'] if results else 'base'}"
+    return outline.stage_names[1] if outline.trains else "rft"
+
+
+def show_trajectories(folder: RunFolder, choice: TrajectoryChoice) -> None:
+    """Print the one trajectory that is asked for, or a table. Raises UsageError where there is none."""
+    found = find_entries(folder, choice)
+    if one := find_one(found, choice):
+        show_one(folder, one)
+        return
+    console, name = make_console(), quote(str(folder.path))
+    console.print(describe_shared(found), "", trajectories_table(found), "", sep="\n")
+    typer.echo(f"one of them   turnsmith show {name} --trajectory {found[0].short_id}")
+
+
+def show_one(folder: RunFolder, entry: JournalEntry) -> None:
+    """Print one trajectory, and where the other attempts at its task are."""
+    trajectory = entry.trajectory
+    try:
+        prompt = read_prompt(folder, trajectory)
+    except UsageError as error:
+        prompt = f"It cannot be shown: {error}"
+    show_trajectory(trajectory, prompt, find_task(folder, trajectory.instance_id), make_console())
+    typer.echo(f"\nall attempts  turnsmith show {quote(str(folder.path))} --task {quote(trajectory.instance_id)}")
+
+
+def find_one(found: list[JournalEntry], choice: TrajectoryChoice) -> JournalEntry | None:
+    """Find the trajectory that an id names, long or short, or the only one whose id begins so."""
+    named = [each for each in found if choice.beginning in (each.short_id, each.trajectory.trajectory_id)]
+    if named or (choice.beginning and len(found) == 1):
+        return [*named, *found][0]  # one of a stage that was extended comes before its namesake that was set aside
+    return None
+
+
+def find_entries(folder: RunFolder, choice: TrajectoryChoice) -> list[JournalEntry]:
+    """Find the trajectories that are wanted, in order. Raises UsageError where there is none."""
+    entries = list_entries(folder, choice.beginning, choice.task)
+    found = [each for each in entries if not choice.outcomes or each.trajectory.outcome in choice.outcomes]
+    if not found:
+        list(list_entries(folder))  # where a journal is damaged, that is the answer
+        raise UsageError(f"{folder.path} holds no trajectory {describe(choice)}{suggest(folder)}")
+    key = ORDERS[choice.order]
+    return sorted(found, key=lambda entry: key(entry.trajectory))
+
+
+def describe(choice: TrajectoryChoice) -> str:
+    """Say what was asked for."""
+    asked = [f"whose id begins with {choice.beginning!r}"] if choice.beginning else []
+    asked += [f"of a task {choice.task!r}"] if choice.task else []
+    asked += [f"that ended {' or '.join(choice.outcomes)}"] if choice.outcomes else []
+    return " ".join(asked) or "yet"
+
+
+def suggest(folder: RunFolder) -> str:
+    """Say how to find others."""
+    return f": ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(folder)}; ask for fewer things at once"
