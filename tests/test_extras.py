@@ -1,3 +1,4 @@
+import re
 import tomllib
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from pytest import mark, raises
 from turnsmith.errors import UsageError
 from turnsmith.extras import EXTRA_OF, EXTRAS, describe_missing, require
 
+README = Path(__file__).parent.parent / "README.md"
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
 ELSEWHERE = {"dev", "vllm", "vllm-cpu"}
 """Not for commands, or for an environment of their own."""
@@ -14,6 +16,11 @@ ELSEWHERE = {"dev", "vllm", "vllm-cpu"}
 
 def test_every_extra_of_the_project_has_a_purpose():
     assert set(EXTRAS) == set(PROJECT["optional-dependencies"]) - ELSEWHERE
+
+
+def test_the_readme_describes_every_extra_of_the_project():
+    rows = [line.split("|")[1] for line in README.read_text().splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(.+?)`", row)} == set(EXTRAS) | {"dev"}
 
 
 @mark.parametrize("name", EXTRAS)

@@ -17,7 +17,7 @@ class Extra:
 
 EXTRAS = {
     "train": Extra(
-        "a policy of your own: run, rft, rl, eval, export, mismatch",
+        "a policy of your own: run, rft, rl, eval, export, mismatch, solve",
         ("torch", "transformers", "tokenizers", "numba", "httpx2", "matplotlib"),
     ),
     "endpoint": Extra("a model behind an OpenAI-compatible address", ("openai",)),

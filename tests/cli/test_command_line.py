@@ -206,9 +206,9 @@ def test_trajectories_are_filtered_and_sorted(turnsmith, run_folder):
 
 def test_the_doctor_answers_each_question_with_yes_or_a_remedy(turnsmith):
     findings = json.loads(turnsmith("doctor", "--json").stdout)
-    assert {"torch", "accelerators", "memory", "cores", "disk", "git", "python"} <= {
-        finding["name"] for finding in findings
-    }
+    names = [finding["name"] for finding in findings]
+    assert {"extra train", "accelerators", "memory", "cores", "disk", "git", "python"} <= set(names)
+    assert len(set(names)) == len(names)
     assert all(finding["ok"] or finding["remedy"] for finding in findings)
     assert "remedy" in turnsmith("doctor").stdout
 

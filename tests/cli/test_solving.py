@@ -89,6 +89,14 @@ def test_without_tests_it_says_that_nothing_was_verified_and_how_to_apply_the_pa
     assert (checkout / "calc.py").read_text() == "def total(values):\n    return sum(values)\n"
 
 
+def test_an_environment_needs_the_package_that_builds_it(turnsmith, checkout, model_directory, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uv", None)
+    result = turnsmith("solve", checkout, "--issue", ISSUE, "--out", tmp_path / "run", "--model.path", model_directory)
+    assert result.exit_code == 2
+    assert "needs uv: install it by `pip install 'turnsmith[mine]'`, or do without by --no-env" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_server_that_wants_money_on_the_way_leaves_what_was_done(turnsmith, checkout, tmp_path):
     chat_server = pytest.importorskip("chat_server", reason="turnsmith[endpoint] is not installed")
     script = chat_server.play([chat_server.say(FIX), chat_server.say("submit")])

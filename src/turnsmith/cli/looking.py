@@ -13,6 +13,8 @@ from turnsmith.cli.options import Json, Run, work_in_sandboxes
 from turnsmith.config import ChatConfig, RunConfig
 from turnsmith.config_files import validate
 from turnsmith.runs import RunFolder, read_json
+from turnsmith.ui.comparison import compare as compare_all
+from turnsmith.ui.comparison import comparison_table
 from turnsmith.ui.reading import (
     find_state,
     read_costs,
@@ -92,10 +94,6 @@ def warn_of_cheats(folder: RunFolder, *, err: bool = False) -> None:
 
 def compare(first: First, second: Second, as_json: Json = False) -> None:
     """Two runs, stages or evaluations, paired by task: different, or noise?"""
-    # scipy takes a second, which --help need not wait for
-    from turnsmith.ui.comparison import compare as compare_all
-    from turnsmith.ui.comparison import comparison_table
-
     comparisons = compare_all(first, second)
     if as_json:
         typer.echo(json.dumps([comparison.to_json() for comparison in comparisons], indent=2))
