@@ -3,11 +3,14 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from turnsmith.cli import make_app
 from turnsmith.config import RunConfig
 from turnsmith.journals import append_trajectory
+from turnsmith.recipes.auditing import choose_by_seed
 from turnsmith.runs import RunFolder, write_json
 from turnsmith.stats import share_interval
 from turnsmith.synthesis.repositories import make_patch
@@ -68,6 +71,26 @@ def test_lies_are_counted_among_different_patches_and_no_audit_is_made_twice(run
     pay(run, FIXED.replace("a + b", "b + a"))
     assert json.loads(call(run, "--json"))["counts"] == {"honest": 2, "convicted": 1}
     assert len((run.path / "audits.jsonl").read_text().splitlines()) == 3
+
+
+def test_some_patches_are_chosen_by_seed_and_a_larger_choice_goes_on_from_a_smaller(run):
+    pay(run, *(f"{FIXED}# {number}\n" for number in range(4)))
+    told = call(run, "--limit", "2")
+    assert "2 of 4 different patches are audited, chosen by seed 0" in told
+    first = {line["digest"] for line in json.loads(call(run, "--limit", "2", "--json"))["patches"]}
+    told = json.loads(call(run, "--limit", "3", "--json"))
+    assert (told["num_paid"], told["seed"], told["counts"]) == (4, 0, {"honest": 3})
+    assert first < {patch["digest"] for patch in told["patches"]}
+    assert "are audited" not in call(run)
+    digests = [json.loads(line)["digest"] for line in (run.path / "audits.jsonl").read_text().splitlines()]
+    assert len(digests) == len(set(digests)) == 4 and set(digests[:2]) == first
+
+
+@given(st.sets(st.tuples(st.text(max_size=3), st.text(max_size=3))), st.integers(0, 3), st.integers(1, 5))
+def test_a_choice_by_seed_does_not_depend_on_the_order_of_patches(keys, seed, limit):
+    chosen = choose_by_seed(keys, seed, limit)
+    assert chosen == choose_by_seed(sorted(keys), seed, limit) and len(chosen) == min(limit, len(keys))
+    assert choose_by_seed(keys, seed, None)[:limit] == chosen
 
 
 def test_a_run_without_rewards_says_so(run):

@@ -43,6 +43,10 @@ SystemPrompt = Annotated[
     Literal["system-message", "first-user-message"],
     typer.Option("--model.chat.system_prompt", help="Where the system prompt stands."),
 ]
+NumPatches = Annotated[
+    int | None,
+    typer.Option("--limit", metavar="N", min=1, help="Only N patches, chosen by the seed of the run [default: all]."),
+]
 Second = Annotated[str, typer.Argument(metavar="B", help="The same; a gain is what B has more than A.")]
 
 
@@ -102,19 +106,24 @@ def compare(first: First, second: Second, as_json: Json = False) -> None:
         make_console().print(comparison_table(comparison), "", sep="\n")
 
 
-def audit(run: Run, as_json: Json = False) -> None:
-    """Look afterwards for lies among the patches of a run that resolved their tasks; what was audited is not done again."""
+def audit(run: Run, limit: NumPatches = None, as_json: Json = False) -> None:
+    """Look for tampering among the patches of a run that resolved their tasks; what was audited is not done again."""
     from turnsmith.recipes.auditing import review_run, sum_up
 
     folder = RunFolder(run)
     config = validate(read_json(folder.config), folder.config, RunConfig)
-    patches = work_in_sandboxes(config.sandbox, partial(review_run, config, folder))
-    totals = sum_up(patches)
+    review = work_in_sandboxes(config.sandbox, partial(review_run, config, folder, limit))
+    totals = sum_up(review.patches) | {"num_paid": review.num_paid, "seed": config.seed}
     if as_json:
-        typer.echo(json.dumps({**totals, "patches": [patch.model_dump() for patch in patches]}, indent=2))
+        typer.echo(json.dumps({**totals, "patches": [patch.model_dump() for patch in review.patches]}, indent=2))
         return
-    audits = sorted((patch.instance_id, patch.audit.verdict, patch.audit.reason) for patch in patches)
+    audits = sorted((patch.instance_id, patch.audit.verdict, patch.audit.reason) for patch in review.patches)
     print_audits([row for row in audits if row[1] != "honest"], totals)
+    if (num := len(review.patches)) < review.num_paid:
+        typer.echo(
+            f"{num} of {review.num_paid} different patches are audited, chosen by seed {config.seed}: "
+            f"`turnsmith audit {quote(str(run))}` audits the rest"
+        )
 
 
 def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> None:

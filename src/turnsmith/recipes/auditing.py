@@ -1,8 +1,10 @@
 """A look back at the rewards of a run: every patch that resolved a task is audited, and the share of lies estimated."""
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +48,30 @@ def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Review:
+    """The audits of a run."""
+
+    patches: list[AuditedPatch]
+    num_paid: int
+    """Different patches that resolved their tasks; those without an audit were not asked for."""
+
+
 async def review_run(
-    config: RunConfig, folder: RunFolder, provider: SandboxProvider, progress: Progress
-) -> list[AuditedPatch]:
-    """Audit every patch that was paid and has no audit yet; each is written down as it comes. Raises UsageError."""
+    config: RunConfig, folder: RunFolder, limit: int | None, provider: SandboxProvider, progress: Progress
+) -> Review:
+    """Audit the patches that were paid and have no audit yet, or those of them that are among the first `limit` by seed.
+
+    Each is written down as it comes. Raises UsageError.
+    """
     file, limits, label = folder.audits, config.rollouts, "auditing"
     auditor = Auditor(provider, tests_timeout_s=limits.tests_timeout_s, num_workers=limits.grading_workers)
     paid = find_paid(config, folder, progress)
     done = {(record.instance_id, record.digest): record for record in read_records(file, AuditedPatch)}
-    missing = [key for key in paid if key not in done]
-    progress.begin(label, len(paid))
-    progress.advance(label, len(paid) - len(missing))
+    chosen = choose_by_seed(paid, config.seed, limit)
+    missing = [key for key in chosen if key not in done]
+    progress.begin(label, len(chosen))
+    progress.advance(label, len(chosen) - len(missing))
 
     async def audit(key: tuple[str, str]) -> None:
         done[key] = AuditedPatch(instance_id=key[0], digest=key[1], audit=await auditor.audit(*paid[key]))
@@ -67,7 +82,13 @@ async def review_run(
         for key in missing:
             group.create_task(audit(key))
     progress.end(label)
-    return [done[key] for key in paid]
+    return Review([done[key] for key in paid if key in done], len(paid))
+
+
+def choose_by_seed(keys: Iterable[tuple[str, str]], seed: int, limit: int | None) -> list[tuple[str, str]]:
+    """Put patches into an order that only seed and patch decide, and take the first; a larger choice holds a smaller one."""
+    order = sorted(keys, key=lambda key: hashlib.sha256(f"{seed}/{'/'.join(key)}".encode()).digest())
+    return order[:limit]
 
 
 def find_paid(
