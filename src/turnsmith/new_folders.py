@@ -1,5 +1,6 @@
 """New folders: none is written over, and one can be made so that it appears whole or not at all."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +11,26 @@ from turnsmith.temporary import temporary_folder
 
 MARK = "turnsmith"
 """In the name of the hidden folder; what a killed process leaves under such a name is removed by the next start."""
+
+
+MAX_NAME_BYTES = 200
+
+
+def to_folder_name(text: str) -> str:
+    """Encode a name that others have chosen as that of one folder: `owner/model` → `owner__model`, `..` → `%2E.`.
+
+    Printable text without `/` stays as it is, but for a dot at its beginning. A long name ends with a digest.
+    """
+    name = "".join(each if each.isprintable() else _escape(each) for each in text.replace("/", "__"))
+    name = _escape(".") + name[1:] if name.startswith(".") else name
+    if len(name.encode()) <= MAX_NAME_BYTES:
+        return name or "%"
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    return f"{name.encode()[: MAX_NAME_BYTES - 17].decode(errors='ignore')}-{digest}"
+
+
+def _escape(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
 
 
 def refuse_taken(out: Path) -> None:

@@ -8,6 +8,7 @@ from turnsmith.cli.grading import save_predictions
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tasks.predictions import Prediction, write_predictions
+from turnsmith.tasks.sets.swe_bench_v5 import write_folder
 from turnsmith.types import Task
 
 BUGGY, FIXED = "def double(x):\n    return x\n", "def double(x):\n    return 2 * x\n"
@@ -133,6 +134,43 @@ def test_a_fallback_brings_no_test_infrastructure_past_the_grader(turnsmith, tas
     assert json.loads(run.stdout)["unresolved_ids"] == ["shop-1"]
     report = json.loads((tmp_path / "logs/run_evaluation/preds/m/shop-1/report.json").read_text())["shop-1"]
     assert report["turnsmith"]["flags"] == ["test-infrastructure"]
+
+
+ODD_IDS = ["..", "../up", "a\x1b[2Jb", "a\nb", "a\u202eb", "x" * 300]
+
+
+def test_an_odd_id_stays_in_its_folder_and_off_the_terminal(turnsmith, tasks, predictions, tmp_path):
+    first = json.loads((tasks / "tasks.jsonl").read_text().splitlines()[0])
+    save_tasks(tasks, [Task.model_validate({**first, "instance_id": name}) for name in ODD_IDS])
+    write_predictions(predictions, [Prediction(name, "m", "?") for name in ODD_IDS])
+    out = tmp_path / "deep/down/reports"
+    run = turnsmith("grade", predictions, "--tasks", tasks, "--out", out)
+    assert run.exit_code == 0, run.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "preds.jsonl", "tasks"]
+    assert [path.name for path in (tmp_path / "deep/down").iterdir()] == ["reports"]
+    folders = [*(out / "logs/run_evaluation/preds/m").iterdir()]
+    assert len(folders) == len(ODD_IDS) and all((folder / "patch.diff").exists() for folder in folders)
+    assert all(path.name.isprintable() for path in out.rglob("*"))
+    assert all(letter.isprintable() or letter == "\n" for letter in run.stdout + run.stderr)
+
+
+def test_an_odd_id_stays_in_the_folder_of_an_export(turnsmith, tasks, tmp_path):
+    first = json.loads((tasks / "tasks.jsonl").read_text().splitlines()[0])
+    save_tasks(tasks, [Task.model_validate({**first, "instance_id": name}) for name in ODD_IDS])
+    out = tmp_path / "deep/down/exported"
+    run = turnsmith("tasks", "export", tasks, "--as", "harbor", "--out", out)
+    assert run.exit_code == 0, run.stderr
+    for name in ODD_IDS:
+        write_folder({"instance_id": name, "FAIL_TO_PASS": [], "PASS_TO_PASS": []}, out)
+    assert [path.name for path in (tmp_path / "deep/down").iterdir()] == ["exported"]
+    assert len([*out.glob("tasks/*/task.yaml")]) == len([*out.glob("*/task.toml")]) == len(ODD_IDS)
+    assert all(path.name.isprintable() for path in out.rglob("*"))
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere", "preds.jsonl/reports"])
+def test_a_place_where_no_folder_can_be_made_is_named(turnsmith, tasks, predictions, tmp_path, place):
+    run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path / place)
+    assert run.exit_code == 2 and place in run.stderr and "give another place" in run.stderr
 
 
 def test_predictions_for_other_tasks_are_refused_unless_they_are_to_be_left_out(

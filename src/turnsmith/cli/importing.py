@@ -16,7 +16,7 @@ from turnsmith.tasks.selection import choose
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
-from turnsmith.ui.terminal import to_printable
+from turnsmith.ui.terminal import to_line, to_printable
 
 if TYPE_CHECKING:
     from turnsmith.tasks.sets.importing import ImportFunnel
@@ -62,7 +62,7 @@ def import_set(
     if funnel.refused and not as_json:
         typer.echo(f"{out / REFUSED_NAME} says why of each", err=True)
     for line in () if as_json else describe_aside(aside):
-        typer.echo(f"of the new tasks {line}")
+        typer.echo(to_line(f"of the new tasks {line}"))
     if not funnel.imported:
         raise UsageError(f"no row of {source} can be a task: {out / REFUSED_NAME} says why of each")
 
@@ -110,7 +110,7 @@ def show_task(path: TaskPath, task: OneTask = "", as_json: Json = False) -> None
     """One task for people: what it is, its issue, its patches, its expected tests."""
     [chosen] = choose(load_tasks(path), path, [task] if task else [], 1)
     if as_json:
-        typer.echo(chosen.model_dump_json(indent=2))
+        typer.echo(json.dumps(chosen.model_dump(mode="json"), indent=2))
         return
     typer.echo(to_printable(describe(chosen)))
 

@@ -27,7 +27,7 @@ from turnsmith.ui.reading import (
     read_results,
 )
 from turnsmith.ui.tables import describe_shared, endings_table, iterations_table, trajectories_table
-from turnsmith.ui.terminal import make_console
+from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
 from turnsmith.versions import read_versions
 
@@ -174,7 +174,8 @@ def show_one(folder: RunFolder, entry: JournalEntry) -> None:
     except UsageError as error:
         prompt = f"It cannot be shown: {error}"
     show_trajectory(trajectory, prompt, find_task(folder, trajectory.instance_id), make_console())
-    typer.echo(f"\nall attempts  turnsmith show {quote(str(folder.path))} --task {quote(trajectory.instance_id)}")
+    attempts = f"turnsmith show {quote(str(folder.path))} --task {quote(trajectory.instance_id)}"
+    typer.echo(f"\nall attempts  {to_line(attempts)}")
 
 
 def find_one(found: list[JournalEntry], choice: TrajectoryChoice) -> JournalEntry | None:

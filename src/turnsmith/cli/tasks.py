@@ -29,7 +29,7 @@ from turnsmith.tasks.dataset import find_task_file, stream_tasks
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table, yes_no_table
-from turnsmith.ui.terminal import make_console
+from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
     from turnsmith.recipes.soundness import Check
@@ -54,7 +54,7 @@ def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = N
 
     task_set = read_task_set(path.name, path, TaskSetConfig(path=str(path), tasks=names or [], limit=limit))
     for line in task_set.describe_aside():
-        typer.echo(line, err=True)
+        typer.echo(to_line(line), err=True)
     return task_set
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.new_folders import make_folder
+from turnsmith.new_folders import make_folder, to_folder_name
 from turnsmith.recipes.failure_reasons import Reason, find_reason
 from turnsmith.rewards.testing import SuiteReport
 from turnsmith.runs import read_json, write_json
@@ -31,7 +31,7 @@ class Report:
 
     def place(self, prediction: Prediction) -> Path:
         """The folder of one prediction: `report.json`, `patch.diff`, `test_output.txt`, `run_instance.log`, `eval.sh`."""
-        names = (to_name(prediction.model), to_name(prediction.instance_id))
+        names = (to_folder_name(prediction.model), to_folder_name(prediction.instance_id))
         return self.folder.joinpath("logs", "run_evaluation", self.run, *names)
 
     @property
@@ -39,7 +39,7 @@ class Report:
         return self.folder.joinpath("logs", "run_evaluation", self.run, "run.json")
 
     def summary(self, model: str) -> Path:
-        return self.folder / f"{to_name(model)}.{self.run}.json"
+        return self.folder / f"{to_folder_name(model)}.{self.run}.json"
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,15 @@ class Examination:
         return self.suite is not None
 
 
-def to_name(text: str) -> str:
-    """`owner/model` → `owner__model`, as the harness does."""
-    return text.replace("/", "__")
-
-
 def read_verdict(report: Report, prediction: Prediction) -> bool | None:
     """Was it resolved when it was graded before? None where it was not. Raises UsageError where that was another patch."""
     place = report.place(prediction)
     if not (place / REPORT).exists():
         return None
-    if (place / PATCH).read_bytes() != to_bytes(prediction.patch):
+    verdict = read_json(place / REPORT).get(prediction.instance_id)
+    if not verdict or (place / PATCH).read_bytes() != to_bytes(prediction.patch):
         raise UsageError(f"{place} holds the verdict on another patch: give another --run, or another --out")
-    return bool(read_json(place / REPORT)[prediction.instance_id]["resolved"])
+    return bool(verdict["resolved"])
 
 
 def write_examination(report: Report, seen: Examination) -> None:

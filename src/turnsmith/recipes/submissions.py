@@ -8,6 +8,7 @@ from shlex import quote
 from typing import Any
 
 from turnsmith.errors import GradingError, SandboxError, UsageError
+from turnsmith.new_folders import make_folder
 from turnsmith.recipes.fallbacks import Application, apply_as_harness
 from turnsmith.recipes.reports import (
     BEGIN,
@@ -65,6 +66,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
     What the infrastructure kept from a verdict has none, and the same call tries it again.
     """
     report, verdicts = submission.report, find_verdicts(submission)
+    make_folder(report.metadata.parent)
     write_json(report.metadata, {"dataset": str(submission.task_set.file), "split": "", "task_repo": None})
     waiting = [each for each in pair(submission) if each[0].instance_id not in verdicts]
     bench, free = Bench(submission, provider), asyncio.Semaphore(submission.num_workers)

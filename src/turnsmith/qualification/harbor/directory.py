@@ -13,6 +13,7 @@ from shlex import quote
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import to_folder_name
 from turnsmith.qualification.harbor.judge import COUNTED
 from turnsmith.qualification.record import Qualification
 from turnsmith.rewards.testing import TEST_ENV, find_test_files
@@ -33,7 +34,7 @@ TIMEOUT_S = 1800.0
 def write_directory(task: Task, layers: Sequence[Path], record: Qualification | None, out: Path) -> Path:
     """Write `out/<instance_id>`; returns it. Raises UsageError where it is there, or the task cannot be written."""
     refuse_unwritable(task)
-    folder = out / task.instance_id.replace("/", "_")
+    folder = out / to_folder_name(task.instance_id.replace("/", "_"))
     write_files(folder, render_files(task, record))
     if layers:
         copy_merged(tuple(layers), folder / TREE)

@@ -12,7 +12,7 @@ from typing import Any
 from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import GradingError, UsageError
-from turnsmith.new_folders import make_folder
+from turnsmith.new_folders import make_folder, to_folder_name
 from turnsmith.rewards.cases import Case, SetupFailed
 from turnsmith.rewards.grading import try_plugin
 from turnsmith.runs import append_record, hold, read_records
@@ -31,7 +31,6 @@ from turnsmith.types.records import Record
 JOURNAL = "rebuilding.jsonl"
 REBUILT = "rebuilt"
 UNGRADABLE = "cannot be graded"
-FOLDER_NAME = re.compile(r"(?!\.+$)[^/\0]{1,200}")
 DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-\d\d")
 TRIAL_TIMEOUT_S = 300.0
 """Of a run of the grader's own tests in a new environment."""
@@ -100,7 +99,7 @@ async def _work_through(yard: Yard, tasks: Sequence[Task], progress: Progress) -
 async def _try_row(yard: Yard, task: Task) -> Rebuilt:
     """The task is in the file as soon as it is rebuilt; of another nothing stays."""
     name = task.instance_id
-    if not FOLDER_NAME.fullmatch(name):
+    if to_folder_name(name) != name:
         return Rebuilt(instance_id=name, reason="unusable id", detail="it names the folder of its layers")
     try:
         append_record(yard.folder / FILE_NAME, await rebuild(yard, task))

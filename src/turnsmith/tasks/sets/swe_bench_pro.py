@@ -9,6 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from turnsmith.new_folders import to_folder_name
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_expected, read_list, read_patch, read_text
 from turnsmith.tasks.sets.images import check_image, name_of_swe_bench_pro
@@ -81,7 +82,7 @@ def make_command(row: Row) -> str:
 
 def add_scripts(row: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The row with the scripts that lie beside its file, where they do."""
-    place = folder / "run_scripts" / Path(str(row.get("instance_id"))).name
+    place = folder / "run_scripts" / to_folder_name(Path(str(row.get("instance_id"))).name)
     found = {column: place / file for column, file in SCRIPTS.items() if column not in row and (place / file).is_file()}
     return row | {column: file.read_text(encoding="utf-8") for column, file in found.items()}
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.new_folders import to_folder_name
 from turnsmith.runs import parse_json
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
 from turnsmith.tasks.sets.cells import describe_core, read_text
@@ -117,7 +118,7 @@ def write_folder(row: dict[str, Any], out: Path) -> None:
     """One task as a folder below `tasks/`. Raises UsageError where it is there."""
     import yaml
 
-    folder = out / "tasks" / row["instance_id"]
+    folder = out / "tasks" / to_folder_name(row["instance_id"])
     if folder.exists():
         raise UsageError(f"{folder} exists: give another --out, nothing is written over")
     folder.mkdir(parents=True)
