@@ -78,6 +78,7 @@ def test_a_second_import_goes_on_where_the_first_stopped(turnsmith, rows, tmp_pa
         "imported": 3,
         "refused": {"no image": 1, "empty FAIL_TO_PASS": 1},
         "set_aside": {},
+        "mended": [],
     }
     assert (out / "tasks.jsonl").read_bytes().startswith(before)
     assert len((out / "refused.jsonl").read_text().splitlines()) == 2
@@ -270,6 +271,25 @@ def test_a_row_that_cannot_be_graded_is_imported_and_reported(turnsmith, tmp_pat
     as_json = json.loads(turnsmith(*arguments, tmp_path / "again", "--json").stdout)
     assert [*as_json["set_aside"]] == ["shop-tools__shop-18"]
     assert "expects '[100%]'" in as_json["set_aside"]["shop-tools__shop-18"]
+
+
+def test_halves_of_characters_are_mended_where_they_come_in_and_reported_once(turnsmith, tmp_path):
+    row = SWE_BENCH | {"problem_statement": "It prints \ud83d\ude00, then \ud800.", "hints_text": "\udc00"}
+    file = write_lines(tmp_path / "rows.jsonl", [row])
+    told = turnsmith("tasks", "import", "swe-bench", "--from", file, "--out", tmp_path / "out").stdout
+    assert (
+        told.count("1 had halves of characters (lone surrogates), which are U+FFFD now, e.g. shop-tools__shop-17") == 1
+    )
+    [task] = load_tasks(tmp_path / "out")
+    assert task.problem_statement == "It prints \N{GRINNING FACE}, then \N{REPLACEMENT CHARACTER}."
+    assert task.model_extra["hints_text"] == "\N{REPLACEMENT CHARACTER}"
+    assert (
+        "halves"
+        not in turnsmith("tasks", "export", tmp_path / "out", "--as", "swe-bench", "--out", tmp_path / "x").stderr
+    )
+    hand = write_lines(tmp_path / "hand.jsonl", [task.model_dump() | {"problem_statement": "\ud800"}])
+    shown = turnsmith("tasks", "show", hand)
+    assert shown.exit_code == 0 and shown.stderr.count("1 had halves of characters") == 1
 
 
 class SmallHub(BaseHTTPRequestHandler):

@@ -1,3 +1,4 @@
+import json
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -144,17 +145,30 @@ def test_tasks_that_cannot_be_graded_are_set_aside_with_their_reasons_and_the_ot
     assert [task.instance_id for task in found.tasks] == ["b"]
     assert found.aside["a"].detail.startswith("asks for the log parser 'ward': there is pytest, lines")
     assert found.aside["c"].detail.startswith("expects '[100%]', which is no id of pytest's")
-    assert found.describe_aside() == [
+    assert found.remarks() == [
         "train: of 3 tasks 1 cannot be graded here: nothing reads the logs of ward, e.g. a",
         "train: of 3 tasks 1 cannot be graded here: an expected test has no id of pytest's, e.g. c",
     ]
+
+
+def test_halves_of_characters_are_mended_and_counted_when_a_set_is_read(tmp_path):
+    (tmp_path / "base").mkdir()
+    rows = [task.model_dump() for task in task_set("train", tmp_path, "a", "b").tasks]
+    rows[1] |= {"problem_statement": "x \ud800 \ud83d\ude00", "meta": {"note": ["\udfff"]}}
+    (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_task_set("train", tmp_path)
+    assert found.tasks[1].problem_statement == "x \N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
+    assert all(task.model_dump_json() for task in found.tasks)
+    [remark] = found.remarks()
+    assert remark.startswith("train: of 2 tasks 1 had halves of characters") and remark.endswith("e.g. b")
+    assert read_task_set("train", tmp_path, TaskSetConfig(path=str(tmp_path), tasks=["a"])).remarks() == []
 
 
 async def test_a_run_says_how_many_tasks_of_a_set_it_leaves_out_and_why(tmp_path, provider):
     save_with_odd(tmp_path)
     listener, wanted = Listener(), TaskSetConfig(path=str(tmp_path))
     prepared = await prepare_task_set("train", wanted, RunConfig(), RunFolder(tmp_path / "run"), provider, listener)
-    assert listener.said == prepared.describe_aside() != []
+    assert listener.said == prepared.remarks() != []
 
 
 @mark.parametrize(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnsmith.cli.options import Chosen, Json, Limit, OneTask, TaskPath
-from turnsmith.cli.tasks import say_number
+from turnsmith.cli.tasks import load_reported, say_number
 from turnsmith.errors import UsageError
 from turnsmith.tasks.curation.vagueness import find_vagueness
-from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.selection import choose
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
@@ -44,6 +43,7 @@ def import_set(
 ) -> None:
     """Make tasks of the rows of a public data set; what cannot be one goes with its reason into refused.jsonl."""
     from turnsmith.recipes.gradability import Fault, describe_aside, find_faulty
+    from turnsmith.tasks.characters import describe_mended
     from turnsmith.tasks.sets.importing import REFUSED_NAME, import_rows, only, read_all
     from turnsmith.tasks.sets.recognition import find_rows, find_set
 
@@ -57,11 +57,13 @@ def import_set(
     if funnel is None:
         raise UsageError(f"{source} holds no row of the task {task}" if task else f"{source} holds no rows")
     details = {name: f"{name} {fault.detail}" for name, fault in aside.items()}
-    report = {"folder": str(out), "imported": funnel.imported, "refused": dict(funnel.refused), "set_aside": details}
+    counts = {"imported": funnel.imported, "refused": dict(funnel.refused)}
+    report = {"folder": str(out), **counts, "set_aside": details, "mended": funnel.mended}
     typer.echo(json.dumps(report, indent=2) if as_json else f"{funnel} in {out}")
     if funnel.refused and not as_json:
         typer.echo(f"{out / REFUSED_NAME} says why of each", err=True)
-    for line in () if as_json else describe_aside(aside):
+    remarks = [*describe_aside(aside), *([describe_mended(funnel.mended)] if funnel.mended else [])]
+    for line in () if as_json else remarks:
         typer.echo(to_line(f"of the new tasks {line}"))
     if not funnel.imported:
         raise UsageError(f"no row of {source} can be a task: {out / REFUSED_NAME} says why of each")
@@ -96,7 +98,7 @@ def export_set(
     from turnsmith.recipes.task_exports import export_task_file
     from turnsmith.tasks.sets.recognition import find_set
 
-    chosen, public = list(choose(load_tasks(path), path, tasks or [], limit)), find_set(as_set)
+    chosen, public = list(choose(load_reported(path), path, tasks or [], limit)), find_set(as_set)
     with watching() as progress:
         export_task_file(path, chosen, public, out, progress)
     report = {"folder": str(out), "exported": len(chosen)}
@@ -108,7 +110,7 @@ SHOWN = ("repo", "base_commit", "image", "workdir", "setup", "test_command", "te
 
 def show_task(path: TaskPath, task: OneTask = "", as_json: Json = False) -> None:
     """One task for people: what it is, its issue, its patches, its expected tests."""
-    [chosen] = choose(load_tasks(path), path, [task] if task else [], 1)
+    [chosen] = choose(load_reported(path), path, [task] if task else [], 1)
     if as_json:
         typer.echo(json.dumps(chosen.model_dump(mode="json"), indent=2))
         return

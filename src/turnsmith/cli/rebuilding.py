@@ -20,8 +20,8 @@ from turnsmith.cli.options import (
     going_on,
     work_in_sandboxes,
 )
+from turnsmith.cli.tasks import load_reported
 from turnsmith.errors import UsageError
-from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.selection import choose
 from turnsmith.tracking import Progress
 from turnsmith.ui.tables import make_table
@@ -61,7 +61,7 @@ def rebuild(
     if unclear := [name for name, _, place in pairs if not place]:
         raise UsageError(f"--history {unclear[0]} names no folder: give it as OWNER/NAME=PATH")
     histories = {name: open_history(Path(place), name) for name, _, place in pairs}
-    tasks = list(choose(load_tasks(path), path, task or []))
+    tasks = list(choose(load_reported(path), path, task or []))
     folder = out.resolve()
     wishes, store = Wishes(python, tuple(install or [])), TreeStore(folder)
 

@@ -24,8 +24,9 @@ from turnsmith.cli.options import (
 from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import SandboxError, UsageError
+from turnsmith.tasks.characters import describe_mended
 from turnsmith.tasks.curation.rows import count_rows
-from turnsmith.tasks.dataset import find_task_file, stream_tasks
+from turnsmith.tasks.dataset import find_task_file, load_tasks, stream_tasks
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table, yes_no_table
@@ -49,13 +50,22 @@ def open_tasks(
 
 
 def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = None) -> "TaskSet":
-    """Read the tasks of a file that are wanted; report those set aside on the error output. Raises UsageError."""
+    """Read the tasks of a file that are wanted; report what was set aside or mended on the error output. Raises UsageError."""
     from turnsmith.recipes.task_sets import read_task_set
 
     task_set = read_task_set(path.name, path, TaskSetConfig(path=str(path), tasks=names or [], limit=limit))
-    for line in task_set.describe_aside():
+    for line in task_set.remarks():
         typer.echo(to_line(line), err=True)
     return task_set
+
+
+def load_reported(path: Path) -> list[Task]:
+    """Load all tasks of a file; report those whose texts were mended on the error output. Raises UsageError."""
+    mended = list[str]()
+    tasks = load_tasks(path, mended.append)
+    if mended:
+        typer.echo(to_line(f"{path}: of {len(tasks)} tasks {describe_mended(mended)}"), err=True)
+    return tasks
 
 
 def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:

@@ -1,6 +1,6 @@
 """The task sets of a run: made once, kept in the run folder, read again on resume."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
+from turnsmith.tasks.characters import describe_mended
 from turnsmith.tasks.curation.dates import read_date
 from turnsmith.tasks.curation.repositories import normalise_repository
 from turnsmith.tasks.dataset import FILE_NAME, environment_path, find_task_file, layer_paths, load_tasks
@@ -30,11 +31,13 @@ class TaskSet:
     aside: Mapping[str, Fault] = field(default_factory=dict)
     """Tasks of the file that cannot be graded, and are not among the others: id → reason."""
 
-    def describe_aside(self) -> list[str]:
-        """Say what was set aside, a line for each reason."""
-        return [
-            f"{self.name}: of {len(self.tasks) + len(self.aside)} tasks {line}" for line in describe_aside(self.aside)
-        ]
+    mended: Sequence[str] = ()
+    """Ids of tasks whose text held halves of characters."""
+
+    def remarks(self) -> list[str]:
+        """Say what was set aside, a line for each reason, and what was mended."""
+        lines = [*describe_aside(self.aside), *([describe_mended(self.mended)] if self.mended else [])]
+        return [f"{self.name}: of {len(self.tasks) + len(self.aside)} tasks {line}" for line in lines]
 
     def ids(self) -> list[str]:
         """List the ids of all tasks, those set aside among them."""
@@ -58,7 +61,7 @@ async def prepare_task_set(
     if not task_set.path and not (place / FILE_NAME).exists():
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
     found = read_task_set(name, place, task_set)
-    for line in found.describe_aside():
+    for line in found.remarks():
         progress.say(line)
     return found
 
@@ -116,11 +119,11 @@ def read_task_set(name: str, path: Path, wanted: TaskSetConfig | None = None) ->
 
     Raises UsageError where a file, layer or id is missing, where a task wanted by its id cannot be graded, or where none can.
     """
-    file = find_task_file(path)
-    chosen = choose_tasks(path, wanted) if wanted else load_tasks(path)
-    aside = find_faulty(chosen)
+    file, mended = find_task_file(path), list[str]()
+    chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)), mended.append)
+    aside, names = find_faulty(chosen), {task.instance_id for task in chosen}
     tasks = [_place_environment(task, file) for task in chosen if task.instance_id not in aside]
-    task_set = TaskSet(name, tasks, file, aside)
+    task_set = TaskSet(name, tasks, file, aside, [name for name in mended if name in names])
     refuse_aside(task_set, wanted.tasks if wanted else ())
     if not tasks:
         refuse_aside(task_set, aside)
@@ -134,13 +137,14 @@ def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
         raise UsageError(f"{task_set.file}: {name} {task_set.aside[name].detail}")
 
 
-def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:
-    """The tasks of a file that a configuration wants. Raises UsageError where an id is not there."""
-    return list(choose(_read_subset(path, wanted), _name_place(path, wanted), wanted.tasks, wanted.limit))
+def choose_tasks(path: Path, wanted: TaskSetConfig, on_mended: Callable[[str], None] = lambda name: None) -> list[Task]:
+    """Choose the tasks of a file that a configuration wants. Raises UsageError where an id is not there."""
+    tasks = _read_subset(path, wanted, on_mended)
+    return list(choose(tasks, _name_place(path, wanted), wanted.tasks, wanted.limit))
 
 
-def _read_subset(path: Path, wanted: TaskSetConfig) -> list[Task]:
-    tasks = load_tasks(path)
+def _read_subset(path: Path, wanted: TaskSetConfig, on_mended: Callable[[str], None] = lambda name: None) -> list[Task]:
+    tasks = load_tasks(path, on_mended)
     return select_subset(tasks, wanted.subset) if wanted.subset else tasks
 
 

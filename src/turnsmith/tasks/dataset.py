@@ -1,7 +1,7 @@
 """Task files: JSONL with the column names of SWE-bench, one task per line."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from turnsmith.errors import UsageError, first_fault
 from turnsmith.new_folders import make_folder
 from turnsmith.runs import parse_json, replacing
+from turnsmith.tasks.characters import ESCAPED, mend
 from turnsmith.types import Task
 
 FILE_NAME = "tasks.jsonl"
@@ -16,17 +17,20 @@ SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
 """Where paths lead that hold no working tree, but devices, and files without end."""
 
 
-def load_tasks(path: Path) -> list[Task]:
-    """Read a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line, or an empty file."""
-    return list(stream_tasks(path))
+def load_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: None) -> list[Task]:
+    """Read a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line, or an empty file.
+
+    `on_mended` gets the id of each task whose text held halves of characters.
+    """
+    return list(stream_tasks(path, on_mended))
 
 
-def stream_tasks(path: Path) -> Iterator[Task]:
-    """The same, one task at a time."""
+def stream_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: None) -> Iterator[Task]:
+    """Read the same, one task at a time."""
     file, ids = find_task_file(path), Counter[str]()
     for number, line in enumerate(_read_lines(file), 1):
         if line.strip():
-            task = _parse(line, file, number)
+            task = _parse(line, file, number, on_mended)
             ids[task.instance_id] += 1
             yield task
     if not ids:
@@ -110,11 +114,12 @@ def _read_lines(file: Path) -> Iterator[str]:
         raise UsageError(f"{file} is not UTF-8 text ({reason}): is it a task file?") from None
 
 
-def _parse(line: str, file: Path, number: int) -> Task:
+def _parse(line: str, file: Path, number: int, on_mended: Callable[[str], None]) -> Task:
     try:
-        row = parse_json(line)
+        found = parse_json(line)
     except ValueError as error:
         raise UsageError(f"{file}, line {number}: not valid JSON: {error}") from None
+    row = mend(found) if ESCAPED.search(line) else found
     try:
         task = Task.model_validate(row)
     except ValidationError as error:
@@ -126,6 +131,8 @@ def _parse(line: str, file: Path, number: int) -> Task:
         raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
     if fault := _find_fault_of_tests(task):
         raise UsageError(f"{file}, line {number}: {task.instance_id} {fault}")
+    if row != found:
+        on_mended(task.instance_id)
     return task
 
 

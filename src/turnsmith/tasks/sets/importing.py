@@ -21,6 +21,7 @@ from pydantic_core import PydanticSerializationError
 
 from turnsmith.errors import UsageError
 from turnsmith.runs import append_line, cut_torn_line, hold, read_lines, replacing
+from turnsmith.tasks.characters import mend
 from turnsmith.tasks.sets.base import PublicSet, Refused, to_record
 from turnsmith.tasks.sets.reading import FoundRow, RowFile, RowSource
 from turnsmith.types import Conversation, Task
@@ -34,9 +35,11 @@ IMPORTED, KEPT = "imported", "kept"
 
 @dataclass
 class ImportFunnel:
-    """What became of the rows."""
+    """Fates of the rows."""
 
     fates: Counter[str] = field(default_factory=Counter)
+    mended: list[str] = field(default_factory=list)
+    """Ids of new tasks whose text held halves of characters."""
 
     @property
     def imported(self) -> int:
@@ -66,6 +69,21 @@ class Done:
     """Set, place and id of a row → its line; it goes when the row becomes a task."""
 
 
+@dataclass(frozen=True)
+class Import:
+    """An import at work."""
+
+    source: PublicSet
+    tasks: BinaryIO
+    """The file that grows."""
+    done: Done
+    on_task: Callable[[Task], None]
+    """Gets each new task."""
+    seen: set[str] = field(default_factory=set)
+    """Ids of the rows so far."""
+    funnel: ImportFunnel = field(default_factory=ImportFunnel)
+
+
 def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundRow]:
     """The rows of all sources, each with what lies beside its file."""
     for rows in sources:
@@ -83,44 +101,33 @@ def import_rows(
     Each line is written as soon as it is known, so a kill loses at most a torn one. `on_task` gets each new task.
     """
     with _held(out / source.file_name) as tasks:
-        done, seen, funnel = read_done(out, source.file_name), set[str](), ImportFunnel()
+        work = Import(source, tasks, read_done(out, source.file_name), on_task)
         try:
             for row in rows:
-                funnel.fates[take_row(source, row, tasks, done, seen, on_task)] += 1
-                yield funnel
+                work.funnel.fates[take_row(row, work)] += 1
+                yield work.funnel
         finally:
-            keep_refused(out / REFUSED_NAME, done.refused.values())
+            keep_refused(out / REFUSED_NAME, work.done.refused.values())
 
 
-def take_row(
-    source: PublicSet,
-    row: FoundRow,
-    tasks: BinaryIO,
-    done: Done,
-    seen: set[str],
-    on_task: Callable[[Task], None],
-) -> str:
+def take_row(row: FoundRow, work: Import) -> str:
     """Write the task of one row. Give its fate: `imported`, `kept` from an earlier import, or a reason."""
-    name = "" if isinstance(row.content, Refused) else source.identify(row.content)
-    key = (source.name, row.place, name)
+    name = "" if isinstance(row.content, Refused) else work.source.identify(row.content)
+    key = (work.source.name, row.place, name)
     try:
-        if name and name in seen:
+        if name and name in work.seen:
             raise Refused("duplicate instance_id", f"{name} occurs before")
-        seen.add(name)
-        if is_new := name not in done.ids:
-            record = read_record(source, row)
-            tasks.write(write_line(record).encode() + b"\n")
-            tasks.flush()
-            if isinstance(record, Task):
-                on_task(record)
-        done.refused.pop(key, None)
+        work.seen.add(name)
+        if is_new := name not in work.done.ids:
+            write_record(read_record(work.source, row), name, work)
+        work.done.refused.pop(key, None)
         return IMPORTED if is_new else KEPT
     except Refused as refusal:
-        facts = {"set": source.name, "place": row.place, "instance_id": name, "reason": refusal.reason}
+        facts = {"set": work.source.name, "place": row.place, "instance_id": name, "reason": refusal.reason}
         line = json.dumps({**facts, "detail": str(refusal)})
-        if done.refused.get(key) != line:
-            append_line(Path(tasks.name).with_name(REFUSED_NAME), line)
-        done.refused[key] = line
+        if work.done.refused.get(key) != line:
+            append_line(Path(work.tasks.name).with_name(REFUSED_NAME), line)
+        work.done.refused[key] = line
         return refusal.reason
 
 
@@ -138,12 +145,18 @@ def read_record(source: PublicSet, row: FoundRow) -> Task | Conversation:
     return to_record(source, row.content)
 
 
-def write_line(record: Task | Conversation) -> str:
-    """The line of a file for it. Raises Refused."""
+def write_record(record: Task | Conversation, name: str, work: Import) -> None:
+    """Write the line of a record, mended where it holds halves of characters, which UTF-8 cannot hold."""
     try:
-        return record.model_dump_json()
+        line = record.model_dump_json()
     except PydanticSerializationError:
-        raise Refused("bad text", "it holds half of a character, which is no UTF-8") from None
+        record = type(record).model_validate(mend(record.model_dump()))
+        line = record.model_dump_json()
+        work.funnel.mended.append(name)
+    work.tasks.write(line.encode() + b"\n")
+    work.tasks.flush()
+    if isinstance(record, Task):
+        work.on_task(record)
 
 
 def read_done(out: Path, file_name: str) -> Done:
