@@ -200,6 +200,7 @@ def test_a_file_that_gives_one_key_of_the_fine_tunings_optimizer_keeps_the_paper
         (["--seed.x", "3"], "is inside a value, not a section"),
         (["--stages.2.iterations", "3"], "'2' is not a position in a list of 1"),
         (["--stages.first.iterations", "3"], "'first' is not a position"),
+        (["--tracking", "wandb"], r'tracking: .*, so write \["wandb"\]'),
     ],
 )
 def test_overrides_that_lead_nowhere_say_so(write, arguments, message):

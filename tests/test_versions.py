@@ -4,7 +4,7 @@ import subprocess
 from importlib.metadata import version
 
 from turnsmith import __version__
-from turnsmith.runs import RunFolder, append_record
+from turnsmith.runs import RunFolder, append_record, write_json
 from turnsmith.versions import Versions, find_commit, find_versions, read_versions, record_versions
 
 
@@ -29,6 +29,14 @@ def test_a_process_writes_its_versions_down_unless_the_last_one_had_the_same(tmp
     append_record(folder.versions, other)
     record_versions(folder)
     assert [each.software["torch"] for each in read_versions(folder)] == [version("torch"), "1.0", version("torch")]
+
+
+def test_what_an_older_turnsmith_did_in_a_folder_has_no_versions(tmp_path):
+    folder = RunFolder(tmp_path)
+    write_json(folder.metrics("rft", 0), {})
+    record_versions(folder)
+    assert [each.software for each in read_versions(folder)] == [{}, find_versions()]
+    assert str(read_versions(folder)[0]) == "versions that nobody recorded"
 
 
 def git(folder, *arguments):

@@ -23,15 +23,19 @@ class Versions(Record):
     since: str
     """When it began: a date and a time of this machine's clock."""
     software: dict[str, str]
-    """Name → version; what is not installed is left out."""
+    """Name → version; what is not installed is left out. Empty for a Turnsmith that recorded nothing."""
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {number}" for name, number in self.software.items())
+        return (
+            ", ".join(f"{name} {number}" for name, number in self.software.items()) or "versions that nobody recorded"
+        )
 
 
 def record_versions(folder: RunFolder) -> None:
     """Write down the versions of this process, unless the last process had the same."""
     recorded = read_versions(folder)
+    if not recorded and not folder.is_untouched():
+        append_record(folder.versions, Versions(since="the start", software={}))
     if not recorded or recorded[-1].software != find_versions():
         now = datetime.now().isoformat(sep=" ", timespec="seconds")
         append_record(folder.versions, Versions(since=now, software=find_versions()))

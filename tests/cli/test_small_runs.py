@@ -107,6 +107,7 @@ def test_a_run_sends_its_metrics_to_trackers(turnsmith, config_file, tmp_path):
     folder = RunFolder(tmp_path / "run")
     result = turnsmith("rl", config_file, "--tracking", '["tensorboard"]', "--out", folder.path)
     assert result.exit_code == 0, result.output
+    assert f"tensorboard --logdir {folder.tracking('tensorboard')}\n" in result.stdout
     events = accumulator.EventAccumulator(str(folder.tracking("tensorboard"))).Reload()
     assert [event.step for event in events.Scalars("rollouts/turns_mean")] == [1, 2]
     assert [event.step for event in events.Scalars("eval/practice/pass_at_1")] == [0, 2]

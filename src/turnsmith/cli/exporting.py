@@ -41,4 +41,4 @@ def describe_training(folder: RunFolder) -> str:
     recorded = read_versions(folder)
     if len(recorded) > 1:
         return "; ".join(f"from {versions.since} on {versions}" for versions in recorded)
-    return str(recorded[0]) if recorded else "versions that nobody recorded, by an older Turnsmith"
+    return str(recorded[0]) if recorded else "versions that nobody recorded"

@@ -223,6 +223,8 @@ def finish(folder: RunFolder) -> None:
         from turnsmith.ui.curves import draw_curves
 
         typer.echo(f"curves        {draw_curves(folder)}")
+    if (events := folder.tracking("tensorboard")).is_dir():
+        typer.echo(f"tensorboard   tensorboard --logdir {quote(str(events))}")
     typer.echo(f"iterations    turnsmith show {name}")
     print_next_look(folder)
     typer.echo(f"results       turnsmith results {name} --json")
