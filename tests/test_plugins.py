@@ -1,5 +1,7 @@
 """Names and import paths in a configuration: what is found, and the one sentence where nothing is."""
 
+import sys
+
 import pytest
 
 from turnsmith.errors import UsageError
@@ -67,6 +69,13 @@ def test_a_module_that_fails_says_how_and_how_to_see_where(write_module, text, f
     ) as caught:
         load_by_name("engine", "broken_plugin:x")
     assert fault in str(caught.value)
+
+
+def test_a_module_that_lacks_a_package_of_an_extra_names_the_extra(write_module, monkeypatch):
+    write_module("lacking_plugin", "import pyarrow\n")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r"lacking_plugin needs pyarrow: .*turnsmith\[data\]"):
+        load_by_name("engine", "lacking_plugin:x")
 
 
 def test_an_unknown_name_names_the_known_ones(monkeypatch):

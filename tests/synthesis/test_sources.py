@@ -12,7 +12,7 @@ import pytest
 
 from host_processes import wait_until
 from turnsmith.errors import UsageError
-from turnsmith.synthesis.sources import fetch_source, find_fault
+from turnsmith.synthesis.sources import check_source, fetch_source, find_fault
 
 FETCH = "from turnsmith.synthesis.sources import fetch_source; fetch_source('shop==1.0')"
 MAKE_FOLDER = "from turnsmith.temporary import temporary_folder; temporary_folder('x').__enter__()"
@@ -68,6 +68,13 @@ def test_an_index_that_answers_is_reached(use_index, status, fault):
                 fetch_source("shop==1.0")
         finally:
             server.shutdown()
+
+
+def test_without_pip_a_package_is_refused_before_anything_is_fetched(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pip", None)
+    with pytest.raises(UsageError, match=r"shop==1\.0 is fetched by pip.*ensurepip"):
+        check_source("shop==1.0")
+    check_source(str(tmp_path))
 
 
 def test_a_version_that_the_index_lacks_is_named(use_index, tmp_path):

@@ -1,5 +1,6 @@
 """What is sent to a tracker: all that is finished, once, in order, whatever stops on the way."""
 
+import sys
 from importlib.metadata import metadata
 
 import pytest
@@ -107,6 +108,12 @@ def test_a_missing_package_is_asked_for_before_the_run(monkeypatch):
     monkeypatch.setattr("turnsmith.extras.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnsmith\[wandb\]'"):
         check_tracker("wandb")
+
+
+def test_tensorboard_needs_torch_which_writes_its_files(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(UsageError, match=r"tracking to tensorboard needs torch.*turnsmith\[train\]"):
+        check_tracker("tensorboard")
 
 
 def test_the_extra_that_is_asked_for_exists():

@@ -11,6 +11,7 @@ import sys
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
@@ -56,9 +57,14 @@ def fetch_source(package: str) -> PackageSource:
 
 
 def check_source(package: str) -> None:
-    """Nothing is fetched. Raises UsageError where it is neither `name==version` nor a folder."""
-    if not REQUIREMENT.fullmatch(package) and not Path(package).is_dir():
+    """Refuse what is neither `name==version` nor a folder; nothing is fetched. Raises UsageError."""
+    is_requirement = REQUIREMENT.fullmatch(package)
+    if not is_requirement and not Path(package).is_dir():
         raise UsageError(f"no package {package!r}: give name==version, or the path of a git checkout")
+    if is_requirement and find_spec("pip") is None:
+        raise UsageError(
+            f"{package} is fetched by pip, which {sys.executable} lacks: install it, as by `python -m ensurepip`"
+        )
 
 
 def _fetch_sdist(name: str, version: str) -> PackageSource:

@@ -15,6 +15,9 @@ from turnsmith.plugins import BUILT_IN, load_by_name
 from turnsmith.runs import RunFolder, read_json, write_json
 from turnsmith.tracking import Progress, Tracker
 
+NEEDED = {"tensorboard": ("tensorboard", "torch")}
+"""Packages of a tracker that needs others than that of its name: torch writes the files of TensorBoard."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -59,11 +62,11 @@ def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
 
 
 def check_tracker(name: str) -> None:
-    """Raises UsageError where a tracker of ours lacks its package, or where an import path leads nowhere."""
+    """Refuse a tracker of ours that lacks a package, and an import path that leads nowhere. Raises UsageError."""
     if name not in BUILT_IN["tracker"]:
         load_by_name("tracker", name)
     else:
-        require(name, subject=f"tracking to {name}")
+        require(*NEEDED.get(name, [name]), subject=f"tracking to {name}")
 
 
 class Feed:
