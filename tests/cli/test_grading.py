@@ -113,6 +113,16 @@ def test_what_is_graded_is_kept_and_another_patch_is_not_taken_for_it(turnsmith,
     assert turnsmith(*command, "--run", "second").exit_code == 0
 
 
+def test_a_folder_of_swe_agent_is_graded_under_its_own_name(turnsmith, tasks, tmp_path):
+    folder = tmp_path / "model__t-0.00__p-0.95"
+    (folder / "shop-1").mkdir(parents=True)
+    row = {"instance_id": "shop-1", "model_name_or_path": "m", "model_patch": GOLD}
+    (folder / "shop-1/shop-1.pred").write_text(json.dumps(row))
+    run = turnsmith("grade", folder, "--tasks", tasks, "--out", tmp_path / "reports", "--json")
+    assert run.exit_code == 0 and json.loads(run.stdout)["resolved_ids"] == ["shop-1"], run.stderr
+    assert (tmp_path / "reports/m.model__t-0.00__p-0.95.json").exists()
+
+
 def test_of_two_predictions_for_a_task_the_last_counts_and_that_is_reported(turnsmith, tasks, predictions, tmp_path):
     write_predictions(predictions, [Prediction("shop-1", "m", patch) for patch in ("?", GOLD)])
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")

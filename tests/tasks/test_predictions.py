@@ -38,6 +38,53 @@ def test_every_form_is_read(tmp_path, form):
     ]  # fmt: skip
 
 
+OPENHANDS = [
+    {"instance_id": "a-1", "instance": {"instance_id": "a-1"}, "test_result": {"git_patch": PATCH}, "error": None,
+     "metadata": {"llm_config": {"model": "owner/model"}}, "history": []},
+    {"instance_id": "a-2", "test_result": {}, "error": "stuck", "metadata": {"llm": {"model": "owner/model"}}},
+    {"instance": {"instance_id": "a-3"}, "test_result": None, "metadata": None},
+    {"instance_id": "a-4", "git_patch": PATCH},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_the_output_of_openhands_is_read(tmp_path, is_folder):
+    (tmp_path / "output.jsonl").write_text("\n".join(map(json.dumps, OPENHANDS)))
+    assert read_predictions(tmp_path if is_folder else tmp_path / "output.jsonl") == [
+        Prediction("a-1", "owner/model", PATCH), Prediction("a-2", "owner/model", ""), Prediction("a-3", "unnamed", ""),
+        Prediction("a-4", "unnamed", PATCH),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", [{"all_preds.jsonl": "lines"}, {"preds.json": "rows by id"}, {}])
+def test_the_folder_of_a_run_of_swe_agent_is_read(tmp_path, layout):
+    for name, form in layout.items():
+        (tmp_path / name).write_text(FORMS[form])
+    for row in () if layout else ROWS:
+        name = row["instance_id"]
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.pred").write_text(json.dumps(row, indent=2))
+        (tmp_path / name / f"{name}.traj").write_text("{}")
+    assert [(each.instance_id, each.patch) for each in read_predictions(tmp_path)] == [
+        ("a-1", PATCH), ("a-2", ""), ("a-3", ""),
+    ]  # fmt: skip
+
+
+def test_the_predictions_of_each_task_are_newer_than_the_file_of_all(tmp_path):
+    (tmp_path / "preds.json").write_text(json.dumps({"a-1": {"model_patch": "old"}}))
+    (tmp_path / "a-1").mkdir()
+    (tmp_path / "a-1/a-1.pred").write_text(json.dumps(ROWS[0]))
+    assert [each.patch for each in read_predictions(tmp_path)] == [PATCH]
+
+
+def test_a_folder_without_predictions_and_a_broken_one_are_named(tmp_path):
+    with pytest.raises(UsageError, match=r"holds no predictions: .* preds\.json"):
+        read_predictions(tmp_path)
+    (tmp_path / "a.pred").write_text("{")
+    with pytest.raises(UsageError, match=r"a\.pred, line 1: not valid JSON"):
+        read_predictions(tmp_path)
+
+
 def test_one_row_is_one_prediction(tmp_path):
     (tmp_path / "preds").write_text(json.dumps(ROWS[0]))
     assert len(read_predictions(tmp_path / "preds")) == 1

@@ -35,7 +35,7 @@ from turnsmith.types import OUTCOMES, Outcome, Trajectory
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
-Preds = Annotated[Path, typer.Argument(metavar="PREDS", help="JSONL, a list, or rows by id, as SWE-bench has them.")]
+Preds = Annotated[Path, typer.Argument(metavar="PREDS", help="File or folder of SWE-bench, SWE-agent or OpenHands.")]
 Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="The tasks that the predictions are for.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the reports [default: where you are].")]
 Run = Annotated[str, typer.Option("--run", metavar="NAME", help="Name of the evaluation [default: that of PREDS].")]
@@ -72,7 +72,8 @@ def grade(
     found = list(choose(read_each_once(predictions), predictions, only or [], limit))
     if not skip_unknown:
         refuse_unknown(found, task_set)
-    report = Report(out, name_run(run or predictions.stem))
+    own_name = predictions.resolve().name if predictions.is_dir() else predictions.stem
+    report = Report(out, name_run(run or own_name))
     submission = Submission(found, task_set, report, count_workers(workers), timeout_s)
     refuse_other_kinds((task for task, _, _ in pair(submission)), config)
     with going_on():

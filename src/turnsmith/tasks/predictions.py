@@ -11,6 +11,8 @@ from turnsmith.runs import parse_json, replacing
 
 UNNAMED = "unnamed"
 """The model of predictions that name none."""
+FILE_NAMES = ("preds.json", "all_preds.jsonl", "output.jsonl")
+"""Files of SWE-agent, old and new, and of OpenHands."""
 
 
 @dataclass(frozen=True)
@@ -23,18 +25,33 @@ class Prediction:
     """As it was written; empty where there is none."""
 
 
-def read_predictions(file: Path) -> list[Prediction]:
-    """Read JSONL, a list of rows, or rows by their ids. Raises UsageError that names the place."""
+def read_predictions(place: Path) -> list[Prediction]:
+    """Read a file, or the folder of a run of SWE-agent or OpenHands. Raises UsageError that names the place of a fault."""
+    files = find_files(place) if place.is_dir() else [place]
+    predictions = [each for file in files for each in _read_file(file)]
+    if not predictions:
+        raise UsageError(f"{place} holds no prediction: each has instance_id, model_name_or_path and model_patch")
+    return predictions
+
+
+def find_files(folder: Path) -> list[Path]:
+    """Find the predictions in a folder: those of each task, which are never old, or else of all. Raises UsageError."""
+    if each := sorted([*folder.glob("*/*.pred"), *folder.glob("*.pred")]):
+        return each
+    if file := next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None):
+        return [file]
+    raise UsageError(f"{folder} holds no predictions: it has no ID/ID.pred, and none of {', '.join(FILE_NAMES)}")
+
+
+def _read_file(file: Path) -> list[Prediction]:
+    """Read JSONL, a list of rows, one row, or rows by their ids. Raises UsageError."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(f"no predictions at {file}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8 text ({error.reason} at byte {error.start}): is it JSON?") from None
-    predictions = [_read_row(row, f"{file}, {place}") for place, row in _find_rows(text, file)]
-    if not predictions:
-        raise UsageError(f"{file} holds no prediction: each has instance_id, model_name_or_path and model_patch")
-    return predictions
+    return [_read_row(row, f"{file}, {place}") for place, row in _find_rows(text, file)]
 
 
 def keep_last(predictions: Iterable[Prediction]) -> list[Prediction]:
@@ -55,7 +72,9 @@ def _find_rows(text: str, file: Path) -> Iterator[tuple[str, Any]]:
     whole = _parse_whole(text)
     if isinstance(whole, list):
         yield from ((f"row {number}", row) for number, row in enumerate(whole, 1))
-    elif isinstance(whole, dict) and "instance_id" not in whole:
+    elif isinstance(whole, dict) and ("instance_id" in whole or _is_of_openhands(whole)):
+        yield "line 1", whole
+    elif isinstance(whole, dict):
         for name, row in whole.items():
             yield f"row {name!r}", {"instance_id": name, **row} if isinstance(row, dict) else row
     else:
@@ -82,6 +101,7 @@ def _parse_line(line: str, place: str) -> Any:
 def _read_row(row: Any, place: str) -> Prediction:
     if not isinstance(row, dict):
         raise UsageError(f"{place}: a prediction is an object with instance_id and model_patch")
+    row = _convert_row(row) if _is_of_openhands(row) else row
     name, patch = row.get("instance_id"), row.get("model_patch")
     if not isinstance(name, str) or not name:
         raise UsageError(f"{place}: column 'instance_id' is missing")
@@ -90,6 +110,23 @@ def _read_row(row: Any, place: str) -> Prediction:
     if patch is not None and not isinstance(patch, str):
         raise UsageError(f"{place}: column 'model_patch' is no text: give the patch of {name}, or null for none")
     return Prediction(name, _read_model(row.get("model_name_or_path"), place), patch or "")
+
+
+def _is_of_openhands(row: dict[str, Any]) -> bool:
+    return "model_patch" not in row and ("test_result" in row or "git_patch" in row)
+
+
+def _convert_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Convert a row of OpenHands' output.jsonl; an attempt that broke off has no patch."""
+    name = row.get("instance_id") or _as_dict(row.get("instance")).get("instance_id")
+    metadata = _as_dict(row.get("metadata"))
+    model = _as_dict(metadata.get("llm_config") or metadata.get("llm")).get("model")
+    patch = row.get("git_patch") or _as_dict(row.get("test_result")).get("git_patch")
+    return {"instance_id": name, "model_name_or_path": model, "model_patch": patch}
+
+
+def _as_dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _read_model(model: Any, place: str) -> str:
