@@ -82,6 +82,13 @@ def test_extras_and_groups_that_tests_import(imports, extras, requirements):
     assert needs.requirements == requirements
 
 
+def test_files_that_contradict_the_rest_are_tried_without_it():
+    needs = needs_of(tox="[testenv]\ndeps = x<1\n", **{"requirements-test.txt": "x>1\n", "pyproject": "[project]\n"})
+    commands = [recipe.commands[0] for recipe in list_recipes(needs, "2024-01-02", "1", Wishes(requirements=("x==2",)))]
+    assert "x<1 pytest x==2" in commands[0].replace("'", "")
+    assert any("-r requirements-test.txt pytest" in command for command in commands)
+
+
 def test_an_extra_that_cannot_be_installed_is_left_out_in_the_end():
     needs = needs_of(pyproject=CODECS, **{"tests/test_all.py": "import orjson"})
     commands = [recipe.commands[0] for recipe in list_recipes(needs, "2024-01-02", "1", Wishes())]

@@ -81,6 +81,13 @@ async def test_what_the_command_shows_does_not_matter(sandbox, tmp_path, options
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("run", [run_cold, run_warm])
+async def test_a_file_that_cannot_be_imported_has_its_exception_for_a_message(sandbox, tmp_path, run):
+    (tmp_path / "test_it.py").write_text("def test_a(): pass\nimport nowhere\n")
+    report = await run(sandbox, Suite("python -m pytest -q --tb=no", ("test_it.py",)))
+    assert report.results["test_it.py"].message == "ModuleNotFoundError: No module named 'nowhere'"
+
+
 async def test_a_test_that_skips_some_of_its_parts_has_passed_in_the_log_and_in_the_report(sandbox, tmp_path):
     (tmp_path / "test_it.py").write_text(PARTS)
     report = await run_warm(sandbox, Suite("pytest -v", ("test_it.py",)))

@@ -69,9 +69,10 @@ def equip(
 
 
 def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Iterator[Recipe]:
-    """List recipes with all that was found, as a lock file pins it, with packages of that day, of today; then the project alone.
+    """List recipes with all that was found, as a lock file pins it, with packages of that day, of today.
 
-    Where the build of the project knows no editable installation (PEP 660), a plain one follows, linked to the tree.
+    Then come the files of requirements alone, which may contradict the rest, and in the end the project alone with pytest.
+    A plain installation, linked to the tree, follows for builds that know no editable one (PEP 660).
     """
     found = (
         find_python(wishes.python) if wishes.python else choose_python(needs.requires_python, date, needs.classifiers)
@@ -82,16 +83,15 @@ def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Itera
         return
     requirements = tuple(dict.fromkeys((*needs.requirements, *wishes.requirements)))
     needs = replace(needs, requirements=requirements, pins=wishes.pins or needs.pins)
-    day, alone = end_of_quarter(date), replace(needs, files=(), requirements=("pytest",), pins=())
-    unpinned = replace(needs, pins=())
-    pinned = [(needs, "")] if needs.pins else []
-    plain = [*pinned, (unpinned, day)] if needs.is_installable else []
-    tries = [list_commands(*each) for each in (*pinned, (unpinned, day), (unpinned, ""))]
-    tries += [list_commands(*each, is_editable=False) for each in plain]
-    least = [(alone, day), (replace(alone, extras=()), day)] if needs.extras else [(alone, day)]
-    tries += [list_commands(*each) for each in least]
-    tries += [list_commands(*each, is_editable=False) for each in least if needs.is_installable]
-    yield from (replace(recipe, commands=commands) for commands in tries)
+    day, unpinned = end_of_quarter(date), replace(needs, pins=())
+    files = replace(unpinned, requirements=("pytest",))
+    alone = replace(files, files=())
+    most = [(needs, "")] * bool(needs.pins) + [(unpinned, day), (unpinned, ""), (files, day)]
+    least = [(alone, day), (replace(alone, extras=()), day)]
+    for group in (most, least):
+        tries = [list_commands(*each) for each in group]
+        tries += [list_commands(*each, is_editable=False) for each in group if needs.is_installable]
+        yield from (replace(recipe, commands=commands) for commands in dict.fromkeys(tries))
 
 
 def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[str, ...]:

@@ -127,14 +127,16 @@ def counts(report: Any) -> bool:
 
 
 def find_message(report: Any) -> str:
-    """The first line of why it did not pass."""
+    """Return the first line of the reason why it did not pass; of a file that cannot be imported, the exception."""
     why = report.longrepr
     if hasattr(report, "wasxfail"):
         why = report.wasxfail
     elif isinstance(why, tuple):
         why = why[-1]
     elif not isinstance(why, str):
-        why = getattr(getattr(why, "reprcrash", None), "message", "")
+        crash = getattr(getattr(why, "reprcrash", None), "message", "")
+        lines = str(getattr(why, "longrepr", "")).splitlines()
+        why = crash or next((line[1:].strip() for line in reversed(lines) if line.startswith("E ")), "")
     return str(why).partition("\n")[0]
 
 

@@ -85,8 +85,10 @@ class SuiteReport:
 
     @property
     def last_error(self) -> str:
-        """The last exception that the log names, or else its last line."""
-        return next(reversed(EXCEPTION.findall(self.log)), self.last_line)
+        """The message of the last test that broke, or else the last exception in the log, or else its last line."""
+        messages = [result.message for result in self.results.values() if result.status in ("failed", "error")]
+        found = [*EXCEPTION.findall(self.log), *filter(None, messages)]
+        return found[-1] if found else self.last_line
 
     @property
     def plugin_fault(self) -> str:

@@ -33,6 +33,11 @@ async def test_of_a_change_after_which_nothing_passes_the_last_error_is_quoted(l
     assert measured.reason == f"no test passes after the change: {error}"
 
 
+def test_the_message_of_a_test_is_its_error():
+    results = {"a": TestResult("error", "ImportError: no"), "b": TestResult("passed", "x")}
+    assert SuiteReport(results, 1, 0.1, log="1 error").last_error == "ImportError: no"
+
+
 def test_of_a_tree_on_which_nothing_passed_the_last_error_is_quoted():
     measured = compare([report_of(NO_BSON, a="error")], [report_of(a="passed")])
     assert measured.reason == "no test passes before the change: ModuleNotFoundError: No module named 'bson'"
