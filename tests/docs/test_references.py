@@ -1,0 +1,151 @@
+"""Whatever pages and configurations name is there: files, links, anchors, commands, flags, keys of the configuration."""
+
+import re
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from turnsmith.cli import make_app
+from turnsmith.cli.running import LEARNING
+from turnsmith.config import RunConfig
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("configs/*.toml")])
+SOURCES = sorted(ROOT.glob("src/turnsmith/**/*.py"))
+COMMANDS = typer.main.get_command(make_app())
+TAKE_KEYS = {*LEARNING, "resume", "solve"}
+"""Commands that any key of the configuration may follow."""
+
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED = re.compile(r"(?<![\w/.~-])(?:docs|configs|bench|scripts|redteam|src/turnsmith)/[\w./-]*\w")
+PAGE = re.compile(r"\bdocs/[\w-]+\.md(?:#[\w-]+)?")
+COMMAND = re.compile(r"(?<![\w/.-])turnsmith ((?:tasks )?[a-z][a-z-]*)([^`#|&;)]*)")
+FLAG = re.compile(r"(?<!\S)\[?(--?[a-zA-Z][\w.-]*)")
+KEY = re.compile(r"(?<!\S)`?--([a-z_]+(?:\.\w+)+)(?![\w.-])")
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+
+def name_page(page):
+    return str(page.relative_to(ROOT))
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name_page)
+
+
+def read(page):
+    """The text, lines that a backslash continues put together."""
+    return page.read_text(encoding="utf-8").replace("\\\n", " ")
+
+
+def list_anchors(page):
+    """Names of the headings as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", read(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def has_target(page, link):
+    """Does a link of a page lead to a file, and to a heading of it where it names one?"""
+    path, _, anchor = link.partition("#")
+    target = page.parent / path if path else page
+    return target.exists() and (not anchor or anchor in list_anchors(target))
+
+
+@every_page
+def test_every_link_leads_to_a_file_and_to_a_heading_of_it(page):
+    links = [link for link in LINK.findall(FENCE.sub("", read(page))) if not re.match(r"https?:", link)]
+    assert [link for link in links if not has_target(page, link)] == []
+
+
+@every_page
+def test_every_file_of_the_repository_that_is_named_is_there(page):
+    names = {name for name in NAMED.findall(read(page)) if "NAME" not in name}
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+
+
+def test_every_page_that_the_program_names_is_there():
+    found = {name for file in SOURCES for name in PAGE.findall(read(file))}
+    assert found
+    assert [name for name in sorted(found) if not has_target(ROOT / "README.md", name)] == []
+
+
+def find_command(words):
+    """The command of some words, and how many of them name it: `tasks mine PATH` → 2."""
+    command, count = COMMANDS, 0
+    while count < len(words) and words[count] in getattr(command, "commands", {}):
+        command, count = command.commands[words[count]], count + 1
+    return command, count
+
+
+def list_faults(words, rest):
+    """What a line of a page asks of the program that it does not have."""
+    command, count = find_command(words)
+    if count < len(words):
+        return [" ".join(words)]
+    options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    keys = words[0] in TAKE_KEYS
+    return [
+        flag
+        for flag in FLAG.findall(QUOTED.sub("TEXT", rest))
+        if flag not in options and not (keys and is_key(flag[2:]))
+    ]
+
+
+def is_key(name):
+    return name == "sandbox" or leads_somewhere(RunConfig, name.split("."))
+
+
+def leads_somewhere(kind: Any, parts: list[str]) -> bool:
+    """Is there a value of this type at the end of a dotted key?"""
+    arguments = get_args(kind)
+    if not parts:
+        return True
+    if get_origin(kind) in (Union, UnionType):
+        return any(leads_somewhere(each, parts) for each in arguments if each is not NoneType)
+    if get_origin(kind) is Annotated:
+        return leads_somewhere(arguments[0], parts)
+    if get_origin(kind) is list:
+        return parts[0].isdigit() and leads_somewhere(arguments[0], parts[1:])
+    if get_origin(kind) is dict:
+        return leads_somewhere(arguments[1], parts[1:])
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return kind is Any
+    field = kind.model_fields.get(parts[0])
+    return field is not None and leads_somewhere(field.annotation, parts[1:])
+
+
+@every_page
+def test_every_command_with_its_flags_is_one_of_the_program(page):
+    lines = (line for line in read(page).splitlines() for line in COMMAND.findall(line))
+    assert [fault for words, rest in lines for fault in list_faults(words.split(), rest)] == []
+
+
+@every_page
+def test_every_dotted_flag_is_a_key_of_the_configuration(page):
+    assert [key for key in KEY.findall(read(page)) if not is_key(key)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "faults"),
+    [
+        ("turnsmith tasks mine PATH --num 3", []),
+        ("turnsmith tasks mint PATH", ["tasks mint"]),
+        ("turnsmith show RUN --nope", ["--nope"]),
+        ("turnsmith run FILE --stages.1.iterations 3 --seed 1 --stages.x 2 --sede 1", ["--stages.x", "--sede"]),
+        ("turnsmith results RUN --seed 1", ["--seed"]),
+        ("turnsmith solve PATH --tests 'python -m pytest' --nope", ["--nope"]),
+    ],
+)
+def test_a_command_that_is_none_is_found(line, faults):
+    [(words, rest)] = COMMAND.findall(line)
+    assert list_faults(words.split(), rest) == faults
+
+
+def test_a_link_that_leads_nowhere_is_found():
+    page = ROOT / "README.md"
+    assert has_target(page, "docs/index.md#exit-codes") and has_target(page, "#limits")
+    assert not has_target(page, "docs/index.md#exit-cods") and not has_target(page, "docs/none.md")
