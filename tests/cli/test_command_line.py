@@ -13,7 +13,7 @@ from turnsmith.cli.running import with_absolute_paths
 from turnsmith.config import RunConfig
 from turnsmith.config_files import load
 from turnsmith.journals import append_trajectory
-from turnsmith.runs import locked
+from turnsmith.runs import locked, write_json
 from turnsmith.tracking.feed import flatten
 from turnsmith.types import Outcome
 
@@ -109,6 +109,13 @@ def test_what_lost_rollouts_mean_for_each_figure_stands_below_the_table(turnsmit
         words = " ".join(turnsmith(command, run_folder.path).stdout.split())
         assert "base on practice: 1 rollouts were lost to the infrastructure; Pass@1 rests on 207 attempts" in words
         assert "pass@2 on 103 (11.0% to 12.0% with all)" in words
+
+
+def test_an_issue_that_is_worked_on_has_no_solution_yet(turnsmith, run_folder):
+    write_json(run_folder.issue, {})
+    with locked(run_folder):
+        assert "a process is at work on it" in turnsmith("show", run_folder.path).stderr
+    assert "it was killed" in turnsmith("show", run_folder.path).stderr
 
 
 @pytest.mark.parametrize("command", ["results", "show"])

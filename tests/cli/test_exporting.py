@@ -60,8 +60,9 @@ def logits(directory):
 def test_an_exported_policy_computes_what_its_checkpoint_computes(
     turnsmith, finished_run, tmp_path, options, stage, iteration
 ):
-    result = turnsmith("export", finished_run.path, "--out", tmp_path / "model", *options)
+    result = turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--json", *options)
     assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["checkpoint"] == (options or [None, "stage2"])[1]
     checkpoint = finished_run.checkpoint(stage, iteration)
     torch.testing.assert_close(logits(tmp_path / "model"), logits(checkpoint), rtol=0, atol=0)
     ours, theirs = (AutoTokenizer.from_pretrained(path) for path in (tmp_path / "model", checkpoint))

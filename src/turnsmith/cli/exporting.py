@@ -1,11 +1,12 @@
 """`export`: the policy of a run as a model directory with a card."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from turnsmith.cli.options import Run
+from turnsmith.cli.options import Json, Run
 from turnsmith.config import RunConfig
 from turnsmith.config_files import validate
 from turnsmith.new_folders import building
@@ -20,7 +21,7 @@ Name = Annotated[
 Dtype = Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Number format of the weights.")]
 
 
-def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32") -> None:
+def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32", as_json: Json = False) -> None:
     """Write the final policy of a run as a Hugging Face directory, with a model card."""
     folder = RunFolder(run)
     config = validate(read_json(folder.config), folder.config, RunConfig)
@@ -33,7 +34,8 @@ def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32") 
             write_model(found.directory, new, dtype, config.model.chat)
             card = write_card(config, folder, found, {"weights": dtype, "trained with": describe_training(folder)})
             (new / "README.md").write_text(card, encoding="utf-8")
-    typer.echo(f"{found.name} of {run} is in {out}, {dtype}")
+    facts = {"checkpoint": found.name, "run": str(run), "folder": str(out), "dtype": dtype}
+    typer.echo(json.dumps(facts) if as_json else "{checkpoint} of {run} is in {folder}, {dtype}".format_map(facts))
 
 
 def describe_training(folder: RunFolder) -> str:

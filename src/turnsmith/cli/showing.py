@@ -13,7 +13,7 @@ from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Json, Run
 from turnsmith.errors import UsageError
 from turnsmith.journals import JournalEntry
-from turnsmith.runs import RunFolder
+from turnsmith.runs import RunFolder, is_held
 from turnsmith.types import Outcome, Trajectory
 from turnsmith.ui.reading import (
     find_state,
@@ -96,6 +96,10 @@ def show_solved(folder: RunFolder, *, as_json: bool) -> None:
     from turnsmith.recipes.solutions import read_solution
     from turnsmith.ui.solving import show_solution
 
+    if not folder.solution.exists():
+        is_live = is_held(folder)
+        state = "a process is at work on it: wait for its end" if is_live else "it was killed: give the command again"
+        raise UsageError(f"{folder.path} has no solution yet, {state}; --trajectory solve shows finished attempts")
     solution = read_solution(folder)
     if as_json:
         typer.echo(json.dumps(solution.model_dump(mode="json"), indent=2))
