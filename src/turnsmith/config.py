@@ -270,7 +270,7 @@ class RolloutConfig(Section):
     grading_workers: int = Field(2, ge=1)
     """Gradings that run at once."""
     tests_timeout_s: float = Field(1_800.0, gt=0)
-    """Seconds that the tests of one patch may take."""
+    """Seconds that the tests of one patch may take; less where the time of the gold patch is known (docs/grading.md)."""
 
 
 class AuditConfig(Section):

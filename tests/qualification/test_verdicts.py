@@ -4,6 +4,7 @@ import pytest
 
 from turnsmith.qualification.record import Passes, Qualification, Verdict, qualified
 from turnsmith.qualification.verdicts import decide
+from turnsmith.rewards.cases import limit_tests
 from turnsmith.types import Grade, Outcome, Task
 
 TASK = Task(
@@ -70,3 +71,8 @@ def test_a_quarantined_test_is_no_longer_asked_for():
     narrowed = qualified(TASK, record)
     assert narrowed.PASS_TO_PASS == ["p1"] and narrowed.meta["quarantined"] == ["p2"]
     assert qualified(TASK, record.model_copy(update={"quarantined": []})) is TASK
+
+
+def test_a_qualified_task_knows_the_time_of_its_gold_patch():
+    record = Qualification(instance_id="t", key="k", verdict=Verdict.QUALIFIED, gold_s=70.0)
+    assert limit_tests(TASK, 1_800.0) == 1_800.0 and limit_tests(qualified(TASK, record), 1_800.0) == 700.0

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from turnsmith.errors import SandboxError
+from turnsmith.rewards import cases
 from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.logparse import TestResult
@@ -258,9 +259,28 @@ async def test_a_new_module_in_place_of_pythons_own_is_left_out(grader, task, la
 
 
 async def test_an_endless_patch_runs_out_of_time(provider, task, layers):
-    grader = Grader(provider, tests_timeout_s=1.5, num_workers=1)
+    grader = Grader(provider, tests_timeout_s=2, num_workers=1)
     grade = await grader.grade(task, layers, replace_body("while True: pass"))
-    assert grade.outcome is Outcome.TESTS_TIMED_OUT
+    assert grade.outcome is Outcome.TESTS_TIMED_OUT and "their limit of 2 s" in grade.detail
+
+
+async def test_an_endless_patch_gets_a_multiple_of_the_gold_patchs_time(provider, task, layers, monkeypatch):
+    monkeypatch.setattr(cases, "MIN_LIMIT_S", 1.0)
+    grader = Grader(provider, tests_timeout_s=250, num_workers=1)
+    timed = task.model_copy(update={"meta": {cases.GOLD_S: 0.2}})
+    grade = await grader.grade(timed, layers, replace_body("while True: pass"))
+    assert grade.outcome is Outcome.TESTS_TIMED_OUT and "their limit of 2 s" in grade.detail
+
+
+@pytest.mark.parametrize(
+    ("gold_s", "configured_s", "limit_s"),
+    [
+        (None, 1800, 1800), (0, 1800, 1800), (-1, 1800, 1800), ("fast", 1800, 1800), (float("nan"), 1800, 1800),
+        (0.5, 1800, 30), (60, 1800, 600), (600, 1800, 1800), (float("inf"), 1800, 1800), (0.5, 20, 20),
+    ],
+)  # fmt: skip
+def test_the_limit_of_tests_follows_the_gold_patch_within_what_is_configured(task, gold_s, configured_s, limit_s):
+    assert cases.limit_tests(task.model_copy(update={"meta": {cases.GOLD_S: gold_s}}), configured_s) == limit_s
 
 
 async def test_hidden_tests_are_added_after_the_patch(grader, task, layers):

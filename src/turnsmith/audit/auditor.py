@@ -15,7 +15,7 @@ from random import Random, SystemRandom
 from turnsmith.audit.expected_tests import ExpectedTests, read_tests
 from turnsmith.audit.mutants import Mutant, find_mutants
 from turnsmith.errors import GradingError, SandboxError
-from turnsmith.rewards.cases import Case
+from turnsmith.rewards.cases import Case, limit_tests
 from turnsmith.rewards.grading import to_one_line
 from turnsmith.rewards.hunks import describe_project, select_gold, select_hunks
 from turnsmith.rewards.patches import PatchRefused
@@ -42,7 +42,8 @@ class Auditor:
 
     async def audit(self, task: Task, layers: Sequence[Path], patch: str) -> Audit:
         """The audit of one patch. Whatever keeps it from being made is a reason to be `inconclusive`."""
-        case = Case(task, tuple(layers), self._provider, PATIENCE * self._tests_timeout_s)
+        limit_s = PATIENCE * limit_tests(task, self._tests_timeout_s)
+        case = Case(task, tuple(layers), self._provider, limit_s)
         async with self._free_workers:
             started = time.perf_counter()
             random = SystemRandom() if self._seed is None else Random(f"{self._seed}/{patch}")

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
 from turnsmith.config import SandboxConfig
+from turnsmith.rewards.cases import GOLD_S
 from turnsmith.sandboxes.layers import walk_merged
 from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.tasks.history import read_entry
@@ -116,11 +118,11 @@ class Qualification(Record):
 
 
 def qualified(task: Task, record: Qualification) -> Task:
-    """The task as it is graded: without the tests in quarantine."""
-    if not record.quarantined:
-        return task
+    """Return the task as it is graded: without the tests in quarantine, and with the time of its gold patch."""
+    facts: dict[str, Any] = {GOLD_S: record.gold_s} if record.gold_s else {}
+    facts |= {QUARANTINED: record.quarantined} if record.quarantined else {}
     kept = [test for test in task.PASS_TO_PASS if test not in record.quarantined]
-    return task.model_copy(update={"PASS_TO_PASS": kept, "meta": task.meta | {QUARANTINED: record.quarantined}})
+    return task.model_copy(update={"PASS_TO_PASS": kept, "meta": task.meta | facts}) if facts else task
 
 
 def make_key(task: Task, layers: Sequence[Path], sandbox: SandboxConfig) -> str:

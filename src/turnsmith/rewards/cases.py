@@ -23,6 +23,20 @@ APPLY_TIMEOUT_S = 60.0
 SETUP_TIMEOUT_S = 600.0
 
 
+GOLD_S = "gold_s"
+"""Column of `Task.meta`: seconds that the grading of the gold patch takes."""
+GOLD_TIMES, MIN_LIMIT_S = 10.0, 30.0
+"""The tests of a patch may take so many times as long as those of the gold patch, and at least so many seconds."""
+
+
+def limit_tests(task: Task, configured_s: float) -> float:
+    """Limit the tests of a patch by the time of the gold patch, where that is known; the configured limit is never exceeded."""
+    gold_s = task.meta.get(GOLD_S)
+    if not isinstance(gold_s, int | float) or not gold_s > 0:
+        return configured_s
+    return min(configured_s, max(MIN_LIMIT_S, GOLD_TIMES * gold_s))
+
+
 class SetupFailed(SandboxError):
     """What comes before the tests does not go through, by the task's own fault."""
 

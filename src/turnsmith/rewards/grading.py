@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import GradingError, SandboxError
-from turnsmith.rewards.cases import Case, run_tests
+from turnsmith.rewards.cases import Case, limit_tests, run_tests
 from turnsmith.rewards.hunks import describe_project, select_hunks
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused, digest_patch
@@ -65,7 +65,7 @@ class Grader:
 
     async def _judge(self, task: Task, layers: Sequence[Path], patch: str) -> Grade:
         """The one place where a fault becomes an outcome."""
-        case = Case(task, tuple(layers), self._provider, self._tests_timeout_s)
+        case = Case(task, tuple(layers), self._provider, limit_tests(task, self._tests_timeout_s))
         async with self._free_workers:
             started = time.perf_counter()
             try:
