@@ -38,18 +38,27 @@ def check_fits(
     demonstration: bool = False,
     limit: str = "agent.max_context",
 ) -> None:
-    """Raise UsageError for limits under which some task could get no turn, or show no observation; to be asked before any plays.
+    """Raise UsageError for limits under which a task could get no turn or show no observation; call it before any plays."""
+    for task in tasks:
+        if misfit := find_misfit(task, speaker, scaffold, config, demonstration=demonstration, limit=limit):
+            raise UsageError(f"task {task.instance_id}: {misfit}")
+    speaker.check_budget(config.max_observation_tokens)
+
+
+def find_misfit(
+    task: Task, speaker: Speaker, scaffold: Scaffold, config: AgentConfig, *, demonstration: bool, limit: str
+) -> str:
+    """Say why a task gets no turn under these limits; nothing where it gets one.
 
     `limit` is the key that `config.max_context` came from, such as `stages.0.max_context`.
     """
-    for task in tasks:
-        prompt_tokens = speaker.count_prompt(*first_messages(task, scaffold, demonstration))
-        if prompt_tokens >= config.max_context:
-            raise UsageError(
-                f"task {task.instance_id}: the first prompt has {prompt_tokens} tokens, so {prompt_tokens + 1} are needed, and "
-                f"{limit} is {config.max_context}: raise {limit}, or use shorter prompts (agent.prompts)"
-            )
-    speaker.check_budget(config.max_observation_tokens)
+    prompt_tokens = speaker.count_prompt(*first_messages(task, scaffold, demonstration))
+    if prompt_tokens < config.max_context:
+        return ""
+    return (
+        f"the first prompt has {prompt_tokens} tokens, so {prompt_tokens + 1} are needed, and "
+        f"{limit} is {config.max_context}: raise {limit}, or use shorter prompts (agent.prompts)"
+    )
 
 
 @dataclass

@@ -34,10 +34,10 @@ def find_faulty(tasks: Iterable[Task]) -> dict[str, Fault]:
     return {task.instance_id: fault for task in tasks if (fault := find_fault(task))}
 
 
-def describe_aside(aside: Mapping[str, Fault]) -> Iterator[str]:
+def describe_aside(aside: Mapping[str, Fault], fate: str = "cannot be graded here") -> Iterator[str]:
     """Count the tasks by reason: `2 cannot be graded here: nothing reads the logs of x, e.g. a-1`."""
     by_reason: dict[str, list[str]] = {}
     for name, fault in aside.items():
         by_reason.setdefault(fault.reason, []).append(name)
     for reason, names in by_reason.items():
-        yield f"{len(names):,} cannot be graded here: {reason}, e.g. {names[0]}"
+        yield f"{len(names):,} {fate}: {reason}, e.g. {names[0]}"

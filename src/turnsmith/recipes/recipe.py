@@ -4,9 +4,7 @@ Everything that is done lies in the run folder and is not done again: the same c
 """
 
 from contextlib import closing
-from functools import partial
 
-from turnsmith.agent.loop import check_fits
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import TRAIN, RunConfig
@@ -14,6 +12,7 @@ from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.curriculum import choose_pool
 from turnsmith.recipes.evaluate import BASE, EvalResult, announce, evaluate_all, read_finished
+from turnsmith.recipes.fitting import keep_fitting
 from turnsmith.recipes.players import Player, open_player
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
 from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, warn_of_older
@@ -87,13 +86,15 @@ async def prepare_run(
 
 async def run_parts(run: RunContext) -> list[EvalResult]:
     """Base, RFT, stages; after each, evaluation."""
-    check_contexts(run)
+    run = keep_fitting(run)
     config, pool = run.config, run.train_tasks
-    results = await evaluate_all(run.eval_tasks, BASE, run)
     if config.rft or config.stages:
         # Training imports torch, which the run of an endpoint does without.
-        from turnsmith.recipes.rft import run_rft
+        from turnsmith.recipes.rft import check_others, run_rft
         from turnsmith.recipes.rl import run_stage
+    if config.rft:
+        check_others(config.rft, run)
+    results = await evaluate_all(run.eval_tasks, BASE, run)
     if config.rft:
         await run_rft(config.rft, pool, run)
         results += await evaluate_all(run.eval_tasks, "rft", run)
@@ -104,18 +105,3 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
         results += await evaluate_all(run.eval_tasks, stage.name, run)
         before = stage.name
     return results
-
-
-def check_contexts(run: RunContext) -> None:
-    """Every task fits into the context of every part of the run, before any part begins. Raises UsageError."""
-    config, train_tasks = run.config, run.train_tasks.tasks
-    check = partial(check_fits, speaker=run.player.speaker, scaffold=run.scaffold)
-    check([task for task_set in run.eval_tasks for task in task_set.tasks], config=config.agent)
-    if config.rft:
-        from turnsmith.recipes.rft import check_others
-
-        agent = run.agent_for(config.rft)
-        check(train_tasks, config=agent, demonstration=config.rft.demonstration, limit="rft.max_context")
-        check_others(config.rft, run)
-    for index, stage in enumerate(config.stages):
-        check(train_tasks, config=run.agent_for(stage), limit=f"stages.{index}.max_context")

@@ -1,0 +1,73 @@
+"""Tasks whose first prompt fits into the contexts of a run; the others are set aside, each with its reason."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from turnsmith.agent.loop import find_misfit
+from turnsmith.config import TRAIN, AgentConfig, TaskSetConfig
+from turnsmith.errors import UsageError
+from turnsmith.recipes.context import RunContext
+from turnsmith.recipes.gradability import Fault, describe_aside
+from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.types import Task
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the agent gets in one part of a run."""
+
+    agent: AgentConfig
+    key: str
+    """The key that sets its context."""
+    demonstration: bool = False
+
+
+def keep_fitting(run: RunContext) -> RunContext:
+    """Keep the tasks that get a turn in every part of the run, before any part begins.
+
+    Raises UsageError where a task wanted by its id gets none, where no task of a set gets one, or where no observation fits.
+    """
+    evaluation, training, sources = (
+        [Limits(run.config.agent, "agent.max_context")],
+        [*list_limits(run)],
+        run.config.task_sets,
+    )
+    for limits in [*evaluation, *training]:
+        run.player.speaker.check_budget(limits.agent.max_observation_tokens)
+    eval_tasks = [fit(each, evaluation, find_named(sources.get(each.name)), run) for each in run.eval_tasks]
+    train_tasks = fit(run.train_tasks, training, find_named(sources.get(TRAIN)), run)
+    return replace(run, eval_tasks=eval_tasks, train_tasks=train_tasks)
+
+
+def list_limits(run: RunContext) -> Iterator[Limits]:
+    """List the limits of the parts that train."""
+    if rft := run.config.rft:
+        yield Limits(run.agent_for(rft), "rft.max_context", rft.demonstration)
+    for index, stage in enumerate(run.config.stages):
+        yield Limits(run.agent_for(stage), f"stages.{index}.max_context")
+
+
+def find_named(source: TaskSetConfig | None) -> Collection[str]:
+    """Find the ids that a configuration asks for."""
+    return source.tasks if source else ()
+
+
+def fit(task_set: TaskSet, parts: Sequence[Limits], named: Collection[str], run: RunContext) -> TaskSet:
+    """Leave out the tasks that get no turn in some part, and report them. Raises UsageError."""
+    faults = {task.instance_id: fault for task in task_set.tasks if (fault := find_fault(task, parts, run))}
+    kept = [task for task in task_set.tasks if task.instance_id not in faults]
+    if refused := next((name for name in faults if name in named or not kept), ""):
+        raise UsageError(f"task {refused}: {faults[refused].detail}")
+    for line in describe_aside(faults, "cannot be played"):
+        run.progress.say(f"{task_set.name}: of {len(task_set.tasks)} tasks {line}")
+    return replace(task_set, tasks=kept, aside={**task_set.aside, **faults})
+
+
+def find_fault(task: Task, parts: Sequence[Limits], run: RunContext) -> Fault | None:
+    """Find the first part in which a task gets no turn."""
+    for part in parts:
+        if misfit := find_misfit(
+            task, run.player.speaker, run.scaffold, part.agent, demonstration=part.demonstration, limit=part.key
+        ):
+            return Fault(f"the first prompt does not fit into {part.key} ({part.agent.max_context})", misfit)
+    return None
