@@ -183,6 +183,21 @@ def test_a_place_where_no_folder_can_be_made_is_named(turnsmith, tasks, predicti
     assert run.exit_code == 2 and place in run.stderr and "give another place" in run.stderr
 
 
+def test_a_fault_of_the_infrastructure_is_named_and_no_verdict(turnsmith, tasks, predictions, tmp_path):
+    git = tasks / "environment/bin/git"
+    git.parent.mkdir(parents=True)
+    git.write_text('#!/bin/sh\ncase "$*" in *apply*) kill -9 $$;; esac\nexec /usr/bin/git "$@"\n')
+    git.chmod(0o755)
+    first = json.loads((tasks / "tasks.jsonl").read_text().splitlines()[0])
+    save_tasks(tasks, [Task.model_validate({**first, "environment": "environment"})])
+    write_predictions(predictions, [Prediction("shop-1", "m", GOLD)])
+    run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
+    if "choose --sandbox.kind local" in run.stderr:
+        pytest.skip("these sandboxes show no environment of a task")
+    assert run.exit_code == 1 and "shop-1 could not be graded" in run.stderr and "137" in run.stderr, run.stderr
+    assert json.loads(run.stdout)["error_ids"] == ["shop-1"]
+
+
 def test_predictions_for_other_tasks_are_refused_unless_they_are_to_be_left_out(
     turnsmith, tasks, predictions, tmp_path
 ):
