@@ -137,6 +137,38 @@ names = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1)
 patches = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
+COLUMNS = (
+    "instance_id",
+    "model_patch",
+    "model_name_or_path",
+    "test_result",
+    "git_patch",
+    "instance",
+    "metadata",
+    "other",
+)
+cells = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from([*COLUMNS, "llm", "model"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+rows = st.dictionaries(st.sampled_from(COLUMNS), cells, max_size=5)
+
+
+@given(cells | rows | st.lists(rows | cells, max_size=3))
+def test_any_json_is_read_or_refused_in_a_sentence(tmp_path_factory, value):
+    file = tmp_path_factory.mktemp("predictions") / "preds.json"
+    file.write_text(json.dumps(value))
+    try:
+        found = read_predictions(file)
+    except UsageError as error:
+        assert "preds.json" in str(error)
+    else:
+        assert all(each.instance_id and isinstance(each.patch, str) and each.model for each in found)
+
+
 @given(st.dictionaries(names, st.tuples(names, patches), min_size=1))
 def test_what_is_written_is_read(tmp_path_factory, rows):
     file = tmp_path_factory.mktemp("predictions") / "preds.jsonl"

@@ -123,7 +123,7 @@ def format_output(seen: Examination) -> str | None:
 
 
 def describe(seen: Examination) -> dict[str, Any]:
-    """The columns of the harness, and what we know beyond them."""
+    """Describe a verdict in the columns of the harness, and in one of our own."""
     task, grade, log = seen.task, seen.grade, format_output(seen) or ""
     found = bool(seen.suite and seen.suite.results)
     reason = None if found else find_reason(log)
@@ -157,7 +157,7 @@ def split(tests: Sequence[str], statuses: Mapping[str, str]) -> dict[str, list[s
 def summarise(
     report: Report, tasks: Collection[str], predictions: Sequence[Prediction], verdicts: Mapping[str, bool]
 ) -> dict[str, Any]:
-    """The report of a whole run: counts, and the ids behind them. What has no verdict is an error."""
+    """Count a whole run, and list the ids behind the counts. A patch without a verdict is an error."""
     submitted = {each.instance_id for each in predictions}
     empty = {each.instance_id for each in predictions if not each.patch and each.instance_id in tasks}
     ids = {

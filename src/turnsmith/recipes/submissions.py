@@ -94,7 +94,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
 
 
 class Bench:
-    """Examines predictions: applies each as the harness does, and has the grader judge the difference that it makes."""
+    """A place where each prediction is applied as the harness does, and the grader judges the difference that it makes."""
 
     def __init__(self, submission: Submission, provider: SandboxProvider) -> None:
         self._provider, self._timeout_s = provider, submission.tests_timeout_s
