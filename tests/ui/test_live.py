@@ -1,6 +1,7 @@
 import io
 import re
 
+import pytest
 from rich.console import Console
 
 from turnsmith.ui.live import LINE_INTERVAL_S, Bars, Lines, make_bars, to_duration, watching
@@ -54,6 +55,23 @@ def test_work_of_unknown_length_shows_no_time_left():
         clock.lines.advance("scoring again")
     clock.lines.end("scoring again")
     assert clock.written == ["scoring again: 1", "scoring again: 2", "scoring again: 2, took 0:00:20"]
+
+
+@pytest.mark.parametrize(("total", "left"), [(None, ""), (4, "0:00:20 left")])
+def test_a_bar_shows_the_time_left_only_where_there_is_an_estimate(total, left):
+    console = Console(file=io.StringIO(), width=200, force_terminal=True)
+    now = [0.0]
+    shown = make_bars(console)
+    shown.get_time = lambda: now[0]
+    bars = Bars(shown)
+    bars.begin("scoring", total)
+    for _ in range(2):
+        now[0] += 10.0
+        bars.advance("scoring")
+    [text] = shown.get_renderables()
+    console.print(text)
+    words = " ".join(re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue()).split())
+    assert words.endswith(f"0:00:20 {left}".strip()) and words.count("left") == bool(left)
 
 
 def test_what_is_said_lands_in_the_log_with_its_time_and_without_control_characters(tmp_path, capsys):

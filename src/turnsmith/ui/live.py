@@ -10,12 +10,13 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.text import Text
 
 from turnsmith import tracking
 from turnsmith.ui.terminal import make_console, to_line
@@ -40,19 +41,27 @@ def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
 
 
 def make_bars(console: Console) -> Progress:
-    """Label, bar, count, time so far, time left, remark."""
+    """Show label, bar, count, time so far, time left, remark."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("left", style="dim"),
-        TimeRemainingColumn(),
+        TimeLeftColumn(),
         TextColumn("{task.fields[note]}", style="dim", markup=False),
         console=console,
         speed_estimate_period=SPEED_PERIOD_S,
         refresh_per_second=REFRESHES_PER_SECOND,
     )
+
+
+class TimeLeftColumn(ProgressColumn):
+    """The time left, where there is an estimate; nothing elsewhere."""
+
+    def render(self, task: Task) -> Text:
+        if task.finished or task.time_remaining is None:
+            return Text()
+        return Text(f"{to_duration(task.time_remaining)} left", style="progress.remaining")
 
 
 class Bars:
