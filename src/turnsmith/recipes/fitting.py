@@ -13,7 +13,7 @@ from turnsmith.types import Task
 
 
 @dataclass(frozen=True)
-class Limits:
+class ContextLimit:
     """What the agent gets in one part of a run."""
 
     agent: AgentConfig
@@ -28,7 +28,7 @@ def keep_fitting(run: RunContext) -> RunContext:
     Raises UsageError where a task wanted by its id gets none, where no task of a set gets one, or where no observation fits.
     """
     evaluation, training, sources = (
-        [Limits(run.config.agent, "agent.max_context")],
+        [ContextLimit(run.config.agent, "agent.max_context")],
         [*list_limits(run)],
         run.config.task_sets,
     )
@@ -39,12 +39,12 @@ def keep_fitting(run: RunContext) -> RunContext:
     return replace(run, eval_tasks=eval_tasks, train_tasks=train_tasks)
 
 
-def list_limits(run: RunContext) -> Iterator[Limits]:
+def list_limits(run: RunContext) -> Iterator[ContextLimit]:
     """List the limits of the parts that train."""
     if rft := run.config.rft:
-        yield Limits(run.agent_for(rft), "rft.max_context", rft.demonstration)
+        yield ContextLimit(run.agent_for(rft), "rft.max_context", rft.demonstration)
     for index, stage in enumerate(run.config.stages):
-        yield Limits(run.agent_for(stage), f"stages.{index}.max_context")
+        yield ContextLimit(run.agent_for(stage), f"stages.{index}.max_context")
 
 
 def find_named(source: TaskSetConfig | None) -> Collection[str]:
@@ -52,7 +52,7 @@ def find_named(source: TaskSetConfig | None) -> Collection[str]:
     return source.tasks if source else ()
 
 
-def fit(task_set: TaskSet, parts: Sequence[Limits], named: Collection[str], run: RunContext) -> TaskSet:
+def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str], run: RunContext) -> TaskSet:
     """Leave out the tasks that get no turn in some part, and report them. Raises UsageError."""
     faults = {task.instance_id: fault for task in task_set.tasks if (fault := find_fault(task, parts, run))}
     kept = [task for task in task_set.tasks if task.instance_id not in faults]
@@ -63,7 +63,7 @@ def fit(task_set: TaskSet, parts: Sequence[Limits], named: Collection[str], run:
     return replace(task_set, tasks=kept, aside={**task_set.aside, **faults})
 
 
-def find_fault(task: Task, parts: Sequence[Limits], run: RunContext) -> Fault | None:
+def find_fault(task: Task, parts: Sequence[ContextLimit], run: RunContext) -> Fault | None:
     """Find the first part in which a task gets no turn."""
     for part in parts:
         if misfit := find_misfit(
