@@ -63,7 +63,7 @@ async def _audit(case: Case, patch: str, random: Random) -> Audit:
     if not case.is_sealed:
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
     tests = await read_tests(case)
-    selected = select_hunks(patch, describe_project(case.task, case.layers)).patch
+    selected = (await asyncio.to_thread(select_hunks, patch, describe_project(case.task, case.layers))).patch
     opened = OpenAudit(tests, selected, select_gold(case.task, case.layers))
     await opened.check_names()
     if not opened.lies:

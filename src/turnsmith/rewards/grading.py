@@ -80,7 +80,8 @@ class Grader:
 
     async def _run(self, case: Case, patch: str) -> Grade:
         """Grade in a sandbox of its own. Raises PatchRefused, SandboxError, GradingError."""
-        selection = select_hunks(patch, describe_project(case.task, case.layers))
+        project = describe_project(case.task, case.layers)
+        selection = await asyncio.to_thread(select_hunks, patch, project)
         num_dropped = selection.dropped.total()
         if num_dropped and not selection.patch:
             grade = Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed but what is left out")

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from turnsmith.rewards.cases import SetupFailed
 from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch
 from turnsmith.rewards.shadows import find_import_roots, is_shadow
+from turnsmith.rewards.support import SUPPORT, is_support
 from turnsmith.rewards.testing import find_test_files
 from turnsmith.types import Task
 
@@ -20,7 +21,7 @@ class HunkClass(StrEnum):
     TEST_INFRASTRUCTURE = "test-infrastructure"
     """Decides how tests run or which modules they get."""
     TEST_SURFACE = "test-surface"
-    """A test, or what lies among the tests."""
+    """A test, what lies among the tests, or what only tests read or import."""
     GENERATED = "generated"
     """Made by a program from something else."""
     SOURCE = "source"
@@ -37,6 +38,8 @@ GENERATED = re.compile(
     r"(.*/)?((__pycache__|\.(pytest_cache|hypothesis|mypy_cache|ruff_cache|tox|nox|eggs))/.*|[^/]*\.py[co]|\.coverage[^/]*)",
     re.DOTALL,
 )
+TEST_DATA = "test_data"
+"""Column of `Task.meta`: files that only tests read while they run with the gold patch."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,25 @@ class Project:
     """What a fix changes is no test, though it lies in a folder `test`."""
     import_roots: frozenset[PurePosixPath] = frozenset({PurePosixPath()})
     """Folders that the imports of the test runner start from."""
+    test_data: frozenset[str] = frozenset()
+    """What only tests read while they run with the gold patch."""
 
     def classify(self, path: str) -> HunkClass:
+        """What a path is. Reads the tree where a name is that of a helper or of data of tests."""
         if is_shadow(path, self.import_roots, self.layers):
             return HunkClass.TEST_INFRASTRUCTURE
         kind = classify(path, self.test_files)
-        is_fixed = kind is HunkClass.TEST_SURFACE and path in self.source_files - self.test_files
-        return HunkClass.SOURCE if is_fixed else kind
+        if path in self.source_files - self.test_files:
+            return HunkClass.SOURCE if kind is HunkClass.TEST_SURFACE else kind
+        is_for_tests = kind is HunkClass.SOURCE and self._is_for_tests(path)
+        return HunkClass.TEST_SURFACE if is_for_tests else kind
+
+    def _is_for_tests(self, path: str) -> bool:
+        """Is a path that is no test's by its folder read or imported by tests only?"""
+        return path in self.test_data or is_support(path, self.layers, self._is_plain_source)
+
+    def _is_plain_source(self, path: str) -> bool:
+        return classify(path, self.test_files) is HunkClass.SOURCE and not SUPPORT.fullmatch(path)
 
 
 def describe_project(task: Task, layers: Sequence[Path]) -> Project:
@@ -82,7 +97,8 @@ def describe_project(task: Task, layers: Sequence[Path]) -> Project:
     except PatchRefused:
         fixed = frozenset()  # it could not be graded itself
     tests = hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]), task.test_files)
-    return Project(tuple(layers), tests, fixed, find_import_roots(task.test_command, layers))
+    roots, data = find_import_roots(task.test_command, layers), frozenset(task.meta.get(TEST_DATA, ()))
+    return Project(tuple(layers), tests, fixed, roots, data)
 
 
 def _find_paths(patch: str) -> frozenset[str]:
