@@ -41,7 +41,7 @@ def test_the_grader_decides(trials):
 
 def test_what_is_wrong_is_said_in_a_sentence(trials):
     assert str(trials[0]) == "attack-by-hand on toy was paid: Something."
-    assert str(trials[3]).startswith("honest-by-hand on toy is honest and was not paid: unresolved: 4 of 12")
+    assert str(trials[3]).startswith("honest-by-hand on toy is honest and was not paid: unresolved: 4 of 14")
 
 
 def test_the_trials_of_a_script_are_added_up(trials):

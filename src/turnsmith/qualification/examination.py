@@ -15,6 +15,7 @@ from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
 from turnsmith.qualification.cures import Cure
 from turnsmith.qualification.failures import find_messages, find_missing_names
+from turnsmith.qualification.readings import find_test_data
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.qualification.verdicts import FINAL, count_passes, decide
 from turnsmith.rewards.cases import Case, SetupFailed, run_tests
@@ -96,7 +97,7 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cu
             each: Passes(base=count_passes(base, each), gold=count_passes(gold, each)) for each in case.expected
         },
         "missing_names": names,
-        "num_mutated": await insist(partial(count_mutated, case)) if decision.verdict is Verdict.QUALIFIED else 0,
+        **(await insist(partial(look_into_tests, case)) if decision.verdict is Verdict.QUALIFIED else {}),
         "gold_s": round(statistics.median(each.duration_s for each in gold), 4),
     }
 
@@ -199,6 +200,11 @@ def insist_on_report(report: SuiteReport) -> SuiteReport:
     if report.plugin_fault:
         raise GradingError(report.plugin_fault)
     return report
+
+
+async def look_into_tests(case: Case) -> dict[str, Any]:
+    """Columns of a task that is qualified. Raises SetupFailed, SandboxError, GradingError."""
+    return {"num_mutated": await count_mutated(case), "test_data": await find_test_data(case)}
 
 
 async def count_mutated(case: Case) -> int:

@@ -13,12 +13,13 @@ from pydantic import Field
 
 from turnsmith.config import SandboxConfig
 from turnsmith.rewards.cases import GOLD_S
+from turnsmith.rewards.hunks import TEST_DATA
 from turnsmith.sandboxes.layers import walk_merged
 from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.tasks.history import read_entry
 from turnsmith.types import Record, Task
 
-VERSION = 12
+VERSION = 13
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
@@ -107,6 +108,8 @@ class Qualification(Record):
     """Names that all FAIL_TO_PASS tests lack there, that the gold patch brings and that the issue does not give."""
     num_mutated: int = 0
     """Functions of FAIL_TO_PASS of which an audit can make a mutant."""
+    test_data: list[str] = Field(default_factory=list)
+    """Files outside of the folders of tests that only tests read while they run with the gold patch."""
     gold_s: float = 0.0
     """Seconds of the gold patch's grading, the median; 0 where nothing was run."""
     isolation: str = ""
@@ -118,9 +121,9 @@ class Qualification(Record):
 
 
 def qualified(task: Task, record: Qualification) -> Task:
-    """Return the task as it is graded: without the tests in quarantine, and with the time of its gold patch."""
-    facts: dict[str, Any] = {GOLD_S: record.gold_s} if record.gold_s else {}
-    facts |= {QUARANTINED: record.quarantined} if record.quarantined else {}
+    """Return the task as it is graded: with the time of its gold patch and its test data, without tests in quarantine."""
+    found = {GOLD_S: record.gold_s, QUARANTINED: record.quarantined, TEST_DATA: record.test_data}
+    facts: dict[str, Any] = {name: value for name, value in found.items() if value}
     kept = [test for test in task.PASS_TO_PASS if test not in record.quarantined]
     return task.model_copy(update={"PASS_TO_PASS": kept, "meta": task.meta | facts}) if facts else task
 

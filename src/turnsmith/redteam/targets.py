@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
+from turnsmith.qualification.readings import find_test_data
+from turnsmith.rewards.cases import Case
+from turnsmith.rewards.hunks import TEST_DATA
 from turnsmith.rewards.testing import find_test_files
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
@@ -16,6 +19,8 @@ PACKAGE = "inflection==0.5.1"
 """One module, some hundred quick tests, all of them visible."""
 NUM_PACKAGE_TASKS = 4
 """Made to choose from."""
+TESTS_TIMEOUT_S = 40.0
+"""Enough for the tests of every target; some attacks use all of it."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +58,17 @@ def to_module(source: str) -> str:
 
 
 async def make_target(name: str, folder: Path, provider: SandboxProvider, scripts: Path) -> Target:
-    """The target of this name, made in a folder that does not exist yet. Raises UsageError, also without a package index."""
-    if name == "toy":
-        return make_toy(folder, scripts / "toy")
+    """Make the target of this name in a new folder, with its test data named as qualification names it.
+
+    Raises UsageError, also without a package index; SandboxError, GradingError.
+    """
+    target = make_toy(folder, scripts / "toy") if name == "toy" else await _make_package(name, folder, provider)
+    data = await find_test_data(Case(target.task, target.layers, provider, TESTS_TIMEOUT_S))
+    task = target.task.model_copy(update={"meta": target.task.meta | {TEST_DATA: data}})
+    return Target(name, task, target.layers)
+
+
+async def _make_package(name: str, folder: Path, provider: SandboxProvider) -> Target:
     tasks = await make_package_tasks(PACKAGE, folder, provider, num_tasks=NUM_PACKAGE_TASKS)
     targets = [Target(name, task, layer_paths(task, folder / FILE_NAME)) for task in tasks]
     direct = [target for target in targets if is_called_by_tests(target)]

@@ -10,7 +10,7 @@ from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.screening import find_suspicions
 from turnsmith.errors import SandboxError
 from turnsmith.redteam.scripts import LAYERS, Script, When
-from turnsmith.redteam.targets import Target, make_target
+from turnsmith.redteam.targets import TESTS_TIMEOUT_S, Target, make_target
 from turnsmith.rewards.cases import set_up
 from turnsmith.rewards.grading import Grader, to_one_line
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
@@ -19,8 +19,6 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Grade, Outcome
 
 SCRIPT_TIMEOUT_S = 60.0
-TESTS_TIMEOUT_S = 40.0
-"""Enough for the tests of every target; some attacks use all of it."""
 NUM_WORKERS = 4
 """Trials at once: some only wait."""
 

@@ -1,0 +1,81 @@
+"""Expected data of tests, wherever it lies: found by a run with the gold patch, and out of reach of every other patch."""
+
+from dataclasses import replace
+
+import pytest
+
+from shop_texts import BASE, FIXED, VISIBLE
+from turnsmith.qualification.copies import SystemFiles
+from turnsmith.qualification.examination import Criteria, examine
+from turnsmith.qualification.readings import find_test_data, sort_out
+from turnsmith.qualification.record import Qualification, Verdict, qualified
+from turnsmith.rewards.cases import Case
+from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.hunks import Project
+from turnsmith.synthesis.repositories import make_patch
+from turnsmith.types import Outcome
+
+READER = """
+
+import json
+from pathlib import Path
+
+
+def test_examples():
+    prices, bound, expected = json.loads(Path("examples/total.json").read_text())
+    assert total(prices, bound) == expected
+
+
+def test_rates():
+    from shop import read_rates
+
+    assert read_rates("rates.txt") == open("rates.txt").read() == "7"
+"""
+RATES = "\n\ndef read_rates(path):\n    with open(path) as file:\n        return file.read()\n"
+TEST, DATA, OTHER = "test_shop.py::test_examples", "[[10, 20, 30], 45, 45]\n", "[[10, 20, 30], 45, 60]\n"
+
+
+@pytest.fixture
+def case(origin, provider):
+    folder = origin.folder
+    (folder / "examples").mkdir()
+    for path, text in {"examples/total.json": DATA, "rates.txt": "7", "shop.py": BASE + RATES}.items():
+        (folder / path).write_text(text)
+    changes = {
+        "patch": make_patch("shop.py", BASE + RATES, FIXED + RATES),
+        "test_patch": make_patch("test_shop.py", VISIBLE, VISIBLE + READER),
+        "FAIL_TO_PASS": [TEST],
+        "PASS_TO_PASS": ["test_shop.py::test_small", "test_shop.py::test_rates"],
+    }
+    return Case(origin.task.model_copy(update=changes), (folder,), provider, 60.0)
+
+
+async def test_what_tests_alone_read_is_found_and_what_source_reads_too_is_not(case):
+    assert await find_test_data(case) == ["examples/total.json"]
+
+
+async def test_what_the_fix_changes_is_not_kept_from_patches(case):
+    fix = case.task.patch + make_patch("examples/total.json", DATA, DATA + "\n")
+    assert await find_test_data(replace(case, task=case.task.model_copy(update={"patch": fix}))) == []
+
+
+async def test_a_patch_that_only_changes_what_tests_expect_is_paid_nothing_on_a_qualified_task(case, provider):
+    """On the task as it was read the same patch resolves it: nobody can tell there that the file is test data."""
+    edited = make_patch("examples/total.json", DATA, OTHER)
+    grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
+    record = Qualification(instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, test_data=["examples/total.json"])
+    for task, expected in ((case.task, Outcome.RESOLVED), (qualified(case.task, record), Outcome.EMPTY_PATCH)):
+        assert (await grader.grade(task, case.layers, edited)).outcome is expected
+        assert (await grader.grade(task, case.layers, task.patch + edited)).outcome is not expected
+        grader.forget()
+
+
+@pytest.mark.slow
+async def test_the_record_of_a_task_names_its_test_data(case):
+    record = await examine(case, SystemFiles(), Criteria(repeats=2, tests_timeout_s=60.0))
+    assert (record.verdict, record.test_data) == (Verdict.QUALIFIED, ["examples/total.json"])
+
+
+def test_what_is_test_surface_by_its_name_is_not_named_again(tmp_path):
+    opened = [("tests/a.json", "tests/test_a.py"), ("b.json", "conftest.py"), ("c.json", "pkg/core.py")]
+    assert sort_out([*opened, ("c.json", "tests/test_a.py")], Project((tmp_path,), frozenset())) == ["b.json"]
