@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from host_processes import ancestor_in_sandbox, processes_named, wait_for, wait_until
+from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
+from turnsmith.sandboxes import make_provider
 from turnsmith.temporary import temporary_folder
 
 
@@ -311,3 +313,15 @@ async def test_a_layer_whose_files_cannot_be_shown_as_anothers_is_copied(tmp_pat
         pytest.skip(f"no overlay on this file system: {finished.stderr}")
     assert finished.stdout.count("b'agent\\nagent\\n'") == 2, finished
     assert finished.stdout.count("+y\n") == 2
+
+
+async def test_a_hidden_folder_below_usr_is_empty_in_every_sandbox(provider, spec):
+    own = make_provider(SandboxConfig(kind="local", hidden=["/usr/share"]))
+    try:
+        sandbox = await own.start(spec)
+        assert (await sandbox.exec("ls -A /usr/share | wc -l; ls -A /usr/bin | wc -l", timeout_s=20)).output[
+            :2
+        ] == b"0\n"
+        assert (await sandbox.exec("touch /usr/share/x", timeout_s=20)).exit_code != 0
+    finally:
+        await own.close()

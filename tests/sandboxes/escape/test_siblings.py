@@ -130,3 +130,40 @@ print(size)
 async def test_kernel_objects_that_count_nowhere_are_not_piled_up(inside, as_root_outside):
     assert int(as_root_outside(PILE_UP)) > 50 << 20
     assert int(await inside(PILE_UP)) < 10 << 20
+
+
+LOCK = "import fcntl, time; file = open('/usr/bin/env'); fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+HOLD = f"""python -c "{LOCK}; print('held', flush=True); time.sleep(60)" > held 2>&1 & until [ -s held ]; do :; done; cat held"""
+
+
+async def test_a_sibling_sees_no_locks_of_files_below_usr(provider, spec):
+    first, second = [await provider.start(spec) for _ in range(2)]
+    assert (await first.exec(HOLD, timeout_s=20)).output == b"held\n"
+    tries = [await sandbox.exec(f'python -c "{LOCK}"', timeout_s=20) for sandbox in (first, second)]
+    assert [tried.exit_code for tried in tries] == [1, 0], tries
+
+
+LISTEN = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+watch = libc.inotify_init1(os.O_NONBLOCK)
+assert libc.inotify_add_watch(watch, b"/usr/bin", 0x20) > 0  # who opens something in the folder
+print("watching", flush=True)
+while not os.path.exists("done"):
+    time.sleep(0.01)
+try:
+    print("seen" if b"cksum" in os.read(watch, 4096) else "unseen", flush=True)
+except BlockingIOError:
+    print("unseen", flush=True)
+"""
+BEGIN = "rm -f said done; python watch.py > said 2>&1 & until [ -s said ]; do :; done"
+END = "touch done; until [ $(wc -l < said) = 2 ]; do :; done; tail -n 1 said"
+
+
+async def test_a_sibling_sees_nobody_open_files_below_usr(provider, spec):
+    watching, other = [await provider.start(spec) for _ in range(2)]
+    await watching.write("watch.py", LISTEN.encode())
+    for opener, expected in ((other, b"unseen\n"), (watching, b"seen\n")):
+        await watching.exec(BEGIN, timeout_s=20)
+        await opener.exec("read -r -n 1 _ < /usr/bin/cksum", timeout_s=20)
+        assert (await watching.exec(END, timeout_s=20)).output == expected

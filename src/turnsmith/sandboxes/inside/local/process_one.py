@@ -48,6 +48,8 @@ class Trees:
     layers: list[int]
     """Of the working tree, lowest first."""
     environment: int | None
+    apart: list[str] | None
+    """Folders of /usr that stay empty in the sandbox's own overlay of it; None where it shares that of the others."""
 
 
 def fork_sandbox(connection: socket.socket, trees: Trees, limits: Limits, identity: Identity) -> None:
@@ -67,7 +69,7 @@ def _be_process_one(named: socket.socket, connection: socket.socket, trees: Tree
     try:
         if named.recv(1):  # else the spawner could not name us, and has said so
             with telling_why(connection):
-                _enter()
+                _enter(trees.apart)
                 _give_files(connection, trees, limits.disk_bytes)
                 drop_privileges()
                 Supervisor(connection, limits, resource_limits(limits, has_own_disk=True), root.TOOLBOX).run()
@@ -78,13 +80,13 @@ def _be_process_one(named: socket.socket, connection: socket.socket, trees: Tree
     os._exit(0)
 
 
-def _enter() -> None:
+def _enter(apart: list[str] | None) -> None:
     """Let go of the host: its users, files, processes, network and name; capabilities stay until they are dropped."""
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
-    _enter_root()
+    _enter_root(apart)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # tests may talk to themselves
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
     socket.sethostname("sandbox")
@@ -92,10 +94,12 @@ def _enter() -> None:
         Path(f"/proc/sys/user/{name}").write_text(str(number))
 
 
-def _enter_root() -> None:
+def _enter_root(apart: list[str] | None) -> None:
     tree = kernel.clone_tree(root.ROOT)
     kernel.set_mount_attributes(tree, kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID)
     kernel.attach_tree(tree, root.ROOT)
+    if apart is not None:
+        root.show_usr_apart(apart)
     kernel.mount("proc", f"{root.ROOT}/proc", "proc", _NOTHING_SPECIAL | kernel.MS_NOEXEC)
     os.chdir(root.ROOT)
     kernel.pivot_root(".", ".")

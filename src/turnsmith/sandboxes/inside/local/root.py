@@ -120,6 +120,20 @@ def build_root(python: HostPython, limits: Limits) -> None:
     toolbox.write_toolbox(Path(ROOT + TOOLBOX), python.program, setup)
 
 
+def find_apart(python: HostPython) -> list[str] | None:
+    """Folders of /usr that must stay empty in an overlay of a sandbox's own; None where no overlay can be laid over /usr."""
+    if has_mounts_below(f"{HOST}/usr"):
+        return None
+    return [folder for folder in python.hidden if folder.startswith("/usr/") and Path(ROOT + folder).is_dir()]
+
+
+def show_usr_apart(empty: list[str]) -> None:
+    """Lay another overlay over /usr, in a sandbox's mount namespace: nobody else sees its locks and what it opens there."""
+    _lay_over(f"{HOST}/usr", f"{ROOT}/usr")
+    for folder in empty:
+        kernel.attach_tree(kernel.clone_tree(f"{ROOT}/mnt"), ROOT + folder)
+
+
 def enter_root() -> None:
     """Let the spawner find modules and libraries where a sandbox has them."""
     for folder in Path(ROOT).iterdir():
@@ -153,15 +167,25 @@ def _show_folder(source: str, target: str) -> None:
     An overlay shows nothing of what is mounted below its folder, and an ordinary user may not lay one over such a folder. So
     that one is bound, and its files are the host's.
     """
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    if any(mount.split()[4].startswith(f"{source}/") for mount in mounts):
+    if has_mounts_below(source):
         _bind(source, target)
         return
     _bind(source, LOWER)  # a path with a colon or a comma could not be an option
     Path(target).mkdir(parents=True, exist_ok=True)
-    options = f"lowerdir={LOWER}:{ROOT}/mnt,userxattr"
-    kernel.mount("host", target, "overlay", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV, options)
+    _lay_over(LOWER, target)
     kernel.detach(LOWER)
+
+
+def has_mounts_below(folder: str) -> bool:
+    """Is anything mounted below a folder?"""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return any(mount.split()[4].startswith(f"{folder}/") for mount in mounts)
+
+
+def _lay_over(source: str, target: str) -> None:
+    """Show a folder by a read-only overlay."""
+    options = f"lowerdir={source}:{ROOT}/mnt,userxattr"
+    kernel.mount("host", target, "overlay", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV, options)
 
 
 def _bind(source: str, target: str, attributes: int = SAFE) -> None:

@@ -19,14 +19,15 @@ from turnsmith.sandboxes.inside.local.layers import Layers
 from turnsmith.sandboxes.inside.local.process_one import Trees, fork_sandbox
 from turnsmith.sandboxes.inside.privileges import compile_filter
 from turnsmith.sandboxes.inside.warm import preload, until_forked
-from turnsmith.sandboxes.inside.wire import Limits, StartRequest
+from turnsmith.sandboxes.inside.wire import HostPython, Limits, StartRequest
 
 
 @until_forked
 def main() -> None:
     """Fork sandboxes until the host closes the control socket or ends."""
     control = socket.socket(fileno=os.dup(0))
-    limits = Limits(**json.loads(control.recv(wire.MAX_REQUEST_BYTES))["limits"])
+    settings = json.loads(control.recv(wire.MAX_REQUEST_BYTES))
+    limits, apart = Limits(**settings["limits"]), root.find_apart(HostPython(**settings["python"]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which will close the socket
     compile_filter()
@@ -42,11 +43,16 @@ def main() -> None:
             return
         for end in ends:  # else there was no room for it, and the host sees its connection hung up
             with socket.socket(fileno=end) as connection:
-                _start(StartRequest(**json.loads(message)), connection, layers, limits, identity)
+                _start(StartRequest(**json.loads(message)), connection, layers, limits, identity, apart)
 
 
 def _start(
-    request: StartRequest, connection: socket.socket, layers: Layers, limits: Limits, identity: Identity
+    request: StartRequest,
+    connection: socket.socket,
+    layers: Layers,
+    limits: Limits,
+    identity: Identity,
+    apart: list[str] | None,
 ) -> None:
     """Fork a sandbox that serves a connection, or report there why not."""
     opened: list[int] = []
@@ -56,7 +62,7 @@ def _start(
         Path(root.ROOT + request.workdir).mkdir(parents=True, exist_ok=True)
         opened.extend(map(layers.open, filter(None, [*request.layers, request.environment])))
         environment = opened[-1] if request.environment else None
-        trees = Trees(request.workdir, opened[: len(request.layers)], environment)
+        trees = Trees(request.workdir, opened[: len(request.layers)], environment, apart)
         fork_sandbox(connection, trees, limits, identity)
     except OSError as error:
         with suppress(ConnectionError):  # nobody may be there to hear it
