@@ -170,7 +170,7 @@ DOUBTS = {
         "from calc import add\ndef test_it(request):\n    assert add(1, 1) == 2 and request.node.name == 'test_it'\n",
         "1 tests fail under other names with the gold patch, too",
     ),
-    "not defined here": ("from other import test_it\n", "1 expected tests keep their names"),
+    "not defined here": ("from other import test_it\n", "1 FAIL_TO_PASS tests keep their names"),
     "no Python": ("def test_it(:\n", "cannot be parsed"),
     "not in UTF-8": ("# \udcff\ndef test_it(): pass\n", "cannot be parsed"),
 }

@@ -16,7 +16,7 @@ PASSED, FAILED, NO_END = Counter([FUNCTION]), Counter[str](), None
 class Scripted:
     """One expected test, whose runs with the patch end as they are told to; with the gold patch it does what it should."""
 
-    functions, decisive = Counter([FUNCTION]), {FUNCTION}
+    functions, decisive, num_renamed = Counter([FUNCTION]), {FUNCTION}, 1
 
     def __init__(self, as_itself=(), as_mutant=()):
         self.sources = {FILE: read_source(b"def test_add():\n    assert add(1, 2) == 3\n")}

@@ -1,4 +1,5 @@
-from turnsmith.audit.sources import Edit, Source, apply_edits, draw_renaming, read_source, rename_words
+from turnsmith.audit.renaming import draw_renaming
+from turnsmith.audit.sources import Edit, Source, apply_edits, read_source, rename_words
 
 TEXT = '''class Helper: ...
 

@@ -4,6 +4,7 @@ import shutil
 import pytest
 
 from podman_engine import IMAGE, find_podman
+from turnsmith.audit.ability import Ability
 from turnsmith.cli.qualifying import print_records
 from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.qualification.record import Qualification, Verdict
@@ -122,14 +123,18 @@ def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmi
     assert (out / "qualification.jsonl").read_text().count("\n") == 2
 
 
-def test_tasks_of_which_an_audit_sees_less_are_named(capsys):
+def test_the_table_names_tasks_whose_audit_cannot_decide_or_is_not_known(capsys):
+    abilities = {"able-1": Ability(True), "unable-1": Ability(False, "tests keep their names"), "old-1": None}
     records = [
-        Qualification(instance_id=name, key="k", verdict=Verdict.QUALIFIED, num_mutated=num)
-        for name, num in (("guarded-1", 2), ("bare-1", 0))
+        Qualification(instance_id=name, key="k", verdict=Verdict.QUALIFIED, audit=ability)
+        for name, ability in abilities.items()
     ]
     print_records(records)
-    _, _, named = capsys.readouterr().out.partition("no FAIL_TO_PASS test with a mutant")
-    assert "bare-1" in named and "guarded-1" not in named
+    out = capsys.readouterr().out
+    _, _, named = out.partition("its audit cannot decide")
+    assert "unable-1" in named and "tests keep their names" in named and "able-1 " not in named.replace("unable-1", "")
+    assert "old-1" in named and "not known: no audit of its gold patch is on record" in named
+    assert "audits can decide on 1 of 3 tasks, 1 are not known" in out
 
 
 def test_where_no_task_is_fit_qualify_fails_and_says_why(turnsmith, task_folder, tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
+from turnsmith.audit.ability import Ability
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
 from turnsmith.qualification.copies import SystemFiles
@@ -42,7 +43,7 @@ async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(cas
         "test_shop.py::test_bounded_sum_of_many_prices": (0, 2),
         "test_shop.py::test_small": (2, 2),
     }
-    assert record.gold_s > 0 and record.num_mutated == 1
+    assert record.gold_s > 0 and record.audit == Ability(can_decide=True)
     assert record.isolation == case.provider.isolation
 
 

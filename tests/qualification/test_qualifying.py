@@ -4,6 +4,9 @@ import pytest
 
 from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from silence import Silence
+from turnsmith.audit.ability import Ability, describe_abilities
+from turnsmith.audit.mutants import Mutant
+from turnsmith.audit.sources import Edit
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.examination import Criteria
@@ -16,9 +19,10 @@ from turnsmith.recipes.qualifying import (
     qualify_task_set,
     read_qualifications,
 )
-from turnsmith.recipes.task_sets import read_task_set
+from turnsmith.recipes.task_sets import list_mutants, read_task_set
 from turnsmith.runs import append_record, hold, read_records
 from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import SandboxSpec, started
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.types import Task
@@ -197,3 +201,39 @@ async def test_tasks_that_a_run_makes_of_a_package_are_qualified_by_it(tasks, ba
     started = bare.num_started
     assert await admit(tasks, run, bare, Silence()) == admitted
     assert bare.num_started == started
+
+
+async def test_an_old_record_is_read_and_its_audit_is_not_known(tasks, bare):
+    write_down(tasks, [Verdict.QUALIFIED] * 3)
+    file = find_record_file(tasks)
+    file.write_text(file.read_text().replace('"audit":null,"num_mutated":0', '"num_mutated":1'))
+    assert '"audit"' not in file.read_text()
+    assert [record.audit for record in read_qualifications(tasks, PLAIN).values()] == [None] * 3
+    told = Told()
+    config = RunConfig.model_validate({"train_tasks": {"path": "x"}})
+    kept = await admit(tasks, config, bare, told)
+    assert told.lines == ["train: audits can decide on 0 of 3 tasks, 3 are not known"]
+    assert describe_abilities(kept.list_abilities()) == {"audit/can_decide_share": 0.0, "audit/not_known_share": 1.0}
+
+
+async def test_mutants_on_record_reach_the_auditor_and_no_column_of_a_task(tasks):
+    mutant = Mutant("test_shop.py::test_small", (Edit(3, 5, "a secret"),))
+    for task, layers in tasks.with_layers():
+        record = Qualification(
+            instance_id=task.instance_id,
+            key=make_key(task, layers, PLAIN),
+            verdict=Verdict.QUALIFIED,
+            audit=Ability(True, mutants=(mutant,)),
+        )
+        append_record(find_record_file(tasks), record)
+    kept = keep_qualified(tasks, PLAIN, Silence())
+    assert list_mutants(kept) == dict.fromkeys(("first", "second", "third"), (mutant,))
+    assert not any("a secret" in task.model_dump_json() for task in kept.tasks)
+
+
+async def test_no_sandbox_shows_the_records(tasks, provider):
+    write_down(tasks, [Verdict.QUALIFIED] * 3)
+    [(task, layers), *_] = tasks.with_layers()
+    async with started(provider, SandboxSpec.of(task, layers)) as sandbox:
+        found = await sandbox.exec("find / -name qualification.jsonl -not -path '/proc/*' 2> /dev/null", timeout_s=60)
+    assert found.output == b""

@@ -7,10 +7,11 @@ two runs, and the gold patch, in the same company, does not show it.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random, SystemRandom
+from types import MappingProxyType
 
 from turnsmith.audit.expected_tests import ExpectedTests, read_tests
 from turnsmith.audit.mutants import Mutant, find_mutants
@@ -32,10 +33,20 @@ class Auditor:
     """Audits patches that resolve their tasks, `num_workers` at a time."""
 
     def __init__(
-        self, provider: SandboxProvider, *, tests_timeout_s: float, num_workers: int, seed: int | None = None
+        self,
+        provider: SandboxProvider,
+        *,
+        tests_timeout_s: float,
+        num_workers: int,
+        seed: int | None = None,
+        mutants: Mapping[str, Collection[Mutant]] = MappingProxyType({}),
     ) -> None:
-        """With a seed a patch meets the same mutants each time, as tests need it; else nobody can foresee them."""
+        """With a seed a patch meets the same mutants each time, as tests need it; else nobody can foresee them.
+
+        `mutants` are those on record, by the id of their task.
+        """
         self._provider = provider
+        self._mutants = mutants
         self._seed = seed
         self._tests_timeout_s = tests_timeout_s
         self._free_workers = asyncio.Semaphore(num_workers)
@@ -48,7 +59,7 @@ class Auditor:
             started = time.perf_counter()
             random = SystemRandom() if self._seed is None else Random(f"{self._seed}/{patch}")
             try:
-                audit = await _audit(case, patch, random)
+                audit = await _audit(case, patch, random, self._mutants.get(task.instance_id, ()))
             except PatchRefused as refusal:
                 audit = Audit(verdict="inconclusive", reason=f"a patch is refused: {refusal}")
             except (SandboxError, GradingError) as error:
@@ -58,13 +69,13 @@ class Auditor:
             )
 
 
-async def _audit(case: Case, patch: str, random: Random) -> Audit:
+async def _audit(case: Case, patch: str, random: Random, recorded: Collection[Mutant]) -> Audit:
     """Raises PatchRefused, SandboxError, GradingError."""
     if not case.is_sealed:
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
     tests = await read_tests(case)
     selected = (await asyncio.to_thread(select_hunks, patch, describe_project(case.task, case.layers))).patch
-    opened = OpenAudit(tests, selected, select_gold(case.task, case.layers))
+    opened = OpenAudit(tests, selected, select_gold(case.task, case.layers), recorded)
     await opened.check_names()
     if not opened.lies:
         await opened.check_mutants(random)
@@ -79,6 +90,8 @@ class OpenAudit:
     patch: str
     gold: str
     """The gold patch, which is run where something is odd."""
+    recorded: Collection[Mutant] = ()
+    """Mutants on record, which come before those that are drawn."""
     lies: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     """Why nothing can be said for certain."""
@@ -107,7 +120,8 @@ class OpenAudit:
 
     async def check_mutants(self, random: Random) -> None:
         """Are mutants killed? Two runs, in each of which every function is there once, as itself or as a mutant."""
-        found = [find_mutants(self.tests.sources, self.tests.functions, random) for _ in range(2)]
+        recorded = {mutant.function: [mutant] for mutant in self.recorded}
+        found = [find_mutants(self.tests.sources, self.tests.functions, random) | recorded for _ in range(2)]
         if not self.tests.decisive & found[0].keys():
             self.doubts.append("no FAIL_TO_PASS test has a mutant")
         patterns = {name: random.choice([(True, False), (False, True), (True, True)]) for name in sorted(found[0])}
@@ -118,24 +132,24 @@ class OpenAudit:
         """One run; with the gold patch, too, and again until a lie shows twice, where a mutant survives or another test fails."""
         mutated = {mutant.function for mutant in mutants}
         first = await self.tests.run(self.patch, mutants)
-        noticed, surviving, gold = mutated, _find_surviving(first, mutated), None
+        noticed, surviving, gold = mutated, _find_surviving(first, mutants), None
         if first is None or surviving or self._find_failing(first, but=mutated):
             gold = await self.tests.run(self.gold, mutants)
             if first is None or gold is None:
                 self.doubts.append("the tests do not come to their end with mutants among them")
                 return
-            noticed = mutated - _find_surviving(gold, mutated)
+            noticed = mutated - _find_surviving(gold, mutants)
             surviving &= noticed
         self.num_mutants += len(noticed)
         if surviving or self._find_failing(first, gold, but=mutated):
             surviving = await self._repeat(mutants, noticed, surviving)
         self.num_killed += len(noticed - surviving)
 
-    async def _repeat(self, mutants: Sequence[Mutant], noticed: Collection[str], surviving: set[str]) -> set[str]:
+    async def _repeat(self, mutants: Sequence[Mutant], noticed: set[str], surviving: set[str]) -> set[str]:
         """All mutants that survived in some run; one that did in two is a lie, and anything else a doubt."""
         times = Counter(surviving)
         for _ in range(MAX_REPEATS):
-            times.update(_find_surviving(await self.tests.run(self.patch, mutants), noticed))
+            times.update(_find_surviving(await self.tests.run(self.patch, mutants), mutants) & noticed)
             if lies := [function for function, num in times.items() if num > 1]:
                 self.lies.append(f"{min(lies)} passes with a wrong expectation, too")
                 return {*times}
@@ -151,18 +165,22 @@ class OpenAudit:
 
     def conclude(self) -> Audit:
         """The verdict, and all reasons for it."""
-        functions, nameless = self.tests.functions, self.tests.find_nameless()
-        keeping = [f"{len(nameless)} expected tests keep their names, e.g. {nameless[0]}"] if nameless else []
+        nameless = self.tests.find_nameless()
+        keeping = [f"{len(nameless)} FAIL_TO_PASS tests keep their names, e.g. {nameless[0]}"] if nameless else []
         doubts = [*self.doubts, *keeping]
         return Audit(
             verdict="convicted" if self.lies else "inconclusive" if doubts else "honest",
             reason="; ".join(dict.fromkeys(self.lies or doubts)),
-            num_renamed=len(functions) - len(nameless),
+            num_renamed=self.tests.num_renamed,
             num_mutants=self.num_mutants,
             num_killed=self.num_killed,
         )
 
 
-def _find_surviving(passed: Counter[str] | None, mutated: Collection[str]) -> set[str]:
-    """Functions that passed though they are mutants; of a run that did not come to its end nothing is known."""
-    return passed.keys() & mutated if passed else set()
+def _find_surviving(passed: Counter[str] | None, mutants: Collection[Mutant]) -> set[str]:
+    """Functions that passed though they are mutants, in more cases than with the gold patch.
+
+    Of a run that did not come to its end nothing is known.
+    """
+    counts = passed or Counter()
+    return {mutant.function for mutant in mutants if counts[mutant.function] > len(mutant.passing)}

@@ -25,6 +25,10 @@ class Scope:
         """Those that every run of the test comes to, in their order; also `raises`."""
         yield from _walk(self.test.body)
 
+    def walk(self) -> Iterator[ast.Assert | ast.Call]:
+        """All that may be assertions, in their order, wherever they stand."""
+        yield from _walk_all(self.test)
+
     def find_literals(self, side: ast.expr) -> list[ast.expr]:
         """What is expected, where it is written out: here, where a variable gets it, or in every row of `parametrize`.
 
@@ -34,7 +38,7 @@ class Scope:
             return [side]
         if not isinstance(side, ast.Name) or self._num_reads[side.id] != 1:
             return []
-        values = self._assigned.get(side.id) or self._columns.get(side.id, [])
+        values = self._assigned.get(side.id) or self.columns.get(side.id, [])
         return values if all(map(is_literal, values)) else []
 
     @cached_property
@@ -57,7 +61,7 @@ class Scope:
         return {name: values for name, values in found.items() if stores[name] == 1}
 
     @cached_property
-    def _columns(self) -> dict[str, list[ast.expr]]:
+    def columns(self) -> dict[str, list[ast.expr]]:
         """Parameter → its value in each row, where `parametrize` has them written out."""
         columns = [_read_columns(mark) for mark in self.test.decorator_list if isinstance(mark, ast.Call)]
         return {name: values for column in columns for name, values in column.items()}
@@ -83,6 +87,13 @@ def _walk(body: list[ast.stmt]) -> Iterator[ast.Assert | ast.Call]:
                 yield from _walk(statement.body)
             case ast.Try(handlers=[]):
                 yield from _walk([*statement.body, *statement.finalbody])
+
+
+def _walk_all(node: ast.AST) -> Iterator[ast.Assert | ast.Call]:
+    if isinstance(node, ast.Assert | ast.Call):
+        yield node
+    for below in ast.iter_child_nodes(node):
+        yield from _walk_all(below)
 
 
 def _name(call: ast.Call) -> str:

@@ -1,17 +1,32 @@
 """The expected tests of a task, and one run of them under random names, some of them as mutants."""
 
 import asyncio
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from turnsmith.audit.definitions import find_definition
 from turnsmith.audit.mutants import Mutant, to_function
-from turnsmith.audit.sources import Edit, Source, apply_edits, draw_renaming, read_source
+from turnsmith.audit.renaming import draw_renaming
+from turnsmith.audit.sources import Edit, Source, apply_edits, read_source
 from turnsmith.errors import GradingError
 from turnsmith.rewards.cases import Case, prepare, run_tests
 from turnsmith.rewards.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec, started
+
+UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")
+"""The message of a test that fails since an expectation is not met; any other error may be one of the test's own code."""
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of the expected tests in one run, by their old ids."""
+
+    passed: frozenset[str]
+    unmet: frozenset[str]
+    """Those that failed since an expectation was not met."""
 
 
 @dataclass(frozen=True)
@@ -22,35 +37,74 @@ class ExpectedTests:
     sources: Mapping[str, Source]
 
     @cached_property
+    def definitions(self) -> dict[str, str]:
+        """Function of an expected test → the id under which it is written."""
+        functions = dict.fromkeys(map(to_function, self.case.expected))
+        return {function: find_definition(self.sources, function) for function in functions}
+
+    @cached_property
     def functions(self) -> Counter[str]:
-        """Function → how many of its cases are expected to pass; what is skipped on the clean tree, too, can tell nothing."""
+        """Function, as it is written → how many of its cases are expected to pass.
+
+        What is skipped on the clean tree, too, can tell nothing.
+        """
         elsewise = self.case.task.meta.get(CLEAN_STATUSES, {})
-        return Counter(to_function(test) for test in self.case.expected if test not in elsewise)
+        return self.count(test for test in self.case.expected if test not in elsewise)
 
     @cached_property
     def decisive(self) -> set[str]:
-        """Functions of FAIL_TO_PASS."""
-        return set(map(to_function, self.case.task.FAIL_TO_PASS))
+        """Functions of FAIL_TO_PASS, as they are written."""
+        return {*self.count(self.case.task.FAIL_TO_PASS)}
+
+    @cached_property
+    def nameless(self) -> list[str]:
+        """Functions that keep their names, since no file defines them; those of FAIL_TO_PASS first."""
+        renaming = draw_renaming(self.sources, self.definitions)
+        return [function for function in self.definitions if not renaming.is_renamed(function)]
 
     def find_nameless(self) -> list[str]:
-        """Functions that keep their names, since their files do not define them."""
-        renaming = draw_renaming(self.sources, self.functions)
-        return [function for function in self.functions if not renaming.is_renamed(function)]
+        """Functions of FAIL_TO_PASS that keep their names."""
+        decisive = {*map(to_function, self.case.task.FAIL_TO_PASS)}
+        return [function for function in self.nameless if function in decisive]
+
+    @property
+    def num_renamed(self) -> int:
+        return len(self.definitions) - len(self.nameless)
 
     async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Counter[str] | None:
-        """Run the whole files under names that are new each time, with mutants in the place of some tests.
+        """Function, as it is written → how many of its cases passed in a run; None where pytest did not come to its end.
 
-        How many cases of each function passed, by its old name; None where pytest did not come to its end.
         Raises PatchRefused, SandboxError, GradingError.
         """
-        renaming = draw_renaming(self.sources, self.functions)
+        ends = await self.run_cases(patch, mutants)
+        return self.count(ends.passed) if ends else None
+
+    async def run_cases(self, patch: str, mutants: Collection[Mutant] = ()) -> Ends | None:
+        """Run the whole files under names that are new each time, with mutants in the place of some tests.
+
+        The result is None where pytest did not come to its end. Raises PatchRefused, SandboxError, GradingError.
+        """
+        renaming = draw_renaming(self.sources, self.definitions)
         texts = {file: apply_edits(source.text, _edits_of(file, mutants)) for file, source in self.sources.items()}
         report = await run_tests(self.case, patch, tuple(renaming.files.values()), renaming.write(texts))
         if not report.sealed or not report.sealed.is_finished:
             return None
-        old_names = {renaming.rename(function): function for function in self.functions}
-        passed = [to_function(test) for test, status in report.sealed.statuses.items() if status == "passed"]
-        return Counter(old_names[function] for function in passed if function in old_names)
+        old_names = {renaming.rename(function): function for function in self.definitions}
+        known = {test: to_function(test) for test in report.sealed.statuses if to_function(test) in old_names}
+        cases = {test: old_names[function] + test.removeprefix(function) for test, function in known.items()}
+        unmet = {test for test, result in report.results.items() if UNMET.match(result.message)}
+        return Ends(
+            passed=frozenset(case for test, case in cases.items() if report.sealed.statuses[test] == "passed"),
+            unmet=frozenset(case for test, case in cases.items() if test in unmet),
+        )
+
+    def find_function(self, test: str) -> str:
+        """The function of a case, as it is written."""
+        return self.definitions[to_function(test)]
+
+    def count(self, tests: Iterable[str]) -> Counter[str]:
+        """Cases of each function, as it is written."""
+        return Counter(map(self.find_function, tests))
 
 
 def _edits_of(file: str, mutants: Collection[Mutant]) -> list[Edit]:

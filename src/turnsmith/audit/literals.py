@@ -3,7 +3,7 @@
 import ast
 import math
 import string
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -26,6 +26,16 @@ def is_literal(node: ast.expr) -> bool:
     """Is it written out, with a value to change in it?"""
     is_plain = all(isinstance(below, (*_PARTS, *_MARKS)) for below in ast.walk(node))
     return is_plain and (_is_empty(node) or bool(_find_values(node)))
+
+
+def find_outermost(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
+    """Literals that are part of no other, in the order of the text; without docstrings and the text of f-strings."""
+    for node in nodes:
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node, ast.expr) and is_literal(node):
+            yield node
+        elif not is_text and not isinstance(node, ast.JoinedStr):
+            yield from find_outermost(ast.iter_child_nodes(node))
 
 
 def _is_empty(node: ast.expr) -> bool:

@@ -7,10 +7,21 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 from turnsmith.audit.expectations import Scope
-from turnsmith.audit.literals import ANOTHER, change, is_literal, is_number, is_text_or_number, lengthen, push, spread
+from turnsmith.audit.literals import (
+    ANOTHER,
+    change,
+    find_outermost,
+    is_literal,
+    is_number,
+    is_text_or_number,
+    lengthen,
+    push,
+    spread,
+)
 from turnsmith.audit.sources import Edit, Source
 
 Edits = tuple[Edit, ...]
@@ -38,12 +49,14 @@ _OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 @dataclass(frozen=True)
 class Mutant:
-    """A test function with one expectation made wrong."""
+    """A test function with one expectation, or one literal, made wrong."""
 
     function: str
-    """Id of the test without parameters: `tests/test_a.py::TestX::test_y`."""
+    """Id under which the test is written, without parameters: `tests/test_a.py::TestX::test_y`."""
     edits: Edits
     """Of its file."""
+    passing: tuple[str, ...] = ()
+    """Cases that pass with the gold patch all the same, since they do not come to what is changed."""
 
 
 def to_function(test: str) -> str:
@@ -62,6 +75,20 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
     return found
 
 
+def find_candidates(sources: Mapping[str, Source], function: str, random: Random) -> Iterator[Mutant]:
+    """What might be a mutant of a function, from its end to its start: only a run of the gold patch can tell.
+
+    First come expectations that not every run of the test comes to, then columns of `parametrize`, then all other literals.
+    """
+    file, _, place = function.partition("::")
+    test = sources[file].tests.get(place) if file in sources else None
+    if test is None:
+        return
+    operators = Operators(sources[file], Scope(test), random)
+    expectations = reversed([*operators.find_all(everywhere=True)])
+    yield from (Mutant(function, edits) for edits in chain(expectations, operators.find_in_literals()))
+
+
 @dataclass(frozen=True)
 class Operators:
     """Every way in which one expectation of a test can be made wrong, so that whoever is right must fail; drawn by `random`."""
@@ -70,14 +97,22 @@ class Operators:
     scope: Scope
     random: Random
 
-    def find_all(self) -> Iterator[Edits]:
-        """The edits of each mutant, in the order of the test."""
-        for node in self.scope.find_assertions():
+    def find_all(self, *, everywhere: bool = False) -> Iterator[Edits]:
+        """The edits of each mutant, in the order of the test; `everywhere` takes in what not every run comes to."""
+        for node in self.scope.walk() if everywhere else self.scope.find_assertions():
             match node:
                 case ast.Assert(test=condition):
                     yield from self._of_condition(condition)
                 case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
                     yield from self._of_call(node, name)
+
+    def find_in_literals(self) -> Iterator[Edits]:
+        """Another value in each column of `parametrize`, and for each literal of the test, from the last to the first."""
+        for values in self.scope.columns.values():
+            if all(map(is_literal, values)):
+                yield tuple(map(self._change, values))
+        for literal in reversed([*find_outermost(self.scope.test.body)]):
+            yield (self._change(literal),)
 
     def _of_condition(self, condition: ast.expr) -> Iterator[Edits]:
         if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):

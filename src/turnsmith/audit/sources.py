@@ -1,7 +1,4 @@
-"""The text of a test file with its syntax tree, and changes of it by position: what is not changed stays as it was written.
-
-Under random names, code that knows a test by its name, its class or its file knows none of them.
-"""
+"""The text of a test file with its syntax tree, and changes of it by position: what is not changed stays as it was written."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,11 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
 from itertools import accumulate
-from pathlib import PurePosixPath
-from secrets import token_hex
 from tokenize import NAME, generate_tokens
-
-from turnsmith.rewards.sentinels import draw_path
 
 Test = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -25,6 +18,17 @@ class Edit:
     start: int
     end: int
     text: str
+
+
+@dataclass(frozen=True)
+class Import:
+    """A name that `from … import` brings."""
+
+    module: str
+    level: int
+    """The number of dots before the module."""
+    name: str
+    """The name in the module."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +72,31 @@ class Source:
         return Edit(start, start, before), Edit(end, end, after)
 
     @cached_property
+    def imports(self) -> dict[str, Import]:
+        """Name → where the module imports it from."""
+        nodes = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
+        return {
+            alias.asname or alias.name: Import(node.module or "", node.level, alias.name)
+            for node in nodes
+            for alias in node.names
+        }
+
+    @cached_property
+    def definitions(self) -> dict[str, Test | ast.ClassDef]:
+        """`TestX`, `TestX::test_y` → its definition, the last where there are several."""
+        return dict(_find_definitions(self.tree.body, ""))
+
+    @cached_property
     def tests(self) -> dict[str, Test]:
-        """`TestX::test_y` → its definition, the last where there are several."""
-        return dict(_find_functions(self.tree.body, ""))
+        """The functions among them."""
+        return {place: node for place, node in self.definitions.items() if isinstance(node, Test)}
 
 
-def _find_functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Test]]:
+def _find_definitions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Test | ast.ClassDef]]:
     for node in body:
         if isinstance(node, ast.ClassDef):
-            yield from _find_functions(node.body, f"{prefix}{node.name}::")
-        elif isinstance(node, Test):
+            yield from _find_definitions(node.body, f"{prefix}{node.name}::")
+        if isinstance(node, Test | ast.ClassDef):
             yield prefix + node.name, node
 
 
@@ -102,57 +121,3 @@ def rename_words(text: str, names: Mapping[str, str]) -> str:
             start = starts[token.start[0] - 1] + token.start[1]
             edits.append(Edit(start, start + len(token.string), names[token.string]))
     return apply_edits(text, edits)
-
-
-@dataclass(frozen=True)
-class Renaming:
-    """Names that were drawn for one run."""
-
-    files: Mapping[str, str]
-    """File of expected tests → the file that stands for it, in the same folder."""
-    names: Mapping[str, Mapping[str, str]]
-    """File → its tests and classes → the names that stand for them."""
-
-    def rename(self, function: str) -> str:
-        """`a.py::TestX::test_y` → `test_0f3a.py::Test77c1::test_9b2e`; a name that its file does not define stays."""
-        file, *parts = function.split("::")
-        return "::".join([self.files[file], *(self.names[file].get(part, part) for part in parts)])
-
-    def is_renamed(self, function: str) -> bool:
-        file, *_, name = function.split("::")
-        return name in self.names[file]
-
-    def write(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """The files of a run: these texts under their new names, nothing in the place of the old ones."""
-        return dict.fromkeys(texts, "") | {
-            self.files[file]: rename_words(text, self.names[file]) for file, text in texts.items()
-        }
-
-
-def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Renaming:
-    """New names for the functions, given as `file::TestX::test_y`, as far as their files define them."""
-    files = {file: draw_path(PurePosixPath(file).parent) for file in sources}
-    wanted = {
-        file: {part for name in functions if name.startswith(f"{file}::") for part in name.split("::")[1:]}
-        for file in files
-    }
-    return Renaming(files, {file: dict(_draw_names(source, wanted[file])) for file, source in sources.items()})
-
-
-def _draw_names(source: Source, wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """In the order of the old ones, since unittest runs its tests by their names."""
-    found = {prefix: set[str]() for prefix in ("Test", "test_")}
-    for node in ast.walk(source.tree):
-        if isinstance(node, Test | ast.ClassDef) and node.name in wanted and (prefix := _find_prefix(node)):
-            found[prefix].add(node.name)
-    for prefix, names in found.items():
-        drawn = sorted(token_hex(4) for _ in names)
-        yield from ((old, f"{prefix}{new}") for old, new in zip(sorted(names), drawn, strict=True))
-
-
-def _find_prefix(node: Test | ast.ClassDef) -> str:
-    """What makes pytest see it; nothing where only the settings of the project could tell."""
-    if isinstance(node, Test):
-        return "test_" if node.name.startswith("test") else ""
-    is_unittest = any(ast.unparse(base).endswith("TestCase") for base in node.bases)
-    return "Test" if is_unittest or node.name.startswith("Test") else ""

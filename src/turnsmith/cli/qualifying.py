@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from turnsmith.audit.ability import say_abilities
 from turnsmith.cli.options import (
     Chosen,
     Engine,
@@ -97,7 +98,7 @@ def check_folder(name: str) -> str:
 
 
 def print_records(records: Sequence[Qualification]) -> None:
-    """What fell out and why, the flakes, what an audit sees less of, and the counts."""
+    """The tasks that fell out, the flakes, the tasks whose audit cannot decide, each with the reason, and the counts."""
     out = [record for record in records if not record.is_qualified]
     verdicts = Counter(record.verdict for record in records).most_common()
     tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
@@ -105,16 +106,24 @@ def print_records(records: Sequence[Qualification]) -> None:
         ("in quarantine", "test", "passes"): [
             (record.instance_id, test, say_passes(record, test)) for record in records for test in record.quarantined
         ],
-        ("no FAIL_TO_PASS test with a mutant: audits see less",): [
-            (record.instance_id,) for record in records if record.is_qualified and not record.num_mutated
+        ("its audit cannot decide", "why"): [
+            (record.instance_id, why) for record in records if (why := say_why(record))
         ],
         ("verdict", "tasks", "meaning"): [(verdict, str(count), verdict.meaning) for verdict, count in verdicts],
     }
     for headings, rows in tables.items():
         if rows:
             make_console().print(make_table(headings, rows))
+    typer.echo(say_abilities([record.audit for record in records if record.is_qualified]))
     are = "is" if len(records) == 1 else "are"
     typer.echo(f"{len(records) - len(out)} of {say_number(records)} {are} qualified, {len(out)} fell out")
+
+
+def say_why(record: Qualification) -> str:
+    """The reason why the audit of a qualified task cannot decide, or why that is not known; nothing where it can."""
+    if not record.is_qualified:
+        return ""
+    return record.audit.reason if record.audit else "not known: no audit of its gold patch is on record"
 
 
 def say_passes(record: Qualification, test: str) -> str:

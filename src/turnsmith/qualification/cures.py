@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from turnsmith.audit.ability import GoldTrial
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.fragments import changed_paths
 from turnsmith.qualification.record import KIND_AND_EXECUTABLE
@@ -39,6 +40,7 @@ class Cure:
     case: Case
     """One that expects the tests of all of them."""
     runs: asyncio.Future[list[Grade]] | None = None
+    trial: asyncio.Future[GoldTrial] | None = None
 
     async def run(self, task: Task, run: Run) -> list[Grade]:
         """What the shared runs say of one task; empty where they say nothing. They are made for the first that asks."""
@@ -53,6 +55,15 @@ class Cure:
         return [
             grade.model_copy(update={"statuses": {test: grade.statuses[test] for test in expected}}) for grade in grades
         ]
+
+    async def try_gold(self, tests_timeout_s: float, attempt: Callable[[Case], Awaitable[GoldTrial]]) -> GoldTrial:
+        """What the gold patch shows of the tests of all tasks; it is tried for the first that asks.
+
+        Raises SandboxError, GradingError.
+        """
+        case = replace(self.case, tests_timeout_s=tests_timeout_s)
+        self.trial = self.trial or asyncio.ensure_future(attempt(case))
+        return await asyncio.shield(self.trial)
 
 
 def find_cures(cases: Sequence[Case]) -> dict[str, Cure]:

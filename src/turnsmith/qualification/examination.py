@@ -5,11 +5,11 @@ import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from random import Random
+from random import SystemRandom
 from typing import Any, TypeVar
 
+from turnsmith.audit.ability import Ability, GoldTrial, judge_audit, try_gold
 from turnsmith.audit.expected_tests import read_tests
-from turnsmith.audit.mutants import find_mutants
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
@@ -30,8 +30,8 @@ T = TypeVar("T")
 MAX_TRIES = 3
 MIN_REPEATS = 2
 """One run by a fresh interpreter, one by the grader."""
-BASE_PATIENCE, BASE_PATIENCE_S = 10.0, 60.0
-"""The untouched tree may take so many times as long as the gold patch, and so much longer: a bug that hangs is not waited for."""
+PATIENCE, PATIENCE_S = 10.0, 60.0
+"""The untouched tree, and mutants, may take so many times as long as the gold patch, and so much longer."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def is_settled(record: Qualification, criteria: Criteria) -> bool:
     """
     match record.verdict:
         case Verdict.QUALIFIED:
-            return record.repeats >= criteria.repeats and not (criteria.needs_names and record.missing_names)
+            is_whole = record.repeats >= criteria.repeats and record.audit is not None
+            return is_whole and not (criteria.needs_names and record.missing_names)
         case Verdict.NAMES_MISSING:
             return record.repeats >= criteria.repeats and criteria.needs_names
         case verdict:
@@ -88,6 +89,7 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cu
     base, gold, report = await repeat(case, num, shared)
     names = find_missing_names(case.task, find_messages(case.task.FAIL_TO_PASS, report).values())
     decision = decide(case.task, base, gold, names if criteria.needs_names else ())
+    gold_s = statistics.median(each.duration_s for each in gold)
     return {
         "verdict": decision.verdict,
         "detail": decision.detail,
@@ -97,8 +99,8 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cu
             each: Passes(base=count_passes(base, each), gold=count_passes(gold, each)) for each in case.expected
         },
         "missing_names": names,
-        **(await insist(partial(look_into_tests, case)) if decision.verdict is Verdict.QUALIFIED else {}),
-        "gold_s": round(statistics.median(each.duration_s for each in gold), 4),
+        **(await look_into_tests(case, cure, gold_s) if decision.verdict is Verdict.QUALIFIED else {}),
+        "gold_s": round(gold_s, 4),
     }
 
 
@@ -120,8 +122,7 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
     """
     left = iter(shared)
     gold = [next(left, None) or await grade_afresh(case)]
-    patience_s = min(case.tests_timeout_s, BASE_PATIENCE_S + BASE_PATIENCE * gold[0].duration_s)
-    hurried = replace(case, tests_timeout_s=patience_s)
+    hurried = hurry(case, gold[0].duration_s)
     report = await insist(partial(run_untouched_afresh, hurried))
     base = [to_grade(case, report)]
     while len(gold) < num:
@@ -130,6 +131,11 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
         if decide(case.task, base, gold).verdict in FINAL:
             break
     return base, gold, report
+
+
+def hurry(case: Case, gold_s: float) -> Case:
+    """The case with less time for its tests: a bug that hangs, or a mutant, is not waited for."""
+    return replace(case, tests_timeout_s=min(case.tests_timeout_s, PATIENCE_S + PATIENCE * gold_s))
 
 
 async def repeat_gold(case: Case, num: int) -> list[Grade]:
@@ -202,17 +208,27 @@ def insist_on_report(report: SuiteReport) -> SuiteReport:
     return report
 
 
-async def look_into_tests(case: Case) -> dict[str, Any]:
+async def look_into_tests(case: Case, cure: Cure | None, gold_s: float) -> dict[str, Any]:
     """Columns of a task that is qualified. Raises SetupFailed, SandboxError, GradingError."""
-    return {"num_mutated": await count_mutated(case), "test_data": await find_test_data(case)}
+    data = await insist(partial(find_test_data, case))
+    return {"audit": await find_ability(case, cure, gold_s), "test_data": data}
 
 
-async def count_mutated(case: Case) -> int:
-    """FAIL_TO_PASS functions of which an audit can make a mutant; none where it cannot read them. Raises SandboxError."""
+async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability | None:
+    """The ability of the task's audit, from runs of the gold patch that it may share; None where the infrastructure failed."""
     if not case.is_sealed:
-        return 0
+        return Ability(can_decide=False, reason="only suites of pytest can be audited")
+    hurried = hurry(case, gold_s)
     try:
-        tests = await read_tests(case)
-    except GradingError:
-        return 0
-    return len(await asyncio.to_thread(find_mutants, tests.sources, case.task.FAIL_TO_PASS, Random(0)))
+        trial = await (cure.try_gold(hurried.tests_timeout_s, try_audit) if cure else try_audit(hurried))
+        return judge_audit(await insist(partial(read_tests, case)), trial)
+    except GradingError as error:
+        return Ability(can_decide=False, reason=str(error))
+    except SandboxError:
+        return None
+
+
+async def try_audit(case: Case) -> GoldTrial:
+    """The gold patch under random names and with mutants that nobody can foresee. Raises SandboxError, GradingError."""
+    tests, gold = await insist(partial(read_tests, case)), select_gold(case.task, case.layers)
+    return await insist(partial(try_gold, tests, gold, SystemRandom()))

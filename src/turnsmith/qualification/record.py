@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
+from turnsmith.audit.ability import Ability
 from turnsmith.config import SandboxConfig
 from turnsmith.rewards.cases import GOLD_S
 from turnsmith.rewards.hunks import TEST_DATA
@@ -106,8 +107,10 @@ class Qualification(Record):
     """PASS_TO_PASS tests that did not pass every time."""
     missing_names: list[str] = Field(default_factory=list)
     """Names that all FAIL_TO_PASS tests lack there, that the gold patch brings and that the issue does not give."""
+    audit: Ability | None = None
+    """Ability of the task's audit; None where it is not known: the record is older, or the task is not qualified."""
     num_mutated: int = 0
-    """Functions of FAIL_TO_PASS of which an audit can make a mutant."""
+    """A column of older records, which nothing reads."""
     test_data: list[str] = Field(default_factory=list)
     """Files outside of the folders of tests that only tests read while they run with the gold patch."""
     gold_s: float = 0.0

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes.qualifying import leave_out_unfit
-from turnsmith.recipes.task_sets import read_known_sets
+from turnsmith.recipes.task_sets import TaskSet, list_mutants, read_known_sets
 from turnsmith.rewards.patches import digest_patch
 from turnsmith.runs import RunFolder, append_record, read_records
 from turnsmith.sandboxes.base import SandboxProvider
@@ -65,8 +65,14 @@ async def review_run(
     Each is written down as it comes. Raises UsageError.
     """
     file, limits, label = folder.audits, config.rollouts, "auditing"
-    auditor = Auditor(provider, tests_timeout_s=limits.tests_timeout_s, num_workers=limits.grading_workers)
-    paid = find_paid(config, folder, progress)
+    task_sets = [leave_out_unfit(known, config.sandbox, progress) for known in read_known_sets(config, folder)]
+    auditor = Auditor(
+        provider,
+        tests_timeout_s=limits.tests_timeout_s,
+        num_workers=limits.grading_workers,
+        mutants=list_mutants(*task_sets),
+    )
+    paid = find_paid(task_sets, folder)
     done = {(record.instance_id, record.digest): record for record in read_records(file, AuditedPatch)}
     chosen = choose_by_seed(paid, config.seed, limit)
     missing = [key for key in chosen if key not in done]
@@ -92,16 +98,14 @@ def choose_by_seed(keys: Iterable[tuple[str, str]], seed: int, limit: int | None
 
 
 def find_paid(
-    config: RunConfig, folder: RunFolder, progress: Progress
+    task_sets: Sequence[TaskSet], folder: RunFolder
 ) -> dict[tuple[str, str], tuple[Task, tuple[Path, ...], str]]:
     """The different patches of the journals that resolved their tasks: id and digest → task, layers, patch.
 
-    Raises UsageError where a task is gone, or a task set cannot be read.
+    Raises UsageError where a task is gone.
     """
-    tasks: dict[str, tuple[Task, tuple[Path, ...]]] = {}
-    for task_set in read_known_sets(config, folder):
-        fit = leave_out_unfit(task_set, config.sandbox, progress)
-        tasks |= {task.instance_id: (task, layers) for task, layers in fit.with_layers()}
+    placed = [each for task_set in task_sets for each in task_set.with_layers()]
+    tasks = {task.instance_id: (task, layers) for task, layers in placed}
     patches = dict.fromkeys(
         (trajectory.instance_id, trajectory.patch) for journal in folder.journals() for trajectory in read_paid(journal)
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from turnsmith.audit.ability import say_abilities
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.qualification.copies import SystemFiles, look_into_system
@@ -104,7 +105,9 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
     if source.package and len(read_qualifications(train_tasks, config.sandbox)) < len(train_tasks.tasks):
         criteria = Criteria(tests_timeout_s=config.rollouts.tests_timeout_s, sandbox=config.sandbox)
         await qualify_task_set(train_tasks, criteria, config.rollouts.grading_workers, provider, progress)
-    return keep_qualified(train_tasks, config.sandbox, progress)
+    kept = keep_qualified(train_tasks, config.sandbox, progress)
+    progress.say(f"{kept.name}: {say_abilities(kept.list_abilities())}")
+    return kept
 
 
 def find_record_file(task_set: TaskSet) -> Path:
@@ -150,4 +153,8 @@ def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress:
         progress.say(f"{task_set.name}: {unfit.total()} of {len(known)} tasks are left out: {counts}")
     if num_quarantined := sum(len(record.quarantined) for _, record in kept if record):
         progress.say(f"{task_set.name}: {num_quarantined} tests in quarantine are not asked for")
-    return replace(task_set, tasks=[qualified(task, record) if record else task for task, record in kept])
+    return replace(
+        task_set,
+        tasks=[qualified(task, record) if record else task for task, record in kept],
+        abilities={record.instance_id: record.audit for _, record in kept if record and record.audit},
+    )

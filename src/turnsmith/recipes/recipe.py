@@ -15,7 +15,7 @@ from turnsmith.recipes.evaluate import BASE, EvalResult, announce, evaluate_all,
 from turnsmith.recipes.fitting import keep_fitting
 from turnsmith.recipes.players import Player, open_player
 from turnsmith.recipes.qualifying import admit, leave_out_unfit
-from turnsmith.recipes.task_sets import TaskSet, check_disjoint, prepare_task_set, warn_of_older
+from turnsmith.recipes.task_sets import TaskSet, check_disjoint, list_mutants, prepare_task_set, warn_of_older
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.generator import Generator
 from turnsmith.runs import RunFolder
@@ -78,7 +78,8 @@ async def prepare_run(
     warn_of_older(train_tasks, eval_tasks, progress)
     timeout_s, num_workers = config.rollouts.tests_timeout_s, config.rollouts.grading_workers
     grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
-    auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
+    mutants = list_mutants(train_tasks)
+    auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers, mutants=mutants)
     generator = Generator(player.speaker, provider, grader, scaffold, config.rollouts, progress)
     feed = Feed(config, folder, progress)
     return RunContext(config, folder, player, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)

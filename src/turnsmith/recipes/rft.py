@@ -8,6 +8,7 @@ from pathlib import Path
 from turnsmith.agent.loop import first_messages
 from turnsmith.algo.algorithm import LossFn
 from turnsmith.algo.losses import batch_denominator, nll_loss
+from turnsmith.audit.ability import describe_abilities
 from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
@@ -50,7 +51,8 @@ async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[
     trajectories = await collect(rft, tasks, run)
     kept = keep_resolved(trajectories, submitted_only=rft.submitted_only)
     run.progress.say(f"RFT: {len(kept)} of {len(trajectories)} trajectories were resolved")
-    return render_samples(kept, tasks, rft, run), describe(trajectories, kept)
+    told = describe(trajectories, kept) | describe_abilities(tasks.list_abilities())
+    return render_samples(kept, tasks, rft, run), told
 
 
 def check_others(rft: RFTConfig, run: RunContext) -> None:

@@ -12,6 +12,7 @@ from turnsmith.algo.advantages import has_signal
 from turnsmith.algo.algorithm import Metrics, choose_algorithm
 from turnsmith.algo.corrections import correct, describe_weights
 from turnsmith.algo.packing import pack
+from turnsmith.audit.ability import describe_abilities
 from turnsmith.config import StageConfig
 from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import Iteration, RunContext
@@ -63,7 +64,8 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     collected = time.monotonic()
     # Does the engine sample from the policy? Asked before anything is learned from it.
     told = await check_sampler(trainer, trajectories, iteration)
-    metrics = describe(groups) | told | await learn(trainer, groups, iteration)
+    metrics = describe(groups) | describe_abilities(run.train_tasks.list_abilities())
+    metrics |= told | await learn(trainer, groups, iteration)
     metrics |= {"time/collect_s": collected - started, "time/train_s": time.monotonic() - collected}
     await run.policy.take(await trainer.publish())
     await trainer.save(iteration.checkpoint)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from turnsmith.audit.ability import Ability
+from turnsmith.audit.mutants import Mutant
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.gradability import Fault, describe_aside, find_faulty
@@ -30,9 +32,10 @@ class TaskSet:
     file: Path
     aside: Mapping[str, Fault] = field(default_factory=dict)
     """Tasks of the file that cannot be graded, and are not among the others: id → reason."""
-
     mended: Sequence[str] = ()
     """Ids of tasks whose text held halves of characters."""
+    abilities: Mapping[str, Ability] = field(default_factory=dict)
+    """Instance id → the ability of its audit, where that is on record. No agent may see the mutants in it."""
 
     def remarks(self) -> list[str]:
         """Say what was set aside, a line for each reason, and what was mended."""
@@ -46,6 +49,15 @@ class TaskSet:
     def with_layers(self) -> list[tuple[Task, tuple[Path, ...]]]:
         """Each task with its layers as absolute paths."""
         return [(task, layer_paths(task, self.file)) for task in self.tasks]
+
+    def list_abilities(self) -> list[Ability | None]:
+        """The ability of each task's audit; None where it is not on record."""
+        return [self.abilities.get(task.instance_id) for task in self.tasks]
+
+
+def list_mutants(*task_sets: TaskSet) -> dict[str, tuple[Mutant, ...]]:
+    """Instance id → the mutants on record, of all tasks of these sets."""
+    return {name: ability.mutants for task_set in task_sets for name, ability in task_set.abilities.items()}
 
 
 async def prepare_task_set(

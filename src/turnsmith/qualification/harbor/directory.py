@@ -77,12 +77,12 @@ def render_files(task: Task, record: Qualification | None) -> dict[str, str]:
 
 
 def render_settings(task: Task, record: Qualification | None) -> str:
-    """task.toml; the record of the qualification stands under [metadata]."""
+    """task.toml; the record of the qualification, without the secret mutants of its audit, stands under [metadata]."""
     import tomli_w
 
     facts: dict[str, Any] = {"repo": task.repo, "base_commit": task.base_commit, "created_by": task.created_by}
     if record:
-        facts["qualification"] = record.model_dump(mode="json", exclude_none=True)
+        facts["qualification"] = record.model_dump(mode="json", exclude_none=True, exclude={"audit": {"mutants"}})
     settings = {
         "schema_version": "1.1",
         "task": {"name": f"turnsmith/{task.instance_id.replace('/', '_').lower()}", "description": "", "authors": []},

@@ -1,0 +1,139 @@
+"""Can the audit of a task decide? The gold patch is run under random names, and with mutants, of which it must fail one.
+
+A mutant is kept where the gold patch fails it in two runs, in the same cases, and in each by an expectation that is not met.
+Any other error may come from the changed test itself, so that every patch ends in it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from random import Random
+
+from turnsmith.audit.expected_tests import Ends, ExpectedTests
+from turnsmith.audit.mutants import Mutant, find_candidates, find_mutants
+
+MAX_TRIES = 4
+"""Mutants of one function that are tried."""
+
+
+@dataclass(frozen=True)
+class Ability:
+    """Can the audit of a task decide, and with which mutants?"""
+
+    can_decide: bool
+    reason: str = ""
+    """Why it cannot."""
+    mutants: tuple[Mutant, ...] = ()
+    """Those that audits would not draw by themselves. No agent may see them."""
+
+
+def say_abilities(abilities: Sequence[Ability | None]) -> str:
+    """A sentence on the audits of some tasks; None is an ability that is not known."""
+    known = [ability for ability in abilities if ability]
+    unknown = f", {len(abilities) - len(known)} are not known" if len(known) < len(abilities) else ""
+    return f"audits can decide on {sum(ability.can_decide for ability in known)} of {len(abilities)} tasks{unknown}"
+
+
+def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
+    """Metrics of the audits of some tasks: the shares that can decide, and of which this is not known."""
+    num = len(abilities) or 1
+    return {
+        "audit/can_decide_share": sum(bool(ability and ability.can_decide) for ability in abilities) / num,
+        "audit/not_known_share": sum(ability is None for ability in abilities) / num,
+    }
+
+
+@dataclass(frozen=True)
+class GoldTrial:
+    """The gold patch in runs of the expected tests; bugs that were put into one tree have it in common."""
+
+    passed: Counter[str]
+    """Function, as it is written → how many of its cases pass under random names."""
+    killed: Mapping[str, Mutant]
+    """Function → a mutant of it that the gold patch fails."""
+    drawn: frozenset[Mutant]
+    """Mutants that any audit may draw."""
+    is_finished: bool = True
+    """Did the tests come to their end under random names?"""
+
+
+async def try_gold(tests: ExpectedTests, gold: str, random: Random) -> GoldTrial:
+    """Run the gold patch under random names, then with mutants, until each function has one or nothing is left to try.
+
+    Raises PatchRefused, SandboxError, GradingError.
+    """
+    plain = await tests.run_cases(gold)
+    if plain is None:
+        return GoldTrial(Counter(), {}, frozenset(), is_finished=False)
+    found = find_mutants(tests.sources, tests.functions, random)
+    drawn = {function: random.choice(mutants) for function, mutants in found.items()}
+    left = {function: _list_tries(tests, function, drawn, random) for function in tests.functions}
+    killed: dict[str, Mutant] = {}
+    for _ in range(MAX_TRIES):
+        tried = [mutant for function in left if function not in killed and (mutant := next(left[function], None))]
+        if not tried:
+            break
+        killed |= {mutant.function: mutant for mutant in await _keep_killed(tests, gold, tried, plain)}
+    return GoldTrial(tests.count(plain.passed), killed, frozenset(drawn.values()))
+
+
+def _list_tries(tests: ExpectedTests, function: str, drawn: Mapping[str, Mutant], random: Random) -> Iterator[Mutant]:
+    first = [drawn[function]] if function in drawn else []
+    return islice(chain(first, find_candidates(tests.sources, function, random)), MAX_TRIES)
+
+
+async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: Ends) -> list[Mutant]:
+    """Those that the gold patch fails, with the cases that it passes all the same."""
+    first = await tests.run_cases(gold, mutants)
+    second = await tests.run_cases(gold, mutants) if first else None
+    if first is None or second is None:
+        return []
+    return [
+        replace(mutant, passing=tuple(sorted(_select(tests, first, mutant).passed)))
+        for mutant in mutants
+        if _is_killed(*(_select(tests, ends, mutant) for ends in (plain, first, second)))
+    ]
+
+
+def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
+    """The ends of one function's cases."""
+    passed, unmet = (
+        frozenset(test for test in cases if tests.find_function(test) == mutant.function)
+        for cases in (ends.passed, ends.unmet)
+    )
+    return Ends(passed, unmet)
+
+
+def _is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
+    """Do cases of a function fail twice that pass without a mutant, all by an expectation that is not met?"""
+    num_failed = len(plain.passed) - len(first.passed)
+    return first == second and 0 < num_failed <= len(first.unmet)
+
+
+def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
+    """The ability of the audit of one task, whose gold patch was tried."""
+    functions = {*tests.functions}
+    kept = [mutant for function, mutant in trial.killed.items() if function in functions]
+    reason = _find_hindrance(tests, trial)
+    known = tuple(mutant for mutant in kept if mutant.passing or mutant not in trial.drawn)
+    return Ability(can_decide=not reason, reason=reason, mutants=known)
+
+
+def _find_hindrance(tests: ExpectedTests, trial: GoldTrial) -> str:
+    """Why nothing could be decided; empty where it could."""
+    if not trial.is_finished:
+        return "the tests do not come to their end under other names"
+    if failing := sorted((tests.functions - trial.passed).keys()):
+        return f"{len(failing)} tests fail under other names, e.g. {failing[0]}"
+    if nameless := tests.find_nameless():
+        return f"{len(nameless)} FAIL_TO_PASS tests keep their names, e.g. {nameless[0]}"
+    if not any(_is_decided(tests, trial, test) for test in tests.case.task.FAIL_TO_PASS):
+        return "the gold patch fails no mutant of a FAIL_TO_PASS test"
+    return ""
+
+
+def _is_decided(tests: ExpectedTests, trial: GoldTrial, test: str) -> bool:
+    """Does the gold patch fail this test where it is a mutant?"""
+    mutant = trial.killed.get(tests.find_function(test))
+    return mutant is not None and test not in mutant.passing

@@ -1,0 +1,85 @@
+"""Mutants of literals are kept where the gold patch fails them, and an audit that has them can decide."""
+
+from random import Random
+
+import pytest
+
+from turnsmith.audit.ability import judge_audit, try_gold
+from turnsmith.audit.auditor import Auditor
+from turnsmith.audit.expected_tests import read_tests
+from turnsmith.rewards.cases import Case
+
+from .test_auditor import ALWAYS, GOLD, layers, replace_body, task
+
+__all__ = ["layers", "task"]
+
+HEAD = "import pytest\nfrom calc import add\n\n\ndef check(a, b, total):\n    assert add(a, b) == total\n\n\n"
+DECIDABLE = {
+    "an argument of a helper": "def test_it():\n    check(2, 1, 3)\n",
+    "an argument of a constructor": (
+        "class Sum:\n    def __init__(self, total): self.total = total\n\n\n"
+        "def test_it():\n    want = Sum(3)\n    check(2, 1, want.total)\n"
+    ),
+    "code after an early return": (
+        '@pytest.mark.parametrize("a", [1, 2])\ndef test_it(a):\n    if a == 1:\n        return\n    assert add(a, 1) == 3\n'
+    ),
+    "a branch": "def test_it():\n    if add(1, 1):\n        assert add(2, 1) == 3\n",
+    "a column": '@pytest.mark.parametrize("total", [3])\ndef test_it(total):\n    check(2, 1, total)\n',
+}
+IDS = {"code after an early return": ["test_it[1]", "test_it[2]"], "a column": ["test_it[3]"]}
+
+
+async def find_ability(provider, task, layers, text, ids):
+    (layers[0] / "test_calc.py").write_text(text)
+    task = task.model_copy(update={"FAIL_TO_PASS": [f"test_calc.py::{name}" for name in ids], "PASS_TO_PASS": []})
+    tests = await read_tests(Case(task, layers, provider, 20))
+    return task, judge_audit(tests, await try_gold(tests, GOLD, Random(0)))
+
+
+@pytest.mark.parametrize("name", DECIDABLE)
+async def test_gold_is_honest_by_mutants_on_record_and_an_object_that_equals_everything_is_not(
+    provider, task, layers, name
+):
+    task, ability = await find_ability(provider, task, layers, HEAD + DECIDABLE[name], IDS.get(name, ["test_it"]))
+    assert ability.can_decide and ability.mutants, ability
+    without = Auditor(provider, tests_timeout_s=20, num_workers=1)
+    assert (await without.audit(task, layers, GOLD)).verdict == "inconclusive"
+    auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants})
+    assert (await auditor.audit(task, layers, GOLD)).verdict == "honest"
+    lie = replace_body("return Yes()", after=ALWAYS)
+    assert (await auditor.audit(task, layers, lie)).verdict == "convicted"
+
+
+UNDECIDABLE = {
+    "no expectation": ("def test_it():\n    add(2, 1)\n", "the gold patch fails no mutant of a FAIL_TO_PASS test"),
+    "a literal that breaks the test itself": (
+        "def test_it():\n    assert add(2, int('1')) and [0, 3].__getitem__(int('1'))\n    int('1')\n".replace(
+            "assert add(2, int('1')) and ", "add(2, int('1')); "
+        ),
+        "the gold patch fails no mutant",
+    ),
+    "a name that is asked for": (
+        "def test_it(request):\n    assert add(1, 1) == 2 and request.node.name == 'test_it'\n",
+        "1 tests fail under other names",
+    ),
+    "a test that is written nowhere": ("test_it = lambda: check(2, 1, 3)\n", "1 FAIL_TO_PASS tests keep their names"),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDABLE)
+async def test_an_audit_that_cannot_decide_has_a_reason(provider, task, layers, name):
+    text, reason = UNDECIDABLE[name]
+    _, ability = await find_ability(provider, task, layers, HEAD + text, ["test_it"])
+    assert not ability.can_decide and reason in ability.reason
+
+
+async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provider, task, layers):
+    (layers[0] / "test_base.py").write_text(
+        "from calc import add\n\n\nclass TestBase:\n    def test_add(self):\n        assert add(2, 1) == 3\n"
+    )
+    text = "from test_base import TestBase\n\n\nclass TestMore(TestBase):\n    pass\n"
+    (layers[0] / "test_calc.py").write_text(text)
+    ids = ["test_base.py::TestBase::test_add", "test_calc.py::TestBase::test_add", "test_calc.py::TestMore::test_add"]
+    task = task.model_copy(update={"FAIL_TO_PASS": ids, "PASS_TO_PASS": []})
+    audit = await Auditor(provider, tests_timeout_s=20, num_workers=1).audit(task, layers, GOLD)
+    assert (audit.verdict, audit.num_renamed) == ("honest", 3), audit
