@@ -1,5 +1,6 @@
 """A run folder as a run leaves it, written by the functions that a run uses, and a provider of real sandboxes."""
 
+import signal
 import sys
 
 import pytest
@@ -145,3 +146,11 @@ def working_directory(tmp_path, monkeypatch):
     for name, module in list(sys.modules.items()):
         if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
+
+
+@pytest.fixture
+def obeys_ctrl_c():
+    """Programs started here heed Ctrl-C, even where `nohup … &` had these tests ignore it; a child inherits that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

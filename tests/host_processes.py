@@ -22,6 +22,18 @@ def ancestor_in_sandbox(pid):
     raise AssertionError("not in a sandbox")
 
 
+def descendants(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children] + [pid for child in children for pid in descendants(int(child))]
+
+
+def is_alive(pid):
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def wait_until(condition, limit_s=60.0):
     deadline = time.monotonic() + limit_s
     while not condition():

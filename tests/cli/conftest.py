@@ -1,7 +1,6 @@
 """The command line in this process, a random model that can spell, and a task set of two practice tasks."""
 
 import asyncio
-import signal
 
 import pytest
 import torch
@@ -76,11 +75,3 @@ def config_file(tmp_path, model_directory, task_folder, heldout_folder):
         """
     )
     return path
-
-
-@pytest.fixture
-def obeys_ctrl_c():
-    """Programs started here heed Ctrl-C, even where `nohup … &` had these tests ignore it; a child inherits that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

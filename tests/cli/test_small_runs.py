@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from golden_rows import NEBIUS_SWE_AGENT
-from host_processes import wait_until
+from host_processes import descendants, is_alive, wait_until
 from turnsmith.journals import read_trajectories
 from turnsmith.runs import RunFolder, read_json
 from turnsmith.tasks.dataset import load_tasks
@@ -132,18 +132,6 @@ def test_the_base_imitates_conversations_of_others(turnsmith, config_file, tmp_p
     assert folder.checkpoint("rft", 0).is_dir()
 
 
-def descendants(pid):
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children] + [pid for child in children for pid in descendants(int(child))]
-
-
-def is_alive(pid):
-    try:
-        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 @pytest.mark.usefixtures("obeys_ctrl_c")
 @pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, config_file, tmp_path, request_to_end):
@@ -159,7 +147,9 @@ def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, c
     running = descendants(process.pid)
     process.send_signal(request_to_end)
     stderr = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, stderr
+    assert process.returncode == 128 + request_to_end, stderr
+    assert stderr.index("stopping: ") < stderr.index("stopped; ")
+    assert f"resume with `turnsmith resume {folder.path}`" in stderr
     assert f"stopped; `turnsmith resume {folder.path}` goes on" in stderr
     assert "Traceback" not in stderr
     assert running

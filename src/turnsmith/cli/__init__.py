@@ -3,7 +3,6 @@
 Torch and the recipes are imported by the command that needs them, so that `--help` is instant.
 """
 
-import signal
 from typing import Annotated
 
 import typer
@@ -19,6 +18,7 @@ from turnsmith.cli.rebuilding import rebuild
 from turnsmith.cli.sentences import Sentences
 from turnsmith.cli.tasks import check, stats
 from turnsmith.cli.tracing import provenance
+from turnsmith.ui import interruption
 from turnsmith.ui.terminal import replace_unprintable
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -31,11 +31,11 @@ MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what i
 
 
 def main() -> None:
-    """Run the command line; what asks a process to end, as `timeout` and schedulers do, is as good as Ctrl-C."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    """Run the command line. Whoever asks a process to end, as `timeout` and schedulers do, is heard as Ctrl-C is."""
+    interruption.listen()
     replace_unprintable()
-    make_app()()
+    with interruption.ending_quickly():
+        make_app()()
 
 
 def make_app() -> typer.Typer:

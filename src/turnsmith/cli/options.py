@@ -14,6 +14,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.patch import check_git
 from turnsmith.tracking import Progress
+from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ def count_workers(wanted: int | None) -> int:
 
 @contextmanager
 def going_on() -> Iterator[None]:
-    """Work that keeps what is finished: where Ctrl-C ends it, that is said."""
+    """Announce that the same command goes on where Ctrl-C ends this block: what is finished is kept."""
     try:
-        yield
+        with announcing(remark="the same command goes on"):
+            yield
     except KeyboardInterrupt:
         typer.echo("stopped; what is finished is kept, and the same command goes on", err=True)
         raise typer.Exit(EXIT_STOPPED) from None

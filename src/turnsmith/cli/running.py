@@ -26,6 +26,7 @@ from turnsmith.runs import RunFolder, claim, locked, read_json, remove_unless_na
 from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tasks.selection import BUILT_IN
 from turnsmith.tracking import Progress
+from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline, read_results
 from turnsmith.versions import record_versions
@@ -181,22 +182,21 @@ def anchor(section: dict[str, Any], key: str, names: Sequence[str] = ()) -> None
 
 def go(config: RunConfig, folder: RunFolder) -> None:
     """Start or resume, and show what came out."""
+    resume = f"`turnsmith resume {quote(str(folder.path))}`"
     try:
-        with locked(folder):
+        with announcing(remark=f"resume with {resume}"), locked(folder):
             sweep(folder, config.runs.keep_checkpoints)
             record_versions(folder)
             with watching(folder.log) as progress:
                 learn(config, folder, progress)
             finish(folder)
     except KeyboardInterrupt:
-        typer.echo(f"stopped; `turnsmith resume {quote(str(folder.path))}` goes on", err=True)
+        typer.echo(f"stopped; {resume} goes on", err=True)
         raise typer.Exit(EXIT_STOPPED) from None
     except (OSError, BaseExceptionGroup) as error:
         if not is_disk_full(error):
             raise
-        raise UsageError(
-            f"the disk of {folder.path} is full: make room there, then `turnsmith resume {quote(str(folder.path))}` goes on"
-        ) from None
+        raise UsageError(f"the disk of {folder.path} is full: make room there, then {resume} goes on") from None
 
 
 def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:

@@ -18,6 +18,7 @@ from turnsmith.config_files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.extras import require
 from turnsmith.runs import RunFolder, claim, locked, remove_unless_named
+from turnsmith.ui.interruption import announcing
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.versions import record_versions
 
@@ -137,7 +138,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     is_new = claim(folder, assignment.config.model_dump(mode="json"))
     if not is_new or folder.issue.exists():
         raise UsageError(f"{folder.path} holds another run: give another --out")
-    with locked(folder):
+    with announcing(remark="attempts that ended are kept"), locked(folder):
         record_versions(folder)
         try:
             watch_attempts(assignment)

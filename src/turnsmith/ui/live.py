@@ -1,7 +1,7 @@
 """A run while it goes on: bars with the time left in a terminal, plain lines anywhere else, a log in the run folder."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 from turnsmith import tracking
+from turnsmith.ui.interruption import announcing
 from turnsmith.ui.terminal import make_console, to_line
 
 LINE_INTERVAL_S = 10.0
@@ -33,11 +34,9 @@ REFRESHES_PER_SECOND = 2
 def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
     """Show progress on standard error until the block ends; what is said goes to `log` too."""
     bars = make_bars(make_console(stderr=True))
-    if not bars.console.is_terminal:
-        yield Lines(bars, log)
-        return
-    with bars:
-        yield Bars(bars, log)
+    progress = Bars(bars, log) if bars.console.is_terminal else Lines(bars, log)
+    with bars if bars.console.is_terminal else nullcontext(), announcing(say=progress.say):
+        yield progress
 
 
 def make_bars(console: Console) -> Progress:
