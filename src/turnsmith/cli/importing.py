@@ -42,12 +42,12 @@ def import_set(
     as_json: Json = False,
 ) -> None:
     """Make tasks of the rows of a public data set; what cannot be one goes with its reason into refused.jsonl."""
-    from turnsmith.recipes.gradability import Fault, describe_aside, find_faulty
+    from turnsmith.recipes.gradability import SetAside, describe_aside, find_faulty
     from turnsmith.tasks.characters import describe_mended
     from turnsmith.tasks.sets.importing import REFUSED_NAME, import_rows, only, read_all
     from turnsmith.tasks.sets.recognition import find_rows, find_set
 
-    public, aside = find_set(set_name), dict[str, Fault]()
+    public, aside = find_set(set_name), dict[str, SetAside]()
     with watching() as progress:
         sources = find_rows(public, open_place(source), split)
         rows = only(read_all(public, sources), public, task, limit)
@@ -56,7 +56,7 @@ def import_set(
         funnel = watch_import(public.name, funnels, 1 if task else min(total, limit or total), progress)
     if funnel is None:
         raise UsageError(f"{source} holds no row of the task {task}" if task else f"{source} holds no rows")
-    details = {name: f"{name} {fault.detail}" for name, fault in aside.items()}
+    details = {name: f"{name} {each.detail}" for name, each in aside.items()}
     counts = {"imported": funnel.imported, "refused": dict(funnel.refused)}
     report = {"folder": str(out), **counts, "set_aside": details, "mended": funnel.mended}
     typer.echo(json.dumps(report, indent=2) if as_json else f"{funnel} in {out}")

@@ -7,7 +7,7 @@ from turnsmith.agent.loop import find_misfit
 from turnsmith.config import TRAIN, AgentConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.gradability import Fault, describe_aside
+from turnsmith.recipes.gradability import SetAside, describe_aside
 from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.types import Task
 
@@ -27,11 +27,9 @@ def keep_fitting(run: RunContext) -> RunContext:
 
     Raises UsageError where a task wanted by its id gets none, where no task of a set gets one, or where no observation fits.
     """
-    evaluation, training, sources = (
-        [ContextLimit(run.config.agent, "agent.max_context")],
-        [*list_limits(run)],
-        run.config.task_sets,
-    )
+    evaluation = [ContextLimit(run.config.agent, "agent.max_context")]
+    training = list(list_limits(run))
+    sources = run.config.task_sets
     for limits in [*evaluation, *training]:
         run.player.speaker.check_budget(limits.agent.max_observation_tokens)
     eval_tasks = [fit(each, evaluation, find_named(sources.get(each.name)), run) for each in run.eval_tasks]
@@ -54,20 +52,20 @@ def find_named(source: TaskSetConfig | None) -> Collection[str]:
 
 def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str], run: RunContext) -> TaskSet:
     """Leave out the tasks that get no turn in some part, and report them. Raises UsageError."""
-    faults = {task.instance_id: fault for task in task_set.tasks if (fault := find_fault(task, parts, run))}
-    kept = [task for task in task_set.tasks if task.instance_id not in faults]
-    if refused := next((name for name in faults if name in named or not kept), ""):
-        raise UsageError(f"task {refused}: {faults[refused].detail}")
-    for line in describe_aside(faults, "cannot be played"):
+    misfits = {task.instance_id: misfit for task in task_set.tasks if (misfit := find_misfit_part(task, parts, run))}
+    kept = [task for task in task_set.tasks if task.instance_id not in misfits]
+    if refused := next((name for name in misfits if name in named or not kept), ""):
+        raise UsageError(f"task {refused}: {misfits[refused].detail}")
+    for line in describe_aside(misfits, "cannot be played"):
         run.progress.say(f"{task_set.name}: of {len(task_set.tasks)} tasks {line}")
-    return replace(task_set, tasks=kept, aside={**task_set.aside, **faults})
+    return replace(task_set, tasks=kept, aside={**task_set.aside, **misfits})
 
 
-def find_fault(task: Task, parts: Sequence[ContextLimit], run: RunContext) -> Fault | None:
+def find_misfit_part(task: Task, parts: Sequence[ContextLimit], run: RunContext) -> SetAside | None:
     """Find the first part in which a task gets no turn."""
     for part in parts:
         if misfit := find_misfit(
             task, run.player.speaker, run.scaffold, part.agent, demonstration=part.demonstration, limit=part.key
         ):
-            return Fault(f"the first prompt does not fit into {part.key} ({part.agent.max_context})", misfit)
+            return SetAside(f"the first prompt does not fit into {part.key} ({part.agent.max_context})", misfit)
     return None

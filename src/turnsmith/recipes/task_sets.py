@@ -9,7 +9,7 @@ from turnsmith.audit.ability import Ability
 from turnsmith.audit.mutants import Mutant
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.gradability import Fault, describe_aside, find_faulty
+from turnsmith.recipes.gradability import SetAside, describe_aside, find_faulty
 from turnsmith.runs import RunFolder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
@@ -30,7 +30,7 @@ class TaskSet:
     name: str
     tasks: list[Task]
     file: Path
-    aside: Mapping[str, Fault] = field(default_factory=dict)
+    aside: Mapping[str, SetAside] = field(default_factory=dict)
     """Tasks of the file that cannot be graded, and are not among the others: id → reason."""
     mended: Sequence[str] = ()
     """Ids of tasks whose text held halves of characters."""
