@@ -203,12 +203,8 @@ async def test_tasks_that_a_run_makes_of_a_package_are_qualified_by_it(tasks, ba
     assert bare.num_started == started
 
 
-async def test_an_old_record_is_read_and_its_audit_is_not_known(tasks, bare):
+async def test_an_audit_that_the_infrastructure_stopped_is_counted_as_not_known(tasks, bare):
     write_down(tasks, [Verdict.QUALIFIED] * 3)
-    file = find_record_file(tasks)
-    file.write_text(file.read_text().replace('"audit":null,"num_mutated":0', '"num_mutated":1'))
-    assert '"audit"' not in file.read_text()
-    assert [record.audit for record in read_qualifications(tasks, PLAIN).values()] == [None] * 3
     told = Told()
     config = RunConfig.model_validate({"train_tasks": {"path": "x"}})
     kept = await admit(tasks, config, bare, told)

@@ -20,7 +20,7 @@ from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.tasks.history import read_entry
 from turnsmith.types import Record, Task
 
-VERSION = 13
+VERSION = 14
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
@@ -108,9 +108,7 @@ class Qualification(Record):
     missing_names: list[str] = Field(default_factory=list)
     """Names that all FAIL_TO_PASS tests lack there, that the gold patch brings and that the issue does not give."""
     audit: Ability | None = None
-    """Ability of the task's audit; None where it is not known: the record is older, or the task is not qualified."""
-    num_mutated: int = 0
-    """A column of older records, which nothing reads."""
+    """Ability of the task's audit; None where it is not known: the infrastructure failed, or the task is not qualified."""
     test_data: list[str] = Field(default_factory=list)
     """Files outside of the folders of tests that only tests read while they run with the gold patch."""
     gold_s: float = 0.0
