@@ -16,7 +16,7 @@ PASSED, FAILED, NO_END = Counter([FUNCTION]), Counter[str](), None
 class Scripted:
     """One expected test, whose runs with the patch end as they are told to; with the gold patch it does what it should."""
 
-    functions, decisive, num_renamed = Counter([FUNCTION]), {FUNCTION}, 1
+    functions, decisive, nameless_decisive, num_renamed = Counter([FUNCTION]), {FUNCTION}, [], 1
 
     def __init__(self, as_itself=(), as_mutant=()):
         self.sources = {FILE: read_source(b"def test_add():\n    assert add(1, 2) == 3\n")}
@@ -26,9 +26,6 @@ class Scripted:
         if patch == "gold":
             return FAILED if mutants else PASSED
         return next(self.as_mutant if mutants else self.as_itself)
-
-    def find_nameless(self):
-        return []
 
 
 async def conclude(tests):

@@ -124,7 +124,7 @@ def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmi
 
 
 def test_the_table_names_tasks_whose_audit_cannot_decide_or_is_not_known(capsys):
-    abilities = {"able-1": Ability(True), "unable-1": Ability(False, "tests keep their names"), "old-1": None}
+    abilities = {"able-1": Ability(), "unable-1": Ability("tests keep their names"), "old-1": None}
     records = [
         Qualification(instance_id=name, key="k", verdict=Verdict.QUALIFIED, audit=ability)
         for name, ability in abilities.items()

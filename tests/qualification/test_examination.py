@@ -43,7 +43,7 @@ async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(cas
         "test_shop.py::test_bounded_sum_of_many_prices": (0, 2),
         "test_shop.py::test_small": (2, 2),
     }
-    assert record.gold_s > 0 and record.audit == Ability(can_decide=True)
+    assert record.gold_s > 0 and record.audit == Ability()
     assert record.isolation == case.provider.isolation
 
 

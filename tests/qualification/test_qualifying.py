@@ -219,7 +219,7 @@ async def test_mutants_on_record_reach_the_auditor_and_no_column_of_a_task(tasks
             instance_id=task.instance_id,
             key=make_key(task, layers, PLAIN),
             verdict=Verdict.QUALIFIED,
-            audit=Ability(True, mutants=(mutant,)),
+            audit=Ability(mutants=(mutant,)),
         )
         append_record(find_record_file(tasks), record)
     kept = keep_qualified(tasks, PLAIN, Silence())

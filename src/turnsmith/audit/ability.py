@@ -1,5 +1,6 @@
-"""Can the audit of a task decide? The gold patch is run under random names, and with mutants, of which it must fail one.
+"""Ability of a task's audit to decide, measured with the gold patch.
 
+The gold patch runs under random names, and with mutants, of which it must fail one.
 A mutant is kept where the gold patch fails it in two runs, in the same cases, and in each by an expectation that is not met.
 Any other error may come from the changed test itself, so that every patch ends in it.
 """
@@ -19,24 +20,27 @@ MAX_TRIES = 4
 
 @dataclass(frozen=True)
 class Ability:
-    """Can the audit of a task decide, and with which mutants?"""
+    """Ability of one task's audit to decide, and the mutants that it needs for this."""
 
-    can_decide: bool
     reason: str = ""
-    """Why it cannot."""
+    """The reason why it cannot decide; empty where it can."""
     mutants: tuple[Mutant, ...] = ()
-    """Those that audits would not draw by themselves. No agent may see them."""
+    """Mutants that audits would not draw by themselves. No agent may see them."""
+
+    @property
+    def can_decide(self) -> bool:
+        return not self.reason
 
 
 def say_abilities(abilities: Sequence[Ability | None]) -> str:
-    """A sentence on the audits of some tasks; None is an ability that is not known."""
+    """Write a sentence on the audits of some tasks; None is an ability that is not known."""
     known = [ability for ability in abilities if ability]
     unknown = f", {len(abilities) - len(known)} are not known" if len(known) < len(abilities) else ""
     return f"audits can decide on {sum(ability.can_decide for ability in known)} of {len(abilities)} tasks{unknown}"
 
 
 def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
-    """Metrics of the audits of some tasks: the shares that can decide, and of which this is not known."""
+    """Compute the share of tasks whose audits can decide, and the share of those where this is not known."""
     num = len(abilities) or 1
     return {
         "audit/can_decide_share": sum(bool(ability and ability.can_decide) for ability in abilities) / num,
@@ -46,7 +50,7 @@ def describe_abilities(abilities: Sequence[Ability | None]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class GoldTrial:
-    """The gold patch in runs of the expected tests; bugs that were put into one tree have it in common."""
+    """Results of the gold patch in runs of the expected tests; bugs that were put into one tree have them in common."""
 
     passed: Counter[str]
     """Function, as it is written → how many of its cases pass under random names."""
@@ -55,7 +59,7 @@ class GoldTrial:
     drawn: frozenset[Mutant]
     """Mutants that any audit may draw."""
     is_finished: bool = True
-    """Did the tests come to their end under random names?"""
+    """True where the tests came to their end under random names."""
 
 
 async def try_gold(tests: ExpectedTests, gold: str, random: Random) -> GoldTrial:
@@ -84,7 +88,7 @@ def _list_tries(tests: ExpectedTests, function: str, drawn: Mapping[str, Mutant]
 
 
 async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], plain: Ends) -> list[Mutant]:
-    """Those that the gold patch fails, with the cases that it passes all the same."""
+    """Keep the mutants that the gold patch fails, with the cases that it passes all the same."""
     first = await tests.run_cases(gold, mutants)
     second = await tests.run_cases(gold, mutants) if first else None
     if first is None or second is None:
@@ -97,7 +101,7 @@ async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], p
 
 
 def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
-    """The ends of one function's cases."""
+    """Select the ends of the cases of one function."""
     passed, unmet = (
         frozenset(test for test in cases if tests.find_function(test) == mutant.function)
         for cases in (ends.passed, ends.unmet)
@@ -106,27 +110,26 @@ def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
 
 
 def _is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
-    """Do cases of a function fail twice that pass without a mutant, all by an expectation that is not met?"""
+    """Check that the same cases fail in both runs, each by an unmet expectation."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
 
 
 def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
-    """The ability of the audit of one task, whose gold patch was tried."""
+    """Judge the audit of one task by the trial of its gold patch."""
     functions = {*tests.functions}
     kept = [mutant for function, mutant in trial.killed.items() if function in functions]
-    reason = _find_hindrance(tests, trial)
     known = tuple(mutant for mutant in kept if mutant.passing or mutant not in trial.drawn)
-    return Ability(can_decide=not reason, reason=reason, mutants=known)
+    return Ability(_find_hindrance(tests, trial), known)
 
 
 def _find_hindrance(tests: ExpectedTests, trial: GoldTrial) -> str:
-    """Why nothing could be decided; empty where it could."""
+    """Find the reason why the audit cannot decide; empty where it can."""
     if not trial.is_finished:
         return "the tests do not come to their end under other names"
     if failing := sorted((tests.functions - trial.passed).keys()):
         return f"{len(failing)} tests fail under other names, e.g. {failing[0]}"
-    if nameless := tests.find_nameless():
+    if nameless := tests.nameless_decisive:
         return f"{len(nameless)} FAIL_TO_PASS tests keep their names, e.g. {nameless[0]}"
     if not any(_is_decided(tests, trial, test) for test in tests.case.task.FAIL_TO_PASS):
         return "the gold patch fails no mutant of a FAIL_TO_PASS test"
@@ -134,6 +137,6 @@ def _find_hindrance(tests: ExpectedTests, trial: GoldTrial) -> str:
 
 
 def _is_decided(tests: ExpectedTests, trial: GoldTrial, test: str) -> bool:
-    """Does the gold patch fail this test where it is a mutant?"""
+    """Check that the gold patch fails this test where it is a mutant."""
     mutant = trial.killed.get(tests.find_function(test))
     return mutant is not None and test not in mutant.passing

@@ -165,7 +165,7 @@ class OpenAudit:
 
     def conclude(self) -> Audit:
         """The verdict, and all reasons for it."""
-        nameless = self.tests.find_nameless()
+        nameless = self.tests.nameless_decisive
         keeping = [f"{len(nameless)} FAIL_TO_PASS tests keep their names, e.g. {nameless[0]}"] if nameless else []
         doubts = [*self.doubts, *keeping]
         return Audit(

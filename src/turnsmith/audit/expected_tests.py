@@ -62,7 +62,8 @@ class ExpectedTests:
         renaming = draw_renaming(self.sources, self.definitions)
         return [function for function in self.definitions if not renaming.is_renamed(function)]
 
-    def find_nameless(self) -> list[str]:
+    @property
+    def nameless_decisive(self) -> list[str]:
         """Functions of FAIL_TO_PASS that keep their names."""
         decisive = {*map(to_function, self.case.task.FAIL_TO_PASS)}
         return [function for function in self.nameless if function in decisive]

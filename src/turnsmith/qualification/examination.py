@@ -217,13 +217,13 @@ async def look_into_tests(case: Case, cure: Cure | None, gold_s: float) -> dict[
 async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability | None:
     """The ability of the task's audit, from runs of the gold patch that it may share; None where the infrastructure failed."""
     if not case.is_sealed:
-        return Ability(can_decide=False, reason="only suites of pytest can be audited")
+        return Ability("only suites of pytest can be audited")
     hurried = hurry(case, gold_s)
     try:
         trial = await (cure.try_gold(hurried.tests_timeout_s, try_audit) if cure else try_audit(hurried))
         return judge_audit(await insist(partial(read_tests, case)), trial)
     except GradingError as error:
-        return Ability(can_decide=False, reason=str(error))
+        return Ability(str(error))
     except SandboxError:
         return None
 
