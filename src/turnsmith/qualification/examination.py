@@ -23,7 +23,7 @@ from turnsmith.rewards.grading import Grader
 from turnsmith.rewards.hunks import select_gold
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.rewards.testing import SuiteReport, check_plugin
 from turnsmith.types import Grade, Outcome
 
 T = TypeVar("T")
@@ -187,7 +187,7 @@ async def run_gold_afresh(case: Case) -> SuiteReport:
     """
     try:
         patch = select_gold(case.task, case.layers)
-        return insist_on_report(await run_tests(case, patch, case.directives, {}, is_cold=True))
+        return check_plugin(await run_tests(case, patch, case.directives, {}, is_cold=True))
     except PatchRefused as refusal:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 
@@ -198,14 +198,7 @@ async def run_untouched_afresh(case: Case) -> SuiteReport:
         # Short tracebacks make pytest say why a file could not be collected.
         command = f"{case.task.test_command} --tb=short"
         case = replace(case, task=case.task.model_copy(update={"test_command": command}))
-    return insist_on_report(await run_tests(case, "", case.directives, {}, is_cold=True))
-
-
-def insist_on_report(report: SuiteReport) -> SuiteReport:
-    """Return the report, unless the grader's plugin could not write it. Raises GradingError."""
-    if report.plugin_fault:
-        raise GradingError(report.plugin_fault)
-    return report
+    return check_plugin(await run_tests(case, "", case.directives, {}, is_cold=True))
 
 
 async def look_into_tests(case: Case, cure: Cure | None, gold_s: float) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from turnsmith.rewards.hunks import describe_project, select_hunks
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused, digest_patch
 from turnsmith.rewards.sentinels import Sentinels, draw_sentinels
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.rewards.testing import SuiteReport, check_plugin
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Grade, Outcome, Task
 
@@ -114,14 +114,13 @@ async def refuse_own_fault(case: Case) -> None:
     Raises GradingError where the plugin fails there, too; SandboxError.
     """
     report, _ = await try_patch(case, "")
-    if report.plugin_fault:
-        raise GradingError(report.plugin_fault)
+    check_plugin(report)
 
 
-async def try_plugin(case: Case) -> SuiteReport:
+async def try_plugin(case: Case) -> None:
     """Run the grader's own tests alone on the clean tree. Raises SandboxError, GradingError."""
     sentinels = draw_sentinels(PurePosixPath(next(iter(case.directives), "")).parent)
-    return await run_tests(case, "", (sentinels.path,), {sentinels.path: sentinels.text})
+    check_plugin(await run_tests(case, "", (sentinels.path,), {sentinels.path: sentinels.text}))
 
 
 def to_one_line(text: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from secrets import token_hex
 from shlex import quote
 
+from turnsmith.errors import GradingError
 from turnsmith.rewards.commands import read_plain
 from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
@@ -208,6 +209,13 @@ def _between(output: str, begin: str, end: str) -> str:
     _, opened, rest = output.partition(f"{begin}\n")
     log, closed, _ = rest.partition(f"\n{end}\n")
     return log if opened and closed else ""
+
+
+def check_plugin(report: SuiteReport) -> SuiteReport:
+    """Return the report, unless the grader's plugin could not write it. Raises GradingError."""
+    if report.plugin_fault:
+        raise GradingError(report.plugin_fault)
+    return report
 
 
 def find_test_files(tests: Collection[str]) -> tuple[str, ...]:
