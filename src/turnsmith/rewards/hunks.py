@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from turnsmith.rewards.cases import SetupFailed
 from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch
 from turnsmith.rewards.shadows import find_import_roots, is_shadow
-from turnsmith.rewards.support import SUPPORT, is_support
+from turnsmith.rewards.support import SUPPORT, find_users
 from turnsmith.rewards.testing import find_test_files
 from turnsmith.types import Task
 
@@ -21,7 +21,7 @@ class HunkClass(StrEnum):
     TEST_INFRASTRUCTURE = "test-infrastructure"
     """Decides how tests run or which modules they get."""
     TEST_SURFACE = "test-surface"
-    """A test, what lies among the tests, or what only tests read or import."""
+    """A test, a file among the tests, or a file that only tests read or import."""
     GENERATED = "generated"
     """Made by a program from something else."""
     SOURCE = "source"
@@ -69,7 +69,7 @@ class Project:
     """What only tests read while they run with the gold patch."""
 
     def classify(self, path: str) -> HunkClass:
-        """What a path is. Reads the tree where a name is that of a helper or of data of tests."""
+        """Classify a path. Reads the tree where the name is that of a helper or of data of tests."""
         if is_shadow(path, self.import_roots, self.layers):
             return HunkClass.TEST_INFRASTRUCTURE
         kind = classify(path, self.test_files)
@@ -79,10 +79,17 @@ class Project:
         return HunkClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
-        """Is a path that is no test's by its folder read or imported by tests only?"""
-        return path in self.test_data or is_support(path, self.layers, self._is_plain_source)
+        """Check that only tests read or import a file that is not among the tests."""
+        return path in self.test_data or self._is_support(path)
+
+    def _is_support(self, path: str) -> bool:
+        """Check for a test helper or test data that no source uses; a file that is only in an image counts as source."""
+        if not SUPPORT.fullmatch(path) or not any((layer / path).is_file() for layer in self.layers):
+            return False
+        return not any(map(self._is_plain_source, find_users(path, self.layers)))
 
     def _is_plain_source(self, path: str) -> bool:
+        """Check for source that is itself no helper of tests."""
         return classify(path, self.test_files) is HunkClass.SOURCE and not SUPPORT.fullmatch(path)
 
 

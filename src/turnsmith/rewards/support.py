@@ -1,8 +1,8 @@
-"""Helpers and data of tests that lie outside of the folders of tests: by their names, where no source of the tree uses them."""
+"""Names of helpers and data of tests outside of the folders of tests, and the files of the tree that use them."""
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
@@ -19,19 +19,9 @@ MAX_SOURCE_BYTES = 1 << 20
 """A larger file is generated, and uses no helper of tests."""
 
 
-def is_support(path: str, layers: Sequence[Path], is_source: Callable[[str], bool]) -> bool:
-    """Does the tree have a file of this name, is the name that of a helper or of data of tests, and does no source use it?
-
-    `is_source` says which other files are source. What is only in an image is not seen, and counts as source.
-    """
-    if not SUPPORT.fullmatch(path) or not any((layer / path).is_file() for layer in layers):
-        return False
-    return not any(is_source(other) for other in find_users(path, tuple(layers)))
-
-
 @lru_cache(maxsize=256)
 def find_users(path: str, layers: tuple[Path, ...]) -> tuple[str, ...]:
-    """Python files of the tree that import a module, or name a data file or the folder that gives it its name."""
+    """Find the Python files of the tree that import a module, or that name a data file or its folder in a string."""
     file = PurePosixPath(path)
     words = [file.stem] if file.suffix == ".py" else [file.name, *_list_folders(file)]
     found = []
@@ -45,7 +35,7 @@ def find_users(path: str, layers: tuple[Path, ...]) -> tuple[str, ...]:
 
 
 def _list_folders(file: PurePosixPath) -> list[str]:
-    """Folders by whose names a file is taken for data of tests: `a/fixtures/x/y.json` → `["fixtures"]`."""
+    """List the folders whose names mark a file as data of tests: `a/fixtures/x/y.json` → `["fixtures"]`."""
     return [part for part in file.parts[:-1] if SUPPORT.fullmatch(f"{part}/x")]
 
 
@@ -65,7 +55,7 @@ def _uses(text: bytes, user: PurePosixPath, file: PurePosixPath, words: Sequence
 
 
 def _list_imported(node: ast.AST, user: PurePosixPath) -> Iterator[tuple[str, ...]]:
-    """Modules that a statement may import, in parts: `from ..a import b` in `p/q/r.py` → `("p", "a")`, `("p", "a", "b")`."""
+    """List the modules that a statement may import, in parts: `from ..a import b` in `p/q/r.py` → `("p", "a")`, `("p", "a", "b")`."""
     match node:
         case ast.Import(names=names):
             yield from (tuple(alias.name.split(".")) for alias in names)
