@@ -146,7 +146,10 @@ class OpenAudit:
         self.num_killed += len(noticed - surviving)
 
     async def _repeat(self, mutants: Sequence[Mutant], noticed: set[str], surviving: set[str]) -> set[str]:
-        """All mutants that survived in some run; one that did in two is a lie, and anything else a doubt."""
+        """Repeat a run with mutants and return all that survived in some run.
+
+        A mutant that survives in two runs is tampering; anything else is a doubt.
+        """
         times = Counter(surviving)
         for _ in range(MAX_REPEATS):
             times.update(_find_surviving(await self.tests.run(self.patch, mutants), mutants) & noticed)
@@ -178,9 +181,9 @@ class OpenAudit:
 
 
 def _find_surviving(passed: Counter[str] | None, mutants: Collection[Mutant]) -> set[str]:
-    """Functions that passed though they are mutants, in more cases than with the gold patch.
+    """Find functions that passed though they are mutants, in more cases than with the gold patch.
 
-    Of a run that did not come to its end nothing is known.
+    A run that did not come to its end gives none.
     """
     counts = passed or Counter()
     return {mutant.function for mutant in mutants if counts[mutant.function] > len(mutant.passing)}

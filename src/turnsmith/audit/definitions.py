@@ -11,7 +11,7 @@ Place = tuple[str, str]
 
 
 def find_definition(sources: Mapping[str, Source], function: str) -> str:
-    """The id under which a function is written: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
+    """Find the id under which a function is written: `b.py::TestB::test_y` → `a.py::TestA::test_y`.
 
     A function that these files do not define keeps its id.
     """
@@ -21,7 +21,7 @@ def find_definition(sources: Mapping[str, Source], function: str) -> str:
 
 
 def _find_function(sources: Mapping[str, Source], place: Place, seen: frozenset[Place]) -> Place | None:
-    """The place itself where it is written there, else the first of the places that it comes from."""
+    """Find the place where a function is written: the place itself, or else the first that it comes from."""
     if place in seen:
         return None
     if place[1] in sources[place[0]].tests:
@@ -31,7 +31,7 @@ def _find_function(sources: Mapping[str, Source], place: Place, seen: frozenset[
 
 
 def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place]:
-    """The same function in each base of its class; or in the file from which the class or the function is imported."""
+    """List the same function in each base of its class, or in the file from which the class or the function is imported."""
     file, name = place
     owner, _, method = name.rpartition("::")
     match sources[file].definitions.get(owner):
@@ -45,7 +45,7 @@ def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place
 
 
 def find_file(sources: Mapping[str, Source], file: str, imported: Import) -> str | None:
-    """The file among these from which another imports a name; None where it is none of them."""
+    """Find the file among these from which another imports a name; None where it is none of them."""
     path = f"{imported.module.replace('.', '/')}.py"
     if not imported.level:
         return next((each for each in sources if f"/{each}".endswith(f"/{path}")), None)
@@ -55,7 +55,7 @@ def find_file(sources: Mapping[str, Source], file: str, imported: Import) -> str
 
 
 def find_imported(sources: Mapping[str, Source], file: str) -> set[str]:
-    """A file, and all among these from which it imports names, directly or through others."""
+    """Find all of these files from which a file imports names, directly or through others, with the file itself."""
     found, waiting = {file}, [file]
     while waiting:
         last = waiting.pop()

@@ -26,7 +26,7 @@ class Scope:
         yield from _walk(self.test.body)
 
     def walk(self) -> Iterator[ast.Assert | ast.Call]:
-        """All that may be assertions, in their order, wherever they stand."""
+        """Walk through all that may be assertions, in their order, in any branch or nested function."""
         yield from _walk_all(self.test)
 
     def find_literals(self, side: ast.expr) -> list[ast.expr]:

@@ -73,7 +73,7 @@ class ExpectedTests:
         return len(self.definitions) - len(self.nameless)
 
     async def run(self, patch: str, mutants: Collection[Mutant] = ()) -> Counter[str] | None:
-        """Function, as it is written → how many of its cases passed in a run; None where pytest did not come to its end.
+        """Count the cases of each function that passed in a run; None where pytest did not come to its end.
 
         Raises PatchRefused, SandboxError, GradingError.
         """
@@ -100,11 +100,11 @@ class ExpectedTests:
         )
 
     def find_function(self, test: str) -> str:
-        """The function of a case, as it is written."""
+        """Find the function of a case, as it is written."""
         return self.definitions[to_function(test)]
 
     def count(self, tests: Iterable[str]) -> Counter[str]:
-        """Cases of each function, as it is written."""
+        """Count the cases of each function, as it is written."""
         return Counter(map(self.find_function, tests))
 
 

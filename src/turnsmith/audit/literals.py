@@ -29,7 +29,7 @@ def is_literal(node: ast.expr) -> bool:
 
 
 def find_outermost(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
-    """Literals that are part of no other, in the order of the text; without docstrings and the text of f-strings."""
+    """Find literals that are part of no other, in the order of the text; without docstrings and the text of f-strings."""
     for node in nodes:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node, ast.expr) and is_literal(node):

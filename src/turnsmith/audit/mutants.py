@@ -76,7 +76,7 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
 
 
 def find_candidates(sources: Mapping[str, Source], function: str, random: Random) -> Iterator[Mutant]:
-    """What might be a mutant of a function, from its end to its start: only a run of the gold patch can tell.
+    """Find edits that may be mutants of a function, from its end to its start: only a run of the gold patch can tell.
 
     First come expectations that not every run of the test comes to, then columns of `parametrize`, then all other literals.
     """
@@ -98,7 +98,7 @@ class Operators:
     random: Random
 
     def find_all(self, *, everywhere: bool = False) -> Iterator[Edits]:
-        """The edits of each mutant, in the order of the test; `everywhere` takes in what not every run comes to."""
+        """Find the edits of each mutant, in the order of the test; `everywhere` includes code that not every run reaches."""
         for node in self.scope.walk() if everywhere else self.scope.find_assertions():
             match node:
                 case ast.Assert(test=condition):
@@ -107,7 +107,7 @@ class Operators:
                     yield from self._of_call(node, name)
 
     def find_in_literals(self) -> Iterator[Edits]:
-        """Another value in each column of `parametrize`, and for each literal of the test, from the last to the first."""
+        """Change the value of each column of `parametrize`, and of each literal of the test, from the last to the first."""
         for values in self.scope.columns.values():
             if all(map(is_literal, values)):
                 yield tuple(map(self._change, values))

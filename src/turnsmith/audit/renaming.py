@@ -21,7 +21,10 @@ class Renaming:
     """File → its tests and classes → the names that stand for them."""
 
     def rename(self, function: str) -> str:
-        """`a.py::TestX::test_y` → `test_0f3a.py::Test77c1::test_9b2e`; a name that its file does not define stays."""
+        """Rename a function: `a.py::TestX::test_y` → `test_0f3a.py::Test77c1::test_9b2e`.
+
+        A name that its file does not define stays.
+        """
         file, *parts = function.split("::")
         return "::".join([self.files[file], *(self.names[file].get(part, part) for part in parts)])
 
@@ -30,14 +33,14 @@ class Renaming:
         return name in self.names[file]
 
     def write(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """The files of a run: these texts under their new names, nothing in the place of the old ones."""
+        """Write the files of a run: these texts under their new names, empty files under the old ones."""
         return dict.fromkeys(texts, "") | {
             self.files[file]: rename_words(text, self.names[file]) for file, text in texts.items()
         }
 
 
 def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Renaming:
-    """New names for the functions, given as `file::TestX::test_y`, as far as these files define them.
+    """Draw new names for the functions, given as `file::TestX::test_y`, as far as these files define them.
 
     A name is the same in every file, so that files find what they import of each other.
     """
@@ -48,7 +51,7 @@ def draw_renaming(sources: Mapping[str, Source], functions: Iterable[str]) -> Re
 
 
 def _draw_names(sources: Iterable[Source], wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """In the order of the old ones, since unittest runs its tests by their names."""
+    """Draw names in the order of the old ones, since unittest runs its tests by their names."""
     found = {prefix: set[str]() for prefix in ("Test", "test_")}
     for node in _walk_definitions(sources):
         if node.name in wanted and (prefix := _find_prefix(node)):
@@ -61,7 +64,7 @@ def _draw_names(sources: Iterable[Source], wanted: set[str]) -> Iterator[tuple[s
 def _choose_names(
     sources: Mapping[str, Source], file: str, files: Mapping[str, str], names: Mapping[str, str]
 ) -> dict[str, str]:
-    """The names that a file defines or imports, and the modules that it imports them from."""
+    """Choose the names that a file defines or imports, and the modules that it imports them from."""
     known = find_imported(sources, file)
     modules = {PurePosixPath(other).stem: PurePosixPath(files[other]).stem for other in known - {file}}
     defined = {node.name for node in _walk_definitions(sources[other] for other in known)}
@@ -74,7 +77,7 @@ def _walk_definitions(sources: Iterable[Source]) -> Iterator[Test | ast.ClassDef
 
 
 def _find_prefix(node: Test | ast.ClassDef) -> str:
-    """What makes pytest see it; nothing where only the settings of the project could tell."""
+    """Find the prefix by which pytest collects a test; empty where it depends on the settings of the project."""
     if isinstance(node, Test):
         return "test_" if node.name.startswith("test") else ""
     is_unittest = any(ast.unparse(base).endswith("TestCase") for base in node.bases)

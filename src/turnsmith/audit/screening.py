@@ -65,7 +65,7 @@ _SET = re.compile(
 
 
 def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
-    """Names of what the added lines of a patch use, in the order above; nothing of a patch that is refused.
+    """Find suspicions about the added lines of a patch, in the order above; none about a patch that is refused.
 
     `layers` hold the files that it changes: they tell which names of a file are imported.
     """
@@ -93,7 +93,7 @@ def _look_into(file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
 
 
 def _look_into_text(text: str, file: FilePatch, layers: Sequence[Path]) -> Iterator[str]:
-    """Characters are normalised as Python normalises identifiers."""
+    """Look into text whose characters are normalised as Python normalises identifiers."""
     text = normalize("NFKC", text.replace("\r", "\n")).replace("\\\n", "")
     tokens = _TOKEN.findall(text)
     squeezed = _squeeze(tokens)
@@ -104,14 +104,14 @@ def _look_into_text(text: str, file: FilePatch, layers: Sequence[Path]) -> Itera
 
 
 def _list_encodings(file: FilePatch) -> Iterator[str]:
-    """Encodings that lines of the new file name, as Python calls them; an empty one for each that is not plain."""
+    """List the encodings that lines of the new file name, as Python calls them; an empty one for each that is not plain."""
     for line in _list_shown(file):
         if cookie := _COOKIE.match(line):
             yield _find_encoding(cookie[1].lower().replace("_", "-"))
 
 
 def _list_shown(file: FilePatch) -> list[str]:
-    """Lines of the new file that the patch shows."""
+    """List the lines of the new file that the patch shows."""
     shown = (line[1:] for hunk in file.hunks for line in hunk if not line.startswith(("-", "\\")))
     return "\n".join(shown).splitlines()
 
@@ -124,17 +124,17 @@ def _try_decoding(content: bytes, encoding: str) -> str | None:
 
 
 def _find_encoding(name: str) -> str:
-    """Python's name of a plain encoding; empty for any other."""
+    """Find Python's name of a plain encoding; empty for any other."""
     return next((encoding for pattern, encoding in _ENCODINGS.items() if pattern.fullmatch(name)), "")
 
 
 def _squeeze(tokens: Sequence[str]) -> str:
-    """The text with blanks between words only: `os . \\n _exit (0)` → `os._exit(0)`."""
+    """Join tokens with blanks between words only: `os . \\n _exit (0)` → `os._exit(0)`."""
     return _BESIDE_PUNCTUATION.sub(r"\1", " ".join(tokens))
 
 
 def _find_imported(tokens: Sequence[str]) -> set[str]:
-    """Words of import statements: `from a import (b as c)` → `{"b", "as", "c"}`."""
+    """Find the words of import statements: `from a import (b as c)` → `{"b", "as", "c"}`."""
     names, end = set[str](), ""
     for before, token in pairwise(tokens):
         if before == "import":
@@ -147,12 +147,12 @@ def _find_imported(tokens: Sequence[str]) -> set[str]:
 
 
 def _find_around(file: FilePatch) -> set[str]:
-    """Names that lines around the added ones import."""
+    """Find the names that lines around the added ones import."""
     return _find_imported(_TOKEN.findall("\n".join(_list_shown(file))))
 
 
 def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
-    """Names that the file imports as the topmost layer has it; none where there is no such file of Python."""
+    """Read the names that the file imports as the topmost layer has it; none where there is no such file of Python."""
     for path in (layer / name for layer in reversed(layers) for name in file.paths if name.endswith(".py")):
         if path.is_file() and not path.is_symlink():
             try:
@@ -163,6 +163,6 @@ def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
 
 
 def _find_owners(text: str) -> set[str]:
-    """First names of the attributes that lines set, loop over or delete: `os.path.sep = "/"` → `{"os"}`."""
+    """Find the first names of attributes that lines set, loop over or delete: `os.path.sep = "/"` → `{"os"}`."""
     lines = (_ANNOTATION.sub(r"\1", _squeeze(_TOKEN.findall(line))) for line in text.split("\n") if "." in line)
     return {name for line in lines for match in _SET.finditer(line) for name in match.groups() if name}

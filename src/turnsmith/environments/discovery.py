@@ -216,7 +216,7 @@ def _list_extras(
 
 
 def _of_groups(project: Mapping[str, Any], imported: Collection[str]) -> Iterator[str]:
-    """Dependency groups (PEP 735) that tests need, with those that they include, and pdm's older ones."""
+    """List the dependency groups (PEP 735) that tests need, with those that they include, and pdm's older ones."""
     groups = project.get("dependency-groups", {})
     unfolded = {name: [*_unfold(groups, name, frozenset())] for name in groups}
     for name in _choose_needed(unfolded, imported):

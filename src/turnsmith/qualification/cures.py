@@ -57,7 +57,7 @@ class Cure:
         ]
 
     async def try_gold(self, tests_timeout_s: float, attempt: Callable[[Case], Awaitable[GoldTrial]]) -> GoldTrial:
-        """What the gold patch shows of the tests of all tasks; it is tried for the first that asks.
+        """Try the gold patch once for the tests of all tasks, when the first of them asks.
 
         Raises SandboxError, GradingError.
         """

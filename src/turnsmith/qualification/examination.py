@@ -134,7 +134,7 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
 
 
 def hurry(case: Case, gold_s: float) -> Case:
-    """The case with less time for its tests: a bug that hangs, or a mutant, is not waited for."""
+    """Give the case less time for its tests: a bug that hangs, or a mutant, is not waited for."""
     return replace(case, tests_timeout_s=min(case.tests_timeout_s, PATIENCE_S + PATIENCE * gold_s))
 
 
@@ -202,13 +202,13 @@ async def run_untouched_afresh(case: Case) -> SuiteReport:
 
 
 async def look_into_tests(case: Case, cure: Cure | None, gold_s: float) -> dict[str, Any]:
-    """Columns of a task that is qualified. Raises SetupFailed, SandboxError, GradingError."""
+    """Find the columns of a task that is qualified. Raises SetupFailed, SandboxError, GradingError."""
     data = await insist(partial(find_test_data, case))
     return {"audit": await find_ability(case, cure, gold_s), "test_data": data}
 
 
 async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability | None:
-    """The ability of the task's audit, from runs of the gold patch that it may share; None where the infrastructure failed."""
+    """Find the ability of the task's audit by runs of the gold patch; None where the infrastructure failed."""
     if not case.is_sealed:
         return Ability("only suites of pytest can be audited")
     hurried = hurry(case, gold_s)
@@ -222,6 +222,6 @@ async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability 
 
 
 async def try_audit(case: Case) -> GoldTrial:
-    """The gold patch under random names and with mutants that nobody can foresee. Raises SandboxError, GradingError."""
+    """Try the gold patch under random names and with mutants that nobody can foresee. Raises SandboxError, GradingError."""
     tests, gold = await insist(partial(read_tests, case)), select_gold(case.task, case.layers)
     return await insist(partial(try_gold, tests, gold, SystemRandom()))

@@ -1,6 +1,6 @@
 """Files that only tests read while they run with the gold patch: no other patch has a say over them.
 
-One run of its own, in which an audit hook notes who opens what. Names tell nothing here: expected data may lie anywhere.
+One run of its own, in which an audit hook notes who opens what. Names tell nothing here: expected data may be anywhere.
 """
 
 import json
@@ -15,7 +15,7 @@ _WATCHING = Path(__file__).with_name("watching.py").read_text(encoding="utf-8")
 
 
 async def find_test_data(case: Case) -> list[str]:
-    """Paths of files that tests open and source does not; none where the suite is not pytest's, or prints no notes.
+    """Find files that tests open and source does not; none where the suite is not pytest's, or prints no notes.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -28,13 +28,13 @@ async def find_test_data(case: Case) -> list[str]:
 
 
 def read_notes(log: str, mark: str) -> list[tuple[str, str]]:
-    """The files that were opened, each with the file whose code opened it."""
+    """Read the files that were opened, each with the file whose code opened it."""
     lines = [line.partition(mark)[2] for line in log.split("\n") if mark in line]
     return [(path, opener) for line in lines for path, opener in json.loads(line)]
 
 
 def sort_out(opened: list[tuple[str, str]], project: Project) -> list[str]:
-    """What tests alone have opened, without what is test surface by its name or changed by the fix."""
+    """Select the files that tests alone opened, without test surface by name and files that the fix changes."""
     by_source = {path for path, opener in opened if project.classify(opener) is HunkClass.SOURCE}
     read = {path for path, _ in opened} - by_source - project.source_files
     return sorted(path for path in read if project.classify(path) is HunkClass.SOURCE)

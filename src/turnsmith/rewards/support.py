@@ -55,7 +55,7 @@ def _uses(text: bytes, user: PurePosixPath, file: PurePosixPath, words: Sequence
 
 
 def _list_imported(node: ast.AST, user: PurePosixPath) -> Iterator[tuple[str, ...]]:
-    """List the modules that a statement may import, in parts: `from ..a import b` in `p/q/r.py` → `("p", "a")`, `("p", "a", "b")`."""
+    """List what a statement may import, in parts: `from ..a import b` in `p/q/r.py` → `("p", "a")`, `("p", "a", "b")`."""
     match node:
         case ast.Import(names=names):
             yield from (tuple(alias.name.split(".")) for alias in names)
