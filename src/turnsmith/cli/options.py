@@ -2,14 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from turnsmith.cli.sentences import EXIT_STOPPED
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.patch import check_git
@@ -46,15 +45,9 @@ def count_workers(wanted: int | None) -> int:
     return wanted or os.cpu_count() or 1
 
 
-@contextmanager
-def going_on() -> Iterator[None]:
-    """Announce that the same command goes on where Ctrl-C ends this block: what is finished is kept."""
-    try:
-        with announcing(remark="the same command goes on"):
-            yield
-    except KeyboardInterrupt:
-        typer.echo("stopped; what is finished is kept, and the same command goes on", err=True)
-        raise typer.Exit(EXIT_STOPPED) from None
+def going_on() -> AbstractContextManager[None]:
+    """Announce that the same command goes on where Ctrl-C ends this block."""
+    return announcing(remark="what is finished is kept, and the same command goes on")
 
 
 def configure_sandbox(kind: Kind, image: str, engine: str, **others: Any) -> SandboxConfig:

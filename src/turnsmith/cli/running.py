@@ -15,7 +15,7 @@ from turnsmith.chat.template import OWN
 from turnsmith.cli.grading import find_numbered, save_predictions
 from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Chosen, Limit, Run
-from turnsmith.cli.sentences import EXIT_STOPPED, is_disk_full
+from turnsmith.cli.sentences import is_disk_full
 from turnsmith.cli.showing import print_next_look
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, load, validate
@@ -190,9 +190,6 @@ def go(config: RunConfig, folder: RunFolder) -> None:
             with watching(folder.log) as progress:
                 learn(config, folder, progress)
             finish(folder)
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; {resume} goes on", err=True)
-        raise typer.Exit(EXIT_STOPPED) from None
     except (OSError, BaseExceptionGroup) as error:
         if not is_disk_full(error):
             raise

@@ -9,9 +9,10 @@ from typer.core import TyperGroup
 
 from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.extras import EXTRA_OF, describe_missing
+from turnsmith.ui.interruption import EXIT_STOPPED
 from turnsmith.ui.terminal import to_line
 
-EXIT_FAILED, EXIT_USAGE, EXIT_STOPPED = 1, 2, 130
+EXIT_FAILED, EXIT_USAGE = 1, 2
 MAX_NAME = 200
 """Characters of a path that is said."""
 UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}

@@ -12,13 +12,13 @@ import typer
 
 from turnsmith.cli.options import Json
 from turnsmith.cli.running import refuse_faulty, with_absolute_paths
-from turnsmith.cli.sentences import EXIT_FAILED, EXIT_STOPPED
+from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.extras import require
 from turnsmith.runs import RunFolder, claim, locked, remove_unless_named
-from turnsmith.ui.interruption import announcing
+from turnsmith.ui.interruption import EXIT_STOPPED, announcing
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.versions import record_versions
 
@@ -158,7 +158,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     if apply and not applied:
         typer.echo("not applied: there is no patch that could be counted on", err=True)
     if was_stopped:
-        typer.echo("stopped; what was found is kept", err=True)
+        typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_STOPPED)
     raise typer.Exit(0 if solution.is_success else EXIT_FAILED)
 

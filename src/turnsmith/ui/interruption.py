@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Thread
 from types import FrameType
 from typing import NoReturn
+
+from turnsmith.sandboxes.inside.processes import living_descendants
 
 PATIENCE_S = 8.0
 """Seconds for an end in order. Kubernetes kills 30 s after SIGTERM."""
@@ -23,6 +24,7 @@ ECHO_S = 0.5
 """Signals this soon after the first belong to it: `timeout` sends each signal twice."""
 SIGNALED = 128
 """The exit code of a process that a signal ended is the signal's number above this."""
+EXIT_STOPPED = SIGNALED + signal.SIGINT
 
 
 def print_line(text: str) -> None:
@@ -75,13 +77,13 @@ def announcing(*, remark: str | None = None, say: Callable[[str], None] | None =
 
 @contextmanager
 def ending_quickly() -> Iterator[None]:
-    """End the process with this block where a signal asked for it: to take an interpreter with torch apart takes seconds."""
+    """Exit without interpreter shutdown if a signal asked for the end."""
     try:
         yield
     except SystemExit as ending:
         if _interruption.signal and isinstance(ending.code, int):
             _flush()
-            _end(_find_code() if ending.code == SIGNALED + signal.SIGINT else ending.code)
+            _end(_find_code() if ending.code == EXIT_STOPPED else ending.code)
         raise
 
 
@@ -126,16 +128,7 @@ def _wait_for_second(reader: int) -> None:
 
 def _end(code: int) -> NoReturn:
     """End this process now, and with it what it has started."""
-    for process in find_descendants(os.getpid()):
+    for process in living_descendants():
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(process, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)
     os._exit(code)
-
-
-def find_descendants(process: int) -> Iterator[int]:
-    """Find the processes that a process has started, and theirs."""
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, children.read_text().split()):
-                yield child
-                yield from find_descendants(child)
