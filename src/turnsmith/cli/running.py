@@ -20,6 +20,7 @@ from turnsmith.cli.showing import print_next_look
 from turnsmith.config import RunConfig
 from turnsmith.config_files import lay_over, load, validate
 from turnsmith.errors import TurnsmithError, UsageError
+from turnsmith.policies import PACKAGED
 from turnsmith.recipes.extension import extend
 from turnsmith.recipes.faults import find_faults
 from turnsmith.runs import RunFolder, claim, locked, read_json, remove_unless_named, sweep, write_json
@@ -157,7 +158,7 @@ def refuse_faulty(config: RunConfig) -> None:
 def with_absolute_paths(config: RunConfig) -> RunConfig:
     """The same with every path from the root, so that the run can be resumed from anywhere."""
     data = config.model_dump()
-    anchor(data["model"], "path", names=["tiny"])
+    anchor(data["model"], "path", names=[*PACKAGED])
     anchor(data["model"]["chat"], "template", names=[*OWN])
     anchor(data["agent"], "prompts", names=list_packaged())
     if config.sandbox.image.startswith("."):

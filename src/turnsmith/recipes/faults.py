@@ -34,7 +34,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     if config.engine.kind == endpoint.KIND:
         yield partial(endpoint.check_configuration, config)
     else:
-        yield partial(require, *EXTRAS["train"].packages, subject=f"model.path {config.model.path}")
+        yield partial(require, *EXTRAS["train"].packages, subject="training")
         yield partial(check_model, config.model.path)
         if config.model.chat.template not in OWN:
             yield partial(read_template, config.model.chat.template)

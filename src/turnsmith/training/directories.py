@@ -1,9 +1,9 @@
 """Where a model lies; found without torch, which takes seconds to import."""
 
-from importlib.resources import files
 from pathlib import Path
 
 from turnsmith.errors import UsageError
+from turnsmith.policies import locate
 
 NEEDED = {
     "tokenizer": ("tokenizer.json", "tokenizer_config.json"),
@@ -14,7 +14,7 @@ NEEDED = {
 
 def find_model(path: str) -> Path:
     """The directory of a model, `tiny` being the one that ships with the package. Raises UsageError."""
-    directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
+    directory = locate(path)
     if not (directory / "config.json").is_file():
         raise _missing(directory, "config.json")
     return directory

@@ -16,10 +16,11 @@ from turnsmith.config import TRAIN
 from turnsmith.config_files import explain
 from turnsmith.engines.endpoint.account import Entry, read_entries
 from turnsmith.errors import UsageError
+from turnsmith.extras import require
 from turnsmith.journals import JournalEntry
+from turnsmith.policies import locate
 from turnsmith.runs import RunFolder, is_held, read_json
 from turnsmith.tasks.dataset import load_tasks
-from turnsmith.training.directories import find_model
 from turnsmith.types import Task, Trajectory
 
 RESULT_FIELDS = (
@@ -176,10 +177,9 @@ def read_prompt(folder: RunFolder, trajectory: Trajectory) -> str:
 @cache
 def load_tokenizer(file: Path) -> Any:
     """Load a tokenizer without transformers, which takes seconds. Raises UsageError."""
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise UsageError("to read it, install tokenizers by `pip install 'turnsmith[train]'`") from None
+    require("tokenizers", subject="the prompt")
+    from tokenizers import Tokenizer
+
     try:
         return Tokenizer.from_file(str(file))
     except Exception as error:  # it raises nothing narrower
@@ -190,7 +190,7 @@ def find_tokenizer(folder: RunFolder) -> Path:
     """Find tokenizer.json of the policy. Raises UsageError."""
     path = read_outline(folder).model.path
     kept = sorted(folder.path.glob("stages/*/*/checkpoint/tokenizer.json"))
-    given = find_model(path) / "tokenizer.json" if path == "tiny" else Path(path) / "tokenizer.json"
+    given = locate(path) / "tokenizer.json"
     found = next((file for file in [given, *kept] if file.is_file()), None)
     if found is None:
         raise UsageError(f"to read it, put the tokenizer.json of the policy back to {given}")
