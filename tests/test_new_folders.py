@@ -52,7 +52,7 @@ def test_nothing_is_written_over(tmp_path):
     [
         ("django__django-1", "django__django-1"), ("owner/model", "owner__model"), ("..", "%2E."), (".", "%2E"), ("", "%"),
         ("../../x", "%2E.__..__x"), ("a\x1b[2J", "a%1B[2J"), ("a\nb\0", "a%0Ab%00"), ("a\u202eb", "a%E2%80%AEb"),
-        ("\ud800", "%ED%A0%80"),
+        ("\ud800", "%ED%A0%80"), ("%2E.", "%252E."), ("%", "%25"),
     ],
 )  # fmt: skip
 def test_a_name_of_others_becomes_that_of_one_plain_folder(text, name):

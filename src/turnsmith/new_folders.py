@@ -12,16 +12,16 @@ from turnsmith.temporary import temporary_folder
 MARK = "turnsmith"
 """In the name of the hidden folder; what a killed process leaves under such a name is removed by the next start."""
 
-
 MAX_NAME_BYTES = 200
+"""File systems take 255; the rest is for what is added to a name."""
 
 
 def to_folder_name(text: str) -> str:
     """Encode a name that others have chosen as that of one folder: `owner/model` → `owner__model`, `..` → `%2E.`.
 
-    Printable text without `/` stays as it is, but for a dot at its beginning. A long name ends with a digest.
+    Printable text without `/` and `%` stays as it is, but for a dot at its beginning. A long name ends with a digest.
     """
-    name = "".join(each if each.isprintable() else _escape(each) for each in text.replace("/", "__"))
+    name = "".join(each if each.isprintable() and each != "%" else _escape(each) for each in text.replace("/", "__"))
     name = _escape(".") + name[1:] if name.startswith(".") else name
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name or "%"

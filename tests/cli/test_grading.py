@@ -5,6 +5,7 @@ import json
 import pytest
 
 from turnsmith.cli.grading import save_predictions
+from turnsmith.new_folders import to_folder_name
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tasks.predictions import Prediction, write_predictions
@@ -146,19 +147,20 @@ def test_a_fallback_brings_no_test_infrastructure_past_the_grader(turnsmith, tas
     assert report["turnsmith"]["flags"] == ["test-infrastructure"]
 
 
+ODD_MODEL = "../m\x1b[2J"
 ODD_IDS = ["..", "../up", "a\x1b[2Jb", "a\nb", "a\u202eb", "x" * 300]
 
 
 def test_an_odd_id_stays_in_its_folder_and_off_the_terminal(turnsmith, tasks, predictions, tmp_path):
     first = json.loads((tasks / "tasks.jsonl").read_text().splitlines()[0])
     save_tasks(tasks, [Task.model_validate({**first, "instance_id": name}) for name in ODD_IDS])
-    write_predictions(predictions, [Prediction(name, "m", "?") for name in ODD_IDS])
+    write_predictions(predictions, [Prediction(name, ODD_MODEL, "?") for name in ODD_IDS])
     out = tmp_path / "deep/down/reports"
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", out)
     assert run.exit_code == 0, run.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "preds.jsonl", "tasks"]
     assert [path.name for path in (tmp_path / "deep/down").iterdir()] == ["reports"]
-    folders = [*(out / "logs/run_evaluation/preds/m").iterdir()]
+    folders = [*(out / "logs/run_evaluation/preds" / to_folder_name(ODD_MODEL)).iterdir()]
     assert len(folders) == len(ODD_IDS) and all((folder / "patch.diff").exists() for folder in folders)
     assert all(path.name.isprintable() for path in out.rglob("*"))
     assert all(letter.isprintable() or letter == "\n" for letter in run.stdout + run.stderr)

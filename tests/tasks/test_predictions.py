@@ -111,8 +111,7 @@ BAD = {
     '[{"model_patch": ""}]': "row 1: column 'instance_id' is missing",
     '{"instance_id": "a"}': "line 1: column 'model_patch' is missing",
     '[{"instance_id": "a", "model_patch": 3}]': "row 1: column 'model_patch' is no text",
-    '[{"instance_id": "a", "model_patch": "", "model_name_or_path": ".."}]': "row 1: model_name_or_path is no",
-    '[{"instance_id": "a", "model_patch": "", "model_name_or_path": "\\u001b[2J"}]': "row 1: model_name_or_path is no",
+    '[{"instance_id": "a", "model_patch": "", "model_name_or_path": 3}]': "row 1: model_name_or_path is no text",
     '{"instance_id": "a", "model_patch": ""}\n{"instance_id"': "line 2: not valid JSON",
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_trajectories
+from turnsmith.journals import read_last
 from turnsmith.recipes.qualifying import leave_out_unfit
 from turnsmith.recipes.task_sets import TaskSet, list_mutants, read_known_sets
 from turnsmith.rewards.patches import digest_patch
@@ -19,10 +19,7 @@ from turnsmith.runs import RunFolder, append_record, read_records
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.stats import share_interval
 from turnsmith.tracking import Progress
-from turnsmith.types import Audit, Outcome, Record, Task, Trajectory
-
-PAID, TAMPERED = (f'"outcome":"{outcome}"' for outcome in (Outcome.RESOLVED, Outcome.TAMPERED))
-"""What the line of a trajectory holds that was paid, and of one that has failed an audit."""
+from turnsmith.types import Audit, Record, Task, Trajectory
 
 
 class AuditedPatch(Record):
@@ -116,7 +113,5 @@ def find_paid(
 
 
 def read_paid(journal: Path) -> list[Trajectory]:
-    """The trajectories of a journal that were paid for, without those that failed an audit later. Raises UsageError."""
-    failed = {trajectory.trajectory_id for trajectory in read_trajectories(journal, containing=TAMPERED)}
-    found = read_trajectories(journal, containing=PAID)
-    return [trajectory for trajectory in found if trajectory.resolved and trajectory.trajectory_id not in failed]
+    """Read the trajectories that resolved their tasks and have not failed an audit since. Raises UsageError."""
+    return [trajectory for trajectory in read_last(journal) if trajectory.resolved]
