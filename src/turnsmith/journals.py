@@ -30,7 +30,7 @@ ALIGNMENT = 8
 DTYPES = {"I32": np.int32, "BOOL": np.bool_, "F32": np.float32}
 """Names of safetensors for what we write."""
 SHORT_ID = 10
-"""Characters of five bits each: of a million trajectories no two share an id, but once in two thousand runs."""
+"""Characters of five bits each. Two of a million trajectories share an id once in 2,000 runs."""
 
 
 @dataclass(frozen=True)

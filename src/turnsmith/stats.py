@@ -18,7 +18,7 @@ NUM_DRAWS = 99_999
 BATCH = 5_000
 """Sign patterns in memory at once."""
 NUM_HALVINGS = 60
-"""After so many a float has no digits left to find."""
+"""Enough for the precision of a float."""
 DECIMALS = 9
 """Sums that differ by less are equal."""
 

@@ -84,7 +84,7 @@ def test_a_task_that_cannot_be_graded_stops_no_other(turnsmith, tasks, tmp_path)
     command = ["grade", file, "--tasks", tasks, "--out", tmp_path / "reports", "--json"]
     one = turnsmith(*command, "--task", "shop-1", "--run", "one")
     assert one.exit_code == 0 and json.loads(one.stdout)["resolved_ids"] == ["shop-1"], one.stderr
-    assert "of 6 tasks 1 cannot be graded here: nothing reads the logs of ward, e.g. shop-6" in one.stderr
+    assert "1 of 6 tasks cannot be graded here: nothing reads the logs of ward, e.g. shop-6" in one.stderr
     both = turnsmith(*command)
     report = json.loads(both.stdout)
     assert (both.exit_code, report["total_instances"], report["error_ids"]) == (1, 6, ["shop-6"])

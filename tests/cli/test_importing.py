@@ -254,7 +254,7 @@ def test_tasks_whose_logs_nobody_reads_here_are_counted(turnsmith, tmp_path):
     java = MULTI_SWE | {"fix_patch": MULTI_SWE["fix_patch"].replace("cart.go", "cart.java")}
     file = write_lines(tmp_path / "rows.jsonl", number(java, 2))
     told = turnsmith("tasks", "import", "multi-swe", "--from", file, "--out", tmp_path / "out").stdout
-    assert "2 cannot be graded here: nothing reads the logs of multi-swe-java, e.g. " in told
+    assert "2 of 2 tasks cannot be graded here: nothing reads the logs of multi-swe-java, e.g. " in told
     go = write_lines(tmp_path / "go.jsonl", [MULTI_SWE])
     assert (
         "cannot be graded"
@@ -267,7 +267,7 @@ def test_a_row_that_cannot_be_graded_is_imported_and_reported(turnsmith, tmp_pat
     file = write_lines(tmp_path / "rows.jsonl", [SWE_BENCH, odd])
     arguments = ["tasks", "import", "swe-bench", "--from", file, "--out"]
     told = turnsmith(*arguments, tmp_path / "out").stdout
-    assert told.startswith("imported 2 · refused 0") and "1 cannot be graded here" in told
+    assert told.startswith("imported 2 · refused 0") and "1 of 2 tasks cannot be graded here" in told
     as_json = json.loads(turnsmith(*arguments, tmp_path / "again", "--json").stdout)
     assert [*as_json["set_aside"]] == ["shop-tools__shop-18"]
     assert "expects '[100%]'" in as_json["set_aside"]["shop-tools__shop-18"]
@@ -277,19 +277,17 @@ def test_halves_of_characters_are_mended_where_they_come_in_and_reported_once(tu
     row = SWE_BENCH | {"problem_statement": "It prints \ud83d\ude00, then \ud800.", "hints_text": "\udc00"}
     file = write_lines(tmp_path / "rows.jsonl", [row])
     told = turnsmith("tasks", "import", "swe-bench", "--from", file, "--out", tmp_path / "out").stdout
-    assert (
-        told.count("1 had halves of characters (lone surrogates), which are U+FFFD now, e.g. shop-tools__shop-17") == 1
-    )
+    assert told.count("1 task held lone surrogates, now U+FFFD, e.g. shop-tools__shop-17") == 1
     [task] = load_tasks(tmp_path / "out")
     assert task.problem_statement == "It prints \N{GRINNING FACE}, then \N{REPLACEMENT CHARACTER}."
     assert task.model_extra["hints_text"] == "\N{REPLACEMENT CHARACTER}"
     assert (
-        "halves"
+        "surrogates"
         not in turnsmith("tasks", "export", tmp_path / "out", "--as", "swe-bench", "--out", tmp_path / "x").stderr
     )
     hand = write_lines(tmp_path / "hand.jsonl", [task.model_dump() | {"problem_statement": "\ud800"}])
     shown = turnsmith("tasks", "show", hand)
-    assert shown.exit_code == 0 and shown.stderr.count("1 had halves of characters") == 1
+    assert shown.exit_code == 0 and shown.stderr.count("1 task held lone surrogates") == 1
 
 
 class SmallHub(BaseHTTPRequestHandler):

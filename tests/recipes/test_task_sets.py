@@ -146,8 +146,8 @@ def test_tasks_that_cannot_be_graded_are_set_aside_with_their_reasons_and_the_ot
     assert found.aside["a"].detail.startswith("asks for the log parser 'ward': there is pytest, lines")
     assert found.aside["c"].detail.startswith("expects '[100%]', which is no id of pytest's")
     assert found.remarks() == [
-        "train: of 3 tasks 1 cannot be graded here: nothing reads the logs of ward, e.g. a",
-        "train: of 3 tasks 1 cannot be graded here: an expected test has no id of pytest's, e.g. c",
+        "train: 1 of 3 tasks cannot be graded here: nothing reads the logs of ward, e.g. a",
+        "train: 1 of 3 tasks cannot be graded here: an expected test has no id of pytest's, e.g. c",
     ]
 
 
@@ -160,7 +160,7 @@ def test_halves_of_characters_are_mended_and_counted_when_a_set_is_read(tmp_path
     assert found.tasks[1].problem_statement == "x \N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
     assert all(task.model_dump_json() for task in found.tasks)
     [remark] = found.remarks()
-    assert remark.startswith("train: of 2 tasks 1 had halves of characters") and remark.endswith("e.g. b")
+    assert remark.startswith("train: 1 task held lone surrogates") and remark.endswith("e.g. b")
     assert read_task_set("train", tmp_path, TaskSetConfig(path=str(tmp_path), tasks=["a"])).remarks() == []
 
 

@@ -31,7 +31,7 @@ MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what i
 
 
 def main() -> None:
-    """Run the command line. Whoever asks a process to end, as `timeout` and schedulers do, is heard as Ctrl-C is."""
+    """Run the command line; treat SIGTERM as Ctrl-C."""
     interruption.listen()
     replace_unprintable()
     with interruption.ending_quickly():

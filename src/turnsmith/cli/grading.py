@@ -84,13 +84,11 @@ def grade(
 
 
 def read_each_once(file: Path) -> list[Prediction]:
-    """Read predictions, and report how many are left out for a later one. Raises UsageError."""
+    """Read the last prediction for each task, and report how many are ignored. Raises UsageError."""
     rows = read_predictions(file)
     kept = keep_last(rows)
     if num := len(rows) - len(kept):
-        typer.echo(
-            f"{num} of {len(rows)} predictions are for a task that a later one is for: the last counts", err=True
-        )
+        typer.echo(f"{num} of {len(rows)} predictions are ignored: a later one answers the same task", err=True)
     return kept
 
 

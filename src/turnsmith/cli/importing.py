@@ -62,9 +62,9 @@ def import_set(
     typer.echo(json.dumps(report, indent=2) if as_json else f"{funnel} in {out}")
     if funnel.refused and not as_json:
         typer.echo(f"{out / REFUSED_NAME} says why of each", err=True)
-    remarks = [*describe_aside(aside), *([describe_mended(funnel.mended)] if funnel.mended else [])]
+    remarks = [*describe_aside(aside, funnel.imported), *([describe_mended(funnel.mended)] if funnel.mended else [])]
     for line in () if as_json else remarks:
-        typer.echo(to_line(f"of the new tasks {line}"))
+        typer.echo(to_line(line))
     if not funnel.imported:
         raise UsageError(f"no row of {source} can be a task: {out / REFUSED_NAME} says why of each")
 

@@ -64,7 +64,7 @@ def load_reported(path: Path) -> list[Task]:
     mended = list[str]()
     tasks = load_tasks(path, mended.append)
     if mended:
-        typer.echo(to_line(f"{path}: of {len(tasks)} tasks {describe_mended(mended)}"), err=True)
+        typer.echo(to_line(f"{path}: {describe_mended(mended)}"), err=True)
     return tasks
 
 

@@ -34,10 +34,10 @@ def find_faulty(tasks: Iterable[Task]) -> dict[str, SetAside]:
     return {task.instance_id: aside for task in tasks if (aside := find_ungradable(task))}
 
 
-def describe_aside(aside: Mapping[str, SetAside], fate: str = "cannot be graded here") -> Iterator[str]:
-    """Count the tasks by reason: `2 cannot be graded here: nothing reads the logs of x, e.g. a-1`."""
+def describe_aside(aside: Mapping[str, SetAside], num: int, fate: str = "cannot be graded here") -> Iterator[str]:
+    """Count the tasks by reason: `2 of 300 tasks cannot be graded here: nothing reads the logs of x, e.g. a-1`."""
     by_reason: dict[str, list[str]] = {}
     for name, (reason, _) in aside.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        yield f"{len(names):,} {fate}: {reason}, e.g. {names[0]}"
+        yield f"{len(names):,} of {num:,} tasks {fate}: {reason}, e.g. {names[0]}"

@@ -33,14 +33,14 @@ class TaskSet:
     aside: Mapping[str, SetAside] = field(default_factory=dict)
     """Tasks of the file that cannot be graded, and are not among the others: id → reason."""
     mended: Sequence[str] = ()
-    """Ids of tasks whose text held halves of characters."""
+    """Ids of tasks whose texts held lone surrogates."""
     abilities: Mapping[str, Ability] = field(default_factory=dict)
     """Instance id → the ability of its audit, where that is on record. No agent may see the mutants in it."""
 
     def remarks(self) -> list[str]:
         """Say what was set aside, a line for each reason, and what was mended."""
-        lines = [*describe_aside(self.aside), *([describe_mended(self.mended)] if self.mended else [])]
-        return [f"{self.name}: of {len(self.tasks) + len(self.aside)} tasks {line}" for line in lines]
+        lines = [*describe_aside(self.aside, len(self.ids())), *([describe_mended(self.mended)] if self.mended else [])]
+        return [f"{self.name}: {line}" for line in lines]
 
     def ids(self) -> list[str]:
         """List the ids of all tasks, those set aside among them."""

@@ -1,18 +1,18 @@
-"""Texts without halves of characters: JSON may hold lone surrogates, which no UTF-8 file and no tokenizer takes."""
+"""Texts without lone surrogates, which JSON may hold, and which no UTF-8 file and no tokenizer takes."""
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-HALF = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
-"""The beginning of a half, or of a whole pair, in the text of JSON."""
+"""The beginning of a surrogate, lone or of a pair, in the text of JSON."""
 
 
 def mend(value: Any) -> Any:
-    """Put U+FFFD in the place of each half of a character in plain JSON."""
+    """Replace each lone surrogate in plain JSON with U+FFFD."""
     if isinstance(value, str):
-        return HALF.sub("\ufffd", value)
+        return SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):
         return {mend(name): mend(held) for name, held in value.items()}
     return [mend(held) for held in value] if isinstance(value, list) else value
@@ -20,4 +20,5 @@ def mend(value: Any) -> Any:
 
 def describe_mended(names: Sequence[str]) -> str:
     """Count the tasks whose texts were mended, and name one."""
-    return f"{len(names):,} had halves of characters (lone surrogates), which are U+FFFD now, e.g. {names[0]}"
+    number = "1 task" if len(names) == 1 else f"{len(names):,} tasks"
+    return f"{number} held lone surrogates, now U+FFFD, e.g. {names[0]}"
