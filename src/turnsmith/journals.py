@@ -63,7 +63,7 @@ def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajector
 
 
 def read_last(journal: Path) -> list[Trajectory]:
-    """Each trajectory as it was written last: one that is made or audited again has several lines. Raises UsageError."""
+    """Read the last line of each trajectory: one that is made or audited again has several. Raises UsageError."""
     return [*{trajectory.trajectory_id: trajectory for trajectory in read_trajectories(journal)}.values()]
 
 

@@ -98,7 +98,7 @@ def check_folder(name: str) -> str:
 
 
 def print_records(records: Sequence[Qualification]) -> None:
-    """The tasks that fell out, the flakes, the tasks whose audit cannot decide, each with the reason, and the counts."""
+    """Print the tasks that fell out, the flakes, the tasks whose audit cannot decide, each with the reason, and the counts."""
     out = [record for record in records if not record.is_qualified]
     verdicts = Counter(record.verdict for record in records).most_common()
     tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
@@ -120,7 +120,7 @@ def print_records(records: Sequence[Qualification]) -> None:
 
 
 def say_why(record: Qualification) -> str:
-    """The reason why the audit of a qualified task cannot decide, or why that is not known; nothing where it can."""
+    """Give the reason why the audit of a qualified task cannot decide, or is unknown; nothing where it can."""
     if not record.is_qualified:
         return ""
     return record.audit.reason if record.audit else "not known: no audit of its gold patch is on record"

@@ -1,4 +1,4 @@
-"""Why a run could not begin here: what its configuration names is looked for before torch, which takes seconds, is imported."""
+"""Faults that keep a run from its beginning here, found before torch is imported, which takes seconds."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,7 +20,7 @@ from turnsmith.training.directories import check_model
 
 
 def find_faults(config: RunConfig) -> Iterator[UsageError]:
-    """Why a run of this configuration could not begin here: what is missing, or is not what it should be."""
+    """Find what is missing for a run of this configuration, or is not what it should be."""
     for check in list_checks(config):
         try:
             check()

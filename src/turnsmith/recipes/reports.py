@@ -30,7 +30,7 @@ class Report:
     """Name of the evaluation."""
 
     def place(self, prediction: Prediction) -> Path:
-        """The folder of one prediction: `report.json`, `patch.diff`, `test_output.txt`, `run_instance.log`, `eval.sh`."""
+        """Return the folder of one prediction: `report.json`, `patch.diff`, `test_output.txt`, `run_instance.log`, `eval.sh`."""
         names = (to_folder_name(prediction.model), to_folder_name(prediction.instance_id))
         return self.folder.joinpath("logs", "run_evaluation", self.run, *names)
 

@@ -51,12 +51,12 @@ class TaskSet:
         return [(task, layer_paths(task, self.file)) for task in self.tasks]
 
     def list_abilities(self) -> list[Ability | None]:
-        """The ability of each task's audit; None where it is not on record."""
+        """List the ability of each task's audit; None where it is not on record."""
         return [self.abilities.get(task.instance_id) for task in self.tasks]
 
 
 def list_mutants(*task_sets: TaskSet) -> dict[str, tuple[Mutant, ...]]:
-    """Instance id → the mutants on record, of all tasks of these sets."""
+    """List the mutants on record of all tasks of these sets, by instance id."""
     return {name: ability.mutants for task_set in task_sets for name, ability in task_set.abilities.items()}
 
 

@@ -89,7 +89,7 @@ class Mine:
 
 @dataclass
 class Tally:
-    """The counts of a search under way. Progress runs towards the tasks that are wanted, or else through all commits."""
+    """Counts of a search under way. Progress runs towards the tasks that are wanted, or else through all commits."""
 
     progress: Progress
     label: str
@@ -105,7 +105,7 @@ class Tally:
 
     @property
     def note(self) -> str:
-        """What the bar itself does not count."""
+        """Give the count that the bar does not show."""
         if self.num_wanted is None:
             return f"{self.num_kept} tasks"
         return f"{self.num_tried} of {self.num_candidates} commits tried"

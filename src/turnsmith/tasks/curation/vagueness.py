@@ -32,13 +32,13 @@ def find_vagueness(text: str) -> str:
 
 
 def _are_release_notes(prose: list[str], points: list[str]) -> bool:
-    """A title of a release above a list, or headings of a change log."""
+    """Report if this is a title of a release above a list, or headings of a change log."""
     is_release = bool(prose and points) and RELEASE.fullmatch(prose[0].strip(" #")) is not None
     return bool(points) and (is_release or len(SECTION.findall("\n".join(prose))) > 1)
 
 
 def _are_commits(prose: list[str], points: list[str]) -> bool:
-    """What a squash leaves: a title, and the titles of its commits."""
+    """Report if this is what a squash leaves: a title, and the titles of its commits."""
     return len(points) > 1 and _count_words(prose) < MIN_WORDS and _count_words(points) <= len(points) * MAX_TITLE_WORDS
 
 

@@ -82,7 +82,7 @@ def _parse_file(lines: list[str]) -> FileDiff:
 
 
 def _parse_hunk(lines: list[str]) -> DiffHunk:
-    """A hunk whose lines are as many as it says; blank lines after it are left out. Raises BadDiff."""
+    """Read a hunk whose lines are as many as it says; blank lines after it are left out. Raises BadDiff."""
     head, *body = lines
     if not (found := HUNK.fullmatch(head)):
         raise BadDiff(f"{head[:40]!r} is no head of a hunk")
@@ -97,7 +97,7 @@ def _parse_hunk(lines: list[str]) -> DiffHunk:
 
 
 def _count_lines(lines: list[str]) -> tuple[int, int]:
-    """Lines before and after the change. Raises BadDiff where one has no mark."""
+    """Count the lines before and after the change. Raises BadDiff where one has no mark."""
     marks = [line[:1] for line in lines]
     both, removed, added = marks.count(" ") + marks.count(""), marks.count("-"), marks.count("+")
     if both + removed + added + marks.count("\\") != len(marks):
@@ -132,7 +132,7 @@ def add_file(path: str, text: str) -> FileDiff:
 
 
 def reverse_diff(files: list[FileDiff]) -> list[FileDiff]:
-    """The patch that undoes a patch. Raises BadDiff where it holds what cannot be turned round by its text alone."""
+    """Make the patch that undoes a patch. Raises BadDiff where it holds what cannot be turned round by its text alone."""
     return [FileDiff(_reverse_header(file.header), tuple(map(_reverse_hunk, file.hunks))) for file in files]
 
 
