@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -229,10 +230,35 @@ def test_the_doctor_says_whether_a_chat_template_will_do(turnsmith, model_direct
     (thinking / "chat_template.jinja").write_text(
         template.replace("message.content", "message.content.split('</think>')[-1]")
     )
-    [finding] = json.loads(turnsmith(*options, thinking).stdout)
-    assert not finding["ok"]
+    weights, finding = json.loads(turnsmith(*options, thinking).stdout)
+    assert (weights["name"], weights["ok"], finding["ok"]) == ("weights", True, False)
     assert finding["remedy"] == "it would do with --model.chat.template keep-turns"
     assert "they append exactly" in turnsmith(*options, thinking, "--model.chat.template", "keep-turns").stdout
+
+
+def halve(model):
+    weights = model / "model.safetensors"
+    os.truncate(weights, weights.stat().st_size // 2)
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (shutil.rmtree, "config.json"),
+        (lambda model: (model / "config.json").unlink(), "config.json"),
+        (lambda model: (model / "config.json").write_text("{}"), "cannot be used"),
+        (lambda model: (model / "model.safetensors").unlink(), "weights"),
+        (halve, "model.safetensors cannot be read"),
+    ],
+)
+def test_the_doctor_refuses_a_model_without_a_file_or_with_broken_weights(
+    turnsmith, model_directory, tmp_path, damage, named
+):
+    model = shutil.copytree(model_directory, tmp_path / "model")
+    damage(model)
+    result = turnsmith("doctor", "--model.path", model)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert str(model) in result.stderr and named in result.stderr
 
 
 def test_paths_are_written_down_from_the_root_and_names_stay(tmp_path, monkeypatch):

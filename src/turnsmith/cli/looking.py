@@ -147,7 +147,7 @@ def doctor(
     system_prompt: SystemPrompt = "system-message",
     as_json: Json = False,
 ) -> None:
-    """What this machine can do, or whether a model's chat template will do; with remedies."""
+    """Check this machine, or the weights and the chat template of a model; name remedies."""
     if model:
         # transformers takes seconds, which a look at the machine need not wait for
         from turnsmith.cli.models import examine_model

@@ -1,22 +1,26 @@
-"""What conversations look like to a model, or why its chat template or tokenizer will not do."""
+"""Checks of a model: its files, its tokenizer, and the look of its conversations."""
 
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_renderer
 from turnsmith.config import ChatConfig
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.probes import MachineCheck
-from turnsmith.training.directories import find_model
+from turnsmith.training.directories import check_model, find_model
+from turnsmith.training.memory import read_config
 
 
 def examine_model(path: str, chat: ChatConfig) -> list[MachineCheck]:
-    """Do its conversations append exactly, and how do they look?"""
+    """Report how its conversations look, or why they do not append exactly. Raises UsageError for a missing or broken file."""
+    check_model(path)
+    kind = read_config(find_model(path)).model_type
+    weights = MachineCheck("weights", True, f"of kind {kind}, complete by their headers")
     try:
         renderer = load_renderer(find_model(path), chat)
     except UsageError as error:
         what, _, remedy = str(error).rpartition(": ")
-        return [MachineCheck("conversations", False, what, remedy)]
+        return [weights, MachineCheck("conversations", False, what, remedy)]
     findings = {"conversations": "they append exactly", **show_template(renderer)}
-    return [MachineCheck(name, True, detail) for name, detail in findings.items()]
+    return [weights, *(MachineCheck(name, True, detail) for name, detail in findings.items())]
 
 
 def show_template(renderer: ChatRenderer) -> dict[str, str]:

@@ -1,32 +1,34 @@
-"""Where a model lies; found without torch, which takes seconds to import."""
+"""Directories of models, found and checked without torch, which takes seconds to import."""
 
+from importlib.resources import files
 from pathlib import Path
 
 from turnsmith.errors import UsageError
-from turnsmith.policies import locate
+from turnsmith.training.weight_files import WHOLE, check_weights, find_weights
 
-NEEDED = {
-    "tokenizer": ("tokenizer.json", "tokenizer_config.json"),
-    "weights": ("*.safetensors", "*.bin"),
-}
-"""What a model directory holds, and the names of files of which one is there."""
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
+"""Names of files of which a model directory holds one."""
 
 
 def find_model(path: str) -> Path:
-    """The directory of a model, `tiny` being the one that ships with the package. Raises UsageError."""
-    directory = locate(path)
+    """Find the directory of a model, `tiny` being the one that ships with the package. Raises UsageError."""
+    directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
     if not (directory / "config.json").is_file():
         raise _missing(directory, "config.json")
     return directory
 
 
 def check_model(path: str) -> None:
-    """Raise UsageError where a policy could not be loaded from there, for want of a file."""
+    """Raise UsageError where a file of a policy is missing or its weights are broken off; none is loaded."""
     directory = find_model(path)
-    for what, names in NEEDED.items():
-        if not any(file.is_file() for name in names for file in directory.glob(name)):
-            raise _missing(directory, what)
+    if not any((directory / name).is_file() for name in TOKENIZERS):
+        raise _missing(directory, "tokenizer")
+    weights = find_weights(directory)
+    if not weights:
+        raise _missing(directory, f"weights, i.e. {' or '.join(WHOLE)} or an index of shards")
+    for file, placed in weights.items():
+        check_weights(file, placed)
 
 
-def _missing(directory: Path, what: str) -> UsageError:
-    return UsageError(f"no model at {directory}: it has no {what}: give a Hugging Face model directory, or 'tiny'")
+def _missing(directory: Path, part: str) -> UsageError:
+    return UsageError(f"no model at {directory}: it has no {part}: give a Hugging Face model directory, or 'tiny'")

@@ -1,0 +1,59 @@
+"""Files of a model's weights, checked by their headers: no weight is loaded, and torch is not imported."""
+
+import json
+import zipfile
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from turnsmith.errors import UsageError
+
+WHOLE = ("model.safetensors", "pytorch_model.bin")
+"""Names of a file with all weights, the preferred one first. An index of shards may take its place."""
+PICKLE = b"\x80"
+"""First byte of a file that torch saved before version 1.6; later ones are zip archives."""
+
+
+def find_weights(directory: Path) -> dict[Path, set[str]]:
+    """List the files that transformers loads, each with the tensors that an index places there. Raises UsageError."""
+    for name in WHOLE:
+        if (directory / name).is_file():
+            return {directory / name: set()}
+        if (index := directory / f"{name}.index.json").is_file():
+            return _read_index(index)
+    return {}
+
+
+def check_weights(file: Path, placed: set[str]) -> None:
+    """Raise UsageError where a file is missing or broken off, or lacks a tensor that is placed there."""
+    try:
+        fault = _find_fault_of_safetensors(file, placed) if file.suffix == ".safetensors" else _find_fault(file)
+    except FileNotFoundError:
+        fault = "the index of shards names it, and it is missing"
+    except (SafetensorError, OSError, ValueError) as error:
+        fault = str(error).removeprefix("Error while deserializing header: ")
+    if fault:
+        raise UsageError(f"the weights at {file} cannot be read ({fault}): fetch that file again")
+
+
+def _find_fault_of_safetensors(file: Path, placed: set[str]) -> str:
+    # What opens a file compares its size with its header.
+    with safe_open(file, framework="numpy") as opened:
+        missing = sorted(placed - set(opened.keys()))
+    return f"it lacks {missing[0]}, which the index of shards places there" if missing else ""
+
+
+def _find_fault(file: Path) -> str:
+    with file.open("rb") as opened:
+        is_old = opened.read(1) == PICKLE
+    return "" if is_old or zipfile.is_zipfile(file) else "its end is missing, or torch did not save it"
+
+
+def _read_index(index: Path) -> dict[Path, set[str]]:
+    files: dict[Path, set[str]] = {}
+    try:
+        for tensor, name in json.loads(index.read_text("utf-8"))["weight_map"].items():
+            files.setdefault(index.parent / name, set()).add(tensor)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(f"cannot read {index}, which is no index of shards: fetch that file again") from None
+    return files
