@@ -6,7 +6,10 @@ import sys
 
 import pytest
 
-from turnsmith.sandboxes.local import name_remedy
+from turnsmith.config import SandboxConfig
+from turnsmith.errors import UsageError
+from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.local import OWN_FOLDERS, name_remedy
 from turnsmith.sandboxes.probes import probe_local
 
 FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
@@ -19,6 +22,22 @@ def test_every_part_is_tried_and_explained():
     if findings[0].ok:
         assert [finding for finding in findings if not finding.ok] == []
         assert {"limit of memory", "limit of processes", "python runtime"} <= {finding.name for finding in findings}
+
+
+def test_findings_state_which_limit_is_enforced_and_no_name_of_an_exception():
+    details = {finding.name: finding.detail for finding in probe_local()}
+    assert not any("Error" in detail for detail in details.values())
+    if len(details) > 1:
+        assert "500 MB were refused where 128 are allowed" in details["limit of memory"]
+
+
+@pytest.mark.parametrize("folder", sorted(set(map(os.path.realpath, OWN_FOLDERS))))
+def test_a_python_in_a_folder_that_sandboxes_hide_is_refused_with_its_place(monkeypatch, folder):
+    monkeypatch.setattr(sys, "base_prefix", f"{folder}/python-of-nobody")
+    with pytest.raises(UsageError, match=f"{folder}/python-of-nobody.*: install Turnsmith"):
+        make_provider(SandboxConfig(kind="local"))
+    [finding] = probe_local()
+    assert not finding.ok and "python-of-nobody" in finding.detail and "install Turnsmith" in finding.remedy
 
 
 def run_where_forbidden(code):

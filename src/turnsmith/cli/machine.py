@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def examine_machine() -> list[MachineCheck]:
         *probe_local(),
         probe_podman(),
         *(examine_extra(name, find_requirements(name)) for name in EXTRAS),
-        examine_accelerators(),
+        *([examine_accelerators()] if find_spec("torch") else []),  # the row of the extra names it where it is missing
         examine_memory(),
         examine_cores(),
         examine_openmp(),

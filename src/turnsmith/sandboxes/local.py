@@ -17,7 +17,7 @@ from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import toolbox, wire
 from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.process_one import UPPER
-from turnsmith.sandboxes.inside.wire import StartRequest
+from turnsmith.sandboxes.inside.wire import HostPython, StartRequest
 from turnsmith.sandboxes.launch import run_inside, wait_or_kill
 from turnsmith.sandboxes.layers import Place
 from turnsmith.sandboxes.runtime import describe_python
@@ -42,6 +42,8 @@ _CONTAINER = (
     "a seccomp profile filters system calls, as in a container: start it with `--security-opt seccomp=unconfined "
     "--security-opt apparmor=unconfined --security-opt systempaths=unconfined`, or `--privileged`"
 )
+OWN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/proc")
+"""Folders that each sandbox has for itself: it sees nothing of what the host keeps there."""
 _KERNEL = "the kernel lacks something: Linux 6.6 or newer with user namespaces and overlayfs has all of it"
 
 
@@ -54,6 +56,7 @@ class LocalProvider(SupervisedProvider):
         """Raises UsageError where this machine forbids local sandboxes."""
         super().__init__(config)
         python = describe_python(plugins=config.test_plugins, hidden=config.hidden)
+        check_place(python)
         self._settings = {"limits": asdict(self._limits), "python": asdict(python)}
         self._spawner = Spawner(self._settings)
         self.isolation = self._spawner.isolation
@@ -141,6 +144,16 @@ async def receive_scratch(connection: socket.socket) -> int:
     if not scratch:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return scratch[0]
+
+
+def check_place(python: HostPython) -> None:
+    """Raise UsageError where sandboxes would not see the interpreter."""
+    for folder in OWN_FOLDERS:
+        if any(Path(path).is_relative_to(folder) for path in (python.prefix, python.program)):
+            raise UsageError(
+                f"local sandboxes cannot see the Python at {python.prefix}, since each has a {folder} of its own: install "
+                "Turnsmith with a Python in another folder, or choose --sandbox.kind subprocess, which isolates nothing"
+            )
 
 
 def name_remedy(proc: Path = Path("/proc")) -> str:

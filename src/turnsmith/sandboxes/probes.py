@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnsmith.config import SandboxConfig
-from turnsmith.errors import TurnsmithError
+from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.containers.images import import_root
@@ -20,18 +20,31 @@ _NEEDLESS = "only tasks that come as images need containers"
 _REMEDY = f"{_NEEDLESS}; a script that calls podman with what it lacks can be named by --sandbox.container_engine"
 
 _CHECKS = {
-    "folders of layers": ("rm -r folder && mkdir folder && echo replaced", "replaced"),
-    "limit of memory": ("python -c 'bytearray(500 << 20)'", "MemoryError"),
-    "limit of disk": ("head -c 100M /dev/zero > file", "No space left on device"),
+    "folders of layers": ("rm -r folder && mkdir folder && echo replaced", "replaced", "a command replaced a folder"),
+    "limit of memory": (
+        "python -c 'bytearray(500 << 20)'",
+        "MemoryError",
+        f"enforced: 500 MB were refused where {_LIMITS.memory_mb} are allowed",
+    ),
+    "limit of disk": (
+        "head -c 100M /dev/zero > file",
+        "No space left on device",
+        f"enforced: 100 MB were refused where {_LIMITS.disk_mb} are allowed",
+    ),
     "no network": (
         "python -c 'import socket; socket.create_connection((\"1.1.1.1\", 53), 2)'",
         "Network is unreachable",
+        "enforced: a connection to 1.1.1.1 was refused",
     ),
-    "python runtime": ("python -m pytest --version", "pytest "),
-    "limit of processes": ("for i in $(seq 60); do sleep 1 & done", "Resource temporarily unavailable"),
+    "python runtime": ("python -m pytest --version", "pytest ", "Python runs pytest"),
+    "limit of processes": (
+        "for i in $(seq 60); do sleep 1 & done",
+        "Resource temporarily unavailable",
+        f"enforced: 60 processes were refused where {_LIMITS.max_processes} are allowed",
+    ),
 }
-"""Command to run in a real sandbox, and what its output must contain."""
-_GREETING = {_PODMAN: ("python -c 'print(6 * 7)'", "42")}
+"""Command to run in a real sandbox, text that its output must contain, and the finding where it does."""
+_GREETING = {_PODMAN: ("python -c 'print(6 * 7)'", "42", "Python runs")}
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,9 @@ def probe_local() -> list[MachineCheck]:
     """Start a sandbox, and try each part of it. Call it outside any event loop."""
     try:
         isolation, checks = asyncio.run(_try_out(_LIMITS, _CHECKS))
+    except UsageError as error:
+        fact, _, remedy = str(error).rpartition(": ")
+        return [MachineCheck(_LOCAL, False, fact, remedy)]
     except TurnsmithError as error:
         return [MachineCheck(_LOCAL, False, str(error), "--sandbox.kind subprocess, which isolates nothing")]
     return [MachineCheck(_LOCAL, True, f"isolation {isolation}"), *checks]
@@ -84,24 +100,24 @@ def make_root(folder: Path) -> Path:
     return folder
 
 
-async def _try_out(config: SandboxConfig, checks: dict[str, tuple[str, str]]) -> tuple[str, list[MachineCheck]]:
+async def _try_out(config: SandboxConfig, checks: dict[str, tuple[str, str, str]]) -> tuple[str, list[MachineCheck]]:
     provider = make_provider(config)
     found = []
     try:
         with temporary_folder("probe") as folder:
             (folder / "folder").mkdir()
             sandbox = await provider.start(SandboxSpec((folder,)))
-            for name, (command, expected) in checks.items():
+            for name, (command, expected, finding) in checks.items():
                 result = await sandbox.exec(command, timeout_s=60)
-                found.append(_check(name, command, expected, result.output.decode(errors="replace").strip()))
+                output = result.output.decode(errors="replace").strip()
+                found.append(
+                    MachineCheck(name, True, finding) if expected in output else _report(name, command, output)
+                )
     finally:
         await provider.close()
     return provider.isolation, found
 
 
-def _check(name: str, command: str, expected: str, output: str) -> MachineCheck:
-    if expected in output:
-        return MachineCheck(name, True, expected.strip())
-    return MachineCheck(
-        name, False, f"{command!r} printed {output[-200:]!r}", "report this as a bug, with your kernel's version"
-    )
+def _report(name: str, command: str, output: str) -> MachineCheck:
+    remedy = "report this as a bug, with your kernel's version"
+    return MachineCheck(name, False, f"{command!r} printed {output[-200:]!r}", remedy)
