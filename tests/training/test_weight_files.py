@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
@@ -50,6 +50,7 @@ def test_complete_weights_of_each_layout_are_accepted(model):
     check_model(model)
 
 
+@settings(max_examples=20)
 @given(share=st.floats(0, 1, exclude_max=True))
 @pytest.mark.parametrize("save", [lambda model: save_file(TENSORS, model / "model.safetensors"), save_by_torch])
 def test_weights_cut_anywhere_are_refused(tmp_path_factory, save, share):
