@@ -410,6 +410,12 @@ async def test_a_patch_that_git_cannot_read_is_no_fault_of_the_grader(grader, ta
     assert grade.outcome is Outcome.PATCH_INVALID
 
 
+async def test_a_warning_before_the_complaint_of_git_buys_no_retry(grader, task, layers):
+    stale_mode = GOLD.replace("--- a/calc.py", "index 1111111..2222222 100755\n--- a/calc.py")
+    grade = await grader.grade(task, layers, stale_mode + new_file("x", "1") + new_file("x/y", "1"))
+    assert grade.outcome is Outcome.PATCH_INVALID
+
+
 async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):
     grade = await grader.grade(task.model_copy(update={"setup": ["exit 3"]}), layers, GOLD)
     assert grade.outcome is Outcome.GRADER_FAILED

@@ -46,6 +46,12 @@ USERS = {
     "load(HERE / 'fixtures' / name)": "pkg/fixtures/a.json",
     "load('pkg/fixtures/a.json')": "pkg/fixtures/a.json",
     "load(folder / 'a.snap')": "pkg/a.snap",
+    "load(f'{name}.snap')": "pkg/a.snap",
+    "from snapshots import Model": "snapshots/models.py",
+    "from pkg.test_utils import x": "pkg/test_utils/__init__.py",
+    "ENTRY = 'pkg.testing:plus'": "pkg/testing.py",
+    "print 'pkg.testing.Runner'": "pkg/testing.py",
+    "# testing": "pkg/testing.py",
 }
 
 
@@ -56,15 +62,37 @@ def test_what_source_imports_or_names_stays_source(code, tmp_path):
     assert project.classify(path) is HunkClass.SOURCE
 
 
+@pytest.mark.parametrize("name", ["setup.cfg", "pyproject.toml", "pkg/fast.pyx", "setup.py"])
+def test_what_an_entry_point_or_an_extension_names_stays_source(name, tmp_path):
+    project = write(tmp_path, {"pkg/testing.py": "x", name: "run = pkg.testing:main\n"})
+    assert project.classify("pkg/testing.py") is HunkClass.SOURCE
+
+
+def test_a_helper_that_a_helper_uses_stays_source(tmp_path):
+    chain = {
+        "pkg/core.py": "from . import testutils",
+        "pkg/testutils.py": "from .testing import x",
+        "pkg/testing.py": "x",
+    }
+    project = write(tmp_path, chain)
+    assert {*map(project.classify, chain)} == {HunkClass.SOURCE}
+
+
 @pytest.mark.parametrize(
     ("user", "code"),
-    [("pkg/used.py", "import numpy.testing"), ("pkg/used.py", "from other.testing import x"), ("pkg/used.py", "x = ("),
-     ("tests/test_a.py", "from pkg.testing import check"), ("conftest.py", "from pkg.testing import check"),
-     ("pkg/testutils.py", "from .testing import check"), ("pkg/used.py", "# testing")],
+    [("pkg/used.py", "import contesting"), ("docs/use.md", "testing"), ("pkg/testing.py", "testing = 1"),
+     ("tests/test_a.py", "from pkg.testing import check"), ("conftest.py", "from pkg.testing import check")],
 )  # fmt: skip
-def test_other_modules_of_the_name_tests_and_other_helpers_make_no_source_of_it(user, code, tmp_path):
+def test_tests_documents_and_other_words_make_no_source_of_a_helper(user, code, tmp_path):
     project = write(tmp_path, {"pkg/testing.py": "x", user: f"{code}\n"})
     assert project.classify("pkg/testing.py") is HunkClass.TEST_SURFACE
+
+
+@pytest.mark.parametrize("path", ["pkg/testing/__init__.py", "pkg/testing/deep/a.py", "pkg/testing.cpython-311.so"])
+def test_what_would_be_imported_in_place_of_a_helper_is_test_surface_too(path, tmp_path):
+    project = write(tmp_path, {"pkg/testing.py": "x", "pkg/core.py": "x"})
+    assert project.classify(path) is HunkClass.TEST_SURFACE
+    assert project.classify("pkg/core/a.py") is HunkClass.SOURCE
 
 
 def test_what_only_tests_read_with_the_gold_patch_is_test_surface_whatever_its_name(tmp_path):

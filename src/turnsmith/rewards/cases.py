@@ -131,13 +131,14 @@ async def _apply(sandbox: Sandbox, patch: str) -> str:
 def read_complaint(result: ExecResult) -> str:
     """Read the output of a program that applies patches. Raises GradingError where it broke off without a verdict on the patch.
 
-    git ends with 128 for patches that it cannot read, and begins its complaint with `error:`. Any other end from 128 on, or
-    below 0, is a signal's or a crash.
+    git ends with 128 for patches that it cannot read, and complains in a line with `error:`, maybe after warnings. Any other end
+    from 128 on, or below 0, is a signal's or a crash.
     """
     complaint = result.output.decode(errors="replace").strip() or f"git ended with {result.exit_code}"
     if result.timed_out or result.exit_code == 127:
         raise GradingError("git did not answer in the sandbox: is it installed there?")
-    is_verdict = 0 <= result.exit_code < 128 or (result.exit_code == 128 and complaint.startswith("error:"))
+    is_error = any(line.startswith("error:") for line in complaint.splitlines())
+    is_verdict = 0 <= result.exit_code < 128 or (result.exit_code == 128 and is_error)
     if not is_verdict:
         raise GradingError(f"git broke off with {result.exit_code} while it applied the patch: {complaint}")
     return complaint

@@ -1,43 +1,18 @@
 """What each file of a patch is to the tests, and what of the patch reaches them."""
 
-import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path, PurePosixPath
 
 from turnsmith.rewards.cases import SetupFailed
+from turnsmith.rewards.file_classes import HunkClass, classify
 from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch
 from turnsmith.rewards.shadows import find_import_roots, is_shadow
-from turnsmith.rewards.support import SUPPORT, find_users
+from turnsmith.rewards.support import SUPPORT, find_support
 from turnsmith.rewards.testing import find_test_files
 from turnsmith.types import Task
 
-
-class HunkClass(StrEnum):
-    """What a changed file is; the value is also the flag that it leaves in a grade. Gravest first."""
-
-    TEST_INFRASTRUCTURE = "test-infrastructure"
-    """Decides how tests run or which modules they get."""
-    TEST_SURFACE = "test-surface"
-    """A test, a file among the tests, or a file that only tests read or import."""
-    GENERATED = "generated"
-    """Made by a program from something else."""
-    SOURCE = "source"
-    """All else: what is graded."""
-
-
-INFRASTRUCTURE = re.compile(
-    r"(.*/)?(conftest\.py|\.?pytest\.(ini|toml)|tox\.ini|setup\.cfg|pyproject\.toml|noxfile\.py|(site|user)customize\.py"
-    r"|(?i:[^/]*\.(pth|dist-info|egg-info|egg-link)(/.*)?))",
-    re.DOTALL,
-)
-SURFACE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*\.py|[^/]*_test\.py)", re.DOTALL)
-GENERATED = re.compile(
-    r"(.*/)?((__pycache__|\.(pytest_cache|hypothesis|mypy_cache|ruff_cache|tox|nox|eggs))/.*|[^/]*\.py[co]|\.coverage[^/]*)",
-    re.DOTALL,
-)
 TEST_DATA = "test_data"
 """Column of `Task.meta`: files that only tests read while they run with the gold patch."""
 
@@ -83,14 +58,18 @@ class Project:
         return path in self.test_data or self._is_support(path)
 
     def _is_support(self, path: str) -> bool:
-        """Check for a test helper or test data that no source uses; a file that is only in an image counts as source."""
-        if not SUPPORT.fullmatch(path) or not any((layer / path).is_file() for layer in self.layers):
+        """Check for a test helper or test data that no source mentions, or for what would be imported in its place."""
+        places = [*list_stand_ins(path), path]
+        if not any(map(SUPPORT.fullmatch, places)):
             return False
-        return not any(map(self._is_plain_source, find_users(path, self.layers)))
+        support = find_support(self.layers, self.test_files) - self.source_files
+        return not support.isdisjoint(places)
 
-    def _is_plain_source(self, path: str) -> bool:
-        """Check for source that is itself no helper of tests."""
-        return classify(path, self.test_files) is HunkClass.SOURCE and not SUPPORT.fullmatch(path)
+
+def list_stand_ins(path: str) -> list[str]:
+    """List the modules that a file would hide: `a/testing/b.py` → `["a.py", "a/testing.py", "a/testing/b.py"]`."""
+    place = PurePosixPath(path)
+    return [str(each.with_name(f"{each.name.partition('.')[0]}.py")) for each in (*place.parents, place) if each.stem]
 
 
 def describe_project(task: Task, layers: Sequence[Path]) -> Project:
@@ -129,19 +108,3 @@ def select_hunks(patch: str, project: Project) -> Selection:
 def _classify_file(file: FilePatch, project: Project) -> HunkClass:
     """The gravest class of the paths that it names: a renamed file has two."""
     return min(map(project.classify, file.paths), key=[*HunkClass].index)
-
-
-def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:
-    """What a path is, by its names; `test_files` are tests whatever they are called."""
-    if INFRASTRUCTURE.fullmatch(path):
-        return HunkClass.TEST_INFRASTRUCTURE
-    if GENERATED.fullmatch(path):
-        return HunkClass.GENERATED
-    is_test = _is_in_the_place_of(path, test_files) or SURFACE.fullmatch(path)
-    return HunkClass.TEST_SURFACE if is_test else HunkClass.SOURCE
-
-
-def _is_in_the_place_of(path: str, test_files: Collection[str]) -> bool:
-    """Is it a test file, a file where one's folder must be, or a file below what must be one?"""
-    places = [PurePosixPath(file) for file in test_files]
-    return any(place.is_relative_to(path) or PurePosixPath(path).is_relative_to(place) for place in places)

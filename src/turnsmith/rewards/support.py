@@ -1,11 +1,13 @@
-"""Names of helpers and data of tests outside of the folders of tests, and the files of the tree that use them."""
+"""Helpers and data of tests outside of the folders of tests, found by their names.
 
-import ast
+A file whose name or folder is a word anywhere in source stays source, in a comment, too: an honest patch must not lose it.
+"""
+
 import re
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from turnsmith.rewards.file_classes import HunkClass, classify
 from turnsmith.sandboxes.layers import walk_merged
 
 SUPPORT = re.compile(
@@ -15,52 +17,33 @@ SUPPORT = re.compile(
     re.DOTALL,
 )
 """Names that helpers of tests and expected data have: `pkg/testing.py`, `fixtures/a.json`, `__snapshots__/a.ambr`."""
-MAX_SOURCE_BYTES = 1 << 20
-"""A larger file is generated, and uses no helper of tests."""
+SOURCES = (".py", ".pyi", ".pyx", ".pxd")
+ENTRY_POINTS = ("pyproject.toml", "setup.cfg")
+"""Files that are no source, and name modules."""
 
 
-@lru_cache(maxsize=256)
-def find_users(path: str, layers: tuple[Path, ...]) -> tuple[str, ...]:
-    """Find the Python files of the tree that import a module, or that name a data file or its folder in a string."""
+@lru_cache(maxsize=8)
+def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozenset[str]:
+    """Find the files of the tree that have such a name and that no source but themselves mentions."""
+    files = {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
+    words = {path: list_words(path) for path in files if SUPPORT.fullmatch(path)}
+    wanted = {word for each in words.values() for word in each}
+    mentions = {
+        path: wanted.intersection(re.findall(r"\w+", place.read_text("latin-1")))
+        for path, place in files.items()
+        if wanted and _mentions_modules(path, test_files)
+    }
+    users = {word: {path for path, found in mentions.items() if word in found} for word in wanted}
+    return frozenset(path for path, each in words.items() if not any(users[word] - {path} for word in each))
+
+
+def list_words(path: str) -> list[str]:
+    """List the words by which source would mention a file: `a/fixtures/x.json` → `["fixtures"]`, `a.snap` → `["snap"]`."""
     file = PurePosixPath(path)
-    words = [file.stem] if file.suffix == ".py" else [file.name, *_list_folders(file)]
-    found = []
-    for other, place in walk_merged(layers):
-        if other.endswith(".py") and other != path and place.is_file() and not place.is_symlink():
-            text = place.read_bytes()
-            is_near = len(text) <= MAX_SOURCE_BYTES and any(word.encode() in text for word in words)
-            if is_near and _uses(text, PurePosixPath(other), file, words):
-                found.append(other)
-    return tuple(found)
+    folders = [part for part in file.parts[:-1] if SUPPORT.fullmatch(f"{part}/x")]
+    return folders or [file.stem if file.suffix == ".py" else file.suffix[1:]]
 
 
-def _list_folders(file: PurePosixPath) -> list[str]:
-    """List the folders whose names mark a file as data of tests: `a/fixtures/x/y.json` → `["fixtures"]`."""
-    return [part for part in file.parts[:-1] if SUPPORT.fullmatch(f"{part}/x")]
-
-
-def _uses(text: bytes, user: PurePosixPath, file: PurePosixPath, words: Sequence[str]) -> bool:
-    try:
-        nodes = [*ast.walk(ast.parse(text))]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    if file.suffix != ".py":
-        return any(word in re.split(r"[/\\]", text) for text in texts for word in words)
-    module = (*file.parts[:-1], file.stem)
-    imported = [name for node in nodes for name in _list_imported(node, user)]
-    return any(module[-len(name) :] == name for name in imported) or any(
-        re.fullmatch(rf"[\w.]*\b{re.escape(file.stem)}", text) for text in texts
-    )
-
-
-def _list_imported(node: ast.AST, user: PurePosixPath) -> Iterator[tuple[str, ...]]:
-    """List what a statement may import, in parts: `from ..a import b` in `p/q/r.py` → `("p", "a")`, `("p", "a", "b")`."""
-    match node:
-        case ast.Import(names=names):
-            yield from (tuple(alias.name.split(".")) for alias in names)
-        case ast.ImportFrom(module=module, names=names, level=level):
-            above = user.parts[: len(user.parts) - level] if level else ()
-            base = (*above, *(module.split(".") if module else ()))
-            yield base
-            yield from ((*base, alias.name) for alias in names)
+def _mentions_modules(path: str, test_files: frozenset[str]) -> bool:
+    is_source = path.endswith(SOURCES) and classify(path, test_files) is HunkClass.SOURCE
+    return is_source or PurePosixPath(path).name in ENTRY_POINTS
