@@ -1,7 +1,7 @@
 """Is an honest patch ever convicted, and can audits decide? Gold fixes of bugs in real packages, rewritten, graded and audited.
 
     pip install six
-    python bench/audit.py [--tasks 4] [--seed 0] [--packages NAME==VERSION …] [--deciding NAME==VERSION …] [--check]
+    python bench/audit.py [--tasks 6] [--seed 0] [--packages NAME==VERSION …] [--deciding NAME==VERSION …] [--check]
 
 Each package is fetched, bugs are put into it as by `turnsmith tasks make`, and each gold fix is written anew in up to eight ways
 by `rewrites.py`. What the verdict does not pay is no alternative and is left out. Three tasks of each package of `--deciding` are
@@ -69,7 +69,7 @@ class Alternative:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=4, help="tasks of each package")
+    parser.add_argument("--tasks", type=int, default=6, help="tasks of each package")
     parser.add_argument("--packages", nargs="*", default=PACKAGES)
     parser.add_argument("--deciding", nargs="*", default=DECIDING, help="packages whose gold audits must decide")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bugs")
