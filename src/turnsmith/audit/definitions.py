@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from turnsmith.audit.sources import Import, Source
+from turnsmith.audit.sources import ImportedName, Source
 
 Place = tuple[str, str]
 """A file, and a name in it: `TestX::test_y`."""
@@ -44,7 +44,7 @@ def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place
                 yield target, f"{imported.name}{colons}{rest}"
 
 
-def find_file(sources: Mapping[str, Source], file: str, imported: Import) -> str | None:
+def find_file(sources: Mapping[str, Source], file: str, imported: ImportedName) -> str | None:
     """Find the file among these from which another imports a name; None where it is none of them."""
     path = f"{imported.module.replace('.', '/')}.py"
     if not imported.level:

@@ -21,7 +21,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Import:
+class ImportedName:
     """A name that `from … import` brings."""
 
     module: str
@@ -72,11 +72,11 @@ class Source:
         return Edit(start, start, before), Edit(end, end, after)
 
     @cached_property
-    def imports(self) -> dict[str, Import]:
+    def imports(self) -> dict[str, ImportedName]:
         """Name → where the module imports it from."""
         nodes = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
         return {
-            alias.asname or alias.name: Import(node.module or "", node.level, alias.name)
+            alias.asname or alias.name: ImportedName(node.module or "", node.level, alias.name)
             for node in nodes
             for alias in node.names
         }
