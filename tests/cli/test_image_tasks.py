@@ -81,6 +81,8 @@ def run(command, **options):
 def model(model_directory, tmp_path):
     """The model that knows nothing, where the user can read it."""
     copy = shutil.copytree(model_directory, tmp_path / "model")
+    # transformers writes weights for their owner only.
+    (copy / "model.safetensors").chmod(0o644)
     copy.chmod(0o755)
     return copy
 

@@ -82,6 +82,14 @@ def test_shards_are_compared_with_their_index(model):
         check_model(model)
 
 
+def test_the_fault_of_a_file_that_cannot_be_opened_is_that_of_the_system(model):
+    save_shards(model)
+    (model / "first.safetensors").unlink()
+    (model / "first.safetensors").symlink_to(model / "first.safetensors")
+    with pytest.raises(UsageError, match="symbolic links"):
+        check_model(model)
+
+
 MAPS = st.dictionaries(st.text() | st.just("weight_map"), st.none() | st.text())
 
 

@@ -37,7 +37,9 @@ def check_weights(file: Path, placed: set[str]) -> None:
 
 
 def _find_fault_of_safetensors(file: Path, placed: set[str]) -> str:
-    # What opens a file compares its size with its header.
+    # safetensors reports a file that may not be read as missing.
+    file.open("rb").close()
+    # `safe_open` compares the size of the file with its header.
     with safe_open(file, framework="numpy") as opened:
         missing = sorted(placed - set(opened.keys()))
     return f"it lacks {missing[0]}, which the index of shards places there" if missing else ""
