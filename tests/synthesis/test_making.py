@@ -16,7 +16,7 @@ from turnsmith.synthesis.mutators import PROCEDURAL, find_mutations
 from turnsmith.synthesis.ordering import run_in_order
 from turnsmith.synthesis.packages import find_steady_suite
 from turnsmith.synthesis.reach import find_reach
-from turnsmith.synthesis.records import MakingSpec
+from turnsmith.synthesis.records import MakingSpec, claim_folder
 from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
 from turnsmith.types import PYTEST_COMMAND, Outcome
@@ -152,6 +152,17 @@ async def test_a_folder_of_another_making_is_left_alone(provider, tmp_path):
     (tmp_path / "mine.txt").write_text("x")
     with pytest.raises(UsageError, match="nothing is written over"):
         await make_bugs(MakingSpec(("a==1",), 3), tmp_path, provider, num_workers=1)
+
+
+async def test_a_making_that_tries_no_bug_leaves_no_new_folder(provider, tmp_path):
+    nowhere, kept = str(tmp_path / "nowhere"), tmp_path / "kept"
+    with pytest.raises(UsageError, match="give name==version"):
+        await make_bugs(MakingSpec((nowhere,), 3), tmp_path / "out", provider, num_workers=1)
+    assert list(tmp_path.iterdir()) == []
+    claim_folder(kept, MakingSpec(("a==1",), 3))
+    with pytest.raises(UsageError, match="give name==version"):
+        await make_bugs(MakingSpec((nowhere,), 3), kept, provider, num_workers=1)
+    assert (kept / "making.json").exists()
 
 
 async def test_a_suite_that_wants_another_package_is_told_which(provider, tmp_path):

@@ -50,14 +50,17 @@ async def make_bugs(
 ) -> dict[str, str]:
     """Make tasks in `out`, or go on there; returns the packages of which none could be made, with the reasons.
 
-    Fewer tasks than asked for are no error. Raises UsageError where `out` is in use or no task was made, SandboxError.
+    Fewer tasks than asked for are no error. A new folder is removed where no bug was tried.
+    Raises UsageError where `out` is in use or no task was made, SandboxError.
     """
-    claim_folder(out, spec)
+    is_new = claim_folder(out, spec)
     with (out / TRIALS).open("ab") as held:
         hold(held)
         journal = read_journal(out, on_trial)
         failures = await make_packages(spec, journal, provider, num_workers, write_issue)
     if not journal.tasks:
+        if is_new and not journal.trials:
+            shutil.rmtree(out)
         raise UsageError(
             "; ".join(failures.values()) or f"no bug of {', '.join(spec.packages)} can be told by its tests"
         )

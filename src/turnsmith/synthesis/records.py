@@ -36,8 +36,8 @@ class MakingSpec:
     seed: int = 0
 
 
-def claim_folder(out: Path, spec: MakingSpec) -> None:
-    """Take a new folder, or go on in one with the same number and seed.
+def claim_folder(out: Path, spec: MakingSpec) -> bool:
+    """Take a new folder, or go on in one with the same number and seed; return True for a new one.
 
     Raises UsageError where it is in use for something else.
     """
@@ -47,12 +47,13 @@ def claim_folder(out: Path, spec: MakingSpec) -> None:
         if found != settings:
             said = ", ".join(f"{name} {value}" for name, value in found.items())
             raise UsageError(f"{out} holds tasks made with {said}: give the same, or another --out")
-        return
+        return False
     refuse_taken(out)
     try:
         write_json(out / MAKING, settings)
     except OSError as error:
         raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
+    return True
 
 
 def read_finished(out: Path) -> list[str]:
