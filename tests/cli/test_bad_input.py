@@ -251,7 +251,18 @@ def test_a_run_of_a_forked_version_can_be_looked_at_but_not_resumed(turnsmith, r
 
 
 def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
-    assert_refused(turnsmith("show", run_folder.path, "--trajectory", "eval-sft/1"), "'eval-sft/1'", "e.g. eval-stage2")
+    result = turnsmith("show", run_folder.path, "--trajectory", "zzz")
+    assert_refused(result, str(run_folder.path), "'zzz'", "`turnsmith show ")
+    _, _, *remedy = result.stderr.partition("`")[2].partition("`")[0].split()
+    listed = turnsmith("show", *remedy)
+    assert listed.exit_code == 0 and "2 trajectories" in listed.stdout
+
+
+def test_a_run_without_trajectories_names_none(turnsmith, run_folder):
+    shutil.rmtree(run_folder.path / "evals")
+    assert_refused(
+        turnsmith("show", run_folder.path, "--trajectory", "zzz"), "'zzz'", "until its first episode has ended"
+    )
 
 
 def test_a_server_of_vllm_that_dies_leaves_its_log_in_the_run_folder(turnsmith, config_file, tmp_path):

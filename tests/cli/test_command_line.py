@@ -208,7 +208,7 @@ def test_trajectories_are_filtered_and_sorted(turnsmith, run_folder):
     assert find("--sort", "seconds")[0] == find("--sort", "task")[0] == ["stage1-0000", "other/0"]
     assert len(find("--sort", "turns")) == 9
     refused = turnsmith("show", run_folder.path, "--outcome", "grader_failed", "--task", "other")
-    assert refused.exit_code == 2 and "of a task 'other' that ended grader_failed" in refused.stderr
+    assert refused.exit_code == 2 and "of a task 'other' with the outcome grader_failed" in refused.stderr
     assert turnsmith("show", run_folder.path, "--outcome", "won").exit_code == 2
 
 

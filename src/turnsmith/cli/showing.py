@@ -195,20 +195,22 @@ def find_entries(folder: RunFolder, choice: TrajectoryChoice) -> list[JournalEnt
     entries = list_entries(folder, choice.beginning, choice.task)
     found = [each for each in entries if not choice.outcomes or each.trajectory.outcome in choice.outcomes]
     if not found:
-        list(list_entries(folder))  # where a journal is damaged, that is the answer
-        raise UsageError(f"{folder.path} holds no trajectory {describe(choice)}{suggest(folder)}")
+        raise UsageError(f"{folder.path} holds no trajectory {describe(choice)}: {suggest(folder)}")
     key = ORDERS[choice.order]
     return sorted(found, key=lambda entry: key(entry.trajectory))
 
 
 def describe(choice: TrajectoryChoice) -> str:
-    """Say what was asked for."""
-    asked = [f"whose id begins with {choice.beginning!r}"] if choice.beginning else []
+    """Describe what was asked for."""
+    asked = [f"with an id that begins with {choice.beginning!r}"] if choice.beginning else []
     asked += [f"of a task {choice.task!r}"] if choice.task else []
-    asked += [f"that ended {' or '.join(choice.outcomes)}"] if choice.outcomes else []
+    asked += [f"with the outcome {' or '.join(choice.outcomes)}"] if choice.outcomes else []
     return " ".join(asked) or "yet"
 
 
 def suggest(folder: RunFolder) -> str:
-    """Say how to find others."""
-    return f": ids begin with eval-STAGE, rft or STAGE-ITERATION, e.g. {begin_id(folder)}; ask for fewer things at once"
+    """Name a command that lists trajectories of this run. Raises UsageError where a journal is damaged."""
+    stages = dict.fromkeys(entry.trajectory.trajectory_id.partition("/")[0] for entry in list_entries(folder))
+    if not stages:
+        return "it holds none at all, so wait until its first episode has ended"
+    return f"`turnsmith show {quote(str(folder.path))} --trajectory {[*stages][-1]}` lists some that it holds"
