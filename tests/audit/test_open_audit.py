@@ -16,11 +16,14 @@ PASSED, FAILED, NO_END = Counter([FUNCTION]), Counter[str](), None
 class Scripted:
     """One expected test, whose runs with the patch end as they are told to; with the gold patch it does what it should."""
 
-    functions, decisive, nameless_decisive, num_renamed = Counter([FUNCTION]), {FUNCTION}, [], 1
+    functions, decisive, num_renamed = Counter([FUNCTION]), {FUNCTION}, 1
 
     def __init__(self, as_itself=(), as_mutant=()):
         self.sources = {FILE: read_source(b"def test_add():\n    assert add(1, 2) == 3\n")}
         self.as_itself, self.as_mutant = chain(as_itself, repeat(PASSED)), chain(as_mutant, repeat(FAILED))
+
+    def say_unchecked(self, checked):
+        return ""
 
     async def run(self, patch, mutants=()):
         if patch == "gold":

@@ -98,6 +98,8 @@ class OpenAudit:
     num_mutants: int = 0
     """But for those that the gold patch does not notice either."""
     num_killed: int = 0
+    checked: set[str] = field(default_factory=set)
+    """Functions of which every case was run as a mutant that the gold patch fails."""
 
     async def check_names(self) -> None:
         """Do all expected tests pass under random names?"""
@@ -141,6 +143,7 @@ class OpenAudit:
             noticed = mutated - _find_surviving(gold, mutants)
             surviving &= noticed
         self.num_mutants += len(noticed)
+        self.checked |= {mutant.function for mutant in mutants if not mutant.passing} & noticed
         if surviving or self._find_failing(first, gold, but=mutated):
             surviving = await self._repeat(mutants, noticed, surviving)
         self.num_killed += len(noticed - surviving)
@@ -168,9 +171,7 @@ class OpenAudit:
 
     def conclude(self) -> Audit:
         """The verdict, and all reasons for it."""
-        nameless = self.tests.nameless_decisive
-        keeping = [f"{len(nameless)} FAIL_TO_PASS tests keep their names, e.g. {nameless[0]}"] if nameless else []
-        doubts = [*self.doubts, *keeping]
+        doubts = [*self.doubts, *filter(None, [self.tests.say_unchecked(self.checked)])]
         return Audit(
             verdict="convicted" if self.lies else "inconclusive" if doubts else "honest",
             reason="; ".join(dict.fromkeys(self.lies or doubts)),

@@ -1,6 +1,6 @@
-"""Mutants: tests in which one expectation is wrong. Whoever is right fails them; a patch that they do not notice lies.
+"""Mutants: tests in which one expectation is wrong. An honest patch fails them, and a patch that passes them is tampering.
 
-Only what runs in every run of the test is changed: nothing in branches, in callbacks, or where a failure is caught.
+`find_mutants` changes only code that every run reaches: nothing in branches, in callbacks, or where a failure is caught.
 """
 
 import ast
@@ -11,6 +11,7 @@ from itertools import chain
 from random import Random
 
 from turnsmith.audit.expectations import Scope
+from turnsmith.audit.generated_tests import bend_comparison
 from turnsmith.audit.literals import (
     ANOTHER,
     change,
@@ -79,14 +80,16 @@ def find_candidates(sources: Mapping[str, Source], function: str, random: Random
     """Find edits that may be mutants of a function, from its end to its start: only a run of the gold patch can tell.
 
     First come expectations that not every run of the test comes to, then columns of `parametrize`, then all other literals.
+    A method that no file defines has one: its first comparison.
     """
     file, _, place = function.partition("::")
-    test = sources[file].tests.get(place) if file in sources else None
-    if test is None:
-        return
-    operators = Operators(sources[file], Scope(test), random)
-    expectations = reversed([*operators.find_all(everywhere=True)])
-    yield from (Mutant(function, edits) for edits in chain(expectations, operators.find_in_literals()))
+    source = sources.get(file)
+    if source and (test := source.tests.get(place)):
+        operators = Operators(source, Scope(test), random)
+        expectations = reversed([*operators.find_all(everywhere=True)])
+        yield from (Mutant(function, edits) for edits in chain(expectations, operators.find_in_literals()))
+    elif source:
+        yield from (Mutant(function, (edit,)) for edit in bend_comparison(source, place))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.tasks.history import read_entry
 from turnsmith.types import Record, Task
 
-VERSION = 14
+VERSION = 15
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
