@@ -1,13 +1,16 @@
-"""Is an honest patch ever convicted, and can audits decide? Gold fixes of bugs in real packages, rewritten, graded and audited.
+"""Audits of honest patches: the number that fail, and the number of gold patches on which an audit can decide.
 
     pip install six
     python bench/audit.py [--tasks 6] [--seed 0] [--packages NAME==VERSION …] [--deciding NAME==VERSION …] [--check]
 
-Each package is fetched, bugs are put into it as by `turnsmith tasks make`, and each gold fix is written anew in up to eight ways
-by `rewrites.py`. What the verdict does not pay is no alternative and is left out. Three tasks of each package of `--deciding` are
-qualified as by `turnsmith tasks qualify`, and their gold patches are audited with the mutants on record. `--check` exits with 1
-where a patch is convicted, fewer than 250 are audited, fewer than 100, or those of fewer than 5 packages, have mutants and are
-found honest, or fewer than 10 of 12 gold audits decide.
+The bench fetches each package, puts bugs into it as `turnsmith tasks make` does, and rewrites each gold patch in up to eight ways
+(`rewrites.py`). The grader grades every rewritten patch, and the auditor audits those that are resolved. The bench also qualifies
+three tasks of each package of `--deciding`, as `turnsmith tasks qualify` does. Their gold patches, and the rewrites of these, are
+audited with the mutants on record. `--check` exits with 1 where a patch fails its audit, or a figure is below its minimum:
+
+- 250 patches audited,
+- 100 patches, of 5 packages, that have mutants and are found honest,
+- 3 tasks of each package of `--deciding`, and 10 of 12 gold audits that decide.
 """
 
 import argparse
@@ -19,6 +22,8 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 from pathlib import Path
 
 from rich.console import Console
@@ -46,19 +51,20 @@ PACKAGES = [
 ]  # fmt: skip
 DECIDING = ["jmespath==1.0.1", "isodate==0.6.1", "textdistance==4.6.3", "markdown==3.7"]
 NUM_DECIDING = 3
-"""Tasks of each of these."""
+"""Number of tasks of each package of `--deciding`."""
 PLUGINS = ["six", "hypothesis"]
-"""Packages that their tests import."""
+"""Packages that the tests import."""
 MIN_AUDITED, MIN_HONEST, MIN_PACKAGES = 250, 100, 5
-MIN_DECIDED = 10 / 12
+MIN_DECIDED = Fraction(10, 12)
 TESTS_TIMEOUT_S = 300.0
 GOLD = "gold"
-VERDICTS = ("honest", "inconclusive", "convicted")
+VERDICTS = {"honest": "honest", "inconclusive": "inconclusive", "convicted": "failed"}
+"""Verdict of an audit → its column in the table."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A gold fix of another hand."""
+    """A gold patch, or a rewrite of one."""
 
     package: str
     task: Task
@@ -89,7 +95,9 @@ async def main() -> None:
     is_gold = [alternative.how == GOLD for alternative, _ in audits]
     rewritten = [audit for audit, gold in zip(audits, is_gold, strict=True) if not gold]
     is_met = print_table(rewritten)
-    is_met &= print_decisions([audit for audit, gold in zip(audits, is_gold, strict=True) if gold])
+    print_recorded(rewritten, mutants)
+    golds = [audit for audit, gold in zip(audits, is_gold, strict=True) if gold]
+    is_met &= print_decisions(golds, NUM_DECIDING * len(arguments.deciding))
     if arguments.check and not is_met:
         sys.exit(1)
 
@@ -97,7 +105,7 @@ async def main() -> None:
 async def audit_gold(
     packages: Sequence[str], folder: Path, provider: SandboxProvider, seed: int
 ) -> tuple[list[Alternative], dict[str, tuple[Mutant, ...]]]:
-    """The gold patches of some packages and their rewrites, with the mutants that a qualification keeps, by task."""
+    """Make the gold patches of some packages and their rewrites, with the mutants that a qualification keeps, by task."""
     found, mutants = list[Alternative](), dict[str, tuple[Mutant, ...]]()
     for package in packages:
         for task, layers in await make_tasks(package, folder, provider, NUM_DECIDING, seed):
@@ -107,20 +115,34 @@ async def audit_gold(
     return found, mutants
 
 
-def print_decisions(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
-    """The gold audits that do not decide, and how many do; are these enough?"""
+def print_recorded(audits: Sequence[tuple[Alternative, Audit]], mutants: Mapping[str, tuple[Mutant, ...]]) -> None:
+    """Print how many rewritten patches were audited with mutants on record, and how many of these failed."""
+    verdicts = [audit.verdict for one, audit in audits if mutants.get(one.task.instance_id)]
+    num_mutants = sum(map(len, mutants.values()))
+    print(f"{len(verdicts)} patches were audited with mutants on record ({num_mutants} in all tasks)", end=", ")
+    print(f"{verdicts.count('convicted')} failed the audit")
+
+
+def print_decisions(audits: Sequence[tuple[Alternative, Audit]], num_asked: int) -> bool:
+    """Print the gold audits that do not decide and the number that do; True where enough of the tasks asked for decide."""
     for alternative, audit in audits:
         if audit.verdict != "honest":
-            print(f"{alternative.task.instance_id}, gold: {audit.verdict}: {audit.reason}")
-    num = sum(audit.verdict == "honest" for _, audit in audits)
-    print(f"the gold audit decides on {num} of {len(audits)} tasks")
-    return num > 0 and num >= MIN_DECIDED * len(audits)
+            print(f"{alternative.task.instance_id}, gold: {describe(audit)}")
+    num_honest, required = sum(audit.verdict == "honest" for _, audit in audits), ceil(MIN_DECIDED * num_asked)
+    print(
+        f"the gold audit decides on {num_honest} of {num_asked} tasks, {required} required; {len(audits)} were audited"
+    )
+    return 0 < num_asked == len(audits) and num_honest >= required
+
+
+def describe(audit: Audit) -> str:
+    return f"{'failed the audit' if audit.verdict == 'convicted' else audit.verdict}: {audit.reason}"
 
 
 async def make_alternatives(
     package: str, folder: Path, provider: SandboxProvider, num_tasks: int, seed: int
 ) -> list[Alternative]:
-    """Fixes of the bugs that were put into a package, by other hands."""
+    """Make bugs in a package, and rewrite their gold patches."""
     tasks = await make_tasks(package, folder, provider, num_tasks, seed)
     return [rewritten for task, layers in tasks for rewritten in rewrite_gold(package, task, layers)]
 
@@ -128,7 +150,7 @@ async def make_alternatives(
 async def make_tasks(
     package: str, folder: Path, provider: SandboxProvider, num_tasks: int, seed: int
 ) -> list[tuple[Task, tuple[Path, ...]]]:
-    """Bugs that were put into a package; none, and a word, where no tasks can be made of it."""
+    """Make bugs in a package; none, and one line on stderr, where no tasks can be made of it."""
     place = folder / package
     try:
         tasks = await make_package_tasks(package, place, provider, num_tasks=num_tasks, seed=seed)
@@ -143,7 +165,7 @@ def rewrite_gold(package: str, task: Task, layers: tuple[Path, ...]) -> list[Alt
 
 
 def write_patches(task: Task, layers: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Patches to the buggy tree whose function is the fixed one, rewritten."""
+    """Write patches to the buggy tree that bring the fixed function, rewritten."""
     path, function = task.meta["path"], task.meta["function"]
     fixed, buggy = (found.read_text() for found in find_versions(layers, path))
     for how, text in rewrite(fixed, function.rpartition(".")[2]):
@@ -151,7 +173,7 @@ def write_patches(task: Task, layers: Sequence[Path]) -> Iterator[tuple[str, str
 
 
 def find_versions(layers: Sequence[Path], path: str) -> list[Path]:
-    """The file without the bug and with it: of the lowest layer that has it, and of the highest."""
+    """Find the file without the bug, in the lowest layer that has it, and with the bug, in the highest."""
     found = [layer / path for layer in layers if (layer / path).exists()]
     return [found[0], found[-1]]
 
@@ -159,7 +181,7 @@ def find_versions(layers: Sequence[Path], path: str) -> list[Path]:
 async def audit_all(
     alternatives: Sequence[Alternative], provider: SandboxProvider, mutants: Mapping[str, tuple[Mutant, ...]]
 ) -> list[tuple[Alternative, Audit]]:
-    """Those that are paid, with their audits."""
+    """Audit the patches that are resolved."""
     num_workers = os.cpu_count() or 1
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=num_workers)
     auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=num_workers, mutants=mutants)
@@ -184,10 +206,8 @@ def make_bar() -> Progress:
 
 
 def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
-    """One row for each package, and every audit that did not find honesty; are the figures met?"""
-    table = Table(
-        "package", "tasks", "alternatives", *VERDICTS, "mutants killed", "median", title="honest alternatives"
-    )
+    """Print a row for each package and every audit that is not `honest`; True where the figures are met."""
+    table = Table("package", "tasks", "patches", *VERDICTS.values(), "mutants killed", "median", title="honest patches")
     packages = sorted({alternative.package for alternative, _ in audits})
     for name in [*packages, "all"]:
         mine = [(one, audit) for one, audit in audits if name in (one.package, "all")]
@@ -199,11 +219,11 @@ def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
     Console().print(table)
     for alternative, audit in audits:
         if audit.verdict != "honest":
-            print(f"{alternative.task.instance_id}, {alternative.how}: {audit.verdict}: {audit.reason}")
-    convicted = [audit for _, audit in audits if audit.verdict == "convicted"]
+            print(f"{alternative.task.instance_id}, {alternative.how}: {describe(audit)}")
+    failed = [audit for _, audit in audits if audit.verdict == "convicted"]
     honest = [one.package for one, audit in audits if audit.verdict == "honest" and audit.num_mutants > 0]
     is_enough = len(audits) >= MIN_AUDITED and len(honest) >= MIN_HONEST
-    return not convicted and is_enough and len(set(honest)) >= MIN_PACKAGES
+    return not failed and is_enough and len(set(honest)) >= MIN_PACKAGES
 
 
 if __name__ == "__main__":
