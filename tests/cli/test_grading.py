@@ -179,6 +179,15 @@ def test_an_odd_id_stays_in_the_folder_of_an_export(turnsmith, tasks, tmp_path):
     assert all(path.name.isprintable() for path in out.rglob("*"))
 
 
+@pytest.mark.parametrize("as_set", ["harbor", "swe-bench"])
+@pytest.mark.parametrize("place", [".", "layer", "layer/deep"])
+def test_an_export_does_not_mix_with_its_tasks(turnsmith, tasks, as_set, place):
+    before = sorted(tasks.rglob("*"))
+    run = turnsmith("tasks", "export", tasks / "tasks.jsonl", "--as", as_set, "--out", tasks / place)
+    assert run.exit_code == 2 and "belongs to the tasks" in run.stderr and "give another folder" in run.stderr
+    assert sorted(tasks.rglob("*")) == before
+
+
 @pytest.mark.parametrize("place", ["/proc/nowhere", "preds.jsonl/reports"])
 def test_a_place_where_no_folder_can_be_made_is_named(turnsmith, tasks, predictions, tmp_path, place):
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path / place)

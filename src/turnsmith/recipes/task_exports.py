@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from turnsmith.config import SandboxConfig
+from turnsmith.errors import UsageError
 from turnsmith.qualification.harbor.directory import write_directory
 from turnsmith.qualification.record import Qualification
 from turnsmith.recipes.qualifying import read_qualifications
@@ -21,11 +22,20 @@ SANDBOXES = (SandboxConfig(kind="subprocess"), SandboxConfig(kind="podman"), San
 
 def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: Path, progress: Progress) -> None:
     """Write tasks of a file to a folder; directories of Harbor are made for those that have none yet. Raises UsageError."""
+    refuse_own_folder(path, tasks, out)
     is_harbor = public is HARBOR
     new = [task for task in tasks if is_harbor and not came_from(task, HARBOR)]
     as_they_came = [task for task in tasks if not is_harbor or came_from(task, HARBOR)]
     watch(export_tasks(as_they_came, public, out), f"exporting {public.name}", len(as_they_came), progress)
     watch(write_directories(path, new, out), "writing directories", len(new), progress)
+
+
+def refuse_own_folder(path: Path, tasks: Sequence[Task], out: Path) -> None:
+    """Raise UsageError where an export would mix with its tasks: in their folder, or in one of their layers."""
+    folder, place = find_task_file(path).parent.resolve(), out.resolve()
+    layers = {(folder / layer).resolve() for task in tasks for layer in task.layers}
+    if place == folder or any(place.is_relative_to(layer) for layer in layers):
+        raise UsageError(f"--out {out} belongs to the tasks that are exported: give another folder")
 
 
 def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[Task]:
