@@ -208,6 +208,12 @@ def test_a_task_that_is_in_two_files_is_refused_and_nothing_is_left(turnsmith, t
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
+def test_one_file_alone_is_not_merged(turnsmith, tmp_path, layered):
+    refused = turnsmith("tasks", "merge", layered, "--out", tmp_path / "merged")
+    assert_refused(refused, layered, "needs two", "give another PATH")
+    assert not (tmp_path / "merged").exists()
+
+
 def test_a_commit_that_was_mined_twice_is_refused_under_any_id(turnsmith, tmp_path):
     files = [
         write_rows(tmp_path / name / "tasks.jsonl", [make_mined_row(name, commit=commit * 40, repo=f"{name}/shop")])

@@ -143,6 +143,8 @@ def plan_split(
 
 def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> dict[str, int]:
     """Write the tasks of all into the new folder `out`; returns the number of each file. Raises UsageError."""
+    if len(paths) < 2:
+        raise UsageError(f"{', '.join(map(str, paths))} is one task file, and merging needs two: give another PATH")
     counts, owners = dict[str, int](), dict[str, Path]()
     with building(out) as folder, (folder / FILE_NAME).open("wb") as merged:
         for file in map(find_task_file, paths):
