@@ -109,6 +109,8 @@ BAD = {
     "3": "line 1: a prediction is an object",
     '{"a": 1}': "row 'a': a prediction is an object",
     '[{"model_patch": ""}]': "row 1: column 'instance_id' is missing",
+    '[{"instance_id": "", "model_patch": ""}]': "row 1: column 'instance_id' is empty",
+    '{"": {"model_patch": ""}}': "row '': column 'instance_id' is empty",
     '{"instance_id": "a"}': "line 1: column 'model_patch' is missing",
     '[{"instance_id": "a", "model_patch": 3}]': "row 1: column 'model_patch' is no text",
     '[{"instance_id": "a", "model_patch": "", "model_name_or_path": 3}]': "row 1: model_name_or_path is no text",

@@ -103,8 +103,9 @@ def _read_row(row: Any, place: str) -> Prediction:
         raise UsageError(f"{place}: a prediction is an object with instance_id and model_patch")
     row = _convert_row(row) if _is_of_openhands(row) else row
     name, patch = row.get("instance_id"), row.get("model_patch")
-    if not isinstance(name, str) or not name:
-        raise UsageError(f"{place}: column 'instance_id' is missing")
+    if not isinstance(name, str) or not name.strip():
+        fault = "is missing" if name is None else "is empty or no text"
+        raise UsageError(f"{place}: column 'instance_id' {fault}: give the id of the task, or leave the row out")
     if "model_patch" not in row:
         raise UsageError(f"{place}: column 'model_patch' is missing: give the patch, or null for none")
     if patch is not None and not isinstance(patch, str):
