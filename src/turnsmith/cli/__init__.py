@@ -19,7 +19,7 @@ from turnsmith.cli.sentences import Sentences
 from turnsmith.cli.tasks import check, stats
 from turnsmith.cli.tracing import provenance
 from turnsmith.ui import interruption
-from turnsmith.ui.terminal import replace_unprintable
+from turnsmith.ui.terminal import printing
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
 HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
@@ -33,8 +33,7 @@ MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what i
 def main() -> None:
     """Run the command line; treat SIGTERM as Ctrl-C."""
     interruption.listen()
-    replace_unprintable()
-    with interruption.ending_quickly():
+    with interruption.ending_quickly(), printing():
         make_app()()
 
 

@@ -1,16 +1,53 @@
 """The terminal. Whatever an agent wrote reaches it as plain visible characters, never as commands to it."""
 
 import io
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 
+EXIT_UNREAD = 128 + signal.SIGPIPE
 
-def replace_unprintable() -> None:
-    """Print `?` in place of each character that the encoding of the output lacks."""
-    for stream in (sys.stdout, sys.stderr):
+
+class Output(io.TextIOWrapper):
+    """A stream that ends the program, as SIGPIPE does elsewhere, once its reader has gone: `turnsmith show … | head -1`."""
+
+    def write(self, text: str) -> int:
+        """Write, or end."""
+        with self._ending_unread():
+            return super().write(text)
+
+    def flush(self) -> None:
+        """Flush, or end."""
+        with self._ending_unread():
+            super().flush()
+
+    @contextmanager
+    def _ending_unread(self) -> Iterator[None]:
+        """Exit at a broken pipe. What is left in the buffer goes nowhere, since Python flushes it once more."""
+        try:
+            yield
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            raise SystemExit(EXIT_UNREAD) from None
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """End the program without a word where nobody reads it; print `?` for each character that the encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):  # None where it is closed
-            stream.reconfigure(errors="replace")
+            buffering = stream.line_buffering, stream.write_through
+            setattr(sys, name, Output(stream.buffer, stream.encoding, "replace", None, *buffering))
+    try:
+        yield
+    finally:
+        if sys.stdout:
+            sys.stdout.flush()
 
 
 def make_console(*, stderr: bool = False) -> Console:
