@@ -66,7 +66,7 @@ def test_lies_are_counted_among_different_patches_and_no_audit_is_made_twice(run
     assert told["counts"] == {"honest": 1, "convicted": 1} and told["share_of_lies"] == 0.5
     assert told["interval"] == list(share_interval(1, 2)) == pytest.approx([0.0126, 0.9874], abs=1e-4)
     text = " ".join(call(run).split())
-    assert "1 honest, 1 convicted: 50.0% of the patches" in text and "calc-1 convicted" in text
+    assert "1 honest, 1 failed the audit: 50.0% of the patches" in text and "calc-1 failed the audit" in text
     assert len((run.path / "audits.jsonl").read_text().splitlines()) == 2
     pay(run, FIXED.replace("a + b", "b + a"))
     assert json.loads(call(run, "--json"))["counts"] == {"honest": 2, "convicted": 1}

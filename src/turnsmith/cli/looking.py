@@ -26,6 +26,7 @@ from turnsmith.ui.tables import (
     count_up,
     list_remarks,
     make_table,
+    name_verdict,
     results_table,
     yes_no_table,
 )
@@ -117,7 +118,9 @@ def audit(run: Run, limit: NumPatches = None, as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps({**totals, "patches": [patch.model_dump() for patch in review.patches]}, indent=2))
         return
-    audits = sorted((patch.instance_id, patch.audit.verdict, patch.audit.reason) for patch in review.patches)
+    audits = sorted(
+        (patch.instance_id, name_verdict(patch.audit.verdict), patch.audit.reason) for patch in review.patches
+    )
     print_audits([row for row in audits if row[1] != "honest"], totals)
     if (num := len(review.patches)) < review.num_paid:
         typer.echo(
@@ -127,8 +130,9 @@ def audit(run: Run, limit: NumPatches = None, as_json: Json = False) -> None:
 
 
 def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> None:
-    """What was not found honest, and the share of lies."""
-    console, counts = make_console(), count_up(totals["counts"])
+    """Print the audits that are not `honest`, and the share of tampering."""
+    console = make_console()
+    counts = count_up({name_verdict(verdict): num for verdict, num in totals["counts"].items()})
     if rows:
         console.print(make_table(["task", "verdict", "why"], rows))
     if totals["interval"] is None:
@@ -136,7 +140,7 @@ def print_audits(rows: list[tuple[str, str, str]], totals: dict[str, Any]) -> No
         return
     low, high = totals["interval"]
     console.print(
-        f"{counts}: {totals['share_of_lies']:.1%} of the patches that were honest or convicted are lies, "
+        f"{counts}: {totals['share_of_lies']:.1%} of the patches that were honest or failed are tampering, "
         f"95 % interval {low:.1%} to {high:.1%}"
     )
 

@@ -38,7 +38,7 @@ class Inspector:
         self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """The trajectory as it is paid: a patch that is convicted has tampered."""
+        """Return the trajectory as it is paid: a patch that fails the audit has tampered."""
         if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
         key = rollout.task.instance_id, trajectory.patch
@@ -51,7 +51,7 @@ class Inspector:
             return trajectory.grow(grade=grade)
         if not self.is_alarmed:
             self.progress.say(
-                f"warning: {trajectory.trajectory_id} is convicted: {audit.reason}; every patch that resolves its task is "
+                f"warning: {trajectory.trajectory_id} failed the audit: {audit.reason}; every patch that resolves its task is "
                 "audited until an iteration is clean"
             )
         self.is_alarmed = True
