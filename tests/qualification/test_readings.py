@@ -7,7 +7,7 @@ import pytest
 from shop_texts import BASE, FIXED, VISIBLE
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine
-from turnsmith.qualification.readings import find_test_data, sort_out
+from turnsmith.qualification.readings import Notes, find_test_data, sort_out
 from turnsmith.qualification.record import Qualification, Verdict, qualified
 from turnsmith.rewards.cases import Case
 from turnsmith.rewards.grading import Grader
@@ -77,5 +77,92 @@ async def test_the_record_of_a_task_names_its_test_data(case):
 
 
 def test_what_is_test_surface_by_its_name_is_not_named_again(tmp_path):
-    opened = [("tests/a.json", "tests/test_a.py"), ("b.json", "conftest.py"), ("c.json", "pkg/core.py")]
-    assert sort_out([*opened, ("c.json", "tests/test_a.py")], Project((tmp_path,), frozenset())) == ["b.json"]
+    opened = (("tests/a.json", "tests/test_a.py"), ("b.json", "conftest.py"), ("c.json", "pkg/core.py"))
+    notes = Notes((*opened, ("c.json", "tests/test_a.py")))
+    assert sort_out(notes, Project((tmp_path,), frozenset())) == ["b.json"]
+
+
+@pytest.fixture
+def linked(case):
+    """The same task, where the folder of the data is a link, and the data in it another."""
+    [folder] = case.layers
+    (folder / "real").mkdir()
+    (folder / "examples/total.json").rename(folder / "real/sums.json")
+    (folder / "examples").rmdir()
+    (folder / "examples").symlink_to("real")
+    (folder / "real/total.json").symlink_to("sums.json")
+    return case
+
+
+async def test_data_that_is_opened_by_a_link_is_protected_with_the_link_and_its_target(linked):
+    places = ["examples", "examples/total.json", "real", "real/sums.json", "real/total.json"]
+    assert await find_test_data(linked) == places
+
+
+HELPER = """import pytest
+
+from shop import total
+
+
+def check(prices, bound, expected):
+    assert total(prices, bound) == expected
+    with open("sums.txt") as file:
+        assert file.read() == "1"
+"""
+USER = "\n\ndef test_examples():\n    from checks import check\n\n    check([10, 20, 30], 45, 45)\n"
+
+
+def use_helper(case, source="", name="checks.py"):
+    """The same task with tests in which a helper does the work."""
+    [folder] = case.layers
+    for path, text in {name: HELPER, "sums.txt": "1", "other.py": source}.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    hidden = make_patch("test_shop.py", VISIBLE, VISIBLE + USER)
+    task = case.task.model_copy(update={"test_patch": hidden, "PASS_TO_PASS": ["test_shop.py::test_small"]})
+    return replace(case, task=task)
+
+
+@pytest.mark.parametrize("name", ["checks.py", "checks/__init__.py"])
+async def test_a_helper_that_tests_import_and_no_source_mentions_is_protected_with_the_data_that_it_reads(case, name):
+    assert await find_test_data(use_helper(case, name=name)) == [name, "sums.txt"]
+
+
+async def test_a_module_that_source_mentions_is_no_helper(case):
+    assert await find_test_data(use_helper(case, "import checks\n")) == []
+
+
+async def test_a_patch_that_only_weakens_a_helper_is_paid_nothing_on_a_qualified_task(case, provider):
+    case = use_helper(case)
+    record = Qualification(
+        instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, test_data=await find_test_data(case)
+    )
+    weak = make_patch("checks.py", HELPER, HELPER.replace("== expected", "or True"))
+    package = "diff --git a/checks/__init__.py b/checks/__init__.py\nnew file mode 100644\n--- /dev/null\n"
+    package += "+++ b/checks/__init__.py\n@@ -0,0 +1 @@\n+def check(*_): pass\n"
+    grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
+    for patch in (weak, package):
+        for task, expected in ((case.task, Outcome.RESOLVED), (qualified(case.task, record), Outcome.EMPTY_PATCH)):
+            assert (await grader.grade(task, case.layers, patch)).outcome is expected
+            grader.forget()
+
+
+MODULES = {
+    "import pytest": True,
+    "import os, pytest": True,
+    "    from unittest import mock": True,
+    "from _pytest.pytester import x": True,
+    "from . import core": False,
+    "from .mock import x": False,
+    "# import of pytest": False,
+    "import unittests": False,
+}
+
+
+@pytest.mark.parametrize("line", MODULES)
+def test_only_a_module_that_imports_a_test_framework_is_a_helper(line, tmp_path):
+    """Tests alone import many modules that they test, and an honest patch may change those."""
+    tmp_path.joinpath("pkg").mkdir()
+    tmp_path.joinpath("pkg/api.py").write_text(f"x = 1\n{line}\n")
+    found = sort_out(Notes(modules=("pkg/api.py",)), Project((tmp_path,), frozenset()))
+    assert found == (["pkg/api.py"] if MODULES[line] else [])

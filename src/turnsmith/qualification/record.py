@@ -20,7 +20,7 @@ from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.tasks.history import read_entry
 from turnsmith.types import Record, Task
 
-VERSION = 15
+VERSION = 16
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
@@ -110,7 +110,7 @@ class Qualification(Record):
     audit: Ability | None = None
     """Ability of the task's audit; None where it is not known: the infrastructure failed, or the task is not qualified."""
     test_data: list[str] = Field(default_factory=list)
-    """Files outside of the folders of tests that only tests read while they run with the gold patch."""
+    """Files outside of the folders of tests that only tests read or import while they run with the gold patch."""
     gold_s: float = 0.0
     """Seconds of the gold patch's grading, the median; 0 where nothing was run."""
     isolation: str = ""

@@ -1,10 +1,11 @@
-"""Loaded by pytest as the first test file of a run: notes who opens which file of the tree, and prints it at the end.
+"""Loaded by pytest as the first test file of a run: prints at its end who opened which file of the tree, and its modules.
 
 Nothing of ours is imported here. The suite's own Python runs it; one before 3.8 has no audit hooks, and nothing is noted.
 """
 
 import json
 import os
+import re
 import sys
 from typing import Any
 
@@ -13,6 +14,28 @@ MARK, PLACE = "<mark>", "<place>"
 ROOT = os.path.abspath(__file__)[: -len(PLACE)]  # noqa: PTH100
 CODE = (".py", ".pyc", ".pyi", ".so")
 opened: "set[tuple[str, str]]" = set()
+
+
+def follow(path: str) -> "list[str]":
+    """List a path of the tree, the links on the way to its file, and the file itself."""
+    found: list[str] = []
+    waiting = [path] if os.path.exists(path) else []  # noqa: PTH110
+    while waiting:
+        place = waiting.pop()
+        if place.startswith(ROOT) and place not in found:
+            found.append(place)
+            waiting += resolve_first_link(place)
+    return found or [path]
+
+
+def resolve_first_link(path: str) -> "list[str]":
+    """List the first link on a path and the path by way of its target; nothing where there is no link."""
+    ends = [slash.start() for slash in re.finditer("/", path + "/") if slash.start() >= len(ROOT)]
+    for link, rest in [(path[:end], path[end:]) for end in ends]:
+        if os.path.islink(link):  # noqa: PTH114
+            folder = os.path.dirname(link)  # noqa: PTH120
+            return [link, os.path.abspath(os.path.join(folder, os.readlink(link))) + rest]  # noqa: PTH100, PTH115, PTH118
+    return []
 
 
 def note(event: str, arguments: Any) -> None:
@@ -26,14 +49,21 @@ def note(event: str, arguments: Any) -> None:
     while frame and not frame.f_code.co_filename.startswith(ROOT):
         frame = frame.f_back
     if frame:
-        opened.add((path[len(ROOT) :], frame.f_code.co_filename[len(ROOT) :]))
+        opened.update((place[len(ROOT) :], frame.f_code.co_filename[len(ROOT) :]) for place in follow(path))
+
+
+def list_modules() -> "list[str]":
+    """List the files of the modules that were imported from the tree."""
+    files = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
+    paths = {os.path.abspath(file) for file in files if isinstance(file, str)}  # noqa: PTH100
+    return sorted(path[len(ROOT) :] for path in paths if path.startswith(ROOT) and path.endswith(".py"))
 
 
 class Printer:
     """Prints what was noted, in one line of the log."""
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        terminalreporter.write_line(MARK + json.dumps(sorted(opened)))
+        terminalreporter.write_line(MARK + json.dumps([sorted(opened), list_modules()]))
 
 
 def test_watching(request: Any) -> None:

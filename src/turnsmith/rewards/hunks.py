@@ -14,7 +14,7 @@ from turnsmith.rewards.testing import find_test_files
 from turnsmith.types import Task
 
 TEST_DATA = "test_data"
-"""Column of `Task.meta`: files that only tests read while they run with the gold patch."""
+"""Column of `Task.meta`: files that only tests read or import while they run with the gold patch."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Project:
     import_roots: frozenset[PurePosixPath] = frozenset({PurePosixPath()})
     """Folders that the imports of the test runner start from."""
     test_data: frozenset[str] = frozenset()
-    """What only tests read while they run with the gold patch."""
+    """Files that only tests read or import while they run with the gold patch."""
 
     def classify(self, path: str) -> HunkClass:
         """Classify a path. Reads the tree where the name is that of a helper or of data of tests."""
@@ -54,8 +54,8 @@ class Project:
         return HunkClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
-        """Check that only tests read or import a file that is not among the tests."""
-        return path in self.test_data or self._is_support(path)
+        """Check that only tests read or import a file that is not among the tests, or one that it would hide."""
+        return not self.test_data.isdisjoint([*list_stand_ins(path), path]) or self._is_support(path)
 
     def _is_support(self, path: str) -> bool:
         """Check for a test helper or test data that no source mentions, or for what would be imported in its place."""

@@ -4,6 +4,7 @@ A file whose name or folder is a word anywhere in source stays source, in a comm
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
@@ -25,8 +26,19 @@ ENTRY_POINTS = ("pyproject.toml", "setup.cfg")
 @lru_cache(maxsize=8)
 def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozenset[str]:
     """Find the files of the tree that have such a name and that no source but themselves mentions."""
-    files = {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
-    words = {path: list_words(path) for path in files if SUPPORT.fullmatch(path)}
+    files = find_files(layers)
+    return find_unmentioned({path: list_words(path) for path in files if SUPPORT.fullmatch(path)}, files, test_files)
+
+
+def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
+    """Find the plain files of the tree."""
+    return {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
+
+
+def find_unmentioned(
+    words: Mapping[str, list[str]], files: Mapping[str, Path], test_files: frozenset[str]
+) -> frozenset[str]:
+    """Select the paths of which no source but themselves has a word; `words` are those of each path."""
     wanted = {word for each in words.values() for word in each}
     mentions = {
         path: wanted.intersection(re.findall(r"\w+", place.read_text("latin-1")))
