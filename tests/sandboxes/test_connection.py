@@ -11,7 +11,7 @@ from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import wire
 from turnsmith.sandboxes.local import receive_scratch
 
-LIES = {
+INVALID_FRAMES = {
     "no JSON": wire.PREFIX.pack(3, 0) + b"{x}",
     "no Unicode": wire.PREFIX.pack(2, 0) + b"\xff\xfe",
     "no object": wire.PREFIX.pack(1, 0) + b"5",
@@ -24,15 +24,15 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-async def test_what_is_no_answer_is_a_sandbox_error_at_once(lie):
+@pytest.mark.parametrize("frame", INVALID_FRAMES)
+async def test_an_invalid_answer_raises_a_sandbox_error(frame):
     ours, theirs = socket.socketpair()
     with theirs:
         connection = await Connection.open(ours, max_payload_bytes=100)
         theirs.setblocking(True)
-        theirs.sendall(LIES[lie])
+        theirs.sendall(INVALID_FRAMES[frame])
         for _ in range(2):
-            with pytest.raises(SandboxError, match="what is no answer"):
+            with pytest.raises(SandboxError, match="invalid answer"):
                 await connection.request({"op": "read"}, patience_s=5)
 
 

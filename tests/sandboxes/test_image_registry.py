@@ -119,7 +119,7 @@ def test_a_token_is_given_to_whom_podman_knows(server, tmp_path, monkeypatch):
     login = base64.b64encode(b"me:secret").decode()
     server.needs_token, server.wanted_login = True, f"Basic {login}"
     server.add_manifest("a/b", "latest", make_manifest(base=1))
-    with pytest.raises(Missing, match=r"does not accept our login: renew it by `podman login"):
+    with pytest.raises(Missing, match=r"rejects the stored login: renew it by `podman login"):
         Registry({}, {}).find(name(server))
     (file := tmp_path / "auth.json").write_text(json.dumps({"auths": {server.host: {"auth": login}}}))
     monkeypatch.setenv("REGISTRY_AUTH_FILE", str(file))
@@ -235,4 +235,4 @@ def test_an_image_of_this_machine_is_asked_of_nobody(registry, tmp_path):
 @pytest.mark.parametrize("written", ["a b", "a/ü", "docker://a/b", "-rf", "a\nb", "a/b?x=1"])
 def test_what_no_image_is_called_is_asked_of_nobody(written):
     facts = find_facts(written, {}, Registry({}, {}, _closed={"docker.io": Unanswered("was asked")}))
-    assert (facts.state, facts.reason) == (State.MISSING, "it is no name of an image")
+    assert (facts.state, facts.reason) == (State.MISSING, "not a valid image name")

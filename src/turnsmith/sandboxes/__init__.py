@@ -1,6 +1,6 @@
-"""Sandboxes: start, run, read, write, diff, stop. One provider per kind; `make_provider` picks it.
+"""Sandboxes: start, run commands, read and write files, diff, stop. `make_provider` opens the configured kind.
 
-What runs inside imports this package without third-party packages, so nothing is imported here before it is needed.
+Processes inside a sandbox import this package without third-party packages, so other modules are imported on use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def make_provider(config: SandboxConfig) -> SandboxProvider:
-    """A provider of `config.kind`, ready to start sandboxes. Raises UsageError where this machine forbids it."""
+    """Open a provider of `config.kind`. Raises UsageError if this machine does not support it."""
     if config.kind == "local":
         from turnsmith.sandboxes.local import LocalProvider
 

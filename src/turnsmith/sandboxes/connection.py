@@ -1,4 +1,4 @@
-"""The host's end of a sandbox's connection: many requests at once, each answered under its number."""
+"""Host side of a sandbox connection: concurrent requests, answers matched by id."""
 
 import asyncio
 import itertools
@@ -15,7 +15,7 @@ STOPPED = "the sandbox was stopped"
 
 
 class Connection:
-    """Sends requests to a supervisor and hands each answer to the one who waits for it."""
+    """Client of a supervisor; concurrent requests share one socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_payload_bytes: int) -> None:
         self._reader = reader
@@ -28,11 +28,11 @@ class Connection:
 
     @classmethod
     async def open(cls, end: socket.socket, max_payload_bytes: int) -> "Connection":
-        """Take over a connected socket; an answer with a longer payload ends the sandbox."""
+        """Wrap a connected socket. A payload longer than the maximum closes the connection."""
         return cls(*await asyncio.open_connection(sock=end), max_payload_bytes)
 
     async def request(self, header: Header, payload: bytes = b"", *, patience_s: float) -> Answer:
-        """Send one request and wait for its answer. Raises SandboxError where the sandbox is dead or does not answer."""
+        """Send a request and return its answer. Raises SandboxError if the sandbox is dead or does not answer."""
         if self._death:
             raise SandboxError(self._death)
         number = next(self._numbers)
@@ -53,11 +53,11 @@ class Connection:
                 self._hand_over(*await self._receive())
         except (EOFError, OSError):
             self.close("the sandbox died")
-        except Exception as error:  # hostile bytes fail in more ways than a list can name
-            self.close(f"the sandbox sent what is no answer: {error!r}")
+        except Exception as error:  # untrusted bytes can raise any exception
+            self.close(f"the sandbox sent an invalid answer: {error!r}")
 
     async def _receive(self) -> Answer:
-        """The next frame. Raises ValueError as soon as it is known to be too long."""
+        """Receive the next frame. Raises ValueError if its announced length is too large."""
         head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
         if head_length > wire.MAX_HEAD_BYTES or payload_length > self._max_payload_bytes:
             raise ValueError(f"a frame of {head_length + payload_length} bytes")
@@ -69,20 +69,20 @@ class Connection:
             self.close(f"the sandbox died: {header['error']}")
             return
         waiting = self._waiting.get(header["id"])
-        if waiting and not waiting.done():  # else nobody waits any longer
+        if waiting and not waiting.done():  # else the caller has timed out
             waiting.set_result((header, payload))
 
     async def stop(self, patience_s: float) -> None:
-        """Have the supervisor end everyone, and hang up; a dead one has done so already."""
+        """Ask the supervisor to kill all processes, then close the connection."""
         try:
             await self.request({"op": "stop"}, patience_s=patience_s)
         except SandboxError:
-            pass  # there is nothing left to stop
+            pass  # already dead
         finally:
             self.close(STOPPED)
 
     def close(self, reason: str) -> None:
-        """Hang up, which ends the sandbox; whoever waits gets SandboxError with the first reason given."""
+        """Close the connection, which ends the sandbox. Pending requests raise SandboxError with the first reason."""
         self._death = self._death or reason
         for answer in self._waiting.values():
             if not answer.done():

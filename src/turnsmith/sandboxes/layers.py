@@ -1,7 +1,7 @@
-"""Stacked directories as overlayfs stacks them, read from the host without ever following a link out of them.
+"""Stacked directories with overlayfs semantics, read from the host without following symlinks.
 
-The upper layer of a sandbox was written by untrusted code: it is reached by descriptors only, and each step of a path
-must be a real directory.
+Untrusted code writes the upper layer. So files are reached by descriptors only, and every path component must be a real
+directory.
 """
 
 import errno
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 _LEFT_OUT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EOPNOTSUPP, errno.EFBIG}
-"""How a path answers that may not be read, is too large, or was removed or replaced since it was listed."""
+"""Errors of paths that are unreadable, too large, or changed since they were listed."""
 
 _OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
 
 
 @dataclass(frozen=True)
 class Place:
-    """A path below an open directory. Two places are equal where they are the same file of the same layer."""
+    """Path below an open directory. Equal places are the same file of the same layer."""
 
     root: int
     """Descriptor of the layer's top directory."""
@@ -28,7 +28,7 @@ class Place:
 
     @contextmanager
     def reached(self) -> Iterator[int]:
-        """A descriptor (O_PATH) of what is here, by one step of the path at a time and no links. Raises OSError."""
+        """Open an O_PATH descriptor, one component at a time, without following symlinks. Raises OSError."""
         with ExitStack() as held:
             here = self.root
             for name in PurePosixPath(self.path).parts:
@@ -39,14 +39,14 @@ class Place:
 
 @dataclass
 class Node:
-    """What stands under a name in a merged view: a file, or directories that merge, top first; else nothing."""
+    """Entry of a merged view: a file, or the directories that merge (top first), or neither."""
 
     directories: tuple[Place, ...] = ()
     file: Place | None = None
 
 
 def merge(directories: tuple[Place, ...]) -> dict[str, Node]:
-    """The merged content of directories, top first: whiteouts hide what is below, opaque directories all of it."""
+    """Merge directories, top first. A whiteout hides one lower entry; an opaque directory hides all of them."""
     nodes: dict[str, Node] = {}
     closed: set[str] = set()
     for directory in directories:
@@ -70,11 +70,11 @@ def merge(directories: tuple[Place, ...]) -> dict[str, Node]:
 def _is_opaque(directory: str) -> bool:
     with overlooking_changes():
         return any(name in os.listxattr(directory) and os.getxattr(directory, name) == b"y" for name in _OPAQUE)
-    return False  # its file system knows no such marks
+    return False  # the file system has no extended attributes
 
 
 def walk(before: Node, after: Node, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, Node, Node]]:
-    """Two merged trees side by side, in order of names, but for what is not wanted or the same places in both."""
+    """Walk two merged trees in parallel, in name order, skipping unwanted paths and identical places."""
     waiting = [("", before, after)]
     while waiting:
         path, old, new = waiting.pop()
@@ -90,7 +90,7 @@ def walk(before: Node, after: Node, is_wanted: Callable[[str], bool]) -> Iterato
 
 @contextmanager
 def overlooking_changes() -> Iterator[None]:
-    """Leave the block where untrusted code hides or changes what is read; whatever else fails is the machine's fault."""
+    """Leave the block if a path was hidden or changed by untrusted code; re-raise other errors."""
     try:
         yield
     except OSError as error:
@@ -99,7 +99,7 @@ def overlooking_changes() -> Iterator[None]:
 
 
 def copy_merged(layers: tuple[Path, ...], target: Path) -> None:
-    """Write the merged view of the layers, lowest first, into a directory."""
+    """Copy the merged view of the layers, lowest first, into a directory."""
     target.mkdir(exist_ok=True)
     for path, source in walk_merged(layers):
         if source.is_dir() and not source.is_symlink():
@@ -109,7 +109,7 @@ def copy_merged(layers: tuple[Path, ...], target: Path) -> None:
 
 
 def walk_merged(layers: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
-    """All of the merged view of the layers, lowest first: each path, and where it lies; a folder before what it holds."""
+    """Yield every path of the merged view with its location, parents first. Layers come lowest first."""
     with open_layers(layers) as roots:
         everything = walk(Node(), Node(tuple(map(Place, reversed(roots)))), lambda path: True)
         next(everything, None)  # the top itself
@@ -120,7 +120,7 @@ def walk_merged(layers: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
 
 @contextmanager
 def open_layers(layers: tuple[Path, ...]) -> Iterator[dict[int, Path]]:
-    """Descriptors of the layers' top directories, lowest first."""
+    """Open descriptors of the layers' top directories, lowest first."""
     with ExitStack() as opened:
         roots = {}
         for layer in layers:

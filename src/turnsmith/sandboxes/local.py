@@ -1,4 +1,4 @@
-"""Sandboxes on this machine by Linux namespaces and overlayfs: no daemon, no root needed, started in milliseconds."""
+"""Local sandboxes by Linux namespaces and overlayfs: no daemon, no root, started in milliseconds."""
 
 import asyncio
 import errno
@@ -37,23 +37,23 @@ _OBSTACLES = {
         "no user namespace may be made: `sysctl -w user.max_user_namespaces=15000`"
     ),
 }
-"""Setting below /proc and the value that forbids → what to do."""
+"""File below /proc and its forbidding value → remedy."""
 _CONTAINER = (
     "a seccomp profile filters system calls, as in a container: start it with `--security-opt seccomp=unconfined "
     "--security-opt apparmor=unconfined --security-opt systempaths=unconfined`, or `--privileged`"
 )
 OWN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/proc")
-"""Folders that each sandbox has for itself: it sees nothing of what the host keeps there."""
-_KERNEL = "the kernel lacks something: Linux 6.6 or newer with user namespaces and overlayfs has all of it"
+"""Folders that are private to each sandbox; the host's content is hidden."""
+_KERNEL = "a kernel feature is missing: use Linux 6.6 or newer with user namespaces and overlayfs"
 
 
 class LocalProvider(SupervisedProvider):
-    """Starts sandboxes by a spawner; where someone has killed it, and with it all that it forked, by another."""
+    """Provider that starts sandboxes by a spawner, and restarts a spawner that was killed."""
 
     shows_environments = True
 
     def __init__(self, config: SandboxConfig) -> None:
-        """Raises UsageError where this machine forbids local sandboxes."""
+        """Start the spawner. Raises UsageError if this machine forbids local sandboxes."""
         super().__init__(config)
         python = describe_python(plugins=config.test_plugins, hidden=config.hidden)
         check_place(python)
@@ -82,12 +82,14 @@ class LocalProvider(SupervisedProvider):
 
 
 class Spawner:
-    """The host's end of a small process that forks each sandbox; it and they die with this process."""
+    """Handle of the small process that forks sandboxes. It and its sandboxes end with the host process."""
 
     def __init__(self, settings: wire.Header) -> None:
-        """Start it. Raises UsageError where this machine forbids what it needs."""
+        """Start the process. Raises UsageError if this machine forbids local sandboxes."""
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # descriptors under way count against their sender
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (most, most)
+        )  # descriptors in flight count against the sender's limit
         self._process, self._control = run_inside("local.root", kind=socket.SOCK_SEQPACKET)
         try:
             self._control.send(json.dumps(settings).encode())
@@ -104,9 +106,9 @@ class Spawner:
         self.isolation: str = greeting["isolation"]
 
     async def fork(self, request: StartRequest, held: ExitStack) -> tuple[socket.socket, int]:
-        """The way to a new sandbox, and its scratch space as a detached mount, until `held` closes. Raises OSError."""
+        """Fork a sandbox; return its connection and its scratch space as a detached mount. Raises OSError."""
         ours, theirs = socket.socketpair()
-        held.callback(ours.close)  # which ends what may have started
+        held.callback(ours.close)  # closing it ends a sandbox that has started
         with theirs:
             socket.send_fds(self._control, [json.dumps(asdict(request)).encode()], [theirs.fileno()])
         async with asyncio.timeout(START_TIMEOUT_S):
@@ -116,17 +118,17 @@ class Spawner:
 
     @property
     def was_killed(self) -> bool:
-        """Has it ended though nobody had closed it?"""
+        """Return True if the process ended before `close`."""
         return self._control.fileno() >= 0 and self._process.poll() is not None
 
     def close(self) -> None:
-        """End it, and with it every sandbox. Safe to call twice."""
+        """End the process and every sandbox. Can be called twice."""
         self._control.close()
-        wait_or_kill(self._process)  # it may be busy with a large layer that nobody waits for any longer
+        wait_or_kill(self._process)  # it may still be copying a large layer
 
 
 async def receive_scratch(connection: socket.socket) -> int:
-    """Wait for a new sandbox's first frame; returns its scratch space as a descriptor. Raises OSError."""
+    """Wait for the first frame of a new sandbox; return the descriptor of its scratch space. Raises OSError."""
     connection.setblocking(False)
     loop = asyncio.get_running_loop()
     is_readable = asyncio.Event()
@@ -147,17 +149,17 @@ async def receive_scratch(connection: socket.socket) -> int:
 
 
 def check_place(python: HostPython) -> None:
-    """Raise UsageError where sandboxes would not see the interpreter."""
+    """Raise UsageError if the interpreter lies in a folder that sandboxes hide."""
     for folder in OWN_FOLDERS:
         if any(Path(path).is_relative_to(folder) for path in (python.prefix, python.program)):
             raise UsageError(
-                f"local sandboxes cannot see the Python at {python.prefix}, since each has a {folder} of its own: install "
+                f"local sandboxes cannot see the Python at {python.prefix}, since {folder} is private to each: install "
                 "Turnsmith with a Python in another folder, or choose --sandbox.kind subprocess, which isolates nothing"
             )
 
 
 def name_remedy(proc: Path = Path("/proc")) -> str:
-    """What most likely forbids local sandboxes, and the very setting that would allow them, in half a sentence."""
+    """Name the most likely obstacle to local sandboxes and the setting that removes it."""
     for (name, forbidding), remedy in _OBSTACLES.items():
         if (proc / name).exists() and (proc / name).read_text().strip() == forbidding:
             return remedy

@@ -1,7 +1,7 @@
-"""What differs between two stacks of directories, as the patch that git itself would print.
+"""Differences between two stacks of directories, printed as git prints them.
 
-The host's git makes it in an empty repository of our own. No configuration, attribute, hook or filter of anyone else
-takes part, and the sandbox's git is never asked.
+The host's git runs in an empty repository of its own, so no foreign configuration, attribute, hook or filter applies. The
+sandbox's git is never used.
 """
 
 import errno
@@ -18,49 +18,49 @@ from turnsmith.sandboxes.layers import Node, Place, open_layers, overlooking_cha
 from turnsmith.temporary import temporary_folder
 
 EXCLUDED = {"__pycache__", ".pytest_cache", ".hypothesis"}
-"""Names that never belong to a patch, besides `.git` in any spelling and `*.pyc`."""
+"""Names left out of patches, besides `.git` in any case and `*.pyc`."""
 
 MAX_BYTES = 16 << 20
-"""What the files of a comparison hold together; those past it, in order of their paths, are left out."""
+"""Total size of the compared files; files beyond it, in path order, are left out."""
 
 MAX_DEPTH = 100
-"""What lies below more directories than this is left out."""
+"""Maximum directory depth; deeper files are left out."""
 
 _DIFF = ["diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"]
 _SETTINGS = ["-c", "core.protectNTFS=false", "-c", "fastimport.unpackLimit=1", "-c", "core.fsync=none"]
-"""Any name may stand in a patch. One file for all objects, and no wait for the disk, halve the time that it takes."""
+"""Allow any file name, write one pack file, and skip fsync; the last two halve the time."""
 
 MAX_PATCH_BYTES = 2_000_000
-"""No grader takes a larger one; and what is larger than this is compared as binary, which is quick."""
+"""Largest patch that a grader accepts. Files above this size are diffed as binary, which is fast."""
 
 KEPT_BYTES = 1 << 16
-"""So much of a larger one is kept for people to read."""
+"""Bytes of an oversized patch that are kept for inspection."""
 
 GIT_TIMEOUT_S = 300.0
-"""Many times what a comparison of the largest size takes on a busy machine."""
+"""Far longer than the largest comparison takes on a busy machine."""
 
 NO_PATCH = "no patch: "
-"""How that begins which stands for a patch that cannot be had."""
+"""Prefix of the text that replaces an unavailable patch."""
 
 
 def check_git() -> None:
-    """Raise UsageError if this machine has no git: patches are made and applied by it."""
+    """Raise UsageError if git is not on PATH."""
     if not shutil.which("git"):
         raise UsageError("there is no git on PATH: install it, e.g. by `apt install git`")
 
 
 @dataclass(frozen=True)
 class GitFile:
-    """A file as git sees it."""
+    """File mode and content in git's terms."""
 
     mode: str
-    """`100644`, `100755`, or `120000` for a link, whose content is its target."""
+    """`100644`, `100755`, or `120000` for a symlink, whose content is its target."""
     content: bytes
 
 
 @dataclass(frozen=True)
 class Change:
-    """A path relative to the working tree, and what stands there before and after; None where nothing does."""
+    """Old and new version of one path, relative to the working tree; None if absent."""
 
     path: bytes
     old: GitFile | None
@@ -68,9 +68,9 @@ class Change:
 
 
 def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> list[Change]:
-    """Changes from the layers, lowest first, to a directory: laid over them, or complete in itself. Raises OSError.
+    """List the changes from the layers, lowest first, to `written`. Raises OSError.
 
-    What the host may not read is left out, in silence.
+    `written` is an overlay on the layers if `is_stacked`, else a complete tree. Unreadable files are skipped.
     """
     changes: list[Change] = []
     budget = MAX_BYTES
@@ -91,12 +91,12 @@ def _belongs(path: str) -> bool:
 
 
 def is_excluded(name: str) -> bool:
-    """Does nothing of that name belong to a patch?"""
+    """Return True for names left out of patches."""
     return name in EXCLUDED or name.endswith(".pyc") or name.lower() == ".git"
 
 
 def read_file(place: Place, max_bytes: int) -> GitFile | None:
-    """What is there, None where it is no file any longer. Raises OSError, EFBIG where it is larger."""
+    """Read a file; None if it is no longer a regular file or symlink. Raises OSError, with EFBIG if it is too large."""
     with place.reached() as fd:
         status = os.fstat(fd)
         if stat.S_ISLNK(status.st_mode):
@@ -110,8 +110,8 @@ def read_file(place: Place, max_bytes: int) -> GitFile | None:
 
 
 def format_patch(changes: list[Change]) -> str:
-    """A patch as git writes it, or, where it would be too large, what no grader takes. Raises OSError, SandboxError."""
-    if sum(2 * len(change.path) + 40 for change in changes) > MAX_PATCH_BYTES:  # paths alone, twice between words
+    """Format changes as a git patch, or as a refusal text if too large. Raises OSError, SandboxError."""
+    if sum(2 * len(change.path) + 40 for change in changes) > MAX_PATCH_BYTES:  # lower bound: each path appears twice
         return refuse(f"{len(changes)} files make more than {MAX_PATCH_BYTES} bytes")
     text = [change for change in changes if _is_text(change)]
     binary = [change for change in changes if not _is_text(change)]
@@ -122,12 +122,12 @@ def format_patch(changes: list[Change]) -> str:
 
 
 def refuse(reason: str, patch: bytes = b"") -> str:
-    """What stands for a patch that cannot be had: a line that git never writes, and how the patch begins."""
+    """Build the text that replaces an unavailable patch: an invalid first line, then the patch's first bytes."""
     return f"{NO_PATCH}{reason}\n{patch[:KEPT_BYTES].decode(errors='ignore')}"
 
 
 def _is_text(change: Change) -> bool:
-    """Only what is Unicode may stand in a patch as text, since the patch is a string."""
+    """Return True if both versions are UTF-8 text, since a patch is a string."""
     try:
         contents = [file.content.decode() for file in (change.old, change.new) if file]
     except UnicodeDecodeError:
@@ -138,7 +138,7 @@ def _is_text(change: Change) -> bool:
 def _print_patch(changes: list[Change], attributes: str) -> bytes:
     if not changes:
         return b""
-    with temporary_folder("diff") as folder:  # the least that git takes for a bare repository
+    with temporary_folder("diff") as folder:  # minimal layout that git accepts as a bare repository
         for name in ("objects", "refs", "info"):
             (folder / name).mkdir()
         (folder / "HEAD").write_text("ref: refs/heads/new\n")
@@ -148,7 +148,7 @@ def _print_patch(changes: list[Change], attributes: str) -> bytes:
 
 
 def _commits(changes: list[Change]) -> Iterator[bytes]:
-    """Two commits without parents, for fast-import: what was, what is."""
+    """Yield two parentless commits for fast-import: old and new files."""
     for branch in ("old", "new"):
         yield f"commit refs/heads/{branch}\ncommitter a <a> 0 +0000\ndata 0\n".encode()
         for change in changes:

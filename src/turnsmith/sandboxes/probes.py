@@ -1,4 +1,4 @@
-"""What this machine can do for sandboxes, found by starting one of each kind and trying what it promises."""
+"""Checks of this machine's sandbox support, by starting one sandbox of each kind."""
 
 import asyncio
 import shutil
@@ -43,24 +43,24 @@ _CHECKS = {
         f"enforced: 60 processes were refused where {_LIMITS.max_processes} are allowed",
     ),
 }
-"""Command to run in a real sandbox, text that its output must contain, and the finding where it does."""
+"""Name → command to run in a real sandbox, text expected in its output, and the finding on success."""
 _GREETING = {_PODMAN: ("python -c 'print(6 * 7)'", "42", "Python runs")}
 
 
 @dataclass(frozen=True)
 class MachineCheck:
-    """One thing that was tried."""
+    """Result of one check."""
 
     name: str
     ok: bool
     detail: str
-    """What was seen, in one line."""
+    """Observation, in one line."""
     remedy: str = ""
-    """What to do about it; empty where it works."""
+    """Remedy; empty on success."""
 
 
 def probe_local() -> list[MachineCheck]:
-    """Start a sandbox, and try each part of it. Call it outside any event loop."""
+    """Start a local sandbox and check each feature. Must be called outside an event loop."""
     try:
         isolation, checks = asyncio.run(_try_out(_LIMITS, _CHECKS))
     except UsageError as error:
@@ -72,7 +72,7 @@ def probe_local() -> list[MachineCheck]:
 
 
 def probe_podman(program: str = "podman") -> MachineCheck:
-    """Import an image with nothing but a shell, and run a command in a container of it. Call it outside any event loop."""
+    """Import an image with only a shell and run a command in it. Must be called outside an event loop."""
     if not shutil.which(program):
         return MachineCheck(_PODMAN, False, f"{program} is not installed", _NEEDLESS)
     try:
@@ -89,7 +89,7 @@ def probe_podman(program: str = "podman") -> MachineCheck:
 
 
 def make_root(folder: Path) -> Path:
-    """A root file system that holds this machine's bash and its libraries."""
+    """Build a root file system that holds this machine's bash and its libraries."""
     bash = Path(shutil.which("bash") or "/bin/bash")
     loader = find_loader(bash)
     places = [(bash, "bin/bash"), (bash, "bin/sh"), *((path, path) for path in (loader, *find_libraries(loader, bash)))]

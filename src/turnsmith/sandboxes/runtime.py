@@ -1,4 +1,4 @@
-"""The Python that tests need: the interpreter that runs us, and a folder with pytest and its dependencies, nothing else."""
+"""Python runtime of tests: the current interpreter and a folder with pytest and its dependencies only."""
 
 import compileall
 import hashlib
@@ -19,7 +19,7 @@ from turnsmith.temporary import temporary_folder
 
 
 def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> HostPython:
-    """Our interpreter and test runtime; packages beside it, and pip's wheel with its copies, are hidden. Raises UsageError."""
+    """Describe the interpreter and the test runtime; site-packages and bundled wheels are hidden. Raises UsageError."""
     prefix = os.path.realpath(sys.base_prefix)
     wheels = str(Path(os.__file__).parent / "ensurepip" / "_bundled")
     folders = [*site.getsitepackages([sys.base_prefix]), wheels, *hidden]
@@ -32,7 +32,7 @@ def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) 
 
 
 def prepare_runtime(plugins: Sequence[str] = ()) -> Path:
-    """The test runtime in the user's cache, made at the first call for each set of versions. Raises UsageError."""
+    """Build or reuse the cached test runtime for these package versions. Raises UsageError."""
     try:
         distributions = required_distributions("pytest", *plugins)
     except importlib.metadata.PackageNotFoundError as error:
@@ -43,7 +43,7 @@ def prepare_runtime(plugins: Sequence[str] = ()) -> Path:
 
 
 def prepare_folder(name: str, fill: Callable[[Path], None]) -> Path:
-    """A folder of the cache, filled beside its final place and moved there, so that others see all of it. Raises UsageError."""
+    """Return a folder of the cache, built in a temporary place and moved atomically. Raises UsageError."""
     folder = cache_folder() / name
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def prepare_folder(name: str, fill: Callable[[Path], None]) -> Path:
                 staged.chmod(0o755)
                 staged.rename(folder)
     except OSError as error:
-        if not folder.is_dir():  # else somebody was quicker
+        if not folder.is_dir():  # else another process was faster
             raise UsageError(
                 f"cannot make {folder}: {error}: set XDG_CACHE_HOME to a folder that you may write"
             ) from None
@@ -66,7 +66,7 @@ def cache_folder() -> Path:
 
 
 def required_distributions(*names: str) -> list[importlib.metadata.Distribution]:
-    """Installed distributions and all that they require on this interpreter, sorted by name."""
+    """Return installed distributions and their dependencies, sorted by name."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(names)
     while waiting:
@@ -87,7 +87,7 @@ def _fill_runtime(folder: Path, distributions: list[importlib.metadata.Distribut
 
 
 def copy_distribution(distribution: importlib.metadata.Distribution, target: Path) -> None:
-    """Copy the importable files of an installed distribution; its scripts lie outside and stay there."""
+    """Copy the importable files of an installed distribution, without its scripts."""
     for file in distribution.files or []:
         if ".." in file.parts or "__pycache__" in file.parts:
             continue
@@ -97,7 +97,7 @@ def copy_distribution(distribution: importlib.metadata.Distribution, target: Pat
 
 
 def open_to_all(folder: Path) -> None:
-    """Whatever the umask: the user of a sandbox is not the owner. Links may point anywhere, and are not followed."""
+    """Make a folder readable by everyone, regardless of the umask: the sandbox's user is not the owner. Skip symlinks."""
     folder.chmod(0o755)
     for path in (path for path in folder.rglob("*") if not path.is_symlink()):
         path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

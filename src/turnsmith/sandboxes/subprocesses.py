@@ -1,4 +1,4 @@
-"""Sandboxes that isolate nothing: ordinary processes over a copied tree, for machines that forbid namespaces."""
+"""Sandboxes without isolation: ordinary processes on a copied tree, for machines that forbid namespaces."""
 
 from contextlib import ExitStack
 from dataclasses import astuple
@@ -16,7 +16,10 @@ from turnsmith.types import Isolation
 
 
 class SubprocessProvider(SupervisedProvider):
-    """Copies the layers and starts one supervisor per sandbox. Memory is watched; processes and disk are not limited."""
+    """Provider that copies the layers and starts one supervisor per sandbox.
+
+    Memory is watched; processes and total disk use are not limited.
+    """
 
     isolation: str = Isolation.NONE
 
@@ -32,9 +35,9 @@ class SubprocessProvider(SupervisedProvider):
         tree = await copy_tree(spec.layers, folder / "tree", spec.workdir, str(folder / "tree"), held)
         supervisor, end = run_inside("supervisor", str(folder), *map(str, astuple(self._limits)))
         held.callback(wait_or_kill, supervisor)
-        held.callback(end.close)  # which ends it
+        held.callback(end.close)  # closing it ends the supervisor
         environment = {
             **toolbox.environment(str(folder / "toolbox"), self._python.runtime, str(folder / "home")),
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # packages beside the interpreter are in sight
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # site-packages of the interpreter are visible
         }
         return await Connection.open(end, self._limits.payload_bytes), tree, environment

@@ -1,4 +1,4 @@
-"""Sandboxes that a supervisor serves, as the host sees them; the same for every kind."""
+"""Host side of sandboxes that are served by a supervisor; shared by all kinds."""
 
 import asyncio
 import errno
@@ -16,28 +16,28 @@ from turnsmith.sandboxes.working_tree import WorkingTree
 from turnsmith.types import ExecResult
 
 GRACE_S = 30.0
-"""How much longer than its own limit a request may take before the sandbox counts as dead."""
+"""Seconds after a request's own limit until the sandbox counts as dead."""
 
 ACCESS_TIMEOUT_S = 10.0
-"""Far longer than 64 MB take; but untrusted code can stop whoever reads and writes files, who runs as the same user."""
+"""Time limit of `read` and `write`. Untrusted code can stop them, since they run as the same user."""
 
 _MESSAGES = {errno.EFBIG: f"larger than the {MAX_FILE_BYTES >> 20} MB that a sandbox reads and writes at once"}
 
 
 @dataclass(eq=False)
 class SupervisedSandbox:
-    """Implements `Sandbox` by requests to a supervisor, and by the working tree as the host sees it."""
+    """Sandbox implemented by requests to a supervisor and by the host's view of the working tree."""
 
     isolation: str
     connection: Connection
     tree: WorkingTree
     environment: dict[str, str]
-    """Variables of every command."""
+    """Environment variables of every command."""
     resources: AsyncExitStack
-    """What is let go of once the sandbox is stopped."""
+    """Resources released on stop."""
     is_stopped: bool = False
     _in_use: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the tree is compared: a stop must not pull it away."""
+    """Lock held during a diff, so that `stop` does not remove the tree."""
 
     async def exec(
         self,
@@ -48,14 +48,14 @@ class SupervisedSandbox:
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
     ) -> ExecResult:
-        """Run `bash -c command`. What it leaves in the background lives on until a timeout, the memory limit or `stop`."""
+        """Run `bash -c command`. Background processes live until a timeout, the memory limit or `stop`."""
         request = {"op": "exec", "command": command, "timeout_s": timeout_s}
         return await self._run(request, cwd or ".", env or {}, stdin)
 
     async def run_pytest(
         self, command: PytestCommand, *, plugin: str, timeout_s: float, stdin: bytes = b""
     ) -> ExecResult:
-        """Run pytest, forked where this sandbox is for tests."""
+        """Run pytest, in a fork if the sandbox was started for tests."""
         request = {
             "op": "pytest",
             "program": command.program,
@@ -75,11 +75,11 @@ class SupervisedSandbox:
         return ExecResult(output=written[:num_output], report=written[num_output:], **facts)
 
     async def read(self, path: str) -> bytes:
-        """Content of a file as the sandbox sees it; OSError (EFBIG) above 64 MB."""
+        """Return the content of a file. Raises OSError (EFBIG) above 64 MB."""
         return await self._access("read", path)
 
     async def write(self, path: str, content: bytes) -> None:
-        """Write a file as the sandbox's own user, making parent directories; OSError (EFBIG) above 64 MB."""
+        """Write a file as the sandbox's user, creating parent directories. Raises OSError (EFBIG) above 64 MB."""
         if len(content) > MAX_FILE_BYTES:
             raise OSError(errno.EFBIG, _MESSAGES[errno.EFBIG], path)
         await self._access("write", path, content)
@@ -88,19 +88,19 @@ class SupervisedSandbox:
         request = {"op": operation, "path": self.tree.locate(path), "timeout_s": ACCESS_TIMEOUT_S}
         answer, payload = await self.connection.request(request, content, patience_s=ACCESS_TIMEOUT_S + GRACE_S)
         if code := answer["exit_code"]:
-            number = code if code < 128 else errno.EIO  # it was killed
+            number = code if code < 128 else errno.EIO  # killed by a signal
             raise OSError(number, _MESSAGES.get(number, os.strerror(number)), path)
         return payload
 
     async def diff(self) -> str:
-        """Patch of the working tree, also of a sandbox that has died."""
+        """Return the patch of the working tree; works after the sandbox has died too."""
         async with self._in_use:
             if self.is_stopped:
                 raise SandboxError(STOPPED)
             return await self.tree.diff()
 
     async def stop(self) -> None:
-        """End everyone; a dead sandbox has done so already. Safe to call twice."""
+        """Kill all processes and release resources. Can be called twice."""
         async with self._in_use:
             if not self.is_stopped:
                 self.is_stopped = True
@@ -108,17 +108,17 @@ class SupervisedSandbox:
 
 
 Parts = tuple[Connection, WorkingTree, dict[str, str]]
-"""The way to a supervisor, its working tree, and the variables of its commands."""
+"""Connection to the supervisor, working tree, and environment variables of commands."""
 
 
 class SupervisedProvider(ABC):
-    """Starts sandboxes of one kind, and stops them when it is closed."""
+    """Base of providers; stops its sandboxes when closed."""
 
     isolation: str
     shows_images: bool = False
-    """Can a sandbox be made of an image? Else it shows this machine's own system."""
+    """True if sandboxes can be made from images; else they show this machine's system."""
     shows_environments: bool = False
-    """Can a sandbox show a task's own Python?"""
+    """True if sandboxes can mount a task's Python environment."""
 
     def __init__(self, config: SandboxConfig) -> None:
         self._limits = Limits(
@@ -130,7 +130,7 @@ class SupervisedProvider(ABC):
         self._sandboxes: list[SupervisedSandbox] = []
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
-        """A ready sandbox. Raises SandboxError; UsageError where it must be made of an image and cannot be."""
+        """Start a sandbox. Raises SandboxError, or UsageError if the task needs an unsupported image or environment."""
         if not self.shows_images and spec.image:
             raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman")
         if not self.shows_images and not spec.layers:
@@ -150,8 +150,8 @@ class SupervisedProvider(ABC):
 
     @abstractmethod
     async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
-        """Make a sandbox's parts; `held` is let go of, in a thread, once it is stopped. Raises OSError, TurnsmithError."""
+        """Create the parts of a sandbox. `held` is closed in a thread after the stop. Raises OSError, TurnsmithError."""
 
     async def close(self) -> None:
-        """Stop every sandbox, and wait until nothing of it is left."""
+        """Stop every sandbox and wait until all resources are released."""
         await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))

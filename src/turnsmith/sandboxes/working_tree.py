@@ -1,4 +1,4 @@
-"""The working tree of a sandbox, seen from the host."""
+"""Working tree of a sandbox, as the host sees it."""
 
 import os
 from contextlib import ExitStack
@@ -13,21 +13,21 @@ from turnsmith.sandboxes.patch import compare, format_patch
 
 @dataclass(frozen=True)
 class WorkingTree:
-    """Where the working tree is, and what it was made of."""
+    """Location and layers of a working tree."""
 
     workdir: str
-    """Path by which callers name it."""
+    """Path in the sandbox, as callers use it."""
     place: str
-    """Path at which the supervisor finds it."""
+    """Path that the supervisor uses."""
     layers: tuple[Path, ...]
-    """What it was made of, lowest first."""
+    """Layers below the tree, lowest first."""
     written: Place
-    """What was written since, over the layers; or the whole tree."""
+    """Upper layer, or the whole tree."""
     is_stacked: bool
-    """True where that lies over the layers; False where it is the whole tree."""
+    """True if `written` is an upper layer, False if it is the whole tree."""
 
     async def diff(self) -> str:
-        """Patch of the tree against its layers, taken from outside. Raises SandboxError."""
+        """Return the patch of the tree against its layers, computed on the host. Raises SandboxError."""
         try:
             return await finish_in_thread(
                 lambda: format_patch(compare(self.layers, self.written, is_stacked=self.is_stacked))
@@ -36,16 +36,16 @@ class WorkingTree:
             raise SandboxError(f"cannot take a diff: {error}") from None
 
     def locate(self, path: str) -> str:
-        """From a caller's path, absolute or relative to the workdir, to the supervisor's."""
+        """Translate a caller's path, absolute or relative to the workdir, to the supervisor's path."""
         return _move(PurePosixPath(self.workdir, path), self.workdir, self.place)
 
     def show(self, path: str) -> str:
-        """The way back."""
+        """Translate a supervisor's path back to the caller's."""
         return _move(PurePosixPath(path), self.place, self.workdir)
 
 
 async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place: str, undo: ExitStack) -> WorkingTree:
-    """A working tree that is a copy of the layers in a new folder, which stays open until `undo`. Raises OSError."""
+    """Copy the layers into a new folder and keep it open until `undo` closes. Raises OSError."""
     await finish_in_thread(lambda: copy_merged(layers, folder))
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     undo.callback(os.close, root)

@@ -1,1 +1,1 @@
-"""Sandboxes in containers of Podman."""
+"""Sandboxes in Podman containers, and the images they are made from."""

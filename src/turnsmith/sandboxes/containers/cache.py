@@ -1,6 +1,6 @@
-"""The images that we pulled, and nobody before us: which, what they weigh, and when each was used last.
+"""Registry of images that Turnsmith pulled, with sizes and times of last use.
 
-A file for each in the user's cache; its time of change is the time of use. Only these are ever evicted.
+One file per image in the user's cache; its modification time is the time of use. Only these images are evicted.
 """
 
 import os
@@ -21,18 +21,18 @@ FOLDER = "pulled-images"
 
 
 class PulledImage(BaseModel):
-    """An image that is on this machine because we pulled it."""
+    """Image that Turnsmith pulled to this machine."""
 
     name: str
-    """Spelled out, as the engine knows it."""
+    """Full reference: registry, repository, and tag or digest."""
     identity: str
     layers: dict[str, int]
-    """Digest → bytes on disk, as far as they can be told."""
+    """Digest → estimated bytes on disk."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A pulled image, its file, and when it was used."""
+    """Pulled image, its record file, and its last use (Unix time in seconds)."""
 
     image: PulledImage
     file: Path
@@ -40,7 +40,7 @@ class Kept:
 
 
 def record_pull(image: PulledImage) -> None:
-    """Remember that an image is ours to evict."""
+    """Record a pulled image, so that it can be evicted later."""
     file = _file_of(image.identity)
     file.parent.mkdir(parents=True, exist_ok=True)
     with replacing(file) as temporary:
@@ -48,13 +48,13 @@ def record_pull(image: PulledImage) -> None:
 
 
 def mark_use(identity: str) -> None:
-    """An image is about to be used; nothing happens where it is none of ours."""
+    """Update the time of use of a pulled image; ignore other images."""
     if (file := _file_of(identity)).exists():
         os.utime(file, (time.time(), time.time()))
 
 
 def list_kept(present: Collection[str]) -> list[Kept]:
-    """Our images of which the engine still has the identity, the least recently used first; the others are forgotten."""
+    """List pulled images that still exist, least recently used first; delete the records of others."""
     kept = []
     for file in (cache_folder() / FOLDER).glob("*.json"):
         try:
@@ -69,7 +69,7 @@ def list_kept(present: Collection[str]) -> list[Kept]:
 
 
 def count_bytes(images: Iterable[PulledImage]) -> int:
-    """Bytes on disk; a layer that several share counts once."""
+    """Sum the bytes on disk, counting shared layers once."""
     layers: dict[str, int] = {}
     for image in images:
         layers |= image.layers
@@ -79,9 +79,9 @@ def count_bytes(images: Iterable[PulledImage]) -> int:
 def make_room(
     program: str, coming: PulledImage, max_bytes: int, needed: Collection[str], present: Collection[str]
 ) -> bool:
-    """Evict what was not used for longest until one more image fits the bound; False where it cannot.
+    """Evict least recently used images until one more fits the bound. Return False if it cannot fit.
 
-    Images whose names are needed stay, and so do those that are in use.
+    Images in `needed` and images in use are kept.
     """
     kept = list_kept(present)
     for victim in list(kept):
@@ -93,7 +93,7 @@ def make_room(
 
 
 def evict(program: str, kept: Kept) -> bool:
-    """Take the name from an image that we pulled, and with its last name the image and its trees; False while it is in use."""
+    """Untag a pulled image; its last tag removes it and its cached trees. Return False if it is in use."""
     try:
         ask(program, ["rmi", kept.image.name])
     except UsageError:
@@ -105,7 +105,7 @@ def evict(program: str, kept: Kept) -> bool:
 
 
 def name_trees(identity: str) -> str:
-    """What the names of the folders begin with that hold copies of an image's working trees."""
+    """Return the name prefix of the folders that cache an image's working trees."""
     return f"image-{identity[:16]}-"
 
 

@@ -1,4 +1,4 @@
-"""Images: by name, or from a root file system that lies in a folder or a tar file; and the working trees that they hold."""
+"""Images by name or from a root file system (folder or tar file), and the working trees they contain."""
 
 import hashlib
 import json
@@ -14,21 +14,21 @@ from turnsmith.sandboxes.runtime import prepare_folder
 
 _ROOTS = ("", "0", "root")
 _ABSENT = "could not be found"
-"""How podman says that there is nothing at a path."""
+"""Text of podman's error for a missing path."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that is on this machine."""
+    """Image present on this machine."""
 
     identity: str
-    """Hash of its content."""
+    """Content hash."""
     environment: dict[str, str]
     home: str
 
 
 def find_image(program: str, name: str) -> Image:
-    """The image of that name, imported first where it names a folder or a tar file. Raises UsageError where there is none."""
+    """Find an image by name; import it first if the name is a path. Raises UsageError if it is missing."""
     if not name:
         raise UsageError("a container needs an image: set the task's `image`, or --sandbox.image")
     try:
@@ -47,12 +47,12 @@ def find_image(program: str, name: str) -> Image:
 
 
 def list_images(program: str, reference: str) -> list[str]:
-    """Identities of the images by that name; by identity an image always is there or is not."""
+    """List the identities of the images with that name."""
     return ask(program, ["images", "--quiet", "--no-trunc", reference]).split()
 
 
 def import_root(program: str, root: Path) -> str:
-    """The name under which the engine keeps a root file system; it is read once for each state of it."""
+    """Import a root file system, unless its current state was imported before. Return the image's name."""
     if not root.exists():
         raise UsageError(f"there is no root file system at {root}: give a folder, a tar file, or the name of an image")
     reference = name_root(root)
@@ -67,7 +67,7 @@ def import_root(program: str, root: Path) -> str:
 
 
 def _import_folder(program: str, root: Path, reference: str) -> None:
-    """By a pipe from tar, which keeps owners, links and modes."""
+    """Import a folder through a tar pipe, which keeps owners, links and modes."""
     packing = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
     assert packing.stdout
     with packing, packing.stdout:
@@ -76,7 +76,7 @@ def _import_folder(program: str, root: Path, reference: str) -> None:
 
 
 def name_root(root: Path) -> str:
-    """Changes with any file of it, by size and time of change."""
+    """Name a root file system by a hash of its files' sizes, modes and modification times."""
     paths = sorted(root.rglob("*")) if root.is_dir() else [root]
     digest = hashlib.sha256(os.fsencode(root.resolve()))
     for path in paths:
@@ -87,7 +87,7 @@ def name_root(root: Path) -> str:
 
 
 def find_tree(program: str, image: Image, workdir: str, owner: str) -> tuple[Path, ...]:
-    """The files at an image's workdir, if any, as a folder of the cache: copied out once, by a container. Raises UsageError."""
+    """Copy an image's files at the workdir into the cache, once; return that folder, or nothing if empty. Raises UsageError."""
     place = hashlib.sha256(workdir.encode()).hexdigest()[:16]
     folder = prepare_folder(
         f"{name_trees(image.identity)}{place}", lambda folder: _copy_out(program, image, workdir, owner, folder)

@@ -1,6 +1,6 @@
-"""What a container is lent, read-only: an interpreter that runs whatever its image holds, and the supervisor's code.
+"""Python interpreter and supervisor code mounted read-only into containers.
 
-The interpreter comes with its own loader and libraries, so an image with another C library, or without Python, will do.
+The interpreter brings its own loader and libraries, so it runs in images with another C library or without Python.
 """
 
 import hashlib
@@ -18,24 +18,24 @@ from turnsmith.sandboxes.inside.container import PYTHON
 from turnsmith.sandboxes.runtime import copy_distribution, open_to_all, prepare_folder, required_distributions
 
 NATIVE = "native"
-"""Folder of the loader, the interpreter and every library that they or its modules need."""
+"""Folder of the loader, the interpreter, and the libraries that they and their modules need."""
 _LEFT_OUT = (
     "site-packages dist-packages test tests idlelib tkinter turtledemo ensurepip lib2to3 config-* _tkinter* _test* *.a"
 )
-"""Of the standard library: what nobody needs there."""
+"""Parts of the standard library that are not copied."""
 
 _LAUNCHER = '#!/bin/sh\nexec {} "$@"\n'
 
 
 def to_command(*arguments: str) -> list[str]:
-    """The command that runs the lent interpreter inside a container, without a shell."""
+    """Build the command that runs the mounted interpreter in a container, without a shell."""
     native = f"{PYTHON}/{NATIVE}"
     options = ["--library-path", native, "--argv0", f"{PYTHON}/bin/python"]
     return [f"{native}/loader", *options, f"{native}/python", *arguments]
 
 
 def prepare_interpreter() -> Path:
-    """The folder to be mounted, in the user's cache; made at the first call for each interpreter and version of pytest."""
+    """Build or reuse the cached interpreter folder for this Python and pytest version."""
     python = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     status = python.stat()
     versions = [f"{found.name}=={found.version}" for found in required_distributions("pytest")]
@@ -45,7 +45,7 @@ def prepare_interpreter() -> Path:
 
 
 def write_toolbox(folder: Path, shell_setup: str) -> None:
-    """The supervisor's code, and what bash reads before a command."""
+    """Write the supervisor's code and the shell's setup file."""
     code = Path(inside.__file__).parent
     ignored = shutil.ignore_patterns("local", "__pycache__")
     shutil.copytree(code, folder / "turnsmith" / "sandboxes" / "inside", ignore=ignored)
@@ -78,7 +78,7 @@ def _copy_native(folder: Path, python: Path, modules: list[Path]) -> None:
 
 
 def find_loader(program: Path) -> Path:
-    """The loader that a program names. Raises OSError where it names none."""
+    """Return the loader named in an executable. Raises OSError if there is none."""
     with program.open("rb") as file:
         head = file.read(1 << 16)
     found = re.search(rb"/[\w./-]*/ld[-\w.]*\.so[.\d]*(?=\0)", head)
@@ -88,6 +88,6 @@ def find_loader(program: Path) -> Path:
 
 
 def find_libraries(loader: Path, file: Path) -> list[Path]:
-    """The libraries that the loader finds for a program or a module."""
+    """List the shared libraries that the loader resolves for a program or a module."""
     listed = subprocess.run([loader, "--list", file], capture_output=True, text=True)
     return [Path(path) for path in re.findall(r"=> (/\S+) \(0x", listed.stdout)]

@@ -1,4 +1,4 @@
-"""The logins that `podman login` and `docker login` keep."""
+"""Registry logins stored by `podman login` and `docker login`."""
 
 import json
 import os
@@ -11,7 +11,7 @@ _HUB_SPELLINGS = {"index.docker.io", "registry-1.docker.io", HUB}
 
 
 def read_logins() -> dict[str, str]:
-    """User and password by registry, as base64, from the files that podman reads. Raises UsageError where one is damaged."""
+    """Read base64 credentials by registry from the files that podman reads. Raises UsageError if one is invalid."""
     logins: dict[str, str] = {}
     for file in reversed([file for file in _list_files() if file.is_file()]):
         try:
@@ -23,7 +23,7 @@ def read_logins() -> dict[str, str]:
 
 
 def _list_files() -> list[Path]:
-    """Those that podman looks at, the first of all first."""
+    """List podman's login files in order of precedence."""
     home = Path.home()
     run = os.environ.get("XDG_RUNTIME_DIR") or f"/run/containers/{os.getuid()}"
     config = os.environ.get("XDG_CONFIG_HOME") or home / ".config"

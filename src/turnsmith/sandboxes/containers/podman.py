@@ -1,4 +1,4 @@
-"""Podman, or what is called in its place, by its command line."""
+"""Calls of podman, or of a compatible engine, by its command line."""
 
 import json
 import subprocess
@@ -8,20 +8,20 @@ from turnsmith.errors import UsageError
 from turnsmith.sandboxes.inside.local.identity import FREE_ID
 
 NUM_IDS = 65_536
-"""Users in the user namespace of a container."""
+"""Number of user ids in a container's user namespace."""
 _IDS = f"0:{FREE_ID}:{NUM_IDS}"
 LABEL = "turnsmith"
-"""Every container of ours carries it; its value is the name of the provider that started it."""
+"""Label of Turnsmith's containers; its value identifies the provider."""
 FORGOTTEN_AFTER = "1h"
-"""A container that does not run is started, or removed, long before."""
+"""Age after which a container that never started is removed."""
 FIRST_ANSWER_S = 30.0
-"""Seconds that an engine has to say that it is there; one that is busy with other containers takes a few."""
+"""Seconds for the engine's first answer; a busy engine needs a few."""
 
 
 def find_users(program: str) -> list[str]:
-    """Options that give a container users of its own, none where podman does so by itself.
+    """Return options that map a container's users; none if podman is rootless.
 
-    Raises UsageError where podman is not there or does not answer.
+    Raises UsageError if podman is missing or does not answer.
     """
     answer = ask(program, ["info", "--format", "{{json .}}"], patience_s=FIRST_ANSWER_S)
     try:
@@ -40,7 +40,7 @@ def ask(
     patience_s: float | None = None,
     fault: str = "",
 ) -> str:
-    """What a command of the engine prints; `fault` says what it means where it fails. Raises UsageError."""
+    """Run an engine command and return its stdout; `fault` starts the message on failure. Raises UsageError."""
     try:
         finished = subprocess.run(
             [program, *arguments], stdin=stdin, capture_output=True, text=True, errors="replace", timeout=patience_s
@@ -54,7 +54,7 @@ def ask(
         raise UsageError(f"{program} cannot be started: {error}") from None
     except subprocess.TimeoutExpired:
         raise UsageError(
-            f"{program} did not answer in {patience_s:g} s: see to it that `{program} {arguments[0]}` does, "
+            f"{program} did not answer in {patience_s:g} s: check that `{program} {arguments[0]}` works, "
             "or choose --sandbox.kind local"
         ) from None
     if finished.returncode:
@@ -65,7 +65,7 @@ def ask(
 
 
 def remove_owned(program: str, owner: str) -> None:
-    """End and remove the containers of one provider; those that are going already are no fault. Raises UsageError."""
+    """Kill and remove the containers of one provider, ignoring removals in progress. Raises UsageError."""
     try:
         ask(program, ["rm", "--force", "--time=0", "--ignore", "--volumes", f"--filter=label={LABEL}={owner}"])
     except UsageError as error:
@@ -74,5 +74,5 @@ def remove_owned(program: str, owner: str) -> None:
 
 
 def remove_forgotten(program: str) -> None:
-    """Remove what a process left that was killed between making a container and starting it. Raises UsageError."""
+    """Remove containers that a killed process created but never started. Raises UsageError."""
     ask(program, ["container", "prune", "--force", f"--filter=label={LABEL}", f"--filter=until={FORGOTTEN_AFTER}"])

@@ -1,4 +1,4 @@
-"""Before a run: which of its images are on this machine, which a registry has, what they weigh, and what a run of them takes."""
+"""Image checks before a run: presence on this machine, availability in a registry, sizes, and cost of a pull."""
 
 import json
 import shutil
@@ -16,60 +16,60 @@ from turnsmith.sandboxes.containers.registry import Manifest, Missing, Registry
 from turnsmith.sandboxes.containers.requests import Unanswered
 
 EXPANSION = 2.5
-"""Bytes on disk for one that is downloaded, where nothing else is known (docs/decisions.md)."""
+"""Default ratio of unpacked to downloaded bytes (docs/decisions.md)."""
 ASKED_AT_ONCE = 8
-"""Images that registries are asked about at once."""
+"""Number of concurrent registry queries."""
 
 
 class State(StrEnum):
-    """Where an image is."""
+    """Availability of an image."""
 
     HERE = "here"
-    """On this machine."""
+    """Present on this machine."""
     THERE = "there"
-    """In its registry."""
+    """Available in its registry."""
     MISSING = "missing"
-    """Nowhere: tasks of it cannot be played."""
+    """Unavailable; its tasks cannot run."""
     UNKNOWN = "unknown"
-    """Its registry did not say."""
+    """Undetermined: the registry gave no usable answer."""
 
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What is known of an image."""
+    """Availability of one image."""
 
     name: str
     state: State
     reason: str = ""
-    """Why it is missing, or not known."""
+    """Reason for `MISSING` or `UNKNOWN`."""
     manifest: Manifest | None = None
-    """Of an image that is there."""
+    """Manifest of an image in state `THERE`."""
 
     @property
     def layers(self) -> dict[str, int]:
-        """Compressed bytes by digest, of what would have to be pulled."""
+        """Return compressed bytes by digest of the layers to pull."""
         return self.manifest.layers if self.manifest else {}
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What it takes to pull images; a layer that several share counts once."""
+    """Cost of pulling images; shared layers count once."""
 
     download_bytes: int
     disk_bytes: int
-    """By the usual ratio of what is unpacked to what is packed."""
+    """Estimated with `EXPANSION`."""
     seconds: float
 
 
 @dataclass
 class KnownManifests:
-    """Manifests that were read before, by digest, in a file of lines that only grows."""
+    """Cache of manifests by digest, stored in an append-only JSONL file."""
 
     file: Path
     manifests: dict[str, Manifest] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Take what the file has; a line that a kill has torn is passed over."""
+        """Load the file, skipping damaged lines."""
         for line in self.file.read_text(errors="replace").splitlines() if self.file.exists() else ():
             try:
                 manifest = Manifest(**json.loads(line))
@@ -78,7 +78,7 @@ class KnownManifests:
             self.manifests[manifest.digest] = manifest
 
     def add(self, manifest: Manifest) -> None:
-        """Keep one, unless it is kept already or its registry does not tell its digest."""
+        """Append a manifest, unless it is known or has no digest."""
         if manifest.digest and manifest.digest not in self.manifests:
             self.manifests[manifest.digest] = manifest
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class KnownManifests:
 
 
 def look_for(names: Iterable[str], program: str, registry: Registry) -> Iterator[ImageFacts]:
-    """The facts of each image, in the order given, asked for several at once. Raises UsageError where the engine fails."""
+    """Yield the facts of each image, in order, with concurrent queries. Raises UsageError if the engine fails."""
     present = list_names(program)
     with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
         asked = [threads.submit(find_facts, name, present, registry) for name in names]
@@ -98,7 +98,7 @@ def look_for(names: Iterable[str], program: str, registry: Registry) -> Iterator
 
 
 def find_facts(name: str, present: Mapping[str, str], registry: Registry) -> ImageFacts:
-    """What is known of one image, given the names of those that are present."""
+    """Determine the availability of one image, given the images present on this machine."""
     if is_root(name):
         found = Path(name).exists()
         return (
@@ -107,12 +107,12 @@ def find_facts(name: str, present: Mapping[str, str], registry: Registry) -> Ima
             else ImageFacts(name, State.MISSING, "there is no such file or folder")
         )
     if not is_name(name):
-        return ImageFacts(name, State.MISSING, "it is no name of an image")
+        return ImageFacts(name, State.MISSING, "not a valid image name")
     reference = parse_reference(name)
     if find_present(reference, present):
         return ImageFacts(name, State.HERE)
     if reference.is_local:
-        return ImageFacts(name, State.MISSING, "it is built on this machine, by whoever made the task, and is not here")
+        return ImageFacts(name, State.MISSING, "it must be built on this machine by the task's author's instructions")
     try:
         return ImageFacts(name, State.THERE, manifest=registry.find(reference))
     except Missing as error:
@@ -122,7 +122,7 @@ def find_facts(name: str, present: Mapping[str, str], registry: Registry) -> Ima
 
 
 def list_names(program: str) -> dict[str, str]:
-    """Identity of each image on this machine by each of its names, spelled out. Raises UsageError."""
+    """Map every full image name on this machine to its identity. Raises UsageError."""
     answer = ask(program, ["images", "--format", "json"])
     try:
         images = json.loads(answer or "[]")
@@ -136,13 +136,13 @@ def list_names(program: str) -> dict[str, str]:
 
 
 def find_present(reference: Reference, present: Mapping[str, str]) -> str:
-    """Identity of the image of that name, or of the one built here under it; empty where there is none."""
+    """Return the identity of a present image of that name, or of a local build of it; empty if absent."""
     built = str(reference).replace(f"{HUB}/library/", f"{LOCAL}/").replace(f"{HUB}/", f"{LOCAL}/")
     return present.get(str(reference), "") or present.get(built, "")
 
 
 def estimate(images: Iterable[ImageFacts], megabits_per_second: float) -> Estimate:
-    """What it takes to pull these images at a pace."""
+    """Estimate download, disk space and time at a given bandwidth."""
     layers: dict[str, int] = {}
     for image in images:
         layers |= image.layers
@@ -151,7 +151,7 @@ def estimate(images: Iterable[ImageFacts], megabits_per_second: float) -> Estima
 
 
 def find_free_bytes(program: str) -> int:
-    """Bytes that are free where the engine keeps its images. Raises UsageError."""
+    """Return the free bytes of the engine's image store. Raises UsageError."""
     answer = ask(program, ["info", "--format", "{{.Store.GraphRoot}}"]).strip()
     try:
         return shutil.disk_usage(answer).free

@@ -1,7 +1,6 @@
-"""Sandboxes in containers of Podman, for tasks that come as images.
+"""Sandboxes in Podman containers, for tasks that come as images.
 
-Our supervisor is process 1 of each, on an interpreter that we bring along, so an action costs what it costs in any sandbox.
-The working tree is a folder of this machine, so its patch is taken as that of any other.
+Turnsmith's supervisor is process 1 of each container, on a mounted interpreter. The working tree is a folder of the host.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ from turnsmith.temporary import temporary_folder
 
 START_TIMEOUT_S = 60.0
 RESERVE_BYTES = 128 << 20
-"""Podman's limit of memory is so much above ours, which spares the supervisor and so must come first."""
+"""Margin of podman's memory limit above the supervisor's, which must act first because it survives."""
 RESERVE_PROCESSES = 16
 _PROGRAM = (
     f"import sys; sys.path.append({container.TOOLBOX!r}); from turnsmith.sandboxes.inside.container import main; main()"
@@ -36,13 +35,13 @@ _PROGRAM = (
 
 
 class ContainerProvider(SupervisedProvider):
-    """Starts a container for each sandbox. They end with this process; what an accident leaves, another provider removes."""
+    """Provider that starts one container per sandbox. Containers end with this process; leftovers are removed later."""
 
     isolation = "container-user"
     shows_images = True
 
     def __init__(self, config: SandboxConfig) -> None:
-        """Raises UsageError where podman is not there or does not work, or has not the image for tasks that name none."""
+        """Check podman and the default image. Raises UsageError if podman or that image is missing."""
         super().__init__(config)
         self.program = config.container_engine or "podman"
         self.owner = secrets.token_hex(8)
@@ -64,7 +63,7 @@ class ContainerProvider(SupervisedProvider):
         return connection, tree, make_environment(image)
 
     async def _learn(self, name: str, workdir: str) -> tuple[Image, tuple[Path, ...]]:
-        """The image of that name, and its own files at the workdir. Raises UsageError."""
+        """Find an image and its files at the workdir, cached by name. Raises UsageError."""
         async with self._learning:
             if name not in self._images:
                 self._images[name] = await finish_in_thread(lambda: find_image(self.program, name))
@@ -73,7 +72,7 @@ class ContainerProvider(SupervisedProvider):
             return image, base
 
     async def _connect(self, image: Image, workdir: str, folder: Path, held: ExitStack) -> Connection:
-        """Start a container, which ends and is removed when its supervisor loses us. Raises OSError, TurnsmithError."""
+        """Start a container that ends when its connection closes. Raises OSError, TurnsmithError."""
         program, *arguments = to_command("-I", "-S", "-X", "utf8", "-c", _PROGRAM, *map(str, astuple(self._limits)))
         options = [*self._options(folder, workdir), f"--entrypoint={program}"]
         with listening(folder / "connection") as listener:
@@ -88,11 +87,11 @@ class ContainerProvider(SupervisedProvider):
         return await Connection.open(end, self._limits.payload_bytes)
 
     def _options(self, folder: Path, workdir: str) -> list[str]:
-        """No network, no capability, no way to more; labels would keep the supervisor from its socket where SELinux reigns."""
+        """Build podman's options: no network, no capabilities, no SELinux labels (they block the supervisor's socket)."""
         memory = f"{self._limits.memory_bytes + RESERVE_BYTES}b"
         return [
             "--detach",
-            "--interactive",  # else the host's /dev/null is its input, and podman makes that the container's own
+            "--interactive",  # else podman turns the host's /dev/null into the container's
             "--rm",
             "--pull=never",
             f"--label={LABEL}={self.owner}",
@@ -114,29 +113,29 @@ class ContainerProvider(SupervisedProvider):
         ]
 
     async def close(self) -> None:
-        """Stop every sandbox, and remove what was still being started."""
+        """Stop every sandbox and remove containers that were still starting."""
         await super().close()
         await finish_in_thread(lambda: remove_owned(self.program, self.owner))
 
 
 @contextmanager
 def listening(folder: Path) -> Iterator[socket.socket]:
-    """A socket in a new folder, which is empty at the end."""
+    """Listen on a socket in a new folder; remove the socket on exit."""
     folder.mkdir()
     folder.chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener, ExitStack() as undo:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         undo.callback(os.close, opened)
-        listener.bind(f"/proc/self/fd/{opened}/{container.SOCKET}")  # its path may be longer than an address can be
+        listener.bind(f"/proc/self/fd/{opened}/{container.SOCKET}")  # avoids the length limit of socket paths
         undo.callback((folder / container.SOCKET).unlink)
-        (folder / container.SOCKET).chmod(0o666)  # whoever the image's user is
+        (folder / container.SOCKET).chmod(0o666)  # the image may run as any user
         listener.listen(1)
         listener.setblocking(False)
         yield listener
 
 
 def make_environment(image: Image) -> dict[str, str]:
-    """What the image says, ours where it says nothing, and a Python for an image that has none."""
+    """Merge the environment: defaults, then the image's variables, then the interpreter's."""
     path = image.environment.get("PATH") or "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return {
         **toolbox.environment("", "", image.home),

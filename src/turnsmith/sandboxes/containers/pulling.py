@@ -1,4 +1,4 @@
-"""Images pulled ahead of a run, one after the other: what is here stays, and what cannot be pulled is told."""
+"""Sequential pulls of images before a run, within a disk bound."""
 
 import re
 import time
@@ -13,34 +13,34 @@ from turnsmith.sandboxes.containers.references import Reference, parse_reference
 
 ATTEMPTS = 4
 FIRST_WAIT_S = 2.0
-"""Before the second attempt; each further wait is four times as long, since the engine has waited a little itself."""
+"""Seconds before the second attempt; later waits grow fourfold, since the engine retries by itself too."""
 SPARE_BYTES = 2 << 30
-"""Left free on the disk."""
+"""Free disk space to keep."""
 _PASSING = re.compile(
     r"toomanyrequests|too many requests|status:? (?:code )?(?:429|5\d\d)|\b(?:429|50[0234])\b|timeout|timed out|EOF|"
     r"connection (?:reset|refused)|broken pipe|temporary failure|unexpected (?:end|http)",
     re.IGNORECASE,
 )
-"""What the engine says of faults that may be gone at another attempt."""
+"""Engine messages of transient failures."""
 
 
 @dataclass(frozen=True)
 class Pull:
-    """What became of one image."""
+    """Result of pulling one image."""
 
     image: ImageFacts
     fault: str = ""
-    """Empty where it is on this machine now."""
+    """Empty on success."""
 
 
 class DiskFull(UsageError):
-    """The next image has no room, on the disk or within the bound."""
+    """Error raised if the next image exceeds the disk or the bound."""
 
 
 def pull_images(
     program: str, images: Sequence[ImageFacts], needed: Sequence[str], max_bytes: int | None = None
 ) -> Iterator[Pull]:
-    """Pull each image. Images named in `needed` are not evicted for another. Raises DiskFull, with what is pulled kept."""
+    """Pull each image; `needed` images are never evicted. Raises DiskFull; earlier pulls are kept."""
     spared = {str(parse_reference(name)) for name in needed}
     for image in images:
         reference = parse_reference(image.name)
@@ -63,12 +63,12 @@ def pull_images(
 
 
 def unpack(image: ImageFacts) -> dict[str, int]:
-    """What its layers are going to take on the disk."""
+    """Estimate the bytes on disk of each layer."""
     return {digest: round(size * EXPANSION) for digest, size in image.layers.items()}
 
 
 def pull(program: str, reference: Reference) -> str:
-    """Identity of the image once it is here, after several attempts where its registry is busy. Raises UsageError."""
+    """Pull an image, retrying transient failures; return its identity. Raises UsageError."""
     unencrypted = ["--tls-verify=false"] if reference.is_loopback else []
     for attempt in range(ATTEMPTS):
         try:

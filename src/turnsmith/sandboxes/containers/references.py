@@ -1,21 +1,21 @@
-"""Names of images, spelled out: registry, repository, and tag or digest."""
+"""Image references in full: registry, repository, and tag or digest."""
 
 import re
 from dataclasses import dataclass
 
 HUB = "docker.io"
-"""Registry of a name that says none."""
+"""Default registry."""
 HUB_ADDRESS = "registry-1.docker.io"
-"""Where it answers."""
+"""Host name of Docker Hub's registry API."""
 LOCAL = "localhost"
-"""Registry of images that were built on this machine and come from nowhere."""
+"""Registry name of images built on this machine."""
 _NAME = re.compile(r"[a-z0-9](?:[\w.:@-]|/(?!/))*", re.ASCII | re.IGNORECASE)
 _LOOPBACK = re.compile(r"(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Where an image is to be had."""
+    """Parsed image reference."""
 
     registry: str
     repository: str
@@ -27,24 +27,24 @@ class Reference:
 
     @property
     def is_local(self) -> bool:
-        """True where no registry has it."""
+        """Return True for an image built on this machine."""
         return self.registry == LOCAL
 
     @property
     def is_loopback(self) -> bool:
-        """True where the registry is on this machine, and so may speak without encryption."""
+        """Return True if the registry runs on this machine, where plain HTTP is allowed."""
         return bool(_LOOPBACK.fullmatch(self.registry))
 
     @property
     def manifest_url(self) -> str:
-        """Where its manifest lies by the protocol of registries."""
+        """Return the URL of the manifest in the OCI distribution protocol."""
         scheme = "http" if self.is_loopback else "https"
         host = HUB_ADDRESS if self.registry == HUB else self.registry
         return f"{scheme}://{host}/v2/{self.repository}/manifests/{self.version}"
 
 
 def parse_reference(name: str) -> Reference:
-    """`swebench/x` → `docker.io/swebench/x:latest`, as every engine reads it."""
+    """Parse an image name with Docker's defaults: `swebench/x` → `docker.io/swebench/x:latest`."""
     rest, _, digest = name.partition("@")
     first, slash, path = rest.partition("/")
     is_host = bool(slash) and ("." in first or ":" in first or first == LOCAL)
@@ -58,10 +58,10 @@ def parse_reference(name: str) -> Reference:
 
 
 def is_name(name: str) -> bool:
-    """True for what an image may be called."""
+    """Return True for a valid image name."""
     return bool(_NAME.fullmatch(name))
 
 
 def is_root(name: str) -> bool:
-    """True for the path of a root file system, which needs no registry."""
+    """Return True for the path of a root file system."""
     return name.startswith(("/", "."))

@@ -1,7 +1,6 @@
-"""What a registry says of an image, by the OCI distribution protocol: is it there, and what do its layers weigh?
+"""Client of the OCI distribution protocol: existence and layer sizes of images.
 
-Only manifests are read. A `HEAD` comes first, which registries do not count as a pull; a manifest that is known by its digest is
-not fetched again.
+Reads manifests only. A HEAD request comes first, since registries do not count it as a pull; known digests are not fetched again.
 """
 
 import json
@@ -21,44 +20,44 @@ LISTS = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-"""Media types of what names a manifest for each architecture."""
+"""Media types of manifest lists (one manifest per architecture)."""
 MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""As registries call those of this machine."""
+"""Machine name → architecture name used by registries."""
 _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Missing(TurnsmithError):
-    """A registry has no such image, or none for this machine, or does not give it to us."""
+    """Error raised if an image does not exist, does not support this machine, or needs a login."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an image consists of."""
+    """Digest and layers of an image."""
 
     digest: str
-    """Of what the tag names, which may be a list of manifests."""
+    """Digest of the tagged object, which may be a manifest list."""
     layers: dict[str, int]
-    """Digest → bytes, compressed."""
+    """Digest → compressed bytes."""
 
 
 @dataclass
 class Registry:
-    """Asks registries, with one token for each repository. May be shared by threads."""
+    """Registry client with one token per repository; thread-safe."""
 
     logins: Mapping[str, str]
     known: Mapping[str, Manifest]
-    """Manifests by digest."""
+    """Known manifests by digest."""
     _tokens: dict[str, str] = field(default_factory=dict)
     _closed: dict[str, Unanswered] = field(default_factory=dict)
-    """Registries that gave up on us: to ask on would only wait."""
+    """Failed registries, which are not queried again."""
     _lock: Lock = field(default_factory=Lock)
 
     def find(self, reference: Reference) -> Manifest:
-        """The manifest for this machine. Raises Missing, Unanswered."""
+        """Return the manifest for this machine. Raises Missing, Unanswered."""
         digest = self._ask(reference, "HEAD", reference.version).headers.get("docker-content-digest", "")
         if digest in self.known:
             return self.known[digest]
@@ -84,7 +83,7 @@ class Registry:
             self._log_in(reference, answer.headers.get("www-authenticate", ""))
             answer = self._send(reference, url, method)
         if answer.status in (401, 403):
-            raise Missing(f"{reference.registry} does not give it to us: it is not there, or needs `podman login`")
+            raise Missing(f"{reference.registry} denies access: the image does not exist, or needs `podman login`")
         if answer.status == 404:
             raise Missing(f"{reference.registry} does not have it")
         if answer.status != 200:
@@ -92,7 +91,7 @@ class Registry:
         return answer
 
     def _send(self, reference: Reference, url: str, method: str) -> Answer:
-        """The answer, unless the registry has turned us away before. Raises Unanswered."""
+        """Send a request, unless the registry failed before. Raises Unanswered."""
         if earlier := self._closed.get(reference.registry):
             raise earlier
         place = f"{reference.registry}/{reference.repository}"
@@ -103,7 +102,7 @@ class Registry:
             raise
 
     def _log_in(self, reference: Reference, challenge: str) -> None:
-        """Get what the registry wants to see: a token, or the login itself. Raises Unanswered, Missing."""
+        """Obtain a bearer token or use the stored login, as the challenge demands. Raises Unanswered, Missing."""
         login = self.logins.get(reference.registry, "")
         secret = f"Basic {login}" if login else ""
         if challenge.lower().startswith("bearer "):
@@ -113,30 +112,26 @@ class Registry:
 
 
 def fetch_token(challenge: str, reference: Reference, secret: str) -> str:
-    """The token that lets us read a repository, from where the challenge sends us. Raises Unanswered, Missing."""
+    """Fetch a pull token from the realm named in the challenge. Raises Unanswered, Missing."""
     asked = dict(_PARAMETER.findall(challenge))
     realm = asked.pop("realm", "")
     if not realm.startswith("https://") and not (reference.is_loopback and realm.startswith("http://")):
-        raise Unanswered(
-            f"{reference.registry} sends us for a token to {realm or 'nowhere'}, which is no https address"
-        )
+        raise Unanswered(f"{reference.registry} names the token address {realm or '(none)'}, which is not https")
     query = {"scope": f"repository:{reference.repository}:pull", **asked}
     answer = send(
         f"{realm}?{urlencode({name: query[name] for name in ('service', 'scope') if name in query})}", secret=secret
     )
     if answer.status in (401, 403):
-        raise Missing(
-            f"{reference.registry} does not accept our login: renew it by `podman login {reference.registry}`"
-        )
+        raise Missing(f"{reference.registry} rejects the stored login: renew it by `podman login {reference.registry}`")
     try:
-        told = json.loads(answer.body)
-        return str(told.get("token") or told["access_token"])
+        issued = json.loads(answer.body)
+        return str(issued.get("token") or issued["access_token"])
     except (ValueError, LookupError, AttributeError):
         raise Unanswered(f"{reference.registry} gave no token") from None
 
 
 def choose_platform(manifests: Mapping[str, Any]) -> str:
-    """Digest of the manifest for this machine in a list of them. Raises Missing where there is none, Unanswered."""
+    """Return the digest of this machine's manifest. Raises Missing if there is none, Unanswered if the list is invalid."""
     here = platform.machine()
     architecture = ARCHITECTURES.get(here, here)
     try:
@@ -152,7 +147,7 @@ def choose_platform(manifests: Mapping[str, Any]) -> str:
 
 
 def weigh_layers(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Compressed bytes of each layer. Raises Unanswered where a manifest does not say so, as those of the first version."""
+    """Return compressed bytes per layer. Raises Unanswered if the manifest has none (schema version 1)."""
     try:
         return {str(layer["digest"]): int(layer["size"]) for layer in manifest["layers"]}
     except (LookupError, TypeError, ValueError):

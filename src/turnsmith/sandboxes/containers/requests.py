@@ -1,4 +1,4 @@
-"""Requests over HTTP that wait where a server is busy, and give up with a sentence."""
+"""HTTP requests with retries while a server is busy."""
 
 import http.client
 import time
@@ -14,34 +14,34 @@ from turnsmith.errors import TurnsmithError
 
 ATTEMPTS = 5
 FIRST_WAIT_S = 1.0
-"""Before the second attempt; each further wait is twice as long."""
+"""Seconds before the second attempt; the wait doubles each time."""
 PATIENCE_S = 60.0
-"""A server that asks for a longer wait is not asked again."""
+"""Longest `Retry-After` that is honoured."""
 TIMEOUT_S = 30.0
 MAX_BYTES = 4 << 20
-"""Of an answer: registries need not take larger manifests."""
+"""Maximum response size: registries may refuse larger manifests."""
 BUSY = {408, 429, 500, 502, 503, 504}
-"""Answers after which the same request may do."""
+"""Status codes that are retried."""
 
 
 class Unanswered(TurnsmithError):
-    """A server did not answer, or not as it should: whether it has what was asked for is not known."""
+    """Error raised if a server gives no usable answer."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said."""
+    """HTTP response."""
 
     status: int
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """Names in lower case."""
     body: bytes
 
 
 def send(url: str, method: str = "GET", headers: Mapping[str, str] | None = None, secret: str = "") -> Answer:
-    """The answer to a request, tried again while the server is busy. Raises Unanswered.
+    """Send a request, retrying while the server is busy. Raises Unanswered.
 
-    `secret` is the value of `Authorization`, which no other server gets where this one redirects.
+    `secret` is the `Authorization` header; redirects to other servers do not receive it.
     """
     host, fault = urlsplit(url).netloc, ""
     for attempt in range(ATTEMPTS):
@@ -63,7 +63,7 @@ def send(url: str, method: str = "GET", headers: Mapping[str, str] | None = None
 
 
 def read_wait(value: str, otherwise_s: float) -> float:
-    """Seconds of a `Retry-After`, which is a number or a date."""
+    """Parse a `Retry-After` header, a number or a date, as seconds."""
     if value.strip().isdecimal():
         return float(value)
     try:

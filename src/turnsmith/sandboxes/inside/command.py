@@ -1,4 +1,4 @@
-"""One command, by a shell or as a fork: its process, its output, its deadline, and the directory in which it ended."""
+"""One running command, in a shell or a fork: process, output, deadline, final directory."""
 
 # ruff: noqa: PTH112, PTH123
 
@@ -15,28 +15,28 @@ from turnsmith.sandboxes.inside.wire import MAX_REPORT_BYTES, Header
 
 MAX_PATH_BYTES = 4096
 WARM = b"warm"
-"""What a fork says in place of a directory, once it is sure that it need not start an interpreter."""
+"""Report of a fork that runs in the preloaded interpreter, sent in place of a directory."""
 
 NOT_STARTED = 126
-"""Exit code of a command that could not be started, as in a shell."""
+"""Exit code of a command that could not start, as in a shell."""
 
 _RESET_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ]
-"""Signals that Python ignores or handles, back to what programs expect."""
+"""Signals that Python ignores or handles, reset to their defaults."""
 
 Streams = dict[int, int]
-"""From the number by which a process finds a descriptor to the descriptor."""
+"""Descriptor number in the child → descriptor in this process."""
 Spawn = Callable[[Streams], int]
-"""Start a process in a session of its own; returns its process id."""
+"""Function that starts a process in a new session and returns its process id."""
 
 
 class Pipe:
-    """The reading end of a pipe whose writers are not trusted, and may read from it themselves (/proc/self/fd).
+    """Reading end of a pipe with untrusted writers, who may also read it through /proc/self/fd.
 
-    Keeps the first `limit` bytes of what is written and drops the rest, so that no writer is ever held up.
+    Keeps the first `limit` bytes and drops the rest, so that writers never block.
     """
 
     def __init__(self, fd: int, limit: int) -> None:
-        os.set_blocking(fd, False)  # what we were told of may be gone when we come
+        os.set_blocking(fd, False)  # another reader may take the data first
         self.fd = fd
         self.truncated = False
         self._kept = bytearray()
@@ -44,7 +44,7 @@ class Pipe:
         self._is_open = True
 
     def read(self) -> bool:
-        """Take what is there at this moment, however fast others go on writing; False at the end."""
+        """Read the available data once, however fast others write. Return False at end of file."""
         try:
             data = os.read(self.fd, fcntl.fcntl(self.fd, fcntl.F_GETPIPE_SZ))
         except BlockingIOError:
@@ -55,7 +55,7 @@ class Pipe:
         return data != b""
 
     def finish(self) -> bytes:
-        """What was kept, with what is there at this moment; all that follows is dropped."""
+        """Return the kept data, including what is available now; later data is dropped."""
         if self._is_open:
             self.read()
         kept, self._kept, self._limit = bytes(self._kept), bytearray(), 0
@@ -68,23 +68,23 @@ class Pipe:
 
 @dataclass
 class Command:
-    """A running command. Its process id is also that of its session and process group."""
+    """Running command. Its process id equals its session and process group ids."""
 
     request: Header
     pid: int
     pipes: list[Pipe]
-    """Its output, its report, and its last word: in which directory it ended, or that it is warm."""
+    """Pipes of the output, of the report, and of the final directory or the `WARM` mark."""
     started: float
     deadline: float
     timed_out: bool = False
 
     def finish(self, status: int) -> tuple[Header, bytes]:
-        """The answer, once its process has ended. Others in the background may still hold the pipes."""
+        """Build the answer after the process has ended. Background processes may still hold the pipes."""
         output, report, last_word = (pipe.finish() for pipe in self.pipes)
         code = os.waitstatus_to_exitcode(status)
         header = {
             "id": self.request["id"],
-            "exit_code": code if code >= 0 else 128 - code,  # as a shell states a signal
+            "exit_code": code if code >= 0 else 128 - code,  # shell convention for signals
             "duration_s": time.monotonic() - self.started,
             "timed_out": self.timed_out,
             "truncated": self.pipes[0].truncated,
@@ -96,17 +96,17 @@ class Command:
 
 
 def _read_directory(reported: bytes) -> str | None:
-    """What the shell reported, if it is a directory: the report comes from untrusted code."""
+    """Return the directory reported by the shell, or None if invalid: the report is untrusted."""
     try:
         path = reported.decode().removesuffix("\n")
     except UnicodeDecodeError:
-        return None  # nobody could show it
+        return None  # not representable as text
     is_plausible = path.startswith("/") and "\0" not in path and len(reported) <= MAX_PATH_BYTES
     return path if is_plausible and os.path.isdir(path) else None
 
 
 def start_command(request: Header, stdin: bytes, spawn: Spawn, max_output: int) -> Command:
-    """Start a process for a request. Raises OSError or ValueError where it cannot be started."""
+    """Start a process for a request. Raises OSError or ValueError if it cannot start."""
     os.chdir(request["cwd"])
     started = time.monotonic()
     with ExitStack() as theirs, ExitStack() as ours:
@@ -126,7 +126,7 @@ def start_command(request: Header, stdin: bytes, spawn: Spawn, max_output: int) 
 
 
 def spawn_bash(command: str, environment: dict[str, str], streams: Streams) -> int:
-    """Bash on a command; by posix_spawn, which copies no memory."""
+    """Run a command in bash by posix_spawn, which copies no memory."""
     actions = [(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in streams.items()]
     arguments = ["bash", "-c", command]
     return os.posix_spawn(
@@ -135,19 +135,19 @@ def spawn_bash(command: str, environment: dict[str, str], streams: Streams) -> i
 
 
 def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
-    """The answer where the command could not be started: the doing of whoever asked, so an ordinary result."""
+    """Build the result of a command that could not start; the caller's mistake is no sandbox failure."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
     header = {"id": request["id"], "exit_code": NOT_STARTED, "duration_s": 0.0, "cwd": request["cwd"]}
     return header, f"bash: {request['cwd']}: {reason}\n".encode(errors="replace")
 
 
 def _readable(content: bytes) -> int:
-    """A file descriptor from which the content can be read without anyone feeding it."""
+    """Return a descriptor from which the content can be read without a writer."""
     if not content:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     reading, writing = os.pipe()
     with open(writing, "wb") as pipe:
-        if len(content) <= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):  # less where a user has a thousand pipes
+        if len(content) <= fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ):  # smaller if the user has very many pipes
             pipe.write(content)
             return reading
     os.close(reading)

@@ -1,4 +1,4 @@
-"""The supervisor as process 1 of a container, on an interpreter that was brought along: the image need not have one."""
+"""Supervisor as process 1 of a container, on a mounted interpreter."""
 
 import socket
 import sys
@@ -11,15 +11,15 @@ from turnsmith.sandboxes.inside.warm import until_forked
 from turnsmith.sandboxes.inside.wire import Limits
 
 FOLDER = "/.turnsmith"
-"""Where a container sees what is ours, read-only."""
+"""Mount point of Turnsmith's read-only files in a container."""
 PYTHON, TOOLBOX, CONNECTION = f"{FOLDER}/python", f"{FOLDER}/toolbox", f"{FOLDER}/connection"
 SOCKET = "socket"
-"""Name of the socket on which the host listens; it is gone as soon as we are connected."""
+"""Name of the host's listening socket; removed after the connection."""
 
 
 @until_forked
 def main() -> None:
-    """Serve the host until it hangs up. Arguments: four limits."""
+    """Serve the host until it disconnects. Arguments: four limits."""
     limits = Limits(*map(int, sys.argv[1:]))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"{CONNECTION}/{SOCKET}")

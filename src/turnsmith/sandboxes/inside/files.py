@@ -1,4 +1,4 @@
-"""Reading and writing files as the sandbox's own user, in a child that can fail without harm."""
+"""File access as the sandbox's user, in a child process whose failure is harmless."""
 
 # ruff: noqa: PTH103, PTH120, PTH123
 
@@ -13,7 +13,10 @@ OPERATIONS = ("read", "write")
 
 
 def fork_access(request: Header, content: bytes, streams: Streams) -> int:
-    """A child whose output is the file and whose exit code is an error number; its process id. Raises OSError."""
+    """Fork a child that reads or writes a file; return its process id. Raises OSError.
+
+    Its output is the file's content, its exit code an errno.
+    """
     pid = os.fork()
     if pid == 0:
         try:
@@ -27,13 +30,13 @@ def fork_access(request: Header, content: bytes, streams: Streams) -> int:
             os._exit(errno.EINVAL)
         except BaseException:
             os._exit(errno.EIO)
-        os._exit(0)  # without any clean-up of the parent's state
+        os._exit(0)  # skip the parent's clean-up
     return pid
 
 
 def read_file(path: str) -> bytes:
-    """The content of a regular file of at most 64 MB."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a named pipe must not hold us up
+    """Read a regular file of at most 64 MB."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # opening a named pipe must not block
     with open(fd, "rb") as file:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
@@ -45,7 +48,7 @@ def read_file(path: str) -> bytes:
 
 
 def write_file(path: str, content: bytes) -> bytes:
-    """Write a regular file, making its parent directories; the answer is empty."""
+    """Write a regular file, creating its parent directories. Return empty output."""
     os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     with open(fd, "wb") as file:

@@ -1,4 +1,4 @@
-"""The system calls that Python does not offer, each as one function that raises OSError."""
+"""System calls missing from Python's standard library; each function raises OSError."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWPID = 0x2000_0000
 CLONE_NEWNET = 0x4000_0000
 NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
-"""Every kind that a sandbox has of its own, and that nobody in it may make."""
+"""Namespaces that each sandbox gets; sandboxed processes may not create them."""
 
 MS_REC = 0x4000
 MS_RDONLY = 0x1
@@ -35,7 +35,7 @@ _AT_RECURSIVE = 0x8000
 _OPEN_TREE_CLONE = 1
 _MOVE_MOUNT_F_EMPTY_PATH = 4
 
-_SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442  # one number on every architecture
+_SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442  # same numbers on all architectures
 _SYS_PIVOT_ROOT, _SYS_CLONE = {"x86_64": (155, 56)}.get(os.uname().machine, (41, 220))
 
 PR_SET_PDEATHSIG = 1
@@ -65,58 +65,58 @@ def _syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char],
 
 
 def fork_into(namespaces: int) -> int:
-    """Fork a child straight into new namespaces, as no fork of Python's can; 0 in the child. The caller must have one thread."""
+    """Fork a child into new namespaces; return 0 in the child. The caller must have one thread."""
     return _syscall(_SYS_CLONE, namespaces | signal.SIGCHLD, 0, 0, 0, 0, what="clone")
 
 
 def unshare(namespaces: int) -> None:
-    """Leave the given namespaces for new ones; a new PID namespace begins with the next child."""
+    """Move to new namespaces; a new PID namespace takes effect for the next child."""
     _check(_libc.unshare(namespaces), "unshare")
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """mount(2)."""
+    """Call mount(2)."""
     result = _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), options.encode())
     _check(result, f"mount {kind or source} on {target}")
 
 
 def detach(target: str) -> None:
-    """Take a mount and all below it out of this namespace."""
+    """Detach a mount and the mounts below it."""
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
 
 
 def pivot_root(new_root: str, put_old: str) -> None:
-    """Make `new_root` the root directory; the old one appears at `put_old`."""
+    """Make `new_root` the root directory; the old root appears at `put_old`."""
     _syscall(_SYS_PIVOT_ROOT, new_root.encode(), put_old.encode(), what=f"pivot_root {new_root}")
 
 
 def clone_tree(path: str) -> int:
-    """A detached copy of the mounts at and below `path`, as a file descriptor."""
+    """Clone the mounts at and below `path` as a detached tree; return its descriptor."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return _syscall(_SYS_OPEN_TREE, _AT_FDCWD, path.encode(), flags, what=f"open_tree {path}")
 
 
 def set_mount_attributes(tree: int, attributes: int, user_namespace: int = 0) -> None:
-    """Add attributes to a detached tree of mounts, all of it."""
+    """Add attributes to all mounts of a detached tree."""
     changes = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, user_namespace), 32)
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
     _syscall(_SYS_MOUNT_SETATTR, tree, b"", flags, changes, 32, what="mount_setattr")
 
 
 def attach_tree(tree: int, target: str) -> None:
-    """Put a detached tree of mounts in its place, and close its descriptor."""
+    """Attach a detached mount tree at a path and close its descriptor."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH
     _syscall(_SYS_MOVE_MOUNT, tree, b"", _AT_FDCWD, target.encode(), flags, what=f"move_mount {target}")
     os.close(tree)
 
 
 def prctl(option: int, value: int, pointer: bytes = b"") -> None:
-    """prctl(2)."""
+    """Call prctl(2)."""
     _check(_libc.prctl(option, ctypes.c_ulong(value), pointer or None, None, None), f"prctl {option}")
 
 
 def keep_capabilities_over_exec() -> None:
-    """Let the programs that we run have our capabilities, whoever we are (they become inheritable, and ambient)."""
+    """Make capabilities inheritable and ambient, so that executed programs keep them."""
     _set_capabilities(b"\xff")
     for capability in range(int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1):
         arguments = [ctypes.c_ulong(number) for number in (_PR_CAP_AMBIENT_RAISE, capability, 0, 0)]
@@ -124,7 +124,7 @@ def keep_capabilities_over_exec() -> None:
 
 
 def drop_capabilities() -> None:
-    """Give up every capability for good."""
+    """Drop every capability permanently."""
     _set_capabilities(b"\0")
 
 

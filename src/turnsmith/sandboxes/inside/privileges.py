@@ -1,7 +1,7 @@
-"""Process 1 lets go: it becomes as weak as the rest of its sandbox, yet out of their reach, and keeps nothing of its starter.
+"""Privilege drop of process 1: no capabilities, not traceable, and a seccomp filter.
 
-System calls that no test suite needs and that reach around the limits, out of the sandbox, or far into the kernel, fail. What
-anyone may call fails as unknown, so that libraries take another way; what needs privileges is forbidden, as it always was.
+The filter denies system calls that test suites do not need and that evade limits, escape the sandbox, or reach deep into the
+kernel. Unprivileged calls fail with ENOSYS, so that libraries fall back; privileged ones with EPERM.
 """
 
 import ctypes
@@ -17,21 +17,21 @@ from turnsmith.sandboxes.inside import kernel
 _AUDIT_ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7, "riscv64": 0xC000_00F3}
 
 Numbers = tuple[int, int | None]
-"""Of a call: on x86_64, and on the other architectures; None where there is no such call."""
+"""Number of a system call on x86_64 and on other architectures; None if it does not exist."""
 
 _UNKNOWN: dict[str, Numbers] = {
-    "shmget": (29, 194),  # shared memory that nobody maps counts nowhere
-    "semget": (64, 190),  # nor do semaphores
-    "msgget": (68, 186),  # nor messages that nobody takes
-    "memfd_create": (319, 279),  # nor files in memory
+    "shmget": (29, 194),  # unmapped shared memory is not counted by any limit
+    "semget": (64, 190),  # same for semaphores
+    "msgget": (68, 186),  # same for unread messages
+    "memfd_create": (319, 279),  # same for files in memory
     "memfd_secret": (447, 447),
-    "io_setup": (206, 0),  # the whole machine shares one small number of requests
+    "io_setup": (206, 0),  # a small number of requests is shared by the whole machine
     "io_uring_setup": (425, 425),
-    "preadv2": (327, 286),  # all sandboxes share what is cached of the system's files: none may ask what is,
-    "fadvise64": (221, 223),  # nor have it dropped
+    "preadv2": (327, 286),  # the page cache is shared: reading its state leaks between sandboxes,
+    "fadvise64": (221, 223),  # and so does dropping it
     "mincore": (27, 232),
     "cachestat": (451, 451),
-    "clone3": (435, 435),  # its flags lie in memory, where no filter can read them; libraries fall back on `clone`
+    "clone3": (435, 435),  # its flags lie in memory, which a filter cannot read; libraries fall back on `clone`
     "add_key": (248, 217),
     "request_key": (249, 218),
     "keyctl": (250, 219),
@@ -89,30 +89,30 @@ _OF_A_PROCESS: dict[str, Numbers] = {
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
 }
-"""Calls whose first argument names the process that they limit or slow down; being of its user is enough."""
+"""Calls that limit or slow down the process in their first argument, if it belongs to the same user."""
 _OF_PROCESSES: dict[str, tuple[Numbers, int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""The same of many: numbers, and the value of the first argument by which the second names a user and all his processes."""
+"""Calls on groups of processes: numbers, and the first argument's value that selects a whole user."""
 _CLONE, _SOCKET, _SOCKETPAIR, _GETSOCKOPT = (56, 220), (41, 198), (53, 199), (55, 209)
 _NEWEST = 469
-"""The last number that we have looked at, `file_setattr` of Linux 6.17; whatever comes after it is unknown, as is the x32 ABI."""
+"""Highest reviewed number, `file_setattr` of Linux 6.17; later calls and the x32 ABI fail with ENOSYS."""
 
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
-"""Of sockets within the sandbox. Others are not divided into namespaces: by vsock one speaks with the machine below."""
+"""Allowed socket families. Others are not namespaced; vsock, for example, reaches the hypervisor."""
 _NETLINK_ROUTE = 0
-"""The questions that libraries ask of its interfaces."""
+"""Netlink protocol of the queries that libraries make about network interfaces."""
 _PROCESS_ONE = 1
 _SO_COOKIE = 57
-"""A number out of one counter of the machine, which whoever asks turns on."""
+"""Socket option that reads a machine-wide counter and enables it."""
 
 _INSTRUCTION = struct.Struct("HBBI")
-"""Code, steps to pass over where a comparison holds, where it does not, and a value."""
+"""Layout of a BPF instruction: code, jump if true, jump if false, value."""
 _LOAD, _EQUAL, _ABOVE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
-"""Offsets in `struct seccomp_data`; of an argument, the lower half, which is all that the kernel takes of those we look at."""
+"""Offsets in `struct seccomp_data`; for arguments, the lower half, which is all the kernel uses here."""
 
 
 def drop_privileges() -> None:
-    """For this process and all that it starts; the host's terminal, sockets and pipes stay outside."""
+    """Drop privileges of this process and its children, and replace the standard streams by /dev/null."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     program = compile_filter()
@@ -120,7 +120,9 @@ def drop_privileges() -> None:
     described = struct.pack("HxxxxxxQ", len(program) // _INSTRUCTION.size, ctypes.addressof(code))  # struct sock_fprog
     kernel.prctl(kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, described)
     kernel.drop_capabilities()
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody of our user may trace us, nor open our files under /proc
+    kernel.prctl(
+        kernel.PR_SET_DUMPABLE, 0
+    )  # processes of the same user may not trace this one or open its files under /proc
     null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
     for stream in range(3):
         os.dup2(null, stream)
@@ -129,12 +131,12 @@ def drop_privileges() -> None:
 
 @cache
 def compile_filter() -> bytes:
-    """The program for this machine; it takes a while, so that who forks many sandboxes asks for it before."""
+    """Compile the filter for this machine. Slow, so the spawner calls it before forking."""
     return b"".join(make_filter(os.uname().machine))
 
 
 def make_filter(machine: str) -> list[bytes]:
-    """Classic BPF: foreign architectures, foreign numbers, calls that are denied whatever they ask, calls of which it depends."""
+    """Build the BPF program: architecture and number checks, unconditional denials, then argument checks."""
     unknown, forbidden = _fail(errno.ENOSYS), _fail(errno.EPERM)
     program = [
         _load(_ARCHITECTURE),
@@ -156,7 +158,7 @@ def make_filter(machine: str) -> list[bytes]:
 
 
 def _look_closer(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
-    """Calls of which it depends, and the steps that look at what they ask for."""
+    """Return the calls that are filtered by argument, with their filter steps."""
     first, second, third = _load(_FIRST_ARGUMENT), _load(_SECOND_ARGUMENT), _load(_THIRD_ARGUMENT)
     spare_process_one = [*_where(_EQUAL, _PROCESS_ONE, forbidden), _ALLOW]
     hide_cookies = _where(_EQUAL, _SO_COOKIE, _fail(errno.ENOPROTOOPT))
@@ -184,7 +186,7 @@ def _load(offset: int) -> bytes:
 
 
 def _where(comparison: int, value: int, *steps: bytes) -> list[bytes]:
-    """What to do where what was loaded compares so with the value; otherwise it is passed over."""
+    """Run the steps if the loaded value satisfies the comparison, else skip them."""
     return [_INSTRUCTION.pack(comparison, 0, len(steps), value), *steps]
 
 

@@ -1,4 +1,4 @@
-"""Who runs in this sandbox, what they use, and how to end them: always the descendants of the supervisor."""
+"""Processes of a sandbox (descendants of the supervisor): listing, killing, and memory use."""
 
 # ruff: noqa: PTH123, PTH208
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 MAX_SWEEPS = 200
-"""Times that processes are looked for and killed one by one."""
+"""Maximum rounds of listing and killing processes."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Process:
     parent: int
     session: int
     is_dead: bool
-    """A zombie that waits to be reaped."""
+    """True for a zombie."""
 
 
 def living_descendants() -> list[Process]:
-    """Every process below this one. Orphans come back to the supervisor, so nothing escapes by a double fork."""
+    """List all living processes below this one. Orphans are reparented to it, so a double fork does not escape."""
     children: dict[int, list[Process]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         if process := _read_process(int(name)):
@@ -41,15 +41,15 @@ def _read_process(pid: int) -> Process | None:
     try:
         stat = _content(f"/proc/{pid}/stat")
     except OSError:
-        return None  # ended since it was listed
+        return None  # ended since the listing
     state, parent, _, session = stat[stat.rindex(b")") + 2 :].split(b" ", 4)[:4]
     return Process(pid, int(parent), int(session), state in b"ZX")
 
 
 def end_all(spared_sessions: Collection[int] = ()) -> None:
-    """Kill every process of the sandbox but those of the spared sessions, and those that they start meanwhile."""
+    """Kill every process except those of the spared sessions, including processes started meanwhile."""
     if os.getpid() == 1 and not spared_sessions:
-        _signal(-1)  # one step for the kernel: no fork can slip through
+        _signal(-1)  # atomic in the kernel: no fork can escape
         return
     for _ in range(MAX_SWEEPS):
         doomed = [process.pid for process in living_descendants() if process.session not in spared_sessions]
@@ -59,13 +59,13 @@ def end_all(spared_sessions: Collection[int] = ()) -> None:
             _signal(pid)
         time.sleep(0.001)
     if os.getpid() == 1:
-        _signal(-1)  # they multiply faster than we count: nobody can be spared
+        _signal(-1)  # a fork bomb outruns the listing: spare no session
 
 
 def bury_all() -> Iterator[tuple[int, int]]:
-    """End every process and wait until none is left: process ids of children and adopted, with their statuses."""
+    """Kill every process and wait for all; yield process ids and wait statuses."""
     while True:
-        end_all()  # again and again: who multiplies may have outrun it
+        end_all()  # repeated, since a fork bomb may escape one round
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
@@ -80,11 +80,11 @@ def _signal(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        return  # ended already; or, outside a namespace, became another user's
+        return  # already ended; or, outside a namespace, owned by another user
 
 
 def uses_more_than(limit_bytes: int, processes: list[Process]) -> bool:
-    """Whether their memory passes the limit; counted exactly only where the quick count, shared pages twice, does."""
+    """Compare the memory of processes with a limit; the exact count runs only if the quick one exceeds it."""
     pids = [process.pid for process in processes]
     return sum(map(_resident_bytes, pids)) > limit_bytes and sum(map(_proportional_bytes, pids)) > limit_bytes
 
@@ -97,7 +97,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(pid: int) -> int:
-    """Anonymous and shared memory, each page divided among those who map it; files of the disk cost nothing."""
+    """Sum anonymous and shared memory, each page divided among its users. File-backed pages are free."""
     try:
         lines = _content(f"/proc/{pid}/smaps_rollup").splitlines()
     except PermissionError:
@@ -109,7 +109,7 @@ def _proportional_bytes(pid: int) -> int:
 
 
 def _content(path: str) -> bytes:
-    """What the kernel says of a process. Raises OSError where it has ended, be it while we looked."""
+    """Read a /proc file. Raises OSError if the process has ended, even during the read."""
     with open(path, "rb") as file:
         content = file.read()
     if not content:

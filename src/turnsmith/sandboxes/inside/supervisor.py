@@ -1,6 +1,6 @@
-"""The supervisor: process 1 of a sandbox. It answers requests, reaps the dead, and holds everyone to the limits.
+"""Supervisor: process 1 of a sandbox. Answers requests, reaps children, enforces limits.
 
-One loop, one thread. Where the host is gone it ends, and the kernel ends everyone else with it.
+Runs one loop in one thread. It ends when the host disconnects, and the kernel then kills all other processes.
 """
 
 import errno
@@ -21,20 +21,20 @@ from turnsmith.sandboxes.inside.warm import fork_pytest, until_forked
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
 
 WATCH_INTERVAL_S = 0.1
-"""How often memory is added up while anything runs."""
+"""Interval of memory checks while processes run."""
 
 LEFTOVER_SHARE = 0.5
-"""More than this share of the process limit in the background, with no command running, is what a fork bomb leaves."""
+"""Share of the process limit; more background processes without a command count as a fork bomb."""
 
 _SHORT = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class ExhaustedError(Exception):
-    """No process, descriptor or memory was to be had."""
+    """Error raised if processes, descriptors or memory are exhausted."""
 
 
 class Supervisor:
-    """Serves one sandbox until `stop`, or until the host closes the connection. Children that will be pytest leave by Forked."""
+    """Server of one sandbox, until `stop` or a disconnect. Forks that become pytest leave by raising Forked."""
 
     def __init__(self, connection: socket.socket, limits: Limits, process_limits: dict[int, int], toolbox: str) -> None:
         self._connection = connection
@@ -42,13 +42,13 @@ class Supervisor:
         self._process_limits = process_limits
         self._toolbox = toolbox
         self._jobs: dict[int, Command] = {}
-        self._selector = selectors.PollSelector()  # what epoll watches is counted for all sandboxes of a user together
+        self._selector = selectors.PollSelector()  # epoll instances count per user, across all sandboxes
         self._is_open = True
         self._is_busy = False
         self._next_watch = 0.0
 
     def run(self) -> None:
-        """Loop until the end."""
+        """Serve requests until stopped."""
         self._listen(self._connection.fileno(), self._serve)
         wake_fd = wake_on_child()
         self._listen(wake_fd, lambda: os.read(wake_fd, 1 << 16))
@@ -64,7 +64,7 @@ class Supervisor:
         self._selector.register(fd, selectors.EVENT_READ, handler)
 
     def _time_to_wait(self) -> float | None:
-        """Seconds until something must be looked at; None where nothing runs."""
+        """Return seconds until the next check; None if nothing runs."""
         if not self._is_busy:
             return None
         next_deadline = min((job.deadline for job in self._jobs.values()), default=float("inf"))
@@ -107,7 +107,7 @@ class Supervisor:
             self._listen(pipe.fd, partial(self._collect, pipe))
 
     def _begin(self, start: Callable[[], Command]) -> Command:
-        """Start it; where something is short, once more without anyone else. Raises ExhaustedError if it still is."""
+        """Start a command; on exhaustion, kill all processes and retry once. Raises ExhaustedError."""
         try:
             return start()
         except OSError as error:
@@ -120,7 +120,7 @@ class Supervisor:
             raise ExhaustedError(error.strerror) if error.errno in _SHORT else error from None
 
     def _collect(self, pipe: Pipe) -> None:
-        """Read on, also after the command has ended: a server in the background must not die of a closed pipe."""
+        """Read output, also after the command has ended, so that background processes get no closed pipe."""
         if not pipe.read():
             self._selector.unregister(pipe.fd)
             pipe.close()
@@ -149,10 +149,10 @@ class Supervisor:
             processes.end_all({pid for pid, job in self._jobs.items() if not job.timed_out})
 
     def _watch(self) -> None:
-        """End everyone where they use too much together; each alone is already bounded by its own limit."""
+        """Kill all processes if they exceed the memory limit together, or remain as a fork bomb."""
         if not self._is_busy or time.monotonic() < self._next_watch:
             return
-        ours = {pid for pid, job in self._jobs.items() if job.request["op"] in OPERATIONS}  # they know their bounds
+        ours = {pid for pid, job in self._jobs.items() if job.request["op"] in OPERATIONS}  # bounded by themselves
         running = [process for process in processes.living_descendants() if process.pid not in ours]
         is_bomb = not self._jobs and len(running) > self._limits.num_processes * LEFTOVER_SHARE
         if is_bomb or processes.uses_more_than(self._limits.memory_bytes, running):
@@ -161,7 +161,7 @@ class Supervisor:
 
 
 def wake_on_child() -> int:
-    """A file descriptor that becomes readable when a child ends."""
+    """Return a descriptor that becomes readable when a child ends."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -170,7 +170,7 @@ def wake_on_child() -> int:
 
 @contextmanager
 def telling_why(connection: socket.socket) -> Iterator[None]:
-    """What goes wrong is told to the host, which hangs up then; if we did so first, it would not hear what was said."""
+    """Report an exception to the host, then wait for it to disconnect, so that the report is received."""
     try:
         yield
     except Exception as error:
@@ -181,7 +181,7 @@ def telling_why(connection: socket.socket) -> Iterator[None]:
 
 @until_forked
 def main() -> None:
-    """Without any isolation: an ordinary process over a copied tree, and the host at standard input.
+    """Serve without isolation: an ordinary process over a copied tree, connected by stdin.
 
     Arguments: folder of the sandbox, and four limits.
     """

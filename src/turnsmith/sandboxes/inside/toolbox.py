@@ -1,4 +1,4 @@
-"""The few files that a sandbox holds besides the host's system: `python`, `pytest`, and what bash reads before a command."""
+"""Files added to a sandbox: `python`, `pytest`, and the setup that bash reads before a command."""
 
 from pathlib import Path
 from resource import RLIMIT_CORE, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_NPROC
@@ -6,10 +6,10 @@ from resource import RLIMIT_CORE, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIM
 from turnsmith.sandboxes.inside.wire import Limits
 
 CWD_FD = 250
-"""Where the shell reports the directory in which it ended; a number that no script uses by habit."""
+"""Descriptor on which the shell reports its final directory; a number that scripts do not use."""
 
 REPORT_FD = 251
-"""Where a command may write what is not for its output."""
+"""Descriptor on which a command may write a report, separate from its output."""
 
 MAX_OPEN_FILES = 4096
 
@@ -20,17 +20,20 @@ _ULIMIT = {
     RLIMIT_NOFILE: ("n", 1),
     RLIMIT_CORE: ("c", 1),
 }
-"""The shell's letters and units."""
+"""Resource → option letter and unit of `ulimit`."""
 
 INTERPRETER = {"LANG": "C", "LC_CTYPE": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-"""What every Python is told of a sandbox, ours included.
+"""Environment variables of every Python in a sandbox.
 
-Only the kind of characters differs from the locale C: with all of C.UTF-8 a shell reads a dozen files at its start.
+Only LC_CTYPE differs from the C locale: a full C.UTF-8 locale makes shells read a dozen files at start.
 """
 
 
 def interpreter_arguments(python: str, module: str) -> list[str]:
-    """Start a module of ours without site packages, from the directory of our packages: arguments and variables show in /proc."""
+    """Build the command that runs a module of `inside` without site-packages.
+
+    The current directory provides the package: arguments and environment would be visible in /proc.
+    """
     code = (
         "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
         f"from turnsmith.sandboxes.inside.{module} import main; main()"
@@ -39,7 +42,7 @@ def interpreter_arguments(python: str, module: str) -> list[str]:
 
 
 def write_toolbox(folder: Path, python: str, setup: str) -> None:
-    """Fill `folder` with `bin/` and `shell.sh`."""
+    """Create `bin/` and `shell.sh` in a folder."""
     bin_folder = folder / "bin"
     bin_folder.mkdir(parents=True)
     for name in ("python", "python3"):
@@ -50,15 +53,15 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
 
 
 def shell_setup(numbers: dict[int, int]) -> str:
-    """What bash reads (BASH_ENV) first: hard limits, each for itself since one may be lower, and the last directory."""
+    """Build the BASH_ENV script: hard limits, each set separately, and a trap that reports the final directory."""
     limits = "; ".join(f"ulimit -{_ULIMIT[kind][0]} {number // _ULIMIT[kind][1]}" for kind, number in numbers.items())
     return f"{{ {limits}; }} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
 
 
 def resource_limits(limits: Limits, *, has_own_processes: bool = True, has_own_disk: bool = False) -> dict[int, int]:
-    """Hard limits of every process, for setrlimit.
+    """Return hard limits for setrlimit.
 
-    Processes are limited where they are counted apart from the user's others; files one by one where no disk does.
+    Processes are limited if they are counted apart from the user's others; file sizes if no disk limit exists.
     """
     return {
         **({RLIMIT_NPROC: limits.num_processes} if has_own_processes else {}),
@@ -70,7 +73,7 @@ def resource_limits(limits: Limits, *, has_own_processes: bool = True, has_own_d
 
 
 def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
-    """The small clean environment of every command: nothing of the host's."""
+    """Build the environment of every command, without any host variable."""
     return {
         "PATH": f"{toolbox}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
         **INTERPRETER,
@@ -86,6 +89,6 @@ def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
 
 
 def with_own_python(variables: dict[str, str], folder: str) -> dict[str, str]:
-    """With the programs of an environment first, nothing of ours on its path, and its interpreter found where it is a library."""
+    """Put the programs and libraries of a task environment first, and drop PYTHONPATH."""
     others = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
     return {**others, "PATH": f"{folder}/bin:{variables['PATH']}", "LD_LIBRARY_PATH": f"{folder}/shared"}

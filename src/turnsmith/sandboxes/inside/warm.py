@@ -1,8 +1,8 @@
-"""`python -m pytest` without its start: a fork of a process that imported pytest before any code of a task was near.
+"""Fast start of `python -m pytest`: a fork of a process that has imported pytest but no code of a task.
 
-What a test can see is as in a fresh interpreter, and a test of ours compares the two, but for: what /proc shows of arguments and
-variables; a few frames of ours below its own; plugins that were asked for, imported also where they are not loaded; when modules
-were imported, from which `logging` counts its times; and that it leads its session, with process 1 and no shell for a parent.
+A test compares the fork with a fresh interpreter. Known differences: arguments and variables in /proc; a few frames below
+pytest's own; requested plugins are imported even if not loaded; import times, and `logging` times relative to them; the process
+leads its session, and its parent is process 1.
 """
 
 # ruff: noqa: PTH109, PTH112, PTH208
@@ -33,16 +33,16 @@ from turnsmith.sandboxes.inside.wire import Header
 
 MODULE = "pytest"
 OURS = ("ctypes", "_ctypes", "resource", "termios", "socket", "_socket", "array")
-"""Modules that we have imported and pytest, depending on the version of Python, has not."""
+"""Modules that Turnsmith imports and that pytest, on some Python versions, does not."""
 _preloaded: set[str] = set()
-"""Modules that pytest has imported. A fresh interpreter could find others only where it is started, and on PYTHONPATH."""
+"""Modules imported by pytest. A fresh interpreter could find others only in its workdir or on PYTHONPATH."""
 
 
 def preload(runtime: str) -> None:
-    """Import pytest and its plugins, those that every run imports and those beside it, from the test runtime and nowhere else."""
+    """Import pytest, its default plugins, and the plugins of the test runtime, from the runtime only."""
     sys.path.insert(0, runtime)
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
-        del sys.modules[name]  # we hold what we need of them; pytest finds its own
+        del sys.modules[name]  # references held here stay valid; pytest imports fresh copies
     try:
         importlib.import_module(MODULE)
         for name in importlib.import_module("_pytest.config").default_plugins:
@@ -52,11 +52,11 @@ def preload(runtime: str) -> None:
     finally:
         sys.path.remove(runtime)
     _preloaded.update(name for name in sys.modules if not name.startswith(("turnsmith", "__main__")))
-    gc.freeze()  # what every fork has in common need not be gone through, nor copied, whenever one collects
+    gc.freeze()  # keep shared objects out of garbage collection, which would copy their pages
 
 
 def _plugins_in(runtime: str) -> list[str]:
-    import importlib.metadata  # which pytest has imported by now, and who runs no tests need not
+    import importlib.metadata  # already imported by pytest; not needed by other processes
 
     found = [point for one in importlib.metadata.distributions(path=[runtime]) for point in one.entry_points]
     return [point.module for point in found if point.group == "pytest11"]
@@ -64,27 +64,27 @@ def _plugins_in(runtime: str) -> list[str]:
 
 @dataclass(eq=False)
 class Forked(BaseException):
-    """We are a new process: everyone above lets go, and whoever is at the top goes on as pytest."""
+    """Exception that unwinds the supervisor in a forked child, which then becomes pytest."""
 
     request: Header
     limits: dict[int, int]
 
 
 def fork_pytest(request: Header, limits: dict[int, int], streams: Streams) -> int:
-    """Start `python -m pytest` with a request's arguments, environment and plugin; its process id. Raises Forked there."""
+    """Fork a process for pytest; return its process id. Raises Forked in the child."""
     pid = os.fork()
     if pid == 0:
         try:
             for place, fd in streams.items():
                 os.dup2(fd, place)
         except OSError:
-            os._exit(NOT_STARTED)  # else a second supervisor would go on
+            os._exit(NOT_STARTED)  # else a second supervisor would run
         raise Forked(request, limits)
     return pid
 
 
 def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
-    """Serve; a process that was forked to run tests comes up here, free of all that served."""
+    """Wrap a main function: a child that raises Forked becomes pytest after the stack has unwound."""
 
     def serve_or_be_pytest() -> None:
         try:
@@ -99,13 +99,13 @@ def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
 
 
 def be_pytest(forked: Forked) -> None:
-    """Go on as the interpreter that `python -m pytest` starts; start that one where this is not as good. Raises SystemExit."""
+    """Become the interpreter of `python -m pytest`, or exec a fresh one if the fork would differ. Raises SystemExit."""
     _leave_parent(forked)
     request = forked.request
     python = "python" if request["program"] == MODULE else request["program"]
     command = [python, "-m", MODULE, *request["arguments"]]
     executable = shutil.which(python) or python
-    if MODULE not in sys.modules or _is_told_otherwise() or _stands_in(request):
+    if MODULE not in sys.modules or _has_other_variables() or _may_shadow(request):
         os.close(CWD_FD)
         os.execve(executable, command, dict(os.environ))
     os.write(CWD_FD, WARM)
@@ -118,7 +118,7 @@ def be_pytest(forked: Forked) -> None:
 
 
 def _leave_parent(forked: Forked) -> None:
-    """Nothing of the supervisor's stays open, and directory, environment and limits are the request's."""
+    """Detach from the supervisor: close its descriptors; apply the request's directory, environment and limits."""
     os.setsid()
     os.closerange(3, CWD_FD)
     os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -129,12 +129,12 @@ def _leave_parent(forked: Forked) -> None:
     os.environ.clear()
     os.environ.update(_environment(forked.request))
     for kind, limit in forked.limits.items():
-        with contextlib.suppress(OSError, ValueError):  # as a shell does where less is allowed already
+        with contextlib.suppress(OSError, ValueError):  # as in a shell, if a lower limit is already set
             resource.setrlimit(kind, (limit, limit))
 
 
 def _environment(request: Header) -> dict[str, str]:
-    """What a shell would hand on, and the plugin beside the tree."""
+    """Build a shell's environment, extended by the extra plugin."""
     variables: dict[str, str] = request["env"]
     home, name = variables["HOME"], f"plugin_{os.urandom(8).hex()}"
     Path(home, f"{name}.py").write_text(request["plugin"], "utf-8")
@@ -148,14 +148,14 @@ def _environment(request: Header) -> dict[str, str]:
     }
 
 
-def _is_told_otherwise() -> bool:
-    """Is there a variable that an interpreter obeys from its start, other than those that ours was started with?"""
-    told = {name: value for name, value in os.environ.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
-    return told != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
+def _has_other_variables() -> bool:
+    """Return True if a PYTHON* variable differs from those of the preloaded interpreter."""
+    current = {name: value for name, value in os.environ.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
+    return current != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
 
 
-def _stands_in(request: Header) -> bool:
-    """Could a fresh interpreter find another module of a name that is imported already, outside of the test runtime?"""
+def _may_shadow(request: Header) -> bool:
+    """Return True if the workdir or search path could provide another module of an imported name."""
     loaded = {name.partition(".")[0] for name in _preloaded}
     folders = [request["cwd"], *request["search_path"], request["env"]["HOME"]]
     names = (name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder))
@@ -168,16 +168,16 @@ def _look_fresh(executable: str, command: list[str]) -> None:
     sys.executable = sys._base_executable = executable  # type: ignore[attr-defined]
     sys.orig_argv = list(command)
     sys.argv = command[2:]
-    sys.path[:] = [*os.environ["PYTHONPATH"].split(":"), *sys.path[:-1]]  # the last one is where we come from
+    sys.path[:] = [*os.environ["PYTHONPATH"].split(":"), *sys.path[:-1]]  # the last entry is Turnsmith's own path
     sys.path_importer_cache.clear()
-    platform._uname_cache = None  # type: ignore[attr-defined]  # it holds the host's name
+    platform._uname_cache = None  # type: ignore[attr-defined]  # the cache holds the host's name
     time.tzset()
     site.main()
     sys.path.insert(0, os.getcwd())
 
 
 def _set_flags(**flags: int) -> None:
-    """Change `sys.flags`, from which multiprocessing makes the arguments of the interpreters that it starts."""
+    """Set fields of `sys.flags`, which multiprocessing passes on to child interpreters."""
     setter = ctypes.pythonapi.PyStructSequence_SetItem
     setter.argtypes, setter.restype = [ctypes.py_object, ctypes.c_ssize_t, ctypes.py_object], None
     for name, value in flags.items():

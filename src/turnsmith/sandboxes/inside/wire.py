@@ -1,4 +1,4 @@
-"""Frames between the host and a supervisor: a JSON header and bytes, each with its length before it."""
+"""Frames between host and supervisor: lengths, a JSON header, a binary payload."""
 
 import json
 import os
@@ -10,24 +10,24 @@ from typing import Any
 Header = dict[str, Any]
 
 PREFIX = struct.Struct(">IQ")
-"""Length of the header, length of the payload, both in bytes."""
+"""Header length and payload length, in bytes."""
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Largest file that `read` and `write` carry."""
+"""Largest file that `read` and `write` transfer."""
 
 MAX_REPORT_BYTES = 16 << 20
-"""Longest report of a command."""
+"""Largest report of a command."""
 
 MAX_REQUEST_BYTES = 1 << 16
-"""Longest packet between a provider and its helper process."""
+"""Largest packet between a provider and its spawner."""
 
 MAX_HEAD_BYTES = 1 << 20
-"""Longest header of an answer that the host accepts."""
+"""Largest answer header that the host accepts."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one sandbox may use."""
+    """Resource limits of one sandbox."""
 
     memory_bytes: int
     num_processes: int
@@ -36,37 +36,37 @@ class Limits:
 
     @property
     def payload_bytes(self) -> int:
-        """The longest payload that an answer can have."""
+        """Return the largest payload of an answer."""
         return max(self.output_bytes + MAX_REPORT_BYTES, MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True)
 class HostPython:
-    """The Python of the host, as every sandbox of a provider sees it."""
+    """Host Python as sandboxes of a provider see it."""
 
     program: str
-    """The interpreter, not the one of a virtual environment."""
+    """Base interpreter, not that of a virtual environment."""
     prefix: str
-    """Folder that holds the interpreter and its standard library."""
+    """Folder of the interpreter and its standard library."""
     hidden: list[str]
-    """Folders of installed packages below `prefix`: they appear empty."""
+    """Folders of installed packages below `prefix`; they appear empty."""
     runtime: str
-    """Folder that holds pytest and what it needs, and nothing else."""
+    """Folder with pytest and its dependencies only."""
 
 
 @dataclass(frozen=True)
 class StartRequest:
-    """What the spawner is told of a new sandbox; its end of the connection comes with it."""
+    """Request for a new sandbox, sent to the spawner with the sandbox's end of the connection."""
 
     layers: list[str]
     workdir: str
     is_for_tests: bool
     environment: str
-    """Folder of the host that appears at `/environment`; empty for none."""
+    """Host folder mounted at `/environment`; empty for none."""
 
 
 def pack(header: Header, payload: bytes = b"") -> bytes:
-    """One frame."""
+    """Encode one frame."""
     head = json.dumps(header).encode()
     return PREFIX.pack(len(head), len(payload)) + head + payload
 
@@ -77,7 +77,7 @@ def send(connection: socket.socket, header: Header, payload: bytes = b"") -> Non
 
 
 def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
-    """Receive one frame from a blocking socket; None when the other side is gone."""
+    """Receive one frame from a blocking socket; None if the peer has disconnected."""
     try:
         head_length, payload_length = PREFIX.unpack(_receive_exactly(connection, PREFIX.size))
         header = json.loads(_receive_exactly(connection, head_length))
@@ -87,7 +87,7 @@ def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
 
 
 def receive_descriptors(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """One packet and the descriptor that came with it; the kernel drops it where there is no room."""
+    """Receive a packet and its descriptor; the kernel drops the descriptor if the process has no room for it."""
     message, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 1)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)

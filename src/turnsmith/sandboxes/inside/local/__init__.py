@@ -1,1 +1,1 @@
-"""How a local sandbox is made: the builder, which becomes the spawner, and process 1 of each sandbox."""
+"""Construction of local sandboxes: the builder, which becomes the spawner, and process 1 of each sandbox."""

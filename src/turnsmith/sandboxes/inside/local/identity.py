@@ -1,4 +1,4 @@
-"""Who a sandbox is on the host: an ordinary user is himself; root takes on a user that owns nothing."""
+"""Host identity of sandboxes: an ordinary user's own ids; for root, an unused id that owns nothing."""
 
 import os
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from pathlib import Path
 from turnsmith.sandboxes.inside import kernel
 
 HOST_IDS = ["0", "0", "4294967295"]
-"""The user map outside any user namespace: every user is himself."""
+"""Content of uid_map outside any user namespace."""
 
 FREE_ID = 1_878_982_656
-"""A user and group id that no Linux convention gives to anyone (systemd's table of ids ends its containers before it)."""
+"""User and group id that no Linux convention assigns (above the container range of systemd)."""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """User and group id on the host of all that runs in the sandboxes of one provider."""
+    """Host user and group ids of all processes in a provider's sandboxes."""
 
     uid: int
     gid: int
     is_foreign: bool
-    """True where it is not the one who asks, so that layers must be shown as owned by it."""
+    """True if the ids differ from the caller's, so that layers need their ownership mapped."""
 
 
 def choose_identity() -> Identity:
@@ -29,14 +29,14 @@ def choose_identity() -> Identity:
 
 
 def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
-    """In the new user namespace of a process: call the identity, its only user, by these numbers."""
+    """Map one user and group id of a process's user namespace to the identity."""
     lines = {"setgroups": "deny", "uid_map": f"{uid} {identity.uid} 1", "gid_map": f"{gid} {identity.gid} 1"}
     for name, line in lines.items():
         Path(f"/proc/{pid}/{name}").write_text(line)
 
 
 def fork_owned(namespaces: int, identity: Identity) -> int:
-    """Fork into new namespaces that belong to the identity: what the kernel counts in them it charges to that user, not to us."""
+    """Fork into namespaces owned by the identity, so that the kernel charges their objects to that user."""
     ours, pid = os.geteuid(), -1
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.seteuid(identity.uid)

@@ -1,4 +1,4 @@
-"""Layers of the host as detached read-only mounts, whose files are the sandbox user's own."""
+"""Host layers as detached read-only mounts whose files belong to the sandbox's user."""
 
 import errno
 import itertools
@@ -14,13 +14,13 @@ from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.identity import Identity, name_user
 
 MAX_BYTES = 4 << 30
-"""What all copies together may hold; the newest stays whatever its size."""
+"""Maximum total size of all copies; the newest copy is always kept."""
 
 
 class Layers:
-    """Shows what belongs to others as the identity's, by the mount; where its file system cannot, by a copy in memory.
+    """Opener of layers that maps their ownership, by id-mapped mounts or else by copies in memory.
 
-    Each copy is a file system of its own, so that one dropped lives on as long as a sandbox is mounted over it.
+    Each copy is a separate file system, so that a dropped copy survives while a sandbox mounts it.
     """
 
     def __init__(self, identity: Identity, folder: Path = Path(root.COPIES), max_bytes: int = MAX_BYTES) -> None:
@@ -29,10 +29,10 @@ class Layers:
         self._max_bytes = max_bytes
         self._numbers = itertools.count()
         self.copies: dict[str, Path] = {}
-        """From layer to copy, the least recently used first."""
+        """Layer → copy, least recently used first."""
 
     def open(self, path: str) -> int:
-        """Descriptor of a mount that is nowhere yet. Raises OSError."""
+        """Return a detached mount of a layer, as a descriptor. Raises OSError."""
         source = root.HOST + path
         if not self._identity.is_foreign:
             return _clone(source)
@@ -44,10 +44,10 @@ class Layers:
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
-        return _clone(self.copy(source))  # a file system that cannot, such as a container's own
+        return _clone(self.copy(source))  # the file system has no id-mapped mounts, such as a container's root
 
     def copy(self, source: str) -> str:
-        """The copy of a layer, made where there is none; those unused for longest make room. Raises OSError."""
+        """Copy a layer, or reuse its copy; drop the least recently used copies above the bound. Raises OSError."""
         self.copies[source] = copied = self.copies.pop(source, None) or self._make(source)
         while len(self.copies) > 1 and sum(map(_size_bytes, self.copies.values())) > self._max_bytes:
             _drop(self.copies.pop(next(iter(self.copies))))
@@ -79,7 +79,7 @@ def _clone(source: str, attributes: int = 0, ownership_map: int = 0) -> int:
 
 @cache
 def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> int:
-    """A user namespace, as a descriptor, that shows files of the owner as files of the identity (for mounts only)."""
+    """Create a user namespace that maps the owner to the identity, for mounts; return its descriptor."""
     pid = kernel.fork_into(kernel.CLONE_NEWUSER)
     if pid == 0:
         signal.pause()
@@ -91,7 +91,7 @@ def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> i
 
 
 def _copy_file(source: str, target: str) -> None:
-    """Copy a regular file, or what hides one of the layer below; nothing else is opened, since it may never end."""
+    """Copy a regular file or a whiteout. Other files are skipped, since reading them may never end."""
     status = os.lstat(source)
     if stat.S_ISREG(status.st_mode):
         shutil.copy2(source, target)
@@ -100,7 +100,7 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _drop(copy: Path) -> None:
-    """Let go of the file system; the kernel frees it once nobody uses it."""
+    """Detach a copy's file system; the kernel frees it after the last use."""
     kernel.detach(str(copy))
     copy.rmdir()
 

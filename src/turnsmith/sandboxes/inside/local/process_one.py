@@ -1,4 +1,4 @@
-"""The making of one sandbox: new namespaces, a root and files of its own, nothing left of the host, then the supervisor."""
+"""Creation of one sandbox: namespaces, root, writable files, privilege drop, then the supervisor."""
 
 # ruff: noqa: PTH101, PTH102
 
@@ -22,38 +22,38 @@ from turnsmith.sandboxes.inside.wire import Limits
 
 STAGE = "/mnt"
 SCRATCH = f"{STAGE}/scratch"
-"""Where things are while they are put together; it must be gone before anyone else runs."""
+"""Mount point of parts during construction; detached before untrusted code runs."""
 
 INODE_BYTES = 4096
-"""One file or directory is allowed for each so many bytes of the disk limit."""
+"""Bytes of the disk limit per inode."""
 
 UPPER, TMP, SHM = "upper", "tmp", "shm"
-"""Folders of a scratch space: what was written in the working tree, in /tmp, in /dev/shm."""
+"""Folders of the scratch space: writes to the working tree, to /tmp, to /dev/shm."""
 
 _NOTHING_SPECIAL = kernel.MS_NOSUID | kernel.MS_NODEV
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP = 1
 _NAMESPACE_LIMITS = {
-    "max_user_namespaces": 0,  # a nested one would hand out capabilities, and with them tmpfs mounts beyond every limit
-    "max_inotify_instances": 8,  # these two are counted for all sandboxes of a user together: each takes a small share
+    "max_user_namespaces": 0,  # a nested user namespace would allow tmpfs mounts beyond every limit
+    "max_inotify_instances": 8,  # counted per user across all sandboxes, so each gets a small share
     "max_inotify_watches": 8192,
 }
 
 
 @dataclass(frozen=True)
 class Trees:
-    """Detached mounts that a sandbox is made of."""
+    """Detached mounts of a sandbox."""
 
     workdir: str
     layers: list[int]
-    """Of the working tree, lowest first."""
+    """Layers of the working tree, lowest first."""
     environment: int | None
     apart: list[str] | None
-    """Folders of /usr that stay empty in the sandbox's own overlay of it; None where it shares that of the others."""
+    """Folders of /usr that stay empty in a private overlay; None if /usr is shared."""
 
 
 def fork_sandbox(connection: socket.socket, trees: Trees, limits: Limits, identity: Identity) -> None:
-    """Fork process 1 of a sandbox, which serves a connection over detached trees. Raises OSError."""
+    """Fork process 1 of a sandbox, which serves the connection. Raises OSError."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         pid = fork_owned(kernel.NAMESPACES, identity)
@@ -65,9 +65,9 @@ def fork_sandbox(connection: socket.socket, trees: Trees, limits: Limits, identi
 
 
 def _be_process_one(named: socket.socket, connection: socket.socket, trees: Trees, limits: Limits) -> NoReturn:
-    """Live and end; whatever happens, no second spawner comes of it. Raises Forked in a child that will be pytest."""
+    """Run as process 1 and exit; never return. Raises Forked in a child that becomes pytest."""
     try:
-        if named.recv(1):  # else the spawner could not name us, and has said so
+        if named.recv(1):  # else the spawner failed to map the user, and has reported it
             with telling_why(connection):
                 _enter(trees.apart)
                 _give_files(connection, trees, limits.disk_bytes)
@@ -81,13 +81,13 @@ def _be_process_one(named: socket.socket, connection: socket.socket, trees: Tree
 
 
 def _enter(apart: list[str] | None) -> None:
-    """Let go of the host: its users, files, processes, network and name; capabilities stay until they are dropped."""
+    """Leave the host's users, files, processes, network and host name; capabilities are dropped later."""
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     _enter_root(apart)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # tests may talk to themselves
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # bring up loopback for tests
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", _IFF_UP))
     socket.sethostname("sandbox")
     for name, number in _NAMESPACE_LIMITS.items():
@@ -108,7 +108,7 @@ def _enter_root(apart: list[str] | None) -> None:
 
 
 def _give_files(connection: socket.socket, trees: Trees, disk_bytes: int) -> None:
-    """Mount its trees and all that it can write, and hand the host its place before the stage is cleared, which takes a while."""
+    """Mount the trees and the writable folders, and send the scratch space to the host before the slow detach."""
     kernel.mount("stage", STAGE, "tmpfs", _NOTHING_SPECIAL, "mode=0700")
     _mount_scratch(disk_bytes)
     scratch = kernel.clone_tree(SCRATCH)
@@ -125,7 +125,7 @@ def _give_files(connection: socket.socket, trees: Trees, disk_bytes: int) -> Non
 
 
 def _mount_scratch(disk_bytes: int) -> None:
-    """One tmpfs holds all that the sandbox writes, so that one size limits it all."""
+    """Mount one tmpfs for everything the sandbox writes, so that one size limits it."""
     os.mkdir(SCRATCH)
     options = f"mode=0755,size={disk_bytes},nr_inodes={disk_bytes // INODE_BYTES}"
     kernel.mount("scratch", SCRATCH, "tmpfs", _NOTHING_SPECIAL, options)
@@ -135,7 +135,7 @@ def _mount_scratch(disk_bytes: int) -> None:
 
 
 def _stack(layers: list[int], workdir: str) -> None:
-    """The working tree at its place. Layers have numbers for paths: a mount's options are one page at most."""
+    """Mount the working tree. Layers are mounted at short numeric paths, since mount options fit one page."""
     os.chdir(STAGE)
     for position, layer in enumerate(layers):
         os.mkdir(str(position))

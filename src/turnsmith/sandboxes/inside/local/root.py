@@ -1,8 +1,8 @@
-"""The root directory that all sandboxes of a provider share, read-only: system, interpreter, test runtime, devices.
+"""Root directory shared read-only by all sandboxes of a provider: system, interpreter, test runtime, devices.
 
-A provider's helper process builds it once, inside a mount namespace of its own; each sandbox clones it with one system call.
-Then the process goes on as the spawner, by running the interpreter anew, from the root. Every fork shows its interpreter's file
-at /proc/self/exe, and this one lies on a mount that is read-only: nobody can change it there, be it their own file on the host.
+A provider's helper process builds it once, in a private mount namespace; each sandbox clones it by one system call. The helper
+then execs the interpreter in that root and becomes the spawner. So /proc/self/exe of every fork lies on a read-only mount, and
+sandboxes cannot modify the interpreter's file.
 """
 
 import json
@@ -18,20 +18,20 @@ from turnsmith.sandboxes.inside.local.identity import choose_identity, name_user
 from turnsmith.sandboxes.inside.wire import MAX_REQUEST_BYTES, HostPython, Limits
 
 HOST = "/host"
-"""Where the spawner sees the host's file system."""
+"""Mount point of the host's file system in the spawner."""
 ROOT = "/box"
-"""Where the spawner builds the root of sandboxes."""
+"""Folder in which the spawner builds the sandbox root."""
 TOOLBOX = "/opt/turnsmith"
 RUNTIME = "/opt/runtime"
 HOME = "/tmp/home"
 ENVIRONMENT = "/environment"
 COPIES, LOWER = "/copies", "/lower"
-"""Where the spawner keeps copies of layers, and where a folder of the host lies while it is mounted."""
+"""Folders for copies of layers, and the temporary mount point of a lower folder."""
 UID = 1000
-"""User and group inside a sandbox."""
+"""User and group id in a sandbox."""
 
 SAFE = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-"""Attributes of whatever is shown of the host."""
+"""Mount attributes of all host folders."""
 
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "services", "protocols")
@@ -57,11 +57,11 @@ _LINKS = {
 
 
 def main() -> None:
-    """Standard input is a socket of packets; the first one holds the settings, which the spawner reads again."""
+    """Build the root, then exec the spawner. Stdin is a packet socket; its first packet holds the settings."""
     with socket.socket(fileno=os.dup(0)) as control:
         settings = json.loads(control.recv(MAX_REQUEST_BYTES, socket.MSG_PEEK))
         limits, python = Limits(**settings["limits"]), HostPython(**settings["python"])
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which will close the socket
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the host, which closes the socket
         try:
             _enter_namespaces()
             build_root(python, limits)
@@ -74,9 +74,9 @@ def main() -> None:
 
 
 def _enter_namespaces() -> None:
-    """An ordinary user has all power in a namespace of his own, and keeps it when a program is run.
+    """Enter new user and mount namespaces, keeping all capabilities over exec.
 
-    He is not its root: the files of our processes under /proc belong to the root of the namespace, and must not be his.
+    The user is not mapped to the namespace's root, which owns the /proc files of Turnsmith's processes.
     """
     identity = choose_identity()
     if identity.is_foreign:
@@ -89,7 +89,7 @@ def _enter_namespaces() -> None:
 
 
 def leave_host_root() -> None:
-    """Move into a mount namespace whose root is an empty tmpfs, with the host's file system at `/host`."""
+    """Enter a mount namespace with an empty tmpfs root; the host's file system moves to `/host`."""
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("root", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
@@ -101,7 +101,7 @@ def leave_host_root() -> None:
 
 
 def build_root(python: HostPython, limits: Limits) -> None:
-    """Fill it. Raises OSError."""
+    """Build the sandbox root. Raises OSError."""
     root = Path(ROOT)
     for name in _EMPTY:
         (root / name).mkdir(parents=True, exist_ok=True)
@@ -121,21 +121,21 @@ def build_root(python: HostPython, limits: Limits) -> None:
 
 
 def find_apart(python: HostPython) -> list[str] | None:
-    """Folders of /usr that must stay empty in an overlay of a sandbox's own; None where no overlay can be laid over /usr."""
+    """List folders of /usr to hide in a private overlay; None if /usr cannot be overlaid."""
     if has_mounts_below(f"{HOST}/usr"):
         return None
     return [folder for folder in python.hidden if folder.startswith("/usr/") and Path(ROOT + folder).is_dir()]
 
 
 def show_usr_apart(empty: list[str]) -> None:
-    """Lay another overlay over /usr, in a sandbox's mount namespace: nobody else sees its locks and what it opens there."""
+    """Mount a private overlay over /usr, so that file locks there are not shared between sandboxes."""
     _lay_over(f"{HOST}/usr", f"{ROOT}/usr")
     for folder in empty:
         kernel.attach_tree(kernel.clone_tree(f"{ROOT}/mnt"), ROOT + folder)
 
 
 def enter_root() -> None:
-    """Let the spawner find modules and libraries where a sandbox has them."""
+    """Link the root's folders into the spawner's root, so that modules and libraries have their sandbox paths."""
     for folder in Path(ROOT).iterdir():
         if not Path("/", folder.name).exists():
             Path("/", folder.name).symlink_to(folder)
@@ -151,7 +151,7 @@ def _add_python(python: HostPython) -> None:
 
 
 def _show(path: str) -> None:
-    """Let a path of the host appear at the same place, read-only; links as links, nothing where the host has nothing."""
+    """Show a host path read-only at the same path; copy files, keep links, skip missing paths."""
     source, target = Path(HOST + path), Path(ROOT + path)
     if source.is_symlink():
         target.symlink_to(source.readlink())
@@ -162,28 +162,28 @@ def _show(path: str) -> None:
 
 
 def _show_folder(source: str, target: str) -> None:
-    """By an overlay: whoever locks a file of it locks the overlay's, and no process of the host has to wait.
+    """Show a host folder by a read-only overlay, so that file locks do not reach the host.
 
-    An overlay shows nothing of what is mounted below its folder, and an ordinary user may not lay one over such a folder. So
-    that one is bound, and its files are the host's.
+    Overlays hide mounts below their folder, and ordinary users may not overlay such a folder. So a folder with mounts is
+    bind-mounted instead.
     """
     if has_mounts_below(source):
         _bind(source, target)
         return
-    _bind(source, LOWER)  # a path with a colon or a comma could not be an option
+    _bind(source, LOWER)  # avoids colons and commas in mount options
     Path(target).mkdir(parents=True, exist_ok=True)
     _lay_over(LOWER, target)
     kernel.detach(LOWER)
 
 
 def has_mounts_below(folder: str) -> bool:
-    """Is anything mounted below a folder?"""
+    """Return True if a folder has mounts below it."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return any(mount.split()[4].startswith(f"{folder}/") for mount in mounts)
 
 
 def _lay_over(source: str, target: str) -> None:
-    """Show a folder by a read-only overlay."""
+    """Mount a read-only overlay of a folder."""
     options = f"lowerdir={source}:{ROOT}/mnt,userxattr"
     kernel.mount("host", target, "overlay", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV, options)
 

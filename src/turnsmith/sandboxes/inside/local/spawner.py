@@ -1,6 +1,6 @@
-"""The helper process of a provider: small, single-threaded, it forks a sandbox for each request.
+"""Spawner: a small single-threaded helper process that forks a sandbox for each request.
 
-Started by `root`, with a socket of packets as standard input; the first packet holds its settings.
+Started by `root` with a packet socket as stdin; the first packet holds the settings.
 """
 
 import json
@@ -24,24 +24,24 @@ from turnsmith.sandboxes.inside.wire import HostPython, Limits, StartRequest
 
 @until_forked
 def main() -> None:
-    """Fork sandboxes until the host closes the control socket or ends."""
+    """Fork sandboxes until the host closes the control socket."""
     control = socket.socket(fileno=os.dup(0))
     settings = json.loads(control.recv(wire.MAX_REQUEST_BYTES))
     limits, apart = Limits(**settings["limits"]), root.find_apart(HostPython(**settings["python"]))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which will close the socket
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps children
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the host, which closes the socket
     compile_filter()
     layers = Layers(identity := choose_identity())
     control.send(json.dumps({"isolation": "namespaces-root" if identity.is_foreign else "namespaces-user"}).encode())
     while True:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # each fork of a sandbox undoes it
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)  # reset by each fork of a sandbox
         try:
             message, ends = wire.receive_descriptors(control)
         except ConnectionError:
-            return  # the host was killed while it waited for an answer
+            return  # the host was killed
         if not message:
             return
-        for end in ends:  # else there was no room for it, and the host sees its connection hung up
+        for end in ends:  # no descriptor was received: the host sees its connection closed
             with socket.socket(fileno=end) as connection:
                 _start(StartRequest(**json.loads(message)), connection, layers, limits, identity, apart)
 
@@ -54,7 +54,7 @@ def _start(
     identity: Identity,
     apart: list[str] | None,
 ) -> None:
-    """Fork a sandbox that serves a connection, or report there why not."""
+    """Fork a sandbox that serves the connection, or report the error on it."""
     opened: list[int] = []
     try:
         if request.is_for_tests:
@@ -65,15 +65,15 @@ def _start(
         trees = Trees(request.workdir, opened[: len(request.layers)], environment, apart)
         fork_sandbox(connection, trees, limits, identity)
     except OSError as error:
-        with suppress(ConnectionError):  # nobody may be there to hear it
+        with suppress(ConnectionError):  # the peer may be gone
             wire.send(connection, {"error": str(error)})
-    for tree in opened:  # by us alone: a fork has put them in their places
+    for tree in opened:  # the fork holds its own copies
         os.close(tree)
 
 
 @cache
 def _warm_up() -> None:
-    """From now on sandboxes are forked from a process that has imported pytest, or else start it themselves."""
+    """Preload pytest, so that later sandboxes fork from a warm interpreter."""
     try:
         preload(root.RUNTIME)
     except Exception as error:
