@@ -77,6 +77,8 @@ def test_a_finished_run_can_be_given_more_to_do(turnsmith, config_file, tmp_path
     result = turnsmith("resume", extended.path, "--stages.0.iterations", "2")
     assert result.exit_code == 0, result.output
     assert "stages.0.iterations is changed" in result.stderr and "stage1@1" in result.stdout
+    begun = [line for line in result.stderr.splitlines() if "loading" in line]
+    assert "loading model and tasks" in begun[0] and "stage1: 1 of 2 iterations are done" in begun[1]
     assert json.loads(extended.config.read_text()) == json.loads(whole.config.read_text())
     assert len(json.loads(extended.results.read_text())) == 3
     weights = [next(folder.checkpoint("stage1", 1).rglob("*.safetensors")).read_bytes() for folder in (extended, whole)]

@@ -4,7 +4,7 @@ import re
 import pytest
 from rich.console import Console
 
-from turnsmith.ui.live import LINE_INTERVAL_S, Bars, Lines, make_bars, to_duration, watching
+from turnsmith.ui.live import LINE_INTERVAL_S, Bars, Lines, describe_left, make_bars, to_duration, watching
 
 
 class Clock:
@@ -32,19 +32,47 @@ def test_plain_lines_are_throttled_and_the_end_is_always_told():
 
 def test_plain_lines_tell_the_time_left_and_what_was_done_before_a_resume_is_no_pace():
     clock = Clock()
-    clock.lines.begin("collecting", 100)
-    clock.now += LINE_INTERVAL_S
-    clock.lines.advance("collecting", 90)
-    clock.now += LINE_INTERVAL_S
-    clock.lines.advance("collecting", 5)
-    clock.lines.advance("collecting", 1)
-    clock.now += 65
+    clock.lines.begin("collecting", 100, 90)
+    for num in (1, 4, 1):
+        clock.now += LINE_INTERVAL_S
+        clock.lines.advance("collecting", num)
+    clock.now += 55
     clock.lines.end("collecting")
     assert clock.written == [
-        "collecting: 90 of 100",
-        "collecting: 95 of 100, 0:00:10 left",
+        "collecting: 91 of 100",
+        "collecting: 95 of 100, 0:00:20 left",
+        "collecting: 96 of 100, 0:00:20 left",
         "collecting: 96 of 100, took 0:01:25",
     ]
+
+
+def test_short_episodes_that_end_first_promise_no_early_end():
+    """A stage of 64 episodes: two that end at once after 10 s, the others after a minute."""
+    clock = Clock()
+    clock.lines.begin("stage2", 64)
+    clock.now += LINE_INTERVAL_S
+    for _ in range(2):
+        clock.lines.advance("stage2")
+    clock.now += 50
+    for _ in range(6):
+        clock.lines.advance("stage2")
+    assert clock.written == ["stage2: 1 of 64", "stage2: 3 of 64"]
+    clock.now += LINE_INTERVAL_S
+    clock.lines.advance("stage2")
+    assert clock.written[2:] == ["stage2: 9 of 64, 0:07:08 left"]
+
+
+def test_an_estimate_counts_down_and_ends_where_it_was_wrong():
+    clock = Clock()
+    clock.lines.begin("scoring", 4)
+    clock.now += 30
+    clock.lines.advance("scoring", 3)
+    [task] = clock.lines._bars.tasks
+    shown = []
+    for _ in range(4):
+        clock.now += 3
+        shown.append(describe_left(task))
+    assert shown == ["0:00:07 left", "0:00:04 left", "0:00:01 left", ""]
 
 
 def test_work_of_unknown_length_shows_no_time_left():

@@ -199,10 +199,10 @@ def go(config: RunConfig, folder: RunFolder) -> None:
 
 def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
     """Run the recipe to its end. Where it stops by itself, the reason is kept, so that nobody promises that it goes on."""
-    from turnsmith.recipes.recipe import run_recipe
-
     folder.stop_reason.unlink(missing_ok=True)
-    progress.say(f"run folder {folder.path}")
+    progress.say(f"run folder {folder.path}: loading model and tasks, then what was done before")
+    from turnsmith.recipes.recipe import run_recipe  # takes seconds, since it imports torch
+
     if config.sandbox.kind == "subprocess":
         progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
     try:

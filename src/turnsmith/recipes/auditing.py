@@ -73,8 +73,7 @@ async def review_run(
     done = {(record.instance_id, record.digest): record for record in read_records(file, AuditedPatch)}
     chosen = choose_by_seed(paid, config.seed, limit)
     missing = [key for key in chosen if key not in done]
-    progress.begin(label, len(chosen))
-    progress.advance(label, len(chosen) - len(missing))
+    progress.begin(label, len(chosen), len(chosen) - len(missing))
 
     async def audit(key: tuple[str, str]) -> None:
         done[key] = AuditedPatch(instance_id=key[0], digest=key[1], audit=await auditor.audit(*paid[key]))

@@ -52,6 +52,7 @@ async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
     """Go on from the last checkpoint of the stage, where there is one."""
     done = run.folder.next_iteration(stage.name)
     if done:
+        run.progress.say(f"{stage.name}: {done} of {stage.iterations} iterations are done; loading the last checkpoint")
         await trainer.load(run.folder.checkpoint(stage.name, done - 1))
         await run.policy.take(await trainer.publish())
 

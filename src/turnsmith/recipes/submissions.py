@@ -71,8 +71,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
     waiting = [each for each in pair(submission) if each[0].instance_id not in verdicts]
     bench, free = Bench(submission, provider), asyncio.Semaphore(submission.num_workers)
     label, lost = f"grading {report.run}", list[str]()
-    progress.begin(label, len(verdicts) + len(waiting))
-    progress.advance(label, len(verdicts))
+    progress.begin(label, len(verdicts) + len(waiting), len(verdicts))
 
     async def work(task: Task, layers: tuple[Path, ...], prediction: Prediction) -> None:
         async with free:

@@ -64,8 +64,7 @@ class Generator:
         if inspector:
             inspector.recall(done.values())
         missing = [rollout for rollout in rollouts if rollout.trajectory.trajectory_id not in done]
-        self.progress.begin(label, len(rollouts))
-        self.progress.advance(label, len(rollouts) - len(missing))
+        self.progress.begin(label, len(rollouts), len(rollouts) - len(missing))
         outcomes = Counter(trajectory.outcome for trajectory in done.values())
 
         async def make(rollout: Rollout) -> None:

@@ -10,8 +10,11 @@ from typing import Protocol
 class Progress(Protocol):
     """A watcher of one run: what it is at, how far it is, what it found. Others decide how that looks."""
 
-    def begin(self, label: str, total: int | None) -> None:
-        """A piece of work of `total` units starts; None where nobody knows how many, so that no time left is shown."""
+    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
+        """Begin a piece of work of `total` units, of which some were done before.
+
+        None where nobody knows how many, so that no time left is shown.
+        """
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:
         """Some units are done; `note` is a short running remark such as `resolved 12/40`."""

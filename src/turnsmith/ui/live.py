@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -24,8 +25,8 @@ from turnsmith.ui.terminal import make_console, to_line
 
 LINE_INTERVAL_S = 10.0
 """Plain lines on one piece of work come no faster."""
-SPEED_PERIOD_S = 600.0
-"""The time left is guessed from the pace of this long: episodes end in bursts."""
+EVIDENCE_SHARE, MIN_EVIDENCE = 0.1, 2
+"""The time left is estimated once this share of the units is done: the first episodes that end are the short ones."""
 REFRESHES_PER_SECOND = 2
 """Drawing takes time from the cores that learn."""
 
@@ -49,7 +50,6 @@ def make_bars(console: Console) -> Progress:
         TimeLeftColumn(),
         TextColumn("{task.fields[note]}", style="dim", markup=False),
         console=console,
-        speed_estimate_period=SPEED_PERIOD_S,
         refresh_per_second=REFRESHES_PER_SECOND,
     )
 
@@ -58,9 +58,23 @@ class TimeLeftColumn(ProgressColumn):
     """The time left, where there is an estimate; nothing elsewhere."""
 
     def render(self, task: Task) -> Text:
-        if task.finished or task.time_remaining is None:
-            return Text()
-        return Text(f"{to_duration(task.time_remaining)} left", style="progress.remaining")
+        return Text(describe_left(task), style="progress.remaining")
+
+
+def describe_left(task: Task) -> str:
+    """Describe the time left; empty without an estimate."""
+    left = estimate_left(task)
+    return f"{to_duration(left)} left" if left else ""
+
+
+def estimate_left(task: Task) -> float | None:
+    """Estimate the seconds left by the pace since this piece of work began. None without evidence, or once they are over."""
+    begun, moved, num_before = (task.fields[name] for name in ("begun", "moved", "num_before"))
+    num_done = task.completed - num_before
+    if task.total is None or num_done < max(MIN_EVIDENCE, EVIDENCE_SHARE * (task.total - num_before)):
+        return None
+    left = (task.total - task.completed) * (moved - begun) / num_done - (task.get_time() - moved)
+    return left if left > 0 else None
 
 
 class Bars:
@@ -71,11 +85,16 @@ class Bars:
         self._log = log
         self._ids: dict[str, TaskID] = {}
 
-    def begin(self, label: str, total: int | None) -> None:
-        self._ids[label] = self._bars.add_task(to_line(label), total=total, note="", told=self._bars.get_time())
+    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
+        times: dict[str, Any] = dict.fromkeys(("begun", "moved", "told"), self._bars.get_time())
+        self._ids[label] = self._bars.add_task(
+            to_line(label), total=total, completed=num_done, num_before=num_done, note="", **times
+        )
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:
         self._bars.update(self._ids[label], advance=num)
+        if num:
+            self._bars.update(self._ids[label], moved=self._bars.get_time())
         if note:
             self._bars.update(self._ids[label], note=to_line(note))
 
@@ -97,7 +116,7 @@ class Lines(Bars):
         task, now = self._find(label), self._bars.get_time()
         if now - task.fields["told"] >= LINE_INTERVAL_S:
             self._bars.update(task.id, told=now)
-            self._tell(task, f"{to_duration(task.time_remaining)} left" if task.time_remaining is not None else "")
+            self._tell(task, describe_left(task))
 
     def end(self, label: str) -> None:
         task = self._find(label)

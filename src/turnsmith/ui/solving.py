@@ -36,7 +36,7 @@ class Screen:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
 
-    def begin(self, label: str, total: int | None) -> None:
+    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
         """A line: there is no bar among the turns."""
         self.say(label)
 

@@ -65,8 +65,8 @@ class Counter(Silence):
     total = done = 0
     note = ""
 
-    def begin(self, label, total):
-        self.total = total
+    def begin(self, label, total, num_done=0):
+        self.total, self.done = total, num_done
 
     def advance(self, label, num=1, note=""):
         self.done, self.note = self.done + num, note
