@@ -161,7 +161,7 @@ def test_what_is_compiled_makes_another_environment():
 def test_a_damaged_file_is_named():
     with pytest.raises(UsageError, match=r"pyproject\.toml cannot be read"):
         needs_of(pyproject="[project\n")
-    with pytest.raises(UsageError, match="not laid out as their formats have it"):
+    with pytest.raises(UsageError, match="declare requirements"):
         needs_of(pyproject="project = 1\n")
 
 

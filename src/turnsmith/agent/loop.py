@@ -1,7 +1,7 @@
-"""One episode: observe, sample, parse, act, until submit or a limit (paper §3.1).
+"""Loop of one episode: observe, sample, parse, act, until submit or a limit (paper §3.1).
 
-The whole history is kept and only grows. Turns with a format error stay in it and count as turns. What goes wrong is data: an
-episode that the sandbox or the engine ends keeps everything up to there, and its stop reason says so.
+The history is append-only; turns with a format error stay in it and count. A failure of sandbox or engine ends the episode with a
+stop reason and keeps the turns so far.
 """
 
 import time
@@ -25,7 +25,7 @@ RIGHT_FORMAT = "Write your reasoning, then exactly one block:\n```command\nCOMMA
 
 
 def first_messages(task: Task, scaffold: Scaffold, demonstration: bool = False) -> tuple[str, str]:
-    """What system and user say before the first turn. Fine-tuning leaves out the demonstration that was collected with."""
+    """Return the system and user messages of the first prompt. Fine-tuning omits the demonstration."""
     return scaffold.system(demonstration), scaffold.issue(task.problem_statement, task.workdir)
 
 
@@ -38,7 +38,7 @@ def check_fits(
     demonstration: bool = False,
     limit: str = "agent.max_context",
 ) -> None:
-    """Raise UsageError for limits under which a task could get no turn or show no observation; call it before any plays."""
+    """Raise UsageError if limits leave a task no turn or an observation no text; called before the first episode."""
     for task in tasks:
         if misfit := find_misfit(task, speaker, scaffold, config, demonstration=demonstration, limit=limit):
             raise UsageError(f"task {task.instance_id}: {misfit}")
@@ -48,7 +48,7 @@ def check_fits(
 def find_misfit(
     task: Task, speaker: Speaker, scaffold: Scaffold, config: AgentConfig, *, demonstration: bool, limit: str
 ) -> str:
-    """Say why a task gets no turn under these limits; nothing where it gets one.
+    """Explain why a task gets no turn under these limits; empty if it fits.
 
     `limit` is the key that `config.max_context` came from, such as `stages.0.max_context`.
     """
@@ -63,30 +63,30 @@ def find_misfit(
 
 @dataclass
 class Episode:
-    """A trajectory that has only just begun, in a sandbox that is ready, under limits that it fits (`check_fits`)."""
+    """Running episode, in a started sandbox, within checked limits (`check_fits`)."""
 
     trajectory: Trajectory
-    """Its record as it began."""
+    """Initial record."""
     task: Task
     dialogue: Dialogue
-    """In which nothing has been said yet."""
+    """Dialogue without messages yet."""
     sandbox: Sandbox
     scaffold: Scaffold
     config: AgentConfig
     demonstration: bool = False
     on_turn: Callable[[Turn], None] = lambda turn: None
-    """Told of each turn that has been answered."""
+    """Callback for each answered turn."""
     turns: list[Turn] = field(default_factory=list, init=False)
     num_format_errors: int = field(default=0, init=False)
-    """Format errors in a row."""
+    """Number of consecutive format errors."""
     command_s: float = field(default=0.0, init=False)
-    """Seconds that the agent's commands have taken together."""
+    """Total seconds of the agent's commands."""
 
     def __post_init__(self) -> None:
         self.session = Session(self.task.workdir)
 
     async def play(self) -> Trajectory:
-        """The trajectory with all but its verdict; an episode is played once."""
+        """Run the episode; return the trajectory without its verdict. Must be called once."""
         started, patch, detail = time.monotonic(), "", ""
         self.dialogue.begin(*first_messages(self.task, self.scaffold, self.demonstration))
         try:
@@ -109,7 +109,7 @@ class Episode:
         )
 
     async def to_the_end(self) -> StopReason:
-        """Turn after turn until submit or a limit. Raises SandboxError and EngineError."""
+        """Run turns until submit or a limit. Raises SandboxError and EngineError."""
         while (stop_reason := await self.next_turn()) is None:
             if len(self.turns) == self.config.max_turns:
                 return StopReason.MAX_TURNS
@@ -118,7 +118,7 @@ class Episode:
         return stop_reason
 
     async def next_turn(self) -> StopReason | None:
-        """Sample, parse, act. The stop reason where the episode ends with this turn."""
+        """Sample, parse and act. Return the stop reason if this turn ends the episode."""
         turn = await self.dialogue.sample()
         self.turns.append(turn)
         if turn.finish_reason == "length" and self.dialogue.is_full:
@@ -133,7 +133,7 @@ class Episode:
         return None
 
     async def answer(self, parsed: str | FormatError) -> ToolResult:
-        """Run the command, or explain the format error, and write down what answered."""
+        """Run the command or explain the format error, and record the observation."""
         started = time.monotonic()
         result = self.explain(parsed) if isinstance(parsed, FormatError) else await self.act(parsed)
         observation = f"{result.text}\n{self.scaffold.prompt_line(result.session)}"
@@ -152,14 +152,14 @@ class Episode:
         return result
 
     async def act(self, command: str) -> ToolResult:
-        """Run the command within what is left of the episode's time."""
+        """Run the command within the episode's remaining time."""
         self.num_format_errors = 0
         time_left_s = self.config.episode_timeout_s - self.command_s
         context = ToolContext(self.sandbox, self.config.window_lines, min(self.config.command_timeout_s, time_left_s))
         return await self.scaffold.act(command, self.session, context)
 
     def explain(self, error: FormatError) -> ToolResult:
-        """Tell the agent what was wrong and what is right; nothing is run."""
+        """Explain the format error without running anything."""
         self.num_format_errors += 1
         was_cut = self.turns[-1].finish_reason == "length"
         cut = f" Your response was cut at {self.config.max_new_tokens} tokens." if was_cut else ""

@@ -1,1 +1,4 @@
-"""What the tests of a repository need to run: a Python with packages, built once for each set of requirements and shared."""
+"""Python environments for the tests of repositories, built once per set of requirements and shared.
+
+Discovers requirements, chooses an interpreter, and builds the environment with uv. Knows nothing of rollouts or grading.
+"""

@@ -1,4 +1,4 @@
-"""Building an environment: a copy of a Python, then the commands of the recipe, with network, their log kept."""
+"""Builds of environments: copy a Python, run the recipe's commands with network access, keep the log."""
 
 import os
 import re
@@ -23,15 +23,15 @@ from turnsmith.sandboxes.patch import is_excluded
 from turnsmith.temporary import temporary_folder
 
 FOLDER = "environments"
-"""Beside the task file."""
+"""Folder of environments beside the task file."""
 TIMEOUT_S = 1_800.0
 POLL_S = 0.1
 UNUSED = shutil.ignore_patterns(
     "test", "idle_test", "tkinter", "turtledemo", "*.a", "site-packages", "dist-packages", "envs", "pkgs"
 )
-"""Of an interpreter's folder: its own tests, and what is built or installed against it; of conda, its other environments."""
+"""Parts of an interpreter's folder that are not copied: its tests, installed packages, conda's other environments."""
 SYSTEM = ("/usr", "/usr/local")
-"""Pythons in these folders share them with everything else; sandboxes show them where they are."""
+"""Prefixes shared with the rest of the system; their Pythons are not copied, since sandboxes show them."""
 DROPPED = {
     "VIRTUAL_ENV",
     "PYTHONPATH",
@@ -41,46 +41,46 @@ DROPPED = {
     "PIP_REQUIRE_VIRTUALENV",
 }
 LEFT_OUT = {".git", "build", "dist", ".eggs", ".tox", ".nox", ".venv", "venv"}
-"""At the top of a tree: what a build leaves there and no test needs."""
+"""Top-level build leftovers that tests do not need."""
 SHARED = "shared"
-"""Folder of an environment that the loader searches: where the interpreter is a library, it is found there."""
+"""Folder of an environment searched by the loader, for the interpreter's shared library."""
 NAMED = ("error", "× ", "ERROR: ", "ModuleNotFoundError: ", "ImportError: ")
-"""How a line begins that says why an installation failed."""
+"""Prefixes of log lines that state the cause of a failure."""
 MAX_CAUSE_CHARACTERS = 400
 
 
 class BuildFailed(TurnsmithError):
-    """An environment that could not be built; the message names the command, the cause and the log."""
+    """Error raised if a build fails; the message names the command, the cause and the log."""
 
 
 class BuildStopped(TurnsmithError):
-    """Somebody wants no environment any longer: that says nothing of the recipe."""
+    """Error raised if a build is cancelled; the recipe is not at fault."""
 
 
 DESCRIPTION = re.compile(r"^Description:.*\n([ \t].*\n)*", re.MULTILINE)
-"""A header of old metadata; in new ones it is what comes after the headers."""
+"""Description header of old metadata; in newer metadata it follows the headers."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """One that was built."""
+    """Built environment."""
 
     folder: Path
-    """The Python with its packages, for `/environment`."""
+    """Python with its packages, mounted at `/environment`."""
     layer: Path
-    """What building has added to the working tree: metadata of an editable installation, compiled modules."""
+    """Files that the build added to the working tree: editable metadata, compiled modules."""
 
 
 def locate(key: str, folder: Path) -> Environment:
-    """Where the environment of a recipe lies, below the folder of a task file."""
+    """Return the paths of a recipe's environment below the folder of a task file."""
     place = folder / FOLDER / key
     return Environment(place, place.with_suffix(".tree"))
 
 
 def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, stopped: Event) -> Environment:
-    """Build it unless it is there, by uv, over the working tree of `layers`; below the folder of a task file.
+    """Build an environment over the working tree of `layers`, unless it exists below the task file's folder.
 
-    Takes seconds to minutes, in a thread: who wants it no longer sets `stopped`. Raises BuildFailed, BuildStopped, UsageError.
+    Takes seconds to minutes in a thread; set `stopped` to cancel. Raises BuildFailed, BuildStopped, UsageError.
     """
     place = locate(recipe.key, folder)
     if place.folder.is_dir():
@@ -97,14 +97,14 @@ def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, 
         keep_additions(changes / UPPER, layers)
         forget_tree(changes / UPPER, python)
         write_json(place.folder.with_suffix(".json"), asdict(recipe))
-        shutil.rmtree(place.layer, ignore_errors=True)  # of a build that was killed between these two lines
+        shutil.rmtree(place.layer, ignore_errors=True)  # left by a build killed between the next two lines
         (changes / UPPER).rename(place.layer)
         python.rename(place.folder)
     return place
 
 
 def copy_python(python: Python, target: Path) -> None:
-    """An interpreter with a folder of its own is copied, by hard links where that can be; of the system's one makes a venv."""
+    """Copy an interpreter's folder, by hard links if possible; for the system's interpreter, create a venv."""
     if str(python.prefix) in SYSTEM:
         subprocess.run([python.program, "-m", "venv", "--without-pip", target], check=True, capture_output=True)
     else:
@@ -126,7 +126,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _run(workplace: Workplace, variables: Mapping[str, str], log: Path, stopped: Event) -> None:
-    """Run one command of a recipe; what it prints is appended to the log. Raises BuildFailed, BuildStopped."""
+    """Run one command of a recipe, appending its output to the log. Raises BuildFailed, BuildStopped."""
     command = workplace.command[-1]
     with log.open("ab") as output:
         output.write(f"$ {command}\n".encode())
@@ -152,7 +152,7 @@ def _run(workplace: Workplace, variables: Mapping[str, str], log: Path, stopped:
 
 
 def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
-    """Until it ends, or must end. Raises BuildStopped."""
+    """Wait for a process; kill it on cancellation or timeout. Raises BuildStopped."""
     deadline = time.monotonic() + TIMEOUT_S
     while process.poll() is None:
         if stopped.wait(POLL_S) or time.monotonic() > deadline:
@@ -163,8 +163,8 @@ def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
 
 
 def make_variables(given: Mapping[str, str]) -> dict[str, str]:
-    """Join the variables of this process, without those that lead to another Python, and the recipe's."""
-    from uv import find_uv_bin  # of the extra `mine`
+    """Merge this process's variables, without those that select another Python, with the recipe's."""
+    from uv import find_uv_bin  # from the extra `mine`
 
     inherited = {name: value for name, value in os.environ.items() if name not in DROPPED}
     places = [f"{ENVIRONMENT}/bin", str(Path(find_uv_bin()).parent), inherited.get("PATH", "/usr/bin:/bin")]
@@ -181,14 +181,14 @@ def make_variables(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_cause(log: bytes) -> str:
-    """From the first line that names an error on, in one line; else the last line."""
+    """Return the log from its first error line on, in one line; else its last line."""
     lines = [line.strip(" │╰─▶") for line in log.decode(errors="replace").splitlines() if line.strip()]
     first = next((place for place, line in enumerate(lines) if line.startswith(NAMED)), len(lines) - 1)
     return " ".join(lines[first:])[:MAX_CAUSE_CHARACTERS] or "it printed nothing"
 
 
 def keep_additions(upper: Path, layers: tuple[Path, ...]) -> None:
-    """Leave of what a build has written only new files: no tracked file changes, none is hidden, no bytecode, no build folder."""
+    """Keep only new files of the upper layer; remove changes of tracked files, whiteouts, bytecode and build folders."""
     tracked = {path for path, _ in walk_merged(layers)}
     for path in sorted(upper.rglob("*"), reverse=True):
         below = path.relative_to(upper)
@@ -201,9 +201,9 @@ def keep_additions(upper: Path, layers: tuple[Path, ...]) -> None:
 
 
 def forget_tree(upper: Path, python: Path) -> None:
-    """Take out of the project's metadata what tells of the tree that it was built from: its files, its description.
+    """Remove traces of the source tree from the project's metadata: file list and description.
 
-    Tasks of earlier commits share the environment, and their hidden tests, or the note of their own fix, may stand there.
+    Tasks of earlier commits share the environment; these texts could reveal their hidden tests or fixes.
     """
     for files in upper.rglob("*.egg-info/SOURCES.txt"):
         files.unlink()

@@ -1,6 +1,6 @@
-"""What a repository says that its tests need, read from the files in which projects say so.
+"""Test requirements of a repository, read from its project files.
 
-Nothing is run, and nothing of the repository is imported: `setup.py` is left to pip.
+Runs and imports no code of the repository; `setup.py` is only searched by patterns.
 """
 
 import configparser
@@ -21,61 +21,61 @@ from turnsmith.errors import UsageError
 
 TESTS = re.compile(r"(.*[_-])?(tests?|testing|unit-?tests?)", re.IGNORECASE)
 DEVELOPMENT = re.compile(r"(.*[_-])?(dev|develop|development|ci)", re.IGNORECASE)
-"""Extras, groups and files that are named so are for who tests; the second ones count where there are none of the first."""
+"""Names of extras, groups and files for testing; `DEVELOPMENT` applies only if no name matches `TESTS`."""
 FILE = re.compile(
     r"(requirements?|reqs)([-_./].*)?\.(txt|in|pip)|.*[-_]requirements?\.txt|requirements/.*\.(txt|in|pip)"
 )
 UNWANTED = re.compile(
     r"min|minimum|lowest|oldest|docs?|sphinx|lint|typing|mypy|flake8|ruff|release|coverage|bench.*|pre-?commit|build|examples?"
 )
-"""Words in a name that say that no test needs it."""
+"""Words of a name that exclude it from the test requirements."""
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock")
 COMPILED = re.compile(
     r".*\.(pyx|pxd|pxi|pyx\.in|c|cc|cpp|cxx|h|hpp|rs)|(.*/)?(Cargo\.(toml|lock)|meson\.build|CMakeLists\.txt)"
 )
-"""What is compiled when a project is installed."""
+"""Files that are compiled during installation."""
 BUILDING = {"setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin", "scikit-build", "cython"}
-"""Tables of tools in `pyproject.toml` that decide what is installed."""
+"""Tool tables of `pyproject.toml` that affect the installation."""
 IDLE = {"version", "description", "readme", "authors", "maintainers", "keywords", "classifiers", "urls", "license"}
 INCLUDED = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
-"""Files that a file of requirements includes."""
+"""Pattern of files included by a requirements file."""
 VERSION_LINE = re.compile(r"^\s*(__)?version(__)?\s*=.*$", re.MULTILINE)
 VERSION_KEY = re.compile(r'"version": "[^"]*",?')
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*|[^/]*_tests?|conftest)\.py")
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*)|.*\bimportorskip\([\"'](\w+))", re.MULTILINE)
 MODULES = {"beautifulsoup4": "bs4", "pillow": "pil", "pymongo": "bson", "scikit-learn": "sklearn"}
-"""Modules of packages that have another name; `pyyaml` and `python-dateutil` lose what they begin with."""
+"""Package → module of a different name; the prefixes of `pyyaml` and `python-dateutil` are removed by a rule."""
 CARET = re.compile(r"[\^~](?=\d)")
-"""Poetry's own kinds of bounds."""
+"""Poetry's caret and tilde bounds."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What was found."""
+    """Requirements found in a repository."""
 
     is_installable: bool
-    """Is it a project that pip installs?"""
+    """True if pip can install the project."""
     extras: tuple[str, ...]
     requirements: tuple[str, ...]
-    """Those of groups and of tox, and pytest."""
+    """Requirements of groups and of tox, and pytest."""
     files: tuple[str, ...]
-    """Files of requirements."""
+    """Requirements files."""
     pins: tuple[str, ...]
-    """Of lock files: `name==version`."""
+    """Pins of lock files: `name==version`."""
     requires_python: str
     classifiers: tuple[str, ...]
-    """Minor versions of Python that the project names."""
+    """Minor Python versions named by the project."""
     digests: Mapping[str, str]
-    """Of all that decides what is installed, and of what is compiled, by path."""
+    """Path → digest of every file that affects the installation or is compiled."""
 
 
 def find_needs(tree: Mapping[str, bytes]) -> Needs:
-    """Read the files of a tree, by path. Raises UsageError where one of them cannot be read."""
+    """Read the requirements from a tree, given as path → content. Raises UsageError if a file is invalid."""
     try:
         return _find_needs(tree)
     except (AttributeError, KeyError, TypeError) as error:
-        what = "the files that say what the tests need are not laid out as their formats have it"
+        what = "invalid structure in the files that declare requirements"
         raise UsageError(f"{what}: {type(error).__name__}: {error}") from None
 
 
@@ -100,7 +100,7 @@ def _find_needs(tree: Mapping[str, bytes]) -> Needs:
 
 
 def _digest(path: str, content: bytes) -> str:
-    """Without what changes often and installs nothing: versions, descriptions, settings of other tools."""
+    """Hash a file without parts that do not affect the installation: versions, descriptions, other tools' settings."""
     text = VERSION_LINE.sub("", content.decode(errors="replace"))
     if path == "pyproject.toml":
         project = tomllib.loads(content.decode())
@@ -128,13 +128,13 @@ def _read_settings(tree: Mapping[str, bytes], path: str = "setup.cfg") -> config
 
 
 def _choose(names: Iterable[str]) -> list[str]:
-    """Those for tests, or else those for development."""
+    """Choose the names for tests, or else those for development."""
     named = [name for name in names if not any(map(UNWANTED.fullmatch, re.split(r"[-_]", name.lower())))]
     return [name for name in named if TESTS.fullmatch(name)] or [name for name in named if DEVELOPMENT.fullmatch(name)]
 
 
 def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[str]) -> list[str]:
-    """Choose extras or groups for tests, and the smallest of the others that bring a module which tests import."""
+    """Choose extras or groups for tests, plus the smallest others that provide a module imported by tests."""
     chosen = _choose(declared)
     brought = {module for name in chosen for module in _name_modules(name, declared[name])}
     for name in sorted(declared, key=lambda name: len(declared[name])):
@@ -146,7 +146,7 @@ def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[s
 
 
 def _name_modules(name: str, requirements: Iterable[str]) -> set[str]:
-    """Guess what an extra brings: a module of its own name, and one of each package that it requires."""
+    """Guess the modules of an extra: its own name, and one per required package."""
     packages = [canonicalize_name(Requirement(text).name) for text in requirements if _is_requirement(text)]
     names = [MODULES.get(package, package) for package in (canonicalize_name(name), *packages)]
     return {re.sub(r"^(python[-_]?|py)(?=\w)", "", module).replace("-", "_") for module in names} | {*names}
@@ -155,7 +155,7 @@ def _name_modules(name: str, requirements: Iterable[str]) -> set[str]:
 def _find_imports(
     tree: Mapping[str, bytes], project: Mapping[str, Any], settings: configparser.RawConfigParser
 ) -> set[str]:
-    """Find the modules that test files import, in small letters, without those of Python and of the project."""
+    """Find lower-case names of modules that tests import, without the standard library and the project."""
     texts = [content.decode(errors="replace") for path, content in tree.items() if TEST_FILE.fullmatch(path)]
     found = [
         name for text in texts for groups in IMPORT.findall(text) for name in re.split(r"[\s,]+", " ".join(groups))
@@ -166,7 +166,7 @@ def _find_imports(
 
 
 def _choose_files(tree: Mapping[str, bytes]) -> list[str]:
-    """`requirements.txt`, and `requirements/test.txt` or its like; what a file was compiled from is left out beside it."""
+    """Choose `requirements.txt`, `requirements/test.txt` and similar files; skip `.in` sources of compiled files."""
     names = {path: _name_file(path) for path in sorted(tree) if path.count("/") <= 1 and FILE.fullmatch(path)}
     compiled = {path.removesuffix(".txt") + ".in" for path in names if path.endswith(".txt")}
     names = {path: name for path, name in names.items() if path not in compiled}
@@ -175,7 +175,7 @@ def _choose_files(tree: Mapping[str, bytes]) -> list[str]:
 
 
 def _follow(tree: Mapping[str, bytes], files: Iterable[str]) -> list[str]:
-    """Files of requirements, and those that they include."""
+    """List requirements files and the files that they include."""
     waiting, found = [*files], list[str]()
     while waiting:
         path = waiting.pop()
@@ -187,7 +187,7 @@ def _follow(tree: Mapping[str, bytes], files: Iterable[str]) -> list[str]:
 
 
 def _name_file(path: str) -> str:
-    """`requirements/unit-tests.txt` → `unit-tests`, `test-requirements.txt` → `test`, `requirements.txt` → nothing."""
+    """Reduce a file name to its purpose: `requirements/unit-tests.txt` → `unit-tests`; `requirements.txt` → empty."""
     words = re.split(r"[-_./]", path.rpartition(".")[0].lower())
     return "-".join(word for word in words if word not in ("requirements", "requirement", "reqs"))
 
@@ -202,7 +202,7 @@ def _is_requirement(text: str) -> bool:
 def _list_extras(
     project: Mapping[str, Any], settings: configparser.RawConfigParser, tree: Mapping[str, bytes]
 ) -> dict[str, list[str]]:
-    """Read extras with their requirements from the metadata; from `setup.py` only the keys of `extras_require` for tests."""
+    """Read extras and their requirements from the metadata; from `setup.py`, only the names of test extras."""
     script = tree.get("setup.py", b"").decode(errors="replace")
     named = re.findall(r"['\"](tests?|testing|dev)['\"]\s*[:\]]", script) if "extras_require" in script else []
     section = "options.extras_require"
@@ -216,7 +216,7 @@ def _list_extras(
 
 
 def _of_groups(project: Mapping[str, Any], imported: Collection[str]) -> Iterator[str]:
-    """List the dependency groups (PEP 735) that tests need, with those that they include, and pdm's older ones."""
+    """Yield requirements of the chosen dependency groups (PEP 735, nested groups included) and of pdm's older groups."""
     groups = project.get("dependency-groups", {})
     unfolded = {name: [*_unfold(groups, name, frozenset())] for name in groups}
     for name in _choose_needed(unfolded, imported):
@@ -227,7 +227,7 @@ def _of_groups(project: Mapping[str, Any], imported: Collection[str]) -> Iterato
 
 
 def _unfold(groups: Mapping[str, Any], name: str, above: frozenset[str]) -> Iterator[str]:
-    """A ring of groups ends where it began."""
+    """Yield a group's requirements with included groups; stop at cycles."""
     for entry in groups.get(name, []) if name not in above else []:
         if isinstance(entry, str):
             yield entry
@@ -246,7 +246,7 @@ def _of_poetry(project: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _translate(version: str) -> str:
-    """Poetry's bounds in the words of pip: `^1.2` → `>=1.2`, `*` → nothing; a bare version is a lower bound, too."""
+    """Translate Poetry's bounds to pip's: `^1.2` → `>=1.2`, `*` → nothing, a bare version → `==`."""
     bounds = [CARET.sub(">=", bound.strip()) for bound in version.split(",") if bound.strip(" *")]
     return ",".join(bound if bound[0] in "<>=!~" else f"=={bound}" for bound in bounds)
 
@@ -259,7 +259,7 @@ def _of_hatch(project: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_tox(tree: Mapping[str, bytes]) -> Iterator[str]:
-    """Requirements of `[testenv]`, those of some factors alone left out."""
+    """Yield the requirements of `[testenv]` that are not bound to a factor."""
     settings = _read_settings(tree, "tox.ini")
     if settings.has_option("testenv", "deps"):
         for line in (settings.get("testenv", "deps") or "").splitlines():
@@ -269,7 +269,7 @@ def _of_tox(tree: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _read_pins(tree: Mapping[str, bytes]) -> Iterator[str]:
-    """Of the first lock file that is there; a package that is locked to several versions is left free."""
+    """Yield pins of the first lock file present, skipping packages locked to several versions."""
     lock = next((path for path in LOCKS if path in tree), "")
     versions: dict[str, set[str]] = {}
     for package in _read_toml(tree, lock).get("package", []) if lock else []:

@@ -1,4 +1,4 @@
-"""An environment for a working tree: what is found in it, or given, tried from the most faithful recipe to the plainest."""
+"""Environment for a working tree: recipes are tried from the most faithful to the simplest."""
 
 import shlex
 import threading
@@ -13,35 +13,38 @@ from turnsmith.environments.pythons import choose_python, find_python
 from turnsmith.environments.recipe import Recipe
 
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
-"""Newer than the rest, for editable installations; older than the setuptools that brings other packages to light, a plugin of
-pytest among them (71), and that which has no `pkg_resources`."""
+"""Build tools of a fixed date: new enough for editable installations, older than setuptools 71 (which exposes
+vendored packages, among them a pytest plugin) and than the releases without `pkg_resources`.
+"""
 BASICS = "'setuptools<81' wheel"
-"""Suites import `pkg_resources`, which later ones have not."""
+"""Build tools; later setuptools versions lack `pkg_resources`, which test suites import."""
 UNEDITABLE = (
     "find . -maxdepth 2 -name '*requirements*' -type f -exec sed -i '/^ *-e *[.]/d' {} +",
     "touch -c pyproject.toml setup.py setup.cfg",
 )
-"""Before a plain installation: files of requirements may name the project itself, and by its time of change uv would take the
-project for another that it has built at this path. The tree does not keep this."""
+"""Commands before a plain installation: remove the project itself from requirements files, and update modification
+times, since uv would reuse an earlier build at the same path. The tree does not keep these changes.
+"""
+# Part of the commands, so every change of that file, comments included, changes the keys of environments.
 LINKING = Path(__file__).with_name("linking.py").read_text(encoding="utf-8")
 LINK = (f"printf %s {shlex.quote(LINKING)} > /environment/linking.py", "python /environment/linking.py")
-"""After it: the modules are imported from the tree."""
+"""Commands after a plain installation: make modules importable from the tree."""
 _building: dict[Path, threading.Lock] = defaultdict(threading.Lock)
 _failed: dict[Path, str] = {}
-"""Causes, by folder and key of a recipe. On the disk they would outlive a network that was down."""
+"""Environment path → cause of failure. Not stored on disk, since a failure may be temporary."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a person, or a row of a data set, asks for."""
+    """Explicit wishes of a user or of a data set row."""
 
     python: str = ""
     commands: tuple[str, ...] = ()
-    """In place of all that is found."""
+    """Commands that replace everything discovered."""
     requirements: tuple[str, ...] = ()
-    """Beside what is found."""
+    """Requirements added to the discovered ones."""
     pins: tuple[str, ...] = ()
-    """`name==version`, in place of those of a lock file."""
+    """`name==version`, in place of a lock file's pins."""
 
 
 def equip(
@@ -55,9 +58,9 @@ def equip(
     wishes: Wishes,
     stopped: threading.Event,
 ) -> Environment:
-    """Build the first recipe that can be built, or take what is there; safe to call from several threads.
+    """Build the first recipe that succeeds, or reuse its environment; thread-safe.
 
-    `date` and `version` are those of the tree. Raises BuildFailed with the cause of the last one, BuildStopped, UsageError.
+    `date` and `version` describe the tree. Raises BuildFailed with the last recipe's cause, BuildStopped, UsageError.
     """
     failed: BuildFailed | None = None
     for recipe in list_recipes(find_needs(contents), date, version, wishes):
@@ -69,10 +72,10 @@ def equip(
 
 
 def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Iterator[Recipe]:
-    """List recipes with all that was found, as a lock file pins it, with packages of that day, of today.
+    """Yield recipes, most faithful first: pinned by a lock file, packages of that date, current packages.
 
-    Then come the files of requirements alone, which may contradict the rest, and in the end the project alone with pytest.
-    A plain installation, linked to the tree, follows for builds that know no editable one (PEP 660).
+    Then requirements files alone (they may contradict the rest), and at last the project with pytest only. Each group is repeated
+    with plain installations, for builds without editable ones (PEP 660).
     """
     found = (
         find_python(wishes.python) if wishes.python else choose_python(needs.requires_python, date, needs.classifiers)
@@ -95,7 +98,7 @@ def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Itera
 
 
 def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[str, ...]:
-    """Install the packages that were found, of no later day than given, and the project with its code in the working tree."""
+    """List the commands that install the requirements, no newer than a date, and the project from the working tree."""
     install = f"uv pip install --exclude-newer {day} {BUILDERS}" if day else "uv pip install"
     pins = [f"printf '%s\\n' {shlex.join(needs.pins)} > /environment/pins.txt"] if needs.pins else []
     bound = " -c /environment/pins.txt" if pins else ""
@@ -109,7 +112,7 @@ def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[
 
 
 def end_of_quarter(date: str) -> str:
-    """The day on which the next quarter begins: `2020-05-03T…` → `2020-07-01`. Commits of one quarter share their packages."""
+    """Return the first day of the next quarter, so that commits of a quarter share packages: `2020-05-03T…` → `2020-07-01`."""
     year, month = int(date[:4]), int(date[5:7])
     first = (month - 1) // 3 * 3 + 4
     return f"{year}-{first:02}-01" if first <= 12 else f"{year + 1}-01-01"
@@ -118,7 +121,7 @@ def end_of_quarter(date: str) -> str:
 def _build_once(
     recipe: Recipe, layers: Sequence[Path], workdir: str, folder: Path, stopped: threading.Event
 ) -> Environment:
-    """One thread builds, others wait; what has failed fails again at once, for as long as this process lives."""
+    """Build a recipe in one thread while others wait. A failed recipe fails again without a build in this process."""
     place = folder / recipe.key
     with _building[place]:
         if place in _failed:

@@ -1,4 +1,4 @@
-"""The Pythons of this machine, wherever they were installed from."""
+"""Python interpreters installed on this machine."""
 
 import os
 import re
@@ -19,9 +19,9 @@ PLACES = (
     ("PYENV_ROOT", ".pyenv", "versions/*/bin/python3"),
     ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python", "*/bin/python3"),
 )
-"""Variable that names the root of an installer, where it is below the home folder otherwise, and its interpreters."""
+"""Variable with an installer's root, default root below the home folder, and pattern of interpreters."""
 CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge")
-"""Roots of conda below the home folder, as its installers name them."""
+"""Default roots of conda below the home folder."""
 ON_PATH = re.compile(r"python3(\.\d+)?")
 ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.base_prefix)"
 STARRED = re.compile(r"([<>~]=?\s*[\d.]+)\.\*")
@@ -42,12 +42,12 @@ RELEASED = {
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter of this machine."""
+    """Installed interpreter."""
 
     version: Version
     program: Path
     prefix: Path
-    """Folder that holds it and its standard library."""
+    """Folder of the interpreter and its standard library."""
 
     @property
     def minor(self) -> str:
@@ -56,7 +56,7 @@ class Python:
 
 @cache
 def find_pythons() -> tuple[Python, ...]:
-    """Every Python 3 on PATH, and of pyenv, uv and conda; the newest first, one for each version."""
+    """Find every Python 3 on PATH and of pyenv, uv and conda; newest first, one per version."""
     programs = {program.resolve(): program for program in list_programs()}
     with ThreadPoolExecutor() as pool:
         found = [python for python in pool.map(_ask, programs.values()) if python]
@@ -65,7 +65,7 @@ def find_pythons() -> tuple[Python, ...]:
 
 
 def list_programs() -> Iterator[Path]:
-    """Whatever is named like a Python where Pythons lie."""
+    """Yield candidate programs from all known places."""
     yield Path(sys._base_executable)  # type: ignore[attr-defined]
     for folder in filter(None, os.environ.get("PATH", "").split(os.pathsep)):
         if Path(folder).is_dir():
@@ -77,7 +77,7 @@ def list_programs() -> Iterator[Path]:
 
 
 def _list_conda_roots() -> Iterator[Path]:
-    """Where the `conda` of this shell is, the environment that is active, and where installers put it."""
+    """Yield conda's root, the active environment, and the default installation folders."""
     if program := os.environ.get("CONDA_EXE"):
         yield Path(program).parent.parent
     if active := os.environ.get("CONDA_PREFIX"):
@@ -86,7 +86,7 @@ def _list_conda_roots() -> Iterator[Path]:
 
 
 def _ask(program: Path) -> Python | None:
-    """None where it is a shim without a version behind it, a broken link, or no Python."""
+    """Query an interpreter; None for broken links, unset shims and other programs."""
     command = [str(program), "-I", "-S", "-c", ASK]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
@@ -97,7 +97,7 @@ def _ask(program: Path) -> Python | None:
 
 
 def find_python(wanted: str) -> Python:
-    """The newest Python of a version such as `3.9` or `3.9.18`. Raises UsageError that names those that are there."""
+    """Find the newest Python of a version such as `3.9` or `3.9.18`. Raises UsageError that lists the installed ones."""
     pythons = find_pythons()
     for python in pythons:
         if wanted in (python.minor, str(python.version)):
@@ -107,24 +107,24 @@ def find_python(wanted: str) -> Python:
 
 
 def choose_python(requires: str, date: str, classifiers: Iterable[str] = ()) -> Python:
-    """The newest Python that a project of that day admits, and that was out then; failing that the oldest that it admits.
+    """Choose the newest admitted Python that was released by a date, else the oldest admitted one.
 
-    `requires` is its `requires-python`, `date` begins with YYYY-MM-DD, `classifiers` are minor versions that it names. An old
-    Python gets old packages of itself, since new ones ask for a newer one. Raises UsageError where none is admitted.
+    `requires` is `requires-python`, `date` begins with YYYY-MM-DD, `classifiers` are minor versions. Packages of that date may
+    not support newer Pythons. Raises UsageError if no Python is admitted.
     """
     bounds = _read_bounds(requires)
     admitted = [python for python in find_pythons() if bounds.contains(python.version)]
     if not admitted:
         known = ", ".join(str(python.version) for python in find_pythons())
-        raise UsageError(f"no Python of this machine is admitted by requires-python {requires!r}: there are {known}")
+        raise UsageError(f"requires-python {requires!r} admits no Python of this machine: installed are {known}")
     named = [python for python in admitted if python.minor in set(classifiers)]
     of_its_day = [python for python in named or admitted if RELEASED.get(python.minor, "9999") <= date[:10]]
     return next(iter(of_its_day), (named or admitted)[-1])
 
 
 def _read_bounds(requires: str) -> SpecifierSet:
-    """`>=3.6.*` was once allowed, and means `>=3.6`. Raises UsageError."""
+    """Parse `requires-python`; the obsolete `>=3.6.*` means `>=3.6`. Raises UsageError."""
     try:
         return SpecifierSet(STARRED.sub(r"\1", requires))
     except InvalidSpecifier:
-        raise UsageError(f"requires-python {requires!r} cannot be read: say which Python is wanted") from None
+        raise UsageError(f"requires-python {requires!r} is invalid: name the Python version to use") from None

@@ -1,4 +1,4 @@
-"""How an environment is made; what is made alike is shared."""
+"""Recipes of environments. Equal recipes share one environment."""
 
 import hashlib
 import json
@@ -13,32 +13,32 @@ VERSIONS = (
     "PDM_BUILD_SCM_VERSION",
     "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )
-"""Variables by which builds are told a version."""
+"""Variables that set a project's version in build tools."""
 COMPILED_SINCE = Version("3.7")
-"""Whose bytecode uv can write."""
+"""Oldest Python whose bytecode uv compiles."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A Python, and commands that install into it, run in the working tree one after the other."""
+    """Python version and installation commands, run in the working tree in order."""
 
     python: str
-    """Version, e.g. `3.9.18`."""
+    """Version, for example `3.9.18`."""
     commands: tuple[str, ...]
-    """By bash; `python` is the new environment's."""
+    """Bash commands; `python` is the new environment's."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """Of what the commands read in the tree, by path: where one changes, so may what is installed."""
+    """Path → digest of the files read by the commands; changes produce a new environment."""
     version: str = "0"
-    """Of the project, for builds that ask a git history for it, which a task has not. No part of the key."""
+    """Project version, for builds that would read it from git history. Not part of the key."""
 
     @property
     def key(self) -> str:
-        """Names the environment."""
+        """Return the name of the environment, a hash."""
         parts = (self.python, self.commands, sorted(self.digests.items()))
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
     @property
     def variables(self) -> dict[str, str]:
-        """A suite that starts with bytecode starts twice as fast; an environment cannot be written to later."""
+        """Return the variables of the commands. Bytecode is compiled now, since environments are read-only later."""
         compiles = {"UV_COMPILE_BYTECODE": "1"} if Version(self.python) >= COMPILED_SINCE else {}
         return {**dict.fromkeys(VERSIONS, self.version), **compiles}

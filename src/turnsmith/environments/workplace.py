@@ -1,7 +1,7 @@
-"""Where an environment is built: this machine as it is, but for the environment and the working tree at their final places.
+"""Build location of an environment: the host's file system with environment and working tree at their final paths.
 
-So whatever writes paths down, scripts and editable installations, writes those that sandboxes show. Run as a process of its own,
-with the place as its standard input.
+So scripts and editable installations record the paths that sandboxes use. Runs as a separate process that reads its request from
+stdin.
 """
 
 import json
@@ -16,17 +16,17 @@ from turnsmith.sandboxes.inside.local.root import ENVIRONMENT
 
 ROOT, STAGE = "/tmp", ".stage"
 UPPER, WORK = "upper", "work"
-"""Folders of `changes`: what was written in the tree, and overlayfs' own."""
+"""Folders of `changes`: the overlay's upper and work directories."""
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """What is to be done where."""
+    """Request: paths to mount and the command to run."""
 
     environment: str
-    """Folder that appears at `/environment`."""
+    """Folder mounted at `/environment`."""
     layers: list[str]
-    """Of the working tree, lowest first."""
+    """Layers of the working tree, lowest first."""
     changes: str
     """Folder with `upper` and `work`."""
     workdir: str
@@ -37,15 +37,13 @@ class Workplace:
 
 
 def main() -> None:
-    """Arrange the places, then become the command."""
+    """Mount everything, then exec the command."""
     place = Workplace(**json.loads(sys.stdin.read()))
     try:
         _enter_namespaces()
         _arrange(place)
     except OSError as error:
-        sys.exit(
-            f"this machine does not allow environments to be built ({error}): Linux namespaces and overlayfs do it"
-        )
+        sys.exit(f"this machine cannot build environments ({error}): Linux namespaces and overlayfs are needed")
     os.chdir(place.workdir)
     with open(os.devnull) as nothing:  # noqa: PTH123
         os.dup2(nothing.fileno(), 0)
@@ -53,7 +51,7 @@ def main() -> None:
 
 
 def _enter_namespaces() -> None:
-    """Mounts of our own; an ordinary user stays who he is."""
+    """Enter a private mount namespace; an ordinary user keeps the same ids."""
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0 and Path("/proc/self/uid_map").read_text().split() == HOST_IDS:
         kernel.unshare(kernel.CLONE_NEWNS)
@@ -66,7 +64,7 @@ def _enter_namespaces() -> None:
 
 
 def _arrange(place: Workplace) -> None:
-    """A new root with all that the old one has, and our two places."""
+    """Build a new root from the old root's entries, the environment and the working tree."""
     places = {path.name: path for path in Path("/").iterdir()}
     trees = {name: kernel.clone_tree(str(path)) for name, path in places.items() if _is_folder(path)}
     links = {name: path.readlink() for name, path in places.items() if path.is_symlink()}
@@ -96,7 +94,7 @@ def _attach(tree: int, place: str) -> None:
 
 
 def _stack(num_layers: int, workdir: str) -> None:
-    """The working tree: layers by their numbers, and the folder of changes, which comes after them."""
+    """Mount the working tree: numbered layers below the folder of changes."""
     Path(workdir).mkdir(parents=True, exist_ok=True)
     lower = ":".join(f"{STAGE}/{number}" for number in reversed(range(num_layers)))
     changes = f"{STAGE}/{num_layers}"

@@ -1,1 +1,1 @@
-"""What is said in an episode: as tokens, which train, or as messages, where a server gives no tokens."""
+"""Dialogues of episodes: as tokens, which can train, or as messages, for servers without token ids."""

@@ -1,4 +1,4 @@
-"""What the loop asks of whatever an episode is said in. The loop does not know whether that is tokens or messages."""
+"""Protocols between the episode loop and its dialogue, which holds tokens or messages."""
 
 import hashlib
 from typing import Any, Protocol
@@ -8,48 +8,48 @@ from turnsmith.types import SamplingParams, Trajectory, Turn
 
 
 class Dialogue(Protocol):
-    """What is said in one episode, from the first prompt on; it only grows."""
+    """Append-only dialogue of one episode."""
 
     @property
     def is_full(self) -> bool:
-        """True where the context holds no further token."""
+        """Return True if the context holds no further token."""
 
     def begin(self, system: str, issue: str) -> None:
-        """The first prompt: the system message, and the user's."""
+        """Start with a system message and a user message."""
 
     async def sample(self) -> Turn:
-        """The next turn, taken down. Raises EngineError."""
+        """Sample the next turn and append it. Raises EngineError."""
 
     def cut(self, observation: str) -> str:
-        """An observation as it will be shown, within its budget."""
+        """Truncate an observation to its token budget."""
 
     def observe(self, observation: str) -> bool:
-        """Add what answered the last turn; False, and nothing added, where no turn would fit after it."""
+        """Append an observation. Return False, without appending, if no turn would fit after it."""
 
     def columns(self) -> dict[str, Any]:
-        """What a trajectory keeps of it, by the names of its fields."""
+        """Return the trajectory fields that the dialogue provides."""
 
     def close(self) -> None:
-        """The episode is over."""
+        """Release resources at the end of the episode."""
 
 
 class Speaker(Protocol):
-    """Opens a dialogue for each episode of a run."""
+    """Factory of dialogues for the episodes of a run."""
 
     def open(self, begun: Trajectory, config: AgentConfig, decoding: SamplingParams | None = None) -> Dialogue:
-        """For the episode that begins with this record; `decoding` as in `Rollout`."""
+        """Open the dialogue of an episode that begins with this record; `decoding` as in `Rollout`."""
 
     def count_prompt(self, system: str, issue: str) -> int:
-        """Tokens of a first prompt."""
+        """Count the tokens of a first prompt."""
 
     def check_budget(self, max_tokens: int) -> None:
-        """Raise UsageError where a budget of observations cannot hold even the notice of a cut."""
+        """Raise UsageError if the observation budget cannot hold the truncation notice."""
 
     def remark(self) -> str:
-        """What a watcher of the run should know now and then, such as what it has cost; often nothing."""
+        """Return a short status for progress output, such as the cost; often empty."""
 
 
 def turn_seed(seed: int, turn: int) -> int:
-    """Seed of one turn's noise, from the seed of the episode; 63 bits."""
+    """Derive the random seed (63 bits) of one turn from the episode's seed."""
     digest = hashlib.sha256(f"{seed}/{turn}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1

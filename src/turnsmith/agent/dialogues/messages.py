@@ -1,6 +1,6 @@
-"""An episode in messages, for servers that give no token ids: contexts count by the server's own figures.
+"""Dialogues in messages, for servers without token ids.
 
-What has been said since the last figure, an observation, is counted by estimate until the server counts it itself.
+Context use is the server's reported token count, plus an estimate for messages added since.
 """
 
 import time
@@ -14,12 +14,12 @@ from turnsmith.engines.chat import MESSAGE_TOKENS, ChatEngine, ChatRequest, Cont
 from turnsmith.types import Message, SamplingParams, Trajectory, Turn, estimate_tokens
 
 _SEED_BITS = 31
-"""Some servers take no longer seeds."""
+"""Bits of seeds; some servers reject longer ones."""
 
 
 @dataclass
 class MessageDialogue:
-    """Messages in, text out."""
+    """Dialogue with a chat engine: messages in, text out."""
 
     engine: ChatEngine
     config: AgentConfig
@@ -28,7 +28,7 @@ class MessageDialogue:
     decoding: SamplingParams | None = None
     messages: list[Message] = field(default_factory=list, init=False)
     num_tokens: int = field(default=0, init=False)
-    """Of the whole history, by the server's last figures and estimates since."""
+    """Tokens of the whole history: last reported count plus estimates."""
     prompt_tokens: int = field(default=0, init=False)
     num_turns: int = field(default=0, init=False)
 
@@ -37,7 +37,7 @@ class MessageDialogue:
         self.num_tokens = self.prompt_tokens = estimate_prompt(system, issue)
 
     async def sample(self) -> Turn:
-        """Ask the server. A history that its context does not hold is full: the turn is empty, and cut."""
+        """Ask the server. If the history exceeds its context, return an empty turn with finish reason `length`."""
         started = time.monotonic()
         try:
             reply = await self.engine.chat(self._request())
@@ -83,19 +83,19 @@ class MessageDialogue:
 
     @property
     def _room(self) -> int:
-        """Tokens that still fit into the context."""
+        """Return the tokens that still fit into the context."""
         return max(0, self.config.max_context - self.num_tokens)
 
     def columns(self) -> dict[str, Any]:
         return {"form": "messages", "prompt": self.messages[:2], "prompt_tokens": self.prompt_tokens}
 
     def close(self) -> None:
-        """A server forgets by itself."""
+        """Do nothing: the server keeps no state."""
 
 
 @dataclass(frozen=True)
 class MessageSpeaker:
-    """Dialogues with an engine that speaks messages."""
+    """Factory of dialogues with a chat engine."""
 
     engine: ChatEngine
 
@@ -113,5 +113,5 @@ class MessageSpeaker:
 
 
 def estimate_prompt(system: str, issue: str) -> int:
-    """Tokens of a first prompt, about."""
+    """Estimate the tokens of a first prompt."""
     return estimate_tokens(system) + estimate_tokens(issue) + 2 * MESSAGE_TOKENS

@@ -1,4 +1,4 @@
-"""An episode in tokens: what was sampled is kept as it was sampled, and is never tokenised again."""
+"""Dialogues in tokens; sampled tokens are kept unchanged and never tokenised again."""
 
 import time
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from turnsmith.types import SamplingParams, Trajectory, Turn
 
 @dataclass
 class TokenDialogue:
-    """Texts become tokens by the renderer, turns come from the engine."""
+    """Dialogue with a token engine: the renderer tokenises texts, the engine samples turns."""
 
     engine: Engine
     renderer: ChatRenderer
@@ -23,7 +23,7 @@ class TokenDialogue:
     episode_id: str
     seed: int
     decoding: SamplingParams | None = None
-    """How an evaluation samples; None where the policy itself is sampled, as all must be that trains."""
+    """Sampling parameters of an evaluation; None for temperature 1 without filters, which training requires."""
     history: History = field(default_factory=History, init=False)
     prompt_tokens: int = field(default=0, init=False)
     num_turns: int = field(default=0, init=False)
@@ -49,7 +49,7 @@ class TokenDialogue:
         )
 
     def _request(self) -> GenerateRequest:
-        """The next turn, sampled from the policy itself, temperature 1 and no filters, unless an evaluation says otherwise."""
+        """Build the request of the next turn: temperature 1 and no filters unless `decoding` is set."""
         return GenerateRequest(
             episode_id=self.episode_id,
             token_ids=self.history.token_ids,
@@ -76,7 +76,7 @@ class TokenDialogue:
 
     @property
     def _room(self) -> int:
-        """Tokens that still fit into the context."""
+        """Return the tokens that still fit into the context."""
         return self.config.max_context - len(self.history)
 
     def columns(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class TokenDialogue:
 
 @dataclass(frozen=True)
 class TokenSpeaker:
-    """Dialogues with an engine that speaks tokens."""
+    """Factory of dialogues with a token engine."""
 
     engine: Engine
     renderer: ChatRenderer

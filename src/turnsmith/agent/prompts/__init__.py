@@ -1,7 +1,7 @@
-"""Prompts as folders of three templates: `system`, `issue` and `demonstration` (paper §3.5, §3.6).
+"""Prompt folders with three templates: `system`, `issue` and `demonstration` (paper §3.5, §3.6).
 
-`paper` has the structure of the paper's prompts in our own words; `brief` has the same structure for tiny models; `bash` is
-for the shell alone. The demonstration is shown only to a base model that collects (paper §3.3).
+`paper` follows the paper's prompts in new wording; `brief` has the same structure for tiny models; `bash` is for the shell alone.
+The demonstration is shown only to a base model that collects trajectories (paper §3.3).
 """
 
 from functools import cache
@@ -13,17 +13,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from turnsmith.errors import UsageError
 
 PACKAGED = Path(__file__).parent
-"""Folder of the folders that come with the package."""
+"""Folder of the packaged prompts."""
 
 
 def fill_in(folder: Path, part: str, **values: Any) -> str:
-    """One template of a folder with its values. Raises TemplateError, and UnicodeDecodeError for what is no text."""
+    """Render one template of a folder. Raises TemplateError, or UnicodeDecodeError for a binary file."""
     return _open(folder).get_template(f"{part}.jinja").render(values)
 
 
 @cache
 def _open(folder: Path) -> Environment:
-    # Nothing is escaped: the text is for a model, not for a browser.
+    # no escaping: the text is for a model, not a browser
     return Environment(
         loader=FileSystemLoader(folder),
         undefined=StrictUndefined,
@@ -34,7 +34,7 @@ def _open(folder: Path) -> Environment:
 
 
 def find_prompts(name: str) -> Path:
-    """The folder of a packaged name, or of a path. Raises UsageError."""
+    """Find the folder of a packaged name or a path. Raises UsageError."""
     packaged = list_packaged()
     if name in packaged:
         return PACKAGED / name
@@ -44,5 +44,5 @@ def find_prompts(name: str) -> Path:
 
 
 def list_packaged() -> list[str]:
-    """Names of the prompts that come with the package."""
+    """List the names of the packaged prompts."""
     return sorted(folder.name for folder in PACKAGED.iterdir() if (folder / "system.jinja").exists())

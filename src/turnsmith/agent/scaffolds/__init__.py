@@ -1,1 +1,1 @@
-"""Named sets of tools and prompts, one file for each; `base` says what one is."""
+"""Scaffolds: named sets of tools and prompts, one per file; `base` defines the type."""

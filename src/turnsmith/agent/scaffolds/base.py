@@ -1,4 +1,4 @@
-"""A scaffold: a named set of tools and prompts (paper §3.3 to §3.6)."""
+"""Scaffold: a named set of tools and prompts (paper §3.3 to §3.6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,33 +16,33 @@ from turnsmith.plugins import load_instance
 
 @dataclass(frozen=True)
 class Scaffold:
-    """What an agent may do, beside the shell, and what it is told."""
+    """Tools (besides the shell) and prompts of an agent."""
 
     tools: tuple[Tool, ...]
-    """The first word of a command names one; anything else is for the shell of the sandbox."""
+    """Tools by the first word of a command; other commands go to the sandbox's shell."""
     prompts: Path
-    """Folder of its templates: `system`, `issue` and `demonstration.jinja`."""
+    """Folder of the templates `system`, `issue` and `demonstration.jinja`."""
     shell_prompt: str
-    """The line that ends every observation; `{cwd}` and `{file}` are the directory and the open file, or `none`."""
+    """Last line of every observation; `{cwd}` is the directory, `{file}` the open file or `none`."""
 
     def system(self, demonstration: bool = False) -> str:
-        """The system message; it is the same for every task."""
+        """Render the system message, equal for all tasks."""
         system = fill_in(self.prompts, "system", tools=self.tools)
         return f"{system}\n\n{fill_in(self.prompts, 'demonstration')}" if demonstration else system
 
     def prompt_line(self, session: Session) -> str:
-        """The shell prompt, as text that can be encoded."""
+        """Render the shell prompt as encodable text."""
         return legible(self.shell_prompt.format(cwd=session.cwd, file=session.file or "none"))
 
     def issue(self, problem_statement: str, cwd: str) -> str:
-        """The first user message: the issue, advice, and the shell prompt."""
+        """Render the first user message: issue, advice, shell prompt."""
         prompt_line = self.prompt_line(Session(cwd))
         return fill_in(
             self.prompts, "issue", problem_statement=problem_statement.strip(), cwd=cwd, prompt_line=prompt_line
         )
 
     async def act(self, command: str, session: Session, context: ToolContext) -> ToolResult:
-        """Run one command. Wrong use is an answer, not an exception. Raises SandboxError."""
+        """Run one command. Wrong use returns an error text. Raises SandboxError."""
         tools = {tool.name: tool for tool in self.tools}
         try:
             if tool := tools.get(first_word(command)):
@@ -57,7 +57,7 @@ class Scaffold:
 
 
 def load_scaffold(name: str = "paper", prompts: str | None = None, tools: Sequence[str] = ()) -> Scaffold:
-    """A scaffold by name or import path, with other prompts and more tools where they are given. Raises UsageError."""
+    """Load a scaffold by name or import path, with optional other prompts and extra tools. Raises UsageError."""
     scaffold = load_instance("scaffold", name, Scaffold)
     added = (load_instance("tool", tool, Tool) for tool in tools)
     all_tools = {tool.name: tool for tool in (*scaffold.tools, *added)}

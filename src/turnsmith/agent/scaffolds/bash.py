@@ -1,6 +1,6 @@
-"""The shell alone: an agent sees, searches and changes files with the programs of the image, and ends with `submit`.
+"""Scaffold with the shell alone: the image's programs, and `submit` to end.
 
-`submit` is a command of its own, not a text in an output, so nothing that a program prints can end an episode.
+`submit` is parsed as a command, so that no program output can end an episode.
 """
 
 from turnsmith.agent.prompts import PACKAGED

@@ -1,4 +1,4 @@
-"""The paper's scaffold (§3.3, §3.4): nine tools, a window on one open file, any shell command."""
+"""Scaffold of the paper (§3.3, §3.4): nine tools, a window on one open file, any shell command."""
 
 from turnsmith.agent.prompts import PACKAGED
 from turnsmith.agent.scaffolds.base import Scaffold

@@ -1,1 +1,1 @@
-"""What an agent can call: the paper's nine tools (§3.3) and the shell, one file for each family."""
+"""Tools of the agent: the paper's nine (§3.3) and the shell, one file per family."""

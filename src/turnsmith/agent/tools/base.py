@@ -1,4 +1,4 @@
-"""What all tools share: the session that is remembered, the call, the result, and the error that the agent can mend."""
+"""Shared types of tools: session, call, result, and the error that is shown to the agent."""
 
 import posixpath
 from collections.abc import Awaitable, Callable
@@ -8,13 +8,13 @@ from turnsmith.sandboxes.base import Sandbox
 
 
 def legible(text: str) -> str:
-    """Text that can be encoded: bytes that were no UTF-8, in a file or in the name of a directory, become U+FFFD."""
+    """Replace undecodable bytes (surrogate escapes) by U+FFFD, so that the text can be encoded."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
 class Session:
-    """What the host remembers of an agent's work between turns."""
+    """State of an agent kept on the host between turns."""
 
     cwd: str
     file: str | None = None
@@ -23,7 +23,7 @@ class Session:
     """First line of the window on the open file."""
 
     def absolute(self, path: str) -> str:
-        """The path as seen from the current directory."""
+        """Resolve a path against the current directory."""
         if "\0" in path:
             raise ToolError("a path cannot hold a NUL character")
         return posixpath.normpath(posixpath.join(self.cwd, path))
@@ -31,61 +31,61 @@ class Session:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What tools work with."""
+    """Sandbox and limits passed to tools."""
 
     sandbox: Sandbox
     window_lines: int
-    """Lines that the file window shows."""
+    """Height of the file window, in lines."""
     timeout_s: float
-    """Seconds that a shell command may take."""
+    """Time limit of a shell command, in seconds."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call as the agent wrote it, quoting removed."""
+    """Parsed tool call, with quotes removed."""
 
     arguments: list[str]
     options: dict[str, str]
-    """Options given, with their values; a switch has the empty value."""
+    """Options with their values; a switch has an empty value."""
     heredoc: str | None = None
-    """Text of the heredoc; each of its lines ends with a newline."""
+    """Heredoc text; every line ends with a newline."""
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a command answers."""
+    """Result of a command."""
 
     text: str
     session: Session
     exit_code: int | None = 0
-    """Exit code of the command, 1 where a tool was used wrongly; None where nothing ran."""
+    """Exit code of the command; 1 for wrong use of a tool; None if nothing ran."""
     submitted: bool = False
-    """True after the parsed command `submit`, and after nothing else: no output can end an episode."""
+    """True only after a parsed `submit` command; output cannot end an episode."""
     command_s: float = 0.0
-    """Seconds that the agent's own command ran."""
+    """Run time of the agent's own command, in seconds."""
 
 
 class ToolError(Exception):
-    """The agent used a tool wrongly; the message is the observation."""
+    """Error raised if the agent uses a tool wrongly; the message becomes the observation."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """One tool: how it is called, what it does, and the function that does it."""
+    """Tool definition: syntax, description, function."""
 
     usage: str
-    """For example `open [FILE] [LINE_NUMBER]`; the first word is its name."""
+    """Synopsis, for example `open [FILE] [LINE_NUMBER]`; its first word is the name."""
     purpose: str
-    """What it does, as the agent is told."""
+    """Description shown to the agent."""
     run: Callable[[Call, Session, ToolContext], Awaitable[ToolResult]]
     num_arguments: tuple[int, int] = (0, 0)
-    """Least and most positional arguments."""
+    """Minimum and maximum number of positional arguments."""
     switches: tuple[str, ...] = ()
     """Options without a value."""
     valued: tuple[str, ...] = ()
     """Options with a value."""
     heredoc: bool = False
-    """May its last argument come as a heredoc?"""
+    """True if the last argument may come as a heredoc."""
 
     @property
     def name(self) -> str:
@@ -93,5 +93,5 @@ class Tool:
 
     @property
     def help(self) -> str:
-        """Help text in the style of the original tools."""
+        """Return the help text in the style of the original tools."""
         return f"Usage: {self.usage}\n{self.purpose}"

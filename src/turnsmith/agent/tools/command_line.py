@@ -1,7 +1,7 @@
-"""A tool call read from the text of a command, with the quoting rules of a shell.
+"""Parser of tool calls, with a shell's quoting rules.
 
-Quotes group words and may hold newlines; a heredoc gives the last argument verbatim, whether or not its delimiter is
-quoted. Variables, globs, pipes and redirections are not expanded: the text of an edit arrives as it was written.
+Quotes group words and may contain newlines; a heredoc gives the last argument verbatim, quoted delimiter or not. Variables,
+globs, pipes and redirections are not expanded, so that edit texts arrive unchanged.
 """
 
 import re
@@ -13,12 +13,12 @@ _HEREDOC = re.compile(r"^(?P<before>[^\n]*?)<<\s*(?P<quote>['\"]?)(?P<delimiter>
 
 
 def first_word(command: str) -> str:
-    """The word that decides which tool is called."""
+    """Return the first word, which selects the tool."""
     return command.split(maxsplit=1)[0]
 
 
 def read_call(tool: Tool, command: str) -> Call:
-    """Words, options and heredoc of a call. Raises ToolError where the agent wrote it wrongly."""
+    """Parse words, options and heredoc of a call. Raises ToolError if it is malformed."""
     line, heredoc = split_heredoc(command)
     arguments, options = split_options(tool, split_words(line)[1:])
     if heredoc is not None and not tool.heredoc:
@@ -28,7 +28,7 @@ def read_call(tool: Tool, command: str) -> Call:
 
 
 def split_heredoc(command: str) -> tuple[str, str | None]:
-    """The command line and, where its first line ends with `<< WORD`, the text up to the line WORD."""
+    """Split a command into its command line and heredoc text, if the first line ends with `<< WORD`."""
     opening = _HEREDOC.match(command)
     if opening is None or not _has_closed_quotes(opening["before"]):
         return command, None
@@ -45,7 +45,7 @@ def split_heredoc(command: str) -> tuple[str, str | None]:
 
 
 def split_words(line: str) -> list[str]:
-    """Words of a command line, quotes removed."""
+    """Split a command line into words, removing quotes."""
     try:
         return shlex.split(line)
     except ValueError as error:
@@ -53,7 +53,7 @@ def split_words(line: str) -> list[str]:
 
 
 def split_options(tool: Tool, words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Arguments and the tool's own options; other words that start with `-` are arguments, and `--` ends the options."""
+    """Separate arguments from the tool's options; unknown `-` words are arguments, and `--` ends the options."""
     arguments: list[str] = []
     options: dict[str, str] = {}
     rest = iter(words)

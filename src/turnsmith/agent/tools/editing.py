@@ -1,7 +1,7 @@
-"""`create`, `edit`, `replace`: changes are written as they were asked for.
+"""Tools `create`, `edit` and `replace`, which write changes unmodified.
 
-There is no linter, as in the paper's list of tools: an edit is neither corrected nor silently undone, and nothing
-depends on a program of the image. What an edit broke shows in the window that follows it and when the code runs.
+No linter runs, as in the paper: edits are not corrected or reverted, and need no program of the image. Errors show in the printed
+window or when the code runs.
 """
 
 import re
@@ -17,7 +17,7 @@ MAX_LISTED_LINES = 10
 
 
 async def create(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Create a file with one empty line and open it; never over an existing one."""
+    """Create a file with one empty line and open it. Fails if it exists."""
     path = session.absolute(call.arguments[0])
     if await exists(path, context.sandbox):
         raise ToolError(f"{path} exists already: use `open` to see it")
@@ -27,7 +27,7 @@ async def create(call: Call, session: Session, context: ToolContext) -> ToolResu
 
 
 async def edit(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Replace a range of lines; the edited file becomes the open one."""
+    """Replace a range of lines; the edited file becomes the open file."""
     path = session.absolute(call.options["--file"]) if "--file" in call.options else open_path(session)
     file = await read_file(path, context.sandbox)
     first, last = parse_range(call.arguments, file)
@@ -37,7 +37,7 @@ async def edit(call: Call, session: Session, context: ToolContext) -> ToolResult
 
 
 async def replace_text(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Replace the one occurrence of a text in the open file, or all of them with `--replace-all`."""
+    """Replace the single occurrence of a text in the open file, or all with `--replace-all`."""
     file = await read_file(open_path(session), context.sandbox)
     search, new = call.arguments
     if not search:
@@ -52,7 +52,7 @@ async def replace_text(call: Call, session: Session, context: ToolContext) -> To
             f"the text to replace occurs {count} times in {file.path} (lines {listed}): "
             "give more of the text around it, or use --replace-all"
         )
-    # Said before the host builds a text that no sandbox takes: one line can ask for terabytes.
+    # checked before the text is built: one call can ask for terabytes
     if len(file.text) + count * (len(new) - len(search)) > MAX_FILE_BYTES:
         raise ToolError(f"{file.path} would be larger than {MAX_FILE_BYTES >> 20} MB: nothing was replaced")
     edited = TextFile(file.path, file.text.replace(search, new))
@@ -61,7 +61,7 @@ async def replace_text(call: Call, session: Session, context: ToolContext) -> To
 
 
 def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
-    """`START:END`, inside the file. Raises ToolError."""
+    """Parse `START:END` within the file. Raises ToolError."""
     match = re.fullmatch(r"([^:]+):([^:]+)", arguments[0]) if arguments else None
     if not match:
         raise ToolError(f"the lines to replace are written START:END, for example 3:5, not {' '.join(arguments[:1])!r}")
@@ -73,20 +73,20 @@ def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
 
 
 def replacement_lines(call: Call) -> list[str]:
-    """Lines of the new text; no text deletes the range, and one newline at the end of a text adds no line."""
+    """Return the replacement lines. Empty text deletes the range; one final newline adds no line."""
     text = call.heredoc if call.heredoc is not None else "".join(call.arguments[1:])
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def _show_change(file: TextFile, line: int, message: str, session: Session, context: ToolContext) -> ToolResult:
-    """The message and the window at the change."""
+    """Return the message and the window at the change."""
     first_line = line_into_view(min(line, len(file.lines)), len(file.lines), context.window_lines)
     shown = show(file, first_line, session, context)
     return ToolResult(f"{message}\n{shown.text}", shown.session)
 
 
 def first_lines(search: str, file: TextFile) -> list[int]:
-    """Numbers of the lines on which the first `MAX_LISTED_LINES` occurrences start; the text is read once."""
+    """Return the line numbers of the first `MAX_LISTED_LINES` occurrences, reading the text once."""
     before, *between = file.text.split(search, MAX_LISTED_LINES)[:-1]
     steps = (search.count("\n") + gap.count("\n") for gap in between)
     return list(accumulate(steps, initial=1 + before.count("\n")))

@@ -1,6 +1,6 @@
-"""Any other command: the shell of the sandbox, one fresh process group for each.
+"""Shell commands in the sandbox, each in a new process group.
 
-The working directory is carried from command to command; variables are not.
+The working directory carries over to the next command; variables do not.
 """
 
 import re
@@ -15,15 +15,15 @@ EDITORS = ("vi", "vim", "nvim", "nano", "pico", "emacs", "ed")
 PAGERS = ("less", "more", "most")
 SCREENS = ("top", "htop", "watch", "gdb", "pdb", "ipython", "jupyter", "ssh", "telnet", "tmux", "screen")
 INTERACTIVE = frozenset(EDITORS + PAGERS + SCREENS)
-"""Programs that wait for a person."""
+"""Interactive programs, which wait for input."""
 INTERPRETERS = frozenset(("python", "python3", "node", "irb", "bash", "sh", "zsh", "psql", "mysql", "sqlite3", "bc"))
-"""Programs that wait for a person where they have no arguments."""
+"""Interpreters, which wait for input if called without arguments."""
 _FOLLOWING = re.compile(r"tail([ \t]+[^\s|;&]+)*[ \t]+(-\w*[fF]\w*|--follow(=\S*)?)(?=[\s|;&]|$)")
-"""`tail` with an argument of its own that makes it follow: not a file's name, nor an option behind a pipe."""
+"""Match `tail -f`: a follow option of `tail` itself, not a file name or an option behind a pipe."""
 
 
 async def run_shell(command: str, session: Session, context: ToolContext, tool_names: Iterable[str]) -> ToolResult:
-    """Run a shell command where the last one ended. Raises ToolError where it would wait for a person."""
+    """Run a shell command in the last directory. Raises ToolError if it would wait for input."""
     refuse_interactive(command)
     result = await context.sandbox.exec(command, timeout_s=context.timeout_s, cwd=session.cwd)
     text = "\n".join([*describe(result, context.timeout_s), *hint_at_tools(result, tool_names)])
@@ -33,7 +33,7 @@ async def run_shell(command: str, session: Session, context: ToolContext, tool_n
 
 
 def refuse_interactive(command: str) -> None:
-    """Raise ToolError for editors, pagers, monitors, bare interpreters and `tail -f`; NUL characters cannot be passed."""
+    """Raise ToolError for editors, pagers, monitors, bare interpreters, `tail -f`, and NUL characters."""
     if "\0" in command:
         raise ToolError("a command cannot hold a NUL character")
     program = first_word(command)
@@ -46,7 +46,7 @@ def refuse_interactive(command: str) -> None:
 
 
 def describe(result: ExecResult, timeout_s: float) -> list[str]:
-    """The output, and how the command ended where the output does not say."""
+    """Return the output, with a note on truncation, timeout, exit code or empty output."""
     output = result.output.decode("utf-8", "replace").rstrip("\n")
     rows = [output] if output.strip() else []
     if result.truncated:
@@ -59,7 +59,7 @@ def describe(result: ExecResult, timeout_s: float) -> list[str]:
 
 
 def hint_at_tools(result: ExecResult, tool_names: Iterable[str]) -> list[str]:
-    """Where the shell did not find one of the tools (`cd src && open a.py`), say how tools are called."""
+    """Return a hint on how to call tools if the shell did not find one (`cd src && open a.py`)."""
     names = "|".join(tool_names)
     missing = re.search(rf"\b({names}): (command )?not found", result.output.decode("utf-8", "replace"))
     if not missing:

@@ -1,14 +1,14 @@
-"""`submit`: the agent says that it is done.
+"""Tool `submit`: the agent declares its work finished.
 
-The paper's tool sends what a plain `git diff` shows, which loses staged changes and new files. We differ on purpose: the
-patch is taken from outside the sandbox, so it holds new and staged files alike, and the state of git's index does not matter.
+The paper's tool submits a plain `git diff`, which loses staged changes and new files. Here the patch is computed outside the
+sandbox and includes both, whatever git's index contains.
 """
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolResult
 
 
 async def submit(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """End the episode; the loop takes the patch."""
+    """End the episode; the loop computes the patch."""
     return ToolResult("Submitted.", session, submitted=True)
 
 
