@@ -30,9 +30,10 @@ DECIDABLE = {
 IDS = {"code after an early return": ["test_it[1]", "test_it[2]"], "a column": ["test_it[3]"]}
 
 
-async def find_ability(provider, task, layers, text, ids):
+async def find_ability(provider, task, layers, text, ids, others=()):
     (layers[0] / "test_calc.py").write_text(text)
-    task = task.model_copy(update={"FAIL_TO_PASS": [f"test_calc.py::{name}" for name in ids], "PASS_TO_PASS": []})
+    names = {"FAIL_TO_PASS": ids, "PASS_TO_PASS": others}
+    task = task.model_copy(update={key: [f"test_calc.py::{name}" for name in names[key]] for key in names})
     tests = await read_tests(Case(task, layers, provider, 20))
     return task, judge_audit(tests, await try_gold(tests, GOLD, Random(0)))
 

@@ -117,7 +117,8 @@ def _is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
 
 def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
     """Judge the audit of one task by the trial of its gold patch."""
-    functions = {*tests.functions}
+    # Mutants of tests that keep their names are large, so that records hold those of FAIL_TO_PASS alone.
+    functions = {*tests.functions} - ({*tests.nameless} - tests.decisive)
     kept = [mutant for function, mutant in trial.killed.items() if function in functions]
     known = tuple(mutant for mutant in kept if mutant.passing or mutant not in trial.drawn)
     return Ability(_find_hindrance(tests, trial), known)
