@@ -23,6 +23,10 @@ class GradingError(TurnsmithError):
     """The grader could not reach a verdict."""
 
 
+class PluginFailed(GradingError):
+    """The grader's pytest plugin cannot report the tests of a task, on the clean tree or with the gold patch."""
+
+
 class TrainingError(TurnsmithError):
     """A loss or a gradient is not finite, or engine and trainer disagree: the weights are untouched, the run stops."""
 

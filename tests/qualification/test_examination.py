@@ -6,11 +6,12 @@ import pytest
 
 from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from turnsmith.audit.ability import Ability
+from turnsmith.cli.qualifying import say_why
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
 from turnsmith.qualification.copies import SystemFiles
-from turnsmith.qualification.examination import Criteria, examine, is_settled
-from turnsmith.qualification.record import Leak, LeakKind, Verdict, digest_tree, make_key
+from turnsmith.qualification.examination import Criteria, examine, is_settled, look_into_tests
+from turnsmith.qualification.record import Leak, LeakKind, Qualification, Verdict, digest_tree, make_key
 from turnsmith.rewards.cases import Case
 from turnsmith.synthesis.repositories import make_patch
 
@@ -73,10 +74,20 @@ async def test_a_leak_settles_it_before_anything_is_run(case):
     assert record.detail.startswith("gold patch in shop.py.orig: ")
 
 
-async def test_a_plugin_that_does_not_load_says_nothing_of_the_task(case):
+async def test_a_task_whose_command_keeps_the_plugin_away_is_refused_for_good(case):
     record = await examine(but(case, test_command="env -u PYTEST_PLUGINS python -m pytest -q"), SYSTEM, CRITERIA)
-    assert record.verdict is Verdict.INFRASTRUCTURE
+    assert record.verdict is Verdict.UNGRADABLE and is_settled(record, CRITERIA)
     assert "plugin did not load" in record.detail
+
+
+@pytest.mark.parametrize("is_repaired", [True, False])
+async def test_a_task_whose_tree_breaks_the_plugin_is_refused_for_good(case, is_repaired):
+    crash = "from _pytest.terminal import TerminalReporter\n\nTerminalReporter.write_line = None\n"
+    (case.layers[0] / "shop.py").write_text(crash + BASE)
+    patch = make_patch("shop.py", crash + BASE, FIXED if is_repaired else crash + FIXED)
+    record = await examine(but(case, patch=patch), SYSTEM, CRITERIA)
+    assert record.verdict is Verdict.UNGRADABLE and is_settled(record, CRITERIA)
+    assert "plugin crashed" in record.detail
 
 
 async def test_a_gold_patch_that_mends_nothing_fails(case):
@@ -133,15 +144,18 @@ async def test_a_task_that_cannot_be_set_up_says_why(case, change, words):
 
 
 class Gitless:
-    """A provider of sandboxes where git does not answer."""
+    """A provider of sandboxes where git does not answer, after so many that are sound."""
 
     isolation = "none"
 
-    def __init__(self, provider):
-        self.provider = provider
+    def __init__(self, provider, num_sound=0):
+        self.provider, self.num_sound = provider, num_sound
 
     async def start(self, spec):
         sandbox = await self.provider.start(spec)
+        self.num_sound -= 1
+        if self.num_sound >= 0:
+            return sandbox
         await sandbox.exec("mkdir bin; printf '#!/bin/sh\nexit 127\n' > bin/git; chmod +x bin/git", timeout_s=10)
         plain = sandbox.exec
         sandbox.exec = lambda command, **options: plain(f"PATH=$PWD/bin:$PATH; {command}", **options)
@@ -151,6 +165,20 @@ class Gitless:
 async def test_a_git_that_does_not_answer_is_never_held_against_the_task(case):
     record = await examine(replace(case, provider=Gitless(case.provider)), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.INFRASTRUCTURE and "git did not answer" in record.detail
+
+
+async def test_a_fault_of_the_audit_is_reported_and_leaves_the_ability_open(case):
+    """The first sandbox is that of the search for test data."""
+    columns = await look_into_tests(replace(case, provider=Gitless(case.provider, num_sound=1)), None, 1.0)
+    record = Qualification(instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, repeats=2, **columns)
+    assert record.audit is None and "git did not answer" in record.audit_fault
+    assert say_why(record) == f"not known: {record.audit_fault}" and not is_settled(record, CRITERIA)
+
+
+async def test_test_files_that_cannot_be_read_are_a_lasting_reason(case):
+    (case.layers[0] / "test_shop.py").write_bytes(f"# coding: latin-1\n# \xe9\n{VISIBLE}".encode("latin-1"))
+    columns = await look_into_tests(but(case, test_patch=""), None, 1.0)
+    assert "cannot be parsed" in columns["audit"].reason and "audit_fault" not in columns
 
 
 async def test_a_task_whose_tests_take_too_long_is_too_slow(case):

@@ -11,6 +11,7 @@ from turnsmith.rewards.judging import judge
 from turnsmith.rewards.logparse import TestResult
 from turnsmith.rewards.seal import SealedReport
 from turnsmith.rewards.testing import SuiteReport
+from turnsmith.synthesis.repositories import make_patch
 from turnsmith.types import OUTCOMES, Outcome, Task
 
 BUGGY = "def add(a, b):\n    return a - b\n"
@@ -377,6 +378,42 @@ async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, laye
     crash = ["from _pytest.terminal import TerminalReporter", "TerminalReporter.write_line = None"]
     grade = await grader.grade(task, layers, replace_body("return a + b", after=crash))
     assert grade.outcome not in (Outcome.RESOLVED, Outcome.GRADER_FAILED), grade
+
+
+BREAKS_PLUGIN = "from _pytest.terminal import TerminalReporter\n\nTerminalReporter.write_line = None\n\n\n"
+
+
+async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the_plugin(grader, task, layers):
+    broken = BREAKS_PLUGIN + BUGGY
+    (layers[0] / "calc.py").write_text(broken)
+    gold = make_patch("calc.py", broken, BUGGY.replace("-", "+"))
+    wrong = make_patch("calc.py", broken, broken.replace("-", "*"))
+    task = task.model_copy(update={"patch": gold})
+    assert (await grader.grade(task, layers, gold)).resolved
+    assert (await grader.grade(task, layers, wrong)).outcome is Outcome.UNRESOLVED
+
+
+class Counting:
+    """Starts sandboxes of another provider and counts them."""
+
+    isolation = "none"
+
+    def __init__(self, provider):
+        self.provider, self.num_started = provider, 0
+
+    async def start(self, spec):
+        self.num_started += 1
+        return await self.provider.start(spec)
+
+
+async def test_a_fault_that_every_run_of_a_task_has_is_not_tried_again(provider, task, layers):
+    grader = Grader(counting := Counting(provider), tests_timeout_s=20, num_workers=1)
+    task = task.model_copy(update={"test_command": "env -u PYTEST_PLUGINS python -m pytest -q"})
+    first = await grader.grade(task, layers, GOLD)
+    num_started = counting.num_started
+    second = await grader.grade(task, layers, GOLD)
+    assert first.outcome is second.outcome is Outcome.GRADER_FAILED and first.detail == second.detail
+    assert counting.num_started == num_started > 0
 
 
 async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_it(provider, task, layers):

@@ -20,6 +20,10 @@ UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")
 """The message of a test that fails since an expectation is not met; any other error may be one of the test's own code."""
 
 
+class UnreadableTests(GradingError):
+    """A test file of a task that cannot be read or parsed, now or later."""
+
+
 @dataclass(frozen=True)
 class Ends:
     """The ends of the expected tests in one run, by their old ids."""
@@ -117,23 +121,23 @@ def _edits_of(file: str, mutants: Collection[Mutant]) -> list[Edit]:
 
 
 async def read_tests(case: Case) -> ExpectedTests:
-    """Read the test files of a task in a sandbox of its own. Raises SandboxError, and GradingError where one cannot be read."""
+    """Read the test files of a task in a sandbox of its own. Raises SandboxError, GradingError, UnreadableTests."""
     spec = SandboxSpec.of(case.task, case.layers)
     try:
         async with started(case.provider, spec) as sandbox:
             await prepare(sandbox, case, patch="", added={})
             contents = {file: await sandbox.read(file) for file in find_test_files(case.expected)}
     except OSError as error:
-        raise GradingError(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
+        raise UnreadableTests(f"a test file of {case.task.instance_id} cannot be read: {error}") from None
     return ExpectedTests(case, {file: await asyncio.to_thread(_parse, file, contents[file]) for file in contents})
 
 
 @lru_cache(maxsize=64)
 def _parse(file: str, content: bytes) -> Source:
-    """Bugs of one tree have their test files in common. Raises GradingError."""
+    """Bugs of one tree have their test files in common. Raises UnreadableTests."""
     try:
         source = read_source(content)
         _ = source.tests
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise GradingError(f"{file} cannot be parsed: {error}") from None
+        raise UnreadableTests(f"{file} cannot be parsed: {error}") from None
     return source

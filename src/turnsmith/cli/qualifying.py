@@ -123,7 +123,9 @@ def say_why(record: Qualification) -> str:
     """Give the reason why the audit of a qualified task cannot decide, or is unknown; nothing where it can."""
     if not record.is_qualified:
         return ""
-    return record.audit.reason if record.audit else "not known: no audit of its gold patch is on record"
+    if record.audit:
+        return record.audit.reason
+    return f"not known: {record.audit_fault or 'no audit of its gold patch is on record'}"
 
 
 def say_passes(record: Qualification, test: str) -> str:

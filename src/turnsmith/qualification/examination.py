@@ -9,9 +9,9 @@ from random import SystemRandom
 from typing import Any, TypeVar
 
 from turnsmith.audit.ability import Ability, GoldTrial, judge_audit, try_gold
-from turnsmith.audit.expected_tests import read_tests
+from turnsmith.audit.expected_tests import UnreadableTests, read_tests
 from turnsmith.config import SandboxConfig
-from turnsmith.errors import GradingError, SandboxError
+from turnsmith.errors import GradingError, PluginFailed, SandboxError
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
 from turnsmith.qualification.cures import Cure
 from turnsmith.qualification.failures import find_messages, find_missing_names
@@ -19,7 +19,7 @@ from turnsmith.qualification.readings import find_test_data
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.qualification.verdicts import FINAL, count_passes, decide
 from turnsmith.rewards.cases import Case, SetupFailed, run_tests
-from turnsmith.rewards.grading import Grader
+from turnsmith.rewards.grading import PLUGIN, Grader
 from turnsmith.rewards.hunks import select_gold
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused
@@ -73,6 +73,8 @@ async def examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cur
         findings = await _examine(case, system, criteria, cure)
     except SetupFailed as error:
         findings = {"verdict": Verdict.BROKEN_SETUP, "detail": str(error)}
+    except PluginFailed as error:
+        findings = {"verdict": Verdict.UNGRADABLE, "detail": str(error)}
     except (SandboxError, GradingError) as error:
         findings = {"verdict": Verdict.INFRASTRUCTURE, "detail": str(error)}
     return Qualification(instance_id=case.task.instance_id, key=key, isolation=case.provider.isolation, **findings)
@@ -174,9 +176,9 @@ def make_grader(case: Case) -> Grader:
 
 
 def insist_on_verdict(grade: Grade) -> Grade:
-    """The grade, where it says something of the tests. Raises GradingError."""
+    """Return the grade, unless the grader failed. Raises GradingError."""
     if grade.outcome is Outcome.GRADER_FAILED:
-        raise GradingError(grade.detail)
+        raise (PluginFailed if PLUGIN in grade.flags else GradingError)(grade.detail)
     return grade
 
 
@@ -204,21 +206,22 @@ async def run_untouched_afresh(case: Case) -> SuiteReport:
 async def look_into_tests(case: Case, cure: Cure | None, gold_s: float) -> dict[str, Any]:
     """Find the columns of a task that is qualified. Raises SetupFailed, SandboxError, GradingError."""
     data = await insist(partial(find_test_data, case))
-    return {"audit": await find_ability(case, cure, gold_s), "test_data": data}
+    try:
+        return {"audit": await find_ability(case, cure, gold_s), "test_data": data}
+    except (SandboxError, GradingError) as error:
+        return {"audit_fault": str(error), "test_data": data}
 
 
-async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability | None:
-    """Find the ability of the task's audit by runs of the gold patch; None where the infrastructure failed."""
+async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability:
+    """Find the ability of the task's audit by runs of the gold patch. Raises SandboxError, GradingError."""
     if not case.is_sealed:
         return Ability("only suites of pytest can be audited")
     hurried = hurry(case, gold_s)
     try:
         trial = await (cure.try_gold(hurried.tests_timeout_s, try_audit) if cure else try_audit(hurried))
         return judge_audit(await insist(partial(read_tests, case)), trial)
-    except GradingError as error:
+    except UnreadableTests as error:
         return Ability(str(error))
-    except SandboxError:
-        return None
 
 
 async def try_audit(case: Case) -> GoldTrial:

@@ -50,6 +50,7 @@ class Verdict(StrEnum):
         "names missing",
         "all FAIL_TO_PASS tests lack names that the gold patch brings and the issue does not give",
     )
+    UNGRADABLE = "not gradable", "the grader's pytest plugin fails on the untouched tree or with the gold patch"
     INFRASTRUCTURE = "infrastructure", "the machinery failed each time; this says nothing of the task"
 
     @property
@@ -109,6 +110,8 @@ class Qualification(Record):
     """Names that all FAIL_TO_PASS tests lack there, that the gold patch brings and that the issue does not give."""
     audit: Ability | None = None
     """Ability of the task's audit; None where it is not known: the infrastructure failed, or the task is not qualified."""
+    audit_fault: str = ""
+    """Fault of the infrastructure for which that ability is not known."""
     test_data: list[str] = Field(default_factory=list)
     """Files outside of the folders of tests that only tests read or import while they run with the gold patch."""
     gold_s: float = 0.0

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
-from turnsmith.errors import GradingError, SandboxError
+from turnsmith.errors import GradingError, PluginFailed, SandboxError
 from turnsmith.rewards.cases import Case, limit_tests, run_tests
-from turnsmith.rewards.hunks import describe_project, select_hunks
+from turnsmith.rewards.hunks import describe_project, select_gold, select_hunks
 from turnsmith.rewards.judging import judge
 from turnsmith.rewards.patches import PatchRefused, digest_patch
 from turnsmith.rewards.sentinels import Sentinels, draw_sentinels
@@ -19,6 +19,8 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Grade, Outcome, Task
 
 MAX_DETAIL_CHARACTERS = 300
+PLUGIN = "plugin"
+"""Flag of a fault that every run of the task's tests has: it is not tried again."""
 
 
 class Grader:
@@ -42,7 +44,7 @@ class Grader:
         self._verdicts: dict[tuple[str, tuple[Path, ...], str], asyncio.Task[Grade]] = {}
 
     async def grade(self, task: Task, layers: Sequence[Path], patch: str) -> Grade:
-        """The verdict on a patch against the task's layers. An infrastructure failure is a verdict too, and not remembered."""
+        """Grade a patch against the task's layers. A fault of the infrastructure is remembered only where it is the task's."""
         if not patch.strip():
             return Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed")
         key = (task.instance_id, tuple(layers), digest_patch(patch))
@@ -51,7 +53,8 @@ class Grader:
             self._verdicts[key] = asyncio.create_task(self._judge(task, layers, patch))
         verdict = self._verdicts[key]
         grade = await asyncio.shield(verdict)
-        if grade.outcome is Outcome.GRADER_FAILED and self._verdicts.get(key) is verdict:
+        is_lasting = grade.outcome is not Outcome.GRADER_FAILED or PLUGIN in grade.flags
+        if not is_lasting and self._verdicts.get(key) is verdict:
             del self._verdicts[key]
         return grade.model_copy(update={"shared": True}) if shared else grade
 
@@ -72,6 +75,8 @@ class Grader:
                 grade = await self._run(case, patch)
             except PatchRefused as refusal:
                 grade = Grade(outcome=Outcome.PATCH_INVALID, detail=str(refusal))
+            except PluginFailed as error:
+                grade = Grade(outcome=Outcome.GRADER_FAILED, flags=[PLUGIN], detail=str(error))
             except (SandboxError, GradingError) as error:
                 grade = Grade(outcome=Outcome.GRADER_FAILED, detail=str(error))
             return grade.model_copy(
@@ -109,12 +114,23 @@ async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | No
 
 
 async def refuse_own_fault(case: Case) -> None:
-    """Run the tests on the clean tree, where no patch can break the grader's plugin.
+    """Run the tests on the clean tree and, where the grader's plugin fails there, with the gold patch.
 
-    Raises GradingError where the plugin fails there, too; SandboxError.
+    Where the plugin works in one of them, a patch that breaks it, or leaves it broken, is at fault.
+    Raises PluginFailed where the plugin works in neither; SandboxError, GradingError.
     """
     report, _ = await try_patch(case, "")
+    if report.plugin_fault:
+        report, _ = await try_gold(case)
     check_plugin(report)
+
+
+async def try_gold(case: Case) -> tuple[SuiteReport, Sentinels | None]:
+    """Run the expected tests with the gold patch. Raises SandboxError, and GradingError where it cannot be used."""
+    try:
+        return await try_patch(case, select_gold(case.task, case.layers))
+    except PatchRefused as refusal:
+        raise GradingError(f"the gold patch cannot be used: {refusal}") from None
 
 
 async def try_plugin(case: Case) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from secrets import token_hex
 from shlex import quote
 
-from turnsmith.errors import GradingError
+from turnsmith.errors import PluginFailed
 from turnsmith.rewards.commands import read_plain
 from turnsmith.rewards.logparse import TestResult, parse_log
 from turnsmith.rewards.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
@@ -212,9 +212,9 @@ def _between(output: str, begin: str, end: str) -> str:
 
 
 def check_plugin(report: SuiteReport) -> SuiteReport:
-    """Return the report, unless the grader's plugin could not write it. Raises GradingError."""
+    """Return the report, unless the grader's plugin could not write it. Raises PluginFailed."""
     if report.plugin_fault:
-        raise GradingError(report.plugin_fault)
+        raise PluginFailed(report.plugin_fault)
     return report
 
 
