@@ -146,7 +146,7 @@ def test_what_is_not_there_is_missing(server, registry):
     with pytest.raises(Missing, match="does not have it"):
         registry.find(name(server))
     server.refusals = [(403, {})]
-    with pytest.raises(Missing, match="is not there, or needs `podman login`"):
+    with pytest.raises(Missing, match="needs `podman login`"):
         registry.find(name(server))
 
 
@@ -229,7 +229,7 @@ def test_an_image_of_this_machine_is_asked_of_nobody(registry, tmp_path):
     assert find_facts("c", present, registry).state is State.HERE
     assert find_facts(str(tmp_path), present, registry).state is State.HERE
     assert find_facts(f"{tmp_path}/none", present, registry).reason == "there is no such file or folder"
-    assert "is not here" in find_facts("localhost/d", present, registry).reason
+    assert "must be built on this machine" in find_facts("localhost/d", present, registry).reason
 
 
 @pytest.mark.parametrize("written", ["a b", "a/ü", "docker://a/b", "-rf", "a\nb", "a/b?x=1"])

@@ -112,7 +112,7 @@ def find_facts(name: str, present: Mapping[str, str], registry: Registry) -> Ima
     if find_present(reference, present):
         return ImageFacts(name, State.HERE)
     if reference.is_local:
-        return ImageFacts(name, State.MISSING, "it must be built on this machine by the task's author's instructions")
+        return ImageFacts(name, State.MISSING, "not found: it must be built on this machine")
     try:
         return ImageFacts(name, State.THERE, manifest=registry.find(reference))
     except Missing as error:
