@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.curation.splits import Part, cut_by_repository, parse_parts
+from turnsmith.tasks.curation.splits import Part, choose_nearest, cut_by_repository, parse_parts
 
 SIZES = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 40), min_size=2)
 SHARES = st.floats(0.01, 0.99)
@@ -55,6 +55,13 @@ def test_lite_is_split_as_near_as_its_twelve_repositories_allow(seed):
     parts = parse_parts("train=0.8,dev=0.1,eval=0.1")
     found = count(LITE, cut_by_repository(LITE, parts, seed))
     assert all(abs(found[part.name] - part.share * 300) <= 1 for part in parts)
+
+
+def test_the_nearest_sum_is_not_taken_where_it_leaves_a_later_part_without_a_repository():
+    sizes, third = {"a": 1, "b": 1, "c": 10}, 1 / 3
+    placed = cut_by_repository(sizes, [Part("x", third), Part("y", third), Part("z", third)], 0)
+    assert sorted(count(sizes, placed).values()) == [1, 1, 10]
+    assert sorted(choose_nearest(sizes, 2.0, 1)) == ["a", "b"] and len(choose_nearest(sizes, 2.0, 2)) == 1
 
 
 def test_the_seed_chooses_among_equal_splits_alone():

@@ -18,7 +18,7 @@ APPLIES, DOES_NOT_APPLY = 0, 1
 APPLY_AS_THE_HARNESS_DOES = """
 export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
 place=$(mktemp -d) && cat > "$place/patch.diff" || exit 125
-apart() { GIT_DIR="$place/git" GIT_WORK_TREE=. git -c core.autocrlf=false "$@"; }
+apart() { GIT_DIR="$place/git" GIT_WORK_TREE=. git "$@"; }
 apart init --quiet --template= && mkdir -p "$place/git/info" &&
     echo '* -text -ident !eol !filter !diff !working-tree-encoding' > "$place/git/info/attributes" &&
     apart add --all --force . && before=$(apart write-tree) || exit 125
