@@ -80,8 +80,8 @@ class Pulling:
 
 def search(path: Path, names: Collection[str], limit: int | None, program: str, bandwidth: float) -> ImageSearch:
     """Look for the images of the tasks of a file that are wanted. Raises UsageError."""
-    find_users(program)
     tasks_of = count_tasks(path, names, limit)
+    find_users(program)
     images = look_up(list(tasks_of), program)
     there = [image for image in images if image.state is State.THERE]
     free_bytes = find_free_bytes(program) if there else None
