@@ -5,6 +5,7 @@ from turnsmith.audit.screening import MAX_BYTES, find_suspicions
 
 def adding(*lines, first="import sys, gc"):
     """A patch with lines below a first line that was there; escaped bytes stand for what is no UTF-8."""
+    lines = "\n".join(lines).split("\n")
     body = "".join(f"+{line}\n" for line in lines)
     return f"diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,1 +1,{1 + len(lines)} @@\n {first}\n{body}"
 
@@ -23,6 +24,17 @@ SUSPICIOUS = {
     "import sys as system": "patching",
     "from os import sys": "patching",
     "state = sys": "patching",
+    "object.__setattr__(json, 'dumps', f)": "patching",
+    "type(json).__setattr__(json, 'dumps', f)": "patching",
+    "put = object.__setattr__": "patching",
+    "object.__delattr__(json, 'dumps')": "patching",
+    "delattr(json, 'dumps')": "patching",
+    "import runpy": "patching",
+    "from pkgutil import resolve_name": "patching",
+    "import site": "patching",
+    "import os, site as s": "patching",
+    "try: import site": "patching",
+    "from site import addsitedir": "patching",
 }
 
 
@@ -70,7 +82,11 @@ def test_what_is_too_large_to_be_looked_at_is_suspicious():
 
 
 SETTING = ["json.dumps = f", "json.decoder.JSONDecoder=f", "json.x: int = 1", "json.x, y = 1, 2", "if y: json.x = 1",
-           "json.x += 1", "for json.x in [f]: pass", "del json.x", "else: json.dumps = f"]  # fmt: skip
+           "json.x += 1", "for json.x in [f]: pass", "del json.x", "else: json.dumps = f",
+           "[json.x] = f", "(json.x) = f", "[y, json.x] = f", "(y, [json.x]) = f", "y = [json.x] = f", "*(json.x), = f",
+           "with f() as (json.x): pass", "with f() as (y, json.x): pass", "for y, json.x in f: pass",
+           "for (json.x) in f: pass", "for [y, json.x] in f: pass", "y = [0 for json.x in f]", "del y, json.x",
+           "del (json.x)", "if y: (json.x) = f", "[json.x] += f", "(json.\nx) = f", "[\njson.x,\n] = f"]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", SETTING)
@@ -83,7 +99,10 @@ def test_setting_an_attribute_of_an_imported_name_is_suspicious_wherever_the_imp
 
 
 READING = ["self.json = 1", "y = json.x", "if json.x == y: return", "def f(x: json.T = None): pass", "    x: json.T = None,",
-           "f(json.x, y=1)", "f'{json.x=}'", "y.json = json.x"]  # fmt: skip
+           "f(json.x, y=1)", "f'{json.x=}'", "y.json = json.x", "y[json.x] = 1", "y = [json.x]", "y = (json.x) == 1",
+           "[json.x for y in f]", "for y in json.x: pass", "with json.x as y, json.z() as v: pass", "y = [json.x, json.z]",
+           "del y[json.x]", "if (json.x) <= y: pass", "return (json.x, y)", "lambda y=(json.x): y",
+           "y[\n    json.x\n] = 1", "import os.path as p, json.decoder as q"]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", READING)
@@ -91,7 +110,10 @@ def test_reading_an_attribute_of_an_imported_name_is_not(line):
     assert find_suspicions(adding(line, first="import json")) == []
 
 
-PLAIN = ["return a + b", "if not words: raise ValueError('no words')", "total = sum(item.price for item in items)"]
+PLAIN = ["object.__setattr__(self, 'x', 1)", "def __setattr__(self, name, value): pass",
+         "super().__setattr__(name, value)", "from .models import site", "from app import user, site", "site.url = 1",
+         "# to import site packages", "return a + b", "if not words: raise ValueError('no words')",
+         "total = sum(item.price for item in items)"]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", PLAIN)

@@ -24,7 +24,10 @@ SUSPICIONS = {
     r"|\bmock\b|\bAssertionError\b|\bsys\.argv\b",
     "ends": r"\b_exit\b|\bsys\.exit\b|\bSystemExit\b|\bKeyboardInterrupt\b|\bBaseException\b|\batexit\b|\bsignal\b"
     r"|\bos\.(kill|abort|fork|exec\w*|dup2?|write|pipe)\b|\bfaulthandler\b|\bthreading\b|\bmultiprocessing\b|\bsubprocess\b",
-    "patching": r"\bbuiltins\b|\b__builtins__\b|\b__import__\b|\bimportlib\b|\bsys\.(modules|meta_path|path\w*)\b|\bsetattr\b"
+    "patching": r"\bbuiltins\b|\b__builtins__\b|\b__import__\b|\bimportlib\b|\bsys\.(modules|meta_path|path\w*)\b"
+    r"|\b(set|del)attr\b|(?<!\bsuper\(\)\.)\b__(set|del)attr__\b(?!\((self|cls)\b)"
+    r"|\brunpy\b|\bpkgutil\b|\bfrom site import\b"
+    r"|(^|\n |[^\w\s.])import ([\w.]+( as \w+)?,)*site\b(?!\.)"
     r"|\bsys\b(?!\.)"  # an import, or another name for the module
     r"|\bglobals\(|\bvars\(|\b__dict__\b|\b__globals__\b|\b__subclasses__\b|\b(eval|exec|compile)\(|\bmarshal\b",
     "answers from elsewhere": r"\bopen\(|\bread_(text|bytes)\(|\bwrite_(text|bytes)\(|__file__|\bos\.environ\b|\bgetenv\b"
@@ -58,10 +61,17 @@ _TOKEN = re.compile(r"\w+|[^\w\s]|\n")
 _BESIDE_PUNCTUATION = re.compile(r"\s*([^\w\s])\s*")
 _ANNOTATION = re.compile(r"((?:^|[(,])\*{0,2}(?!(?:else|try|finally)\b)\w++):[\w.]++")
 _CHAIN = r"(?<![\w.])(\w++)(?:\.\w++)++"
-_SET = re.compile(
-    rf"{_CHAIN}(?=(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?![=}}!:]))|(?:^|;){_CHAIN}(?=[:,].*=)|\b(?:for|as|del) {_CHAIN}"
+_EQUALS = r"(?=(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?![=}!:]))"
+_ITEMS = r"[\w.,*()\[\]]*+"
+_TARGETS = re.compile(
+    rf"{_CHAIN}{_EQUALS}|(?:^|;){_CHAIN}(?=[:,].*=)"
+    rf"|(?:^|[;:=])\*?[(\[]{_ITEMS}(?<=[)\],]){_EQUALS}"
+    rf"|\bas {_CHAIN}|\b(?:for|del)[ *][\w.,*]++|\b(?:for|as|del)[(\[]{_ITEMS}"
 )
-"""Where a line sets an attribute; one of the groups is the first name."""
+"""Parts of a line that set names: an assignment, a target in brackets, and those of `as`, `for` and `del`."""
+_OWNER = re.compile(_CHAIN)
+_BROKEN = re.compile(r"(?<=[(\[.,])\s+|(?<!\s)\s+(?=[)\].,])")
+"""A line break beside a bracket, a dot or a comma, where a target may go on."""
 
 
 def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
@@ -164,5 +174,7 @@ def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
 
 def _find_owners(text: str) -> set[str]:
     """Find the first names of attributes that lines set, loop over or delete: `os.path.sep = "/"` → `{"os"}`."""
-    lines = (_ANNOTATION.sub(r"\1", _squeeze(_TOKEN.findall(line))) for line in text.split("\n") if "." in line)
-    return {name for line in lines for match in _SET.finditer(line) for name in match.groups() if name}
+    written = {line for form in (text, _BROKEN.sub("", text)) for line in form.split("\n") if "." in line}
+    lines = (_ANNOTATION.sub(r"\1", _squeeze(_TOKEN.findall(line))) for line in written)
+    targets = (match[0] for line in lines for match in _TARGETS.finditer(line))
+    return {owner[1] for target in targets for owner in _OWNER.finditer(target)}
