@@ -78,6 +78,15 @@ def test_every_key_is_read_somewhere():
     assert [key for key in sorted(keys) if not re.search(rf"\.{key}\b", readers)] == []
 
 
+def test_a_removed_key_is_dropped_with_a_warning(write):
+    with pytest.warns(FutureWarning, match=r"engine\.speculate is deprecated: .* remove the key"):
+        load(write(MINIMAL + "[engine]\nspeculate = true\n"), [], RunConfig)
+
+
+def test_a_removed_key_of_no_effect_is_dropped_silently(write):
+    load(write(MINIMAL + "[engine]\nspeculate = false\n"), [], RunConfig)
+
+
 @pytest.mark.parametrize(
     ("text", "pieces"),
     [
@@ -90,10 +99,6 @@ def test_every_key_is_read_somewhere():
         ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
-        (
-            MINIMAL + "[engine]\nkind = 'vllm'\nspeculate = true\nvllm.python = 'p'\n",
-            ["engine", "of the kind inprocess"],
-        ),
         (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local', 'podman' or 'subprocess'"]),
         (MINIMAL + "[sandbox]\nimage = 'debian'\n", ["sandbox", "kind podman"]),
         (MINIMAL + "[sandbox]\nmin_isolation = 'some'\n", ["sandbox.min_isolation", "'container-root'"]),

@@ -135,8 +135,6 @@ class EngineConfig(Section):
     """What samples: `inprocess`, with a `local` trainer's weights, `vllm`, `openai`, or an import path, `my_module:my_open`."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values of episodes; absent: as much as all need at once, up to half of what is left."""
-    speculate: bool = False
-    """Of `inprocess`: compute tokens ahead that followed the same ones before. What is sampled stays the same."""
     vllm: VllmConfig = VllmConfig()
     """Servers of the kind `vllm`."""
     openai: EndpointConfig | None = None
@@ -146,12 +144,6 @@ class EngineConfig(Section):
     def _has_an_address(self) -> "EngineConfig":
         if self.kind == "openai" and self.openai is None:
             raise ValueError("openai.address and openai.model are missing: give those of the server")
-        return self
-
-    @model_validator(mode="after")
-    def _speculates_here(self) -> "EngineConfig":
-        if self.speculate and self.kind != "inprocess":
-            raise ValueError("speculate is a key of the kind inprocess: leave it out")
         return self
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 import difflib
 import json
 import tomllib
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,10 @@ from turnsmith.types import SamplingParams
 
 SHORTHANDS = {"sandbox": "sandbox.kind"}
 """Options that stand for a key."""
+REMOVED_KEYS = {
+    "engine.speculate": "the engine computes no tokens ahead any more, and samples the same ones: remove the key",
+}
+"""Keys of the last version that have no effect any more, and the remedy; the next version refuses them."""
 C = TypeVar("C", bound=Section)
 
 
@@ -33,10 +38,22 @@ def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[
 
 def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) -> C:
     """Check what a file at `path` holds, laid over by the `given` keys. Raises UsageError that names place and key."""
+    drop_removed_keys(data, path)
     try:
         return kind.model_validate(data)
     except ValidationError as error:
         raise UsageError(explain(error, path, kind, given)) from None
+
+
+def drop_removed_keys(data: Any, path: Path) -> None:
+    """Delete `REMOVED_KEYS` from nested data, in place. Warn once for each that has a value other than false or null."""
+    for key, remedy in REMOVED_KEYS.items():
+        *sections, last = key.split(".")
+        section = data
+        for name in sections:
+            section = section.get(name) if isinstance(section, dict) else None
+        if isinstance(section, dict) and section.pop(last, None):
+            warnings.warn(f"{path}: {key} is deprecated: {remedy}", FutureWarning, stacklevel=3)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -135,35 +135,6 @@ async def test_a_history_that_does_not_extend_the_last_one_is_recomputed_from_wh
     assert engine.reused_tokens == 20
 
 
-async def test_speculation_samples_the_same_tokens():
-    plain, ahead = make_plain_and_speculating(make_repetitive_model())
-    assert_same(await play_all(ahead, range(8)), await play_all(plain, range(8)))
-
-
-async def test_speculation_takes_fewer_steps():
-    model, steps, counts = make_repetitive_model(), [], []
-    model.get_output_embeddings().register_forward_hook(lambda *call: steps.append(1))
-    for engine in make_plain_and_speculating(model):
-        for index in range(8):  # one after the other: in company the number of steps depends on who joins when
-            await play(engine, index)
-        counts.append(len(steps) - sum(counts))
-    assert counts[1] < 0.8 * counts[0]
-
-
-def make_plain_and_speculating(model):
-    return [
-        InProcessEngine(model, max_context=200, num_blocks=40, speculates=speculates) for speculates in (False, True)
-    ]
-
-
-def make_repetitive_model():
-    """Nearly certain of each next token, it soon goes in circles."""
-    model = make_model()
-    with torch.no_grad():
-        model.get_output_embeddings().weight.mul_(20)
-    return model
-
-
 async def test_a_stop_token_ends_the_turn_and_is_part_of_it():
     engine = make_engine()
     free = await engine.generate(GenerateRequest("a", [1, 2, 3], 20, frozenset(), seed=5))

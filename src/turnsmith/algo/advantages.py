@@ -1,7 +1,7 @@
-"""How much better an attempt was than its siblings, and which groups say nothing (paper §3.2).
+"""Advantages within a group, and the test for groups without signal (paper §3.2).
 
-Only members whose outcome counts in the group (`OUTCOMES`) enter its statistics: what the infrastructure lost leaves no
-trace in a sibling's advantage.
+Only members whose outcome counts in the group (`OUTCOMES`) enter its statistics, so infrastructure failures do not
+affect siblings.
 """
 
 import statistics
@@ -12,35 +12,35 @@ from turnsmith.config import Section
 from turnsmith.types import OUTCOMES, Group
 
 DELTA = 1e-6
-"""Added to the standard deviation; the paper gives no value, the team's own public example this one."""
+"""Constant added to the standard deviation, as in the authors' public example; the paper gives no value."""
 
 _DEVIATIONS = {"population": statistics.pstdev, "sample": statistics.stdev}
 
 
 class NormalisedOptions(Section):
-    """What `normalised` reads."""
+    """Options of `normalised`."""
 
     advantage_std: Literal["population", "sample"]
 
 
 def normalised(group: Group, options: NormalisedOptions) -> dict[str, float]:
-    """(R − mean) / (std + δ) of each member that trains, by trajectory id."""
+    """Return (R − mean) / (std + δ) of each member that trains, by trajectory id."""
     deviation = _DEVIATIONS[options.advantage_std]
     return _compare(group, lambda rewards: (statistics.fmean(rewards), deviation(rewards) + DELTA))
 
 
 def centred(group: Group, options: Section) -> dict[str, float]:
-    """R − mean of each member that trains, by trajectory id."""
+    """Return R − mean of each member that trains, by trajectory id."""
     return _compare(group, lambda rewards: (statistics.fmean(rewards), 1.0))
 
 
 def leave_one_out(group: Group, options: Section) -> dict[str, float]:
-    """R − the mean of the other members, of each member that trains: (R − mean) · n / (n − 1)."""
+    """Return R − mean of the other members, for each member that trains: (R − mean) · n / (n − 1)."""
     return _compare(group, lambda rewards: (statistics.fmean(rewards), (len(rewards) - 1) / len(rewards)))
 
 
 def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]) -> dict[str, float]:
-    """(R − baseline) / scale of each member that trains; none where fewer than two count."""
+    """Return (R − baseline) / scale of each member that trains; empty if fewer than two members count."""
     rewards = _counted_rewards(group)
     if len(rewards) < 2:
         return {}
@@ -50,15 +50,15 @@ def _compare(group: Group, measure: Callable[[list[float]], tuple[float, float]]
 
 
 def has_signal(group: Group, rule: Literal["final", "resolved"]) -> bool:
-    """False for a group to drop: fewer than two members count, or all agree.
+    """Return False if the group should be dropped: fewer than two members count, or all agree.
 
-    `final` compares R_final, length term included (the literal reading); `resolved` compares the verdicts of the tests.
+    `final` compares R_final with the length term (the literal reading); `resolved` compares test verdicts.
     """
     verdicts = [each.resolved for each in group.trajectories if OUTCOMES[each.outcome].in_group]
     return len(set(_counted_rewards(group) if rule == "final" else verdicts)) > 1
 
 
 def _counted_rewards(group: Group) -> list[float]:
-    """R_final of the members that enter the group's statistics."""
+    """Return R_final of the members that enter the group's statistics."""
     members = zip(group.trajectories, group.rewards, strict=True)
     return [reward for trajectory, reward in members if OUTCOMES[trajectory.outcome].in_group]

@@ -1,4 +1,4 @@
-"""What an algorithm is: two pure functions, and the options that both read. Each has a file of its own in this room."""
+"""Interface of RL algorithms: an advantage function, a loss function and their options."""
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from turnsmith.errors import UsageError, first_fault
 from turnsmith.plugins import load_instance
 from turnsmith.types import Group, Sample
 
-# Known to the type checker alone: torch takes seconds, and a configuration is checked before it is imported.
+# Only the type checker imports torch here: configurations are checked without its slow import.
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -20,43 +20,45 @@ else:
     Tensor = Denominator = LossTokens = Any
 
 Metrics = dict[str, float]
-"""Means over loss tokens, except those whose name ends in `_max`."""
+"""Means over loss tokens; names ending in `_max` are maxima."""
 
 LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
-"""Log-probs now (fp32, `[num_tokens]`) and what the samples say of the same tokens, in; loss (a scalar) and metrics out."""
+"""Function from log-probs (fp32, `[num_tokens]`) and loss tokens to a scalar loss and metrics."""
 
 ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "advantage_std", "denominator")
-"""Keys of a stage that only its algorithm may read."""
+"""Stage keys that only an algorithm may read."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """How rewards become advantages, and how advantages become a loss."""
+    """Advantage and loss functions with their options."""
 
     advantages: Callable[[Group, Any], dict[str, float]]
-    """Advantage of each member of a group that trains, by trajectory id; empty where the group says nothing."""
+    """Function from a group to advantages by trajectory id; empty if the group has no signal."""
     make_loss: Callable[[list[Sample], Any], LossFn]
-    """The loss of one optimizer batch. Its micro-batches add up to it, and it can be pickled: a trainer may be elsewhere."""
+    """Function from an optimizer batch to its loss. Micro-batch losses add up to the batch loss, and it can be pickled.
+    """
     options: type[Section]
-    """What both read. A field that `[[stages]]` has too is filled from there, the others from `stages.algorithm_options`."""
+    """Options class. Fields that `[[stages]]` also has are filled from there, others from `stages.algorithm_options`.
+    """
 
 
 def find_algorithm(name: str) -> Algorithm:
-    """The algorithm of a name or an import path. Raises UsageError where there is none."""
+    """Find an algorithm by name or import path. Raises UsageError if there is none."""
     return load_instance("algorithm", name, Algorithm)
 
 
 def choose_algorithm(
     stage: StageConfig,
 ) -> tuple[Callable[[Group], dict[str, float]], Callable[[list[Sample]], LossFn]]:
-    """Advantages and loss as a stage chooses them, options filled in. Raises UsageError."""
+    """Return advantage and loss functions of a stage with their options bound. Raises UsageError."""
     algorithm = find_algorithm(stage.algorithm)
     options = read_options(algorithm, stage)
     return lambda group: algorithm.advantages(group, options), lambda batch: algorithm.make_loss(batch, options)
 
 
 def read_options(algorithm: Algorithm, stage: StageConfig) -> Section:
-    """The options that a stage gives an algorithm. Raises UsageError for one that it does not know, or a wrong value."""
+    """Read a stage's algorithm options. Raises UsageError for an unknown option or a wrong value."""
     known, place = algorithm.options.model_fields, f"stage {stage.name}: algorithm_options"
     shared = {name: getattr(stage, name) for name in known if name in StageConfig.model_fields}
     _refuse_unread(known, stage)
@@ -74,7 +76,7 @@ def read_options(algorithm: Algorithm, stage: StageConfig) -> Section:
 
 
 def _refuse_unread(known: Container[str], stage: StageConfig) -> None:
-    """A key that the algorithm does not read must not look as if it did something. Raises UsageError."""
+    """Raise UsageError if a stage sets a key that its algorithm does not read."""
     for name in ALGORITHM_KEYS:
         default = StageConfig.model_fields[name].default
         if name not in known and getattr(stage, name) != default:

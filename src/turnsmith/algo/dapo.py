@@ -1,4 +1,4 @@
-"""DAPO (arXiv 2503.14476, Eq. 8) as the paper runs it (arXiv 2508.03501, Eq. 8): no KL term, an asymmetric clip per token.
+"""DAPO (arXiv 2503.14476, Eq. 8) as in arXiv 2508.03501, Eq. 8: no KL term, asymmetric clip per token.
 
 Â = (R − mean) / (std + δ); L = −Σ min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) / denominator, ρ = π/π_old of each token.
 """
@@ -13,7 +13,7 @@ from turnsmith.types import Sample
 
 
 class DapoOptions(NormalisedOptions):
-    """All of them are keys of the stage."""
+    """Options of DAPO, all set in the stage."""
 
     clip_eps_low: float
     clip_eps_high: float
@@ -21,7 +21,7 @@ class DapoOptions(NormalisedOptions):
 
 
 def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
-    """The loss of an optimizer batch, divided by its action tokens or by those of each group."""
+    """Make the loss of an optimizer batch, divided by its action tokens or by those of each group."""
     count = group_denominators if options.denominator == "group" else batch_denominator
     low, high = options.clip_eps_low, options.clip_eps_high
     return partial(dapo_loss, denominator=count(batch), clip_eps_low=low, clip_eps_high=high)
@@ -30,7 +30,7 @@ def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
 def dapo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
-    """The clipped surrogate over all tokens, divided; `logprobs` has shape `[num_tokens]`."""
+    """Compute the clipped surrogate summed over tokens, then divide; `logprobs` has shape `[num_tokens]`."""
     log_ratio = logprobs - tokens.old_logprobs
     objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
     return -(objective / tokens.divisor(denominator)).sum(), metrics

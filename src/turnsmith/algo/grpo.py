@@ -1,6 +1,7 @@
-"""GRPO (DeepSeekMath, arXiv 2402.03300, Eq. 3 and 4), with the reward of the outcome (its §4.1.2).
+"""GRPO (DeepSeekMath, arXiv 2402.03300, Eq. 3 and 4) with outcome rewards (§4.1.2).
 
-Â = (R − mean) / (std + δ); L = −mean over sequences of the mean over tokens of min(ρÂ, clip(ρ, 1 ± ε)Â) − β·KL(π ‖ π_ref).
+Â = (R − mean) / (std + δ); L = −mean over sequences of the mean over tokens of min(ρÂ, clip(ρ, 1 ± ε)Â) − β·KL(π ‖
+π_ref).
 """
 
 from functools import partial
@@ -14,12 +15,13 @@ from turnsmith.types import Sample
 
 
 class GrpoOptions(NormalisedOptions):
-    """`advantage_std` is a key of the stage."""
+    """Options of GRPO; `advantage_std` is set in the stage."""
 
     clip_eps: float = Field(0.2, gt=0)
-    """The ratio is clipped to 1 ± this."""
+    """The ratio is clipped to 1 ± this value."""
     beta: float = Field(0.0, ge=0)
-    """Weight of the KL divergence from a reference policy, 0.04 in its paper; refused above 0, since no run has one yet."""
+    """Weight of the KL divergence from a reference policy, 0.04 in the paper; no trainer supports a value above 0 yet.
+    """
 
     @field_validator("beta")
     @classmethod
@@ -30,14 +32,14 @@ class GrpoOptions(NormalisedOptions):
 
 
 def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:
-    """The loss of an optimizer batch."""
+    """Make the loss of an optimizer batch."""
     return partial(grpo_loss, denominator=sequence_denominators(batch), clip_eps=options.clip_eps, beta=options.beta)
 
 
 def grpo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps: float, beta: float
 ) -> tuple[Tensor, Metrics]:
-    """The clipped surrogate and the KL term, each sequence by its mean; `logprobs` has shape `[num_tokens]`."""
+    """Compute the clipped surrogate minus the KL term, averaged per sequence; `logprobs` has shape `[num_tokens]`."""
     log_ratio = logprobs - tokens.old_logprobs
     objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps, clip_eps)
     if beta > 0:
@@ -48,8 +50,8 @@ def grpo_loss(
 
 
 def kl_to_reference(logprobs: Tensor, tokens: LossTokens) -> Tensor:
-    """π_ref/π − log(π_ref/π) − 1 of each token (Eq. 4): unbiased, and never negative."""
-    assert tokens.ref_logprobs is not None, "GrpoOptions has seen to it"
+    """Compute π_ref/π − log(π_ref/π) − 1 of each token (Eq. 4): unbiased and never negative."""
+    assert tokens.ref_logprobs is not None, "GrpoOptions refuses beta > 0 without a reference"
     log_ratio = bounded(tokens.ref_logprobs - logprobs)
     return log_ratio.exp() - log_ratio - 1
 

@@ -1,7 +1,7 @@
-"""GSPO (arXiv 2507.18071, Eq. 5 to 7): the ratio, and with it the clip, is of whole sequences, as the reward is.
+"""GSPO (arXiv 2507.18071, Eq. 5 to 7): ratios and clips of whole sequences, matching their rewards.
 
-Â = (R − mean) / (std + δ); s = (π(sequence) / π_old(sequence))^(1 / length); L = −mean over sequences of
-min(sÂ, clip(s, 1 − ε_low, 1 + ε_high)Â).
+Â = (R − mean) / (std + δ); s = (π(sequence) / π_old(sequence))^(1 / length); L = −mean over sequences of min(sÂ,
+clip(s, 1 − ε_low, 1 + ε_high)Â).
 """
 
 from functools import partial
@@ -15,16 +15,16 @@ from turnsmith.types import Sample
 
 
 class GspoOptions(NormalisedOptions):
-    """`advantage_std` is a key of the stage. Ratios of sequences are far nearer to 1 than those of tokens."""
+    """Options of GSPO; `advantage_std` is set in the stage. Sequence ratios are far closer to 1 than token ratios."""
 
     sequence_clip_low: float = Field(3e-4, gt=0)
-    """The ratio of a sequence is clipped below at 1 − this."""
+    """The ratio of a sequence is clipped below at 1 − this value."""
     sequence_clip_high: float = Field(4e-4, gt=0)
-    """The ratio of a sequence is clipped above at 1 + this."""
+    """The ratio of a sequence is clipped above at 1 + this value."""
 
 
 def make_loss(batch: list[Sample], options: GspoOptions) -> LossFn:
-    """The loss of an optimizer batch."""
+    """Make the loss of an optimizer batch."""
     low, high = options.sequence_clip_low, options.sequence_clip_high
     return partial(gspo_loss, denominator=sequence_denominators(batch), clip_eps_low=low, clip_eps_high=high)
 
@@ -32,7 +32,7 @@ def make_loss(batch: list[Sample], options: GspoOptions) -> LossFn:
 def gspo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
-    """The clipped surrogate of each sequence, shared out among its tokens; `logprobs` has shape `[num_tokens]`."""
+    """Compute the clipped surrogate of each sequence, spread over its tokens; `logprobs` has shape `[num_tokens]`."""
     log_ratio = tokens.spread(tokens.sequence_means(logprobs - tokens.old_logprobs))
     objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
     return -(objective / tokens.divisor(denominator)).sum(), metrics

@@ -1,6 +1,6 @@
-"""What losses are made of, the clipped surrogate of PPO (arXiv 1707.06347, Eq. 7) among it, and the loss of fine-tuning.
+"""Building blocks of losses: PPO's clipped surrogate (arXiv 1707.06347, Eq. 7), denominators and the RFT loss.
 
-Tensors share the shape `[num_tokens]`. Denominators are counted over one optimizer batch, so that its micro-batches add up to it.
+Tensors have shape `[num_tokens]`. Denominators cover one optimizer batch, so its micro-batch losses add up.
 """
 
 from collections import Counter
@@ -9,18 +9,18 @@ from turnsmith.algo.algorithm import Denominator, LossTokens, Metrics, Tensor
 from turnsmith.types import Sample
 
 MAX_LOG_RATIO = 20.0
-"""Bound on log-ratios before `exp`: a token that the two policies see e²⁰ apart must not make the loss infinite."""
+"""Bound on log-ratios before `exp`, which keeps the loss finite if two policies differ strongly on a token."""
 
 
 def bounded(log_ratio: Tensor) -> Tensor:
-    """Log-ratios whose exponential is finite."""
+    """Clamp log-ratios so that their exponentials are finite."""
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def clipped_surrogate(
     logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
-    """min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) of each token, and what `ratio_metrics` tells of ρ."""
+    """Compute min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) of each token, and `ratio_metrics` of ρ."""
     log_ratio = bounded(log_ratio)
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip_eps_low, 1 + clip_eps_high)
@@ -31,7 +31,9 @@ def clipped_surrogate(
 def ratio_metrics(
     logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
 ) -> Metrics:
-    """How far the policy moved; the clip counts only where it stops the gradient; KL(old ‖ new) by the k3 estimator."""
+    """Return ratio metrics. Clip fractions count tokens whose gradient the clip removes; KL(old ‖ new) uses the k3
+    estimator.
+    """
     log_ratio = log_ratio.detach()
     ratio = log_ratio.exp()
     return {
@@ -45,17 +47,19 @@ def ratio_metrics(
 
 
 def entropy_metric(logprobs: Tensor) -> Metrics:
-    """Entropy of the policy, estimated by −log p of what was sampled."""
+    """Estimate the policy's entropy by the mean of −log p over sampled tokens."""
     return {"loss/entropy": -logprobs.detach().mean().item()}
 
 
 def batch_denominator(samples: list[Sample]) -> float:
-    """Action tokens of the batch: every token weighs the same (paper §3.2, as the text has it)."""
+    """Count the action tokens of the batch, so that every token weighs the same (paper §3.2, as its text states)."""
     return float(sum(sample.num_loss_tokens for sample in samples))
 
 
 def group_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Per trajectory: action tokens of its group times the number of groups, so groups weigh the same (after Eq. 8)."""
+    """Return per trajectory: action tokens of its group times the number of groups, so groups weigh the same (after Eq.
+    8).
+    """
     tokens = Counter[str]()
     for sample in samples:
         tokens[sample.group_id] += sample.num_loss_tokens
@@ -63,10 +67,10 @@ def group_denominators(samples: list[Sample]) -> dict[str, float]:
 
 
 def sequence_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Per trajectory: its own action tokens times the number of sequences, so sequences weigh the same."""
+    """Return per trajectory: its action tokens times the number of sequences, so sequences weigh the same."""
     return {sample.trajectory_id: float(sample.num_loss_tokens * len(samples)) for sample in samples}
 
 
 def nll_loss(logprobs: Tensor, tokens: LossTokens, denominator: Denominator) -> tuple[Tensor, Metrics]:
-    """Negative log-likelihood, the loss of rejection fine-tuning (paper §4.2): −Σ log p over the loss tokens, divided."""
+    """Compute the negative log-likelihood of rejection fine-tuning (paper §4.2): −Σ log p over loss tokens, divided."""
     return -(logprobs / tokens.divisor(denominator)).sum(), {"loss/nll": -logprobs.detach().mean().item()}

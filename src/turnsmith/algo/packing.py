@@ -1,4 +1,4 @@
-"""Samples into micro-batches: packed end to end, nothing padded, nothing lost."""
+"""Packing of samples into micro-batches end to end, without padding."""
 
 import random
 from typing import Literal, TypeVar
@@ -11,14 +11,14 @@ T = TypeVar("T")
 def make_batches(
     samples: list[Sample], batch_size: int, *, unit: Literal["trajectories", "sequences"], max_tokens: int, seed: int
 ) -> list[list[MicroBatch]]:
-    """The optimizer batches of one pass, packed: each of `batch_size` samples, or of `batch_size` packed sequences."""
+    """Make the packed optimizer batches of one pass, each of `batch_size` samples or `batch_size` packed sequences."""
     if unit == "sequences":
         return split_batches(pack(samples, max_tokens), batch_size, seed)
     return [pack(batch, max_tokens) for batch in split_batches(samples, batch_size, seed)]
 
 
 def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
-    """First-fit decreasing: micro-batches of at most `max_tokens` tokens; a longer sample is alone in its own."""
+    """Pack samples first-fit decreasing into micro-batches of at most `max_tokens`; a longer sample gets its own."""
     bins: list[list[Sample]] = []
     room: list[int] = []
     for sample in sorted(samples, key=len, reverse=True):
@@ -32,9 +32,9 @@ def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
 
 
 def split_batches(units: list[T], batch_size: int, seed: int) -> list[list[T]]:
-    """Shuffle by the seed and deal into as few batches of at most `batch_size` units as there can be.
+    """Shuffle with the seed and split into the fewest batches of at most `batch_size` units.
 
-    The batches are of one size, or one apart: a rest of one would have as much say in a step as a whole batch.
+    Batch sizes differ by at most one, so no small rest gets the weight of a whole optimizer step.
     """
     shuffled = list(units)
     random.Random(seed).shuffle(shuffled)

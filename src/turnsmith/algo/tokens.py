@@ -1,4 +1,4 @@
-"""What the samples of a micro-batch say of their loss tokens, as flat tensors beside the log-probs of the same tokens."""
+"""Loss tokens of a micro-batch as flat tensors, parallel to their log-probs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,33 +10,34 @@ from torch import Tensor
 from turnsmith.types import MicroBatch
 
 Denominator = float | Mapping[str, float]
-"""What the sum over tokens is divided by: one number, or one per trajectory id."""
+"""Divisor of the sum over tokens: one number, or one per trajectory id."""
 
 
 @dataclass(frozen=True)
 class LossTokens:
-    """The loss tokens of a micro-batch, in its order; all tensors are 1-D, fp32 and parallel.
+    """Loss tokens of a micro-batch, in its order; all tensors are 1-D, fp32 and parallel.
 
-    Two samples of two and one loss tokens: `advantages=[0.5, 0.5, -1.0]`, `trajectory_ids=["a", "b"]`, `num_tokens=[2, 1]`.
+    Two samples of two and one loss tokens: `advantages=[0.5, 0.5, -1.0]`, `trajectory_ids=["a", "b"]`, `num_tokens=[2,
+    1]`.
     """
 
     sampled_logprobs: Tensor
-    """Log-probs of the engine, when it sampled."""
+    """Log-probs from the engine at sampling time."""
     old_logprobs: Tensor
-    """Log-probs under π_old, which ratios are taken to: the trainer's where samples have them, else the engine's."""
+    """Log-probs under π_old, the denominator of ratios: from the trainer if present, else from the engine."""
     advantages: Tensor
     trajectory_ids: list[str]
     """Trajectory of each sample."""
     num_tokens: list[int]
     """Loss tokens of each sample."""
     ref_logprobs: Tensor | None = None
-    """Log-probs under a reference policy; None where no sample has them."""
+    """Log-probs of a reference policy; None if no sample has them."""
     values: Tensor | None = None
-    """Values of a critic; None where no sample has them."""
+    """Critic values; None if no sample has them."""
 
     @classmethod
     def of(cls, micro_batch: MicroBatch) -> "LossTokens":
-        """Gather what the loss needs of a micro-batch; positions outside of the loss mask are gone."""
+        """Gather the columns of a micro-batch at its loss tokens."""
         sampled, old = _gather("sampled_logprobs", micro_batch), _gather_any("old_logprobs", micro_batch)
         return cls(
             sampled_logprobs=sampled,
@@ -49,33 +50,33 @@ class LossTokens:
         )
 
     def to(self, device: torch.device) -> "LossTokens":
-        """The same on another device."""
+        """Move all tensors to a device."""
         columns: dict[str, Any] = {name: c.to(device) for name, c in vars(self).items() if isinstance(c, Tensor)}
         return replace(self, **columns)
 
     def divisor(self, denominator: Denominator) -> Tensor:
-        """The denominator of each token, shape `[num_tokens]`, or a scalar where it is one for all."""
+        """Return the divisor of each token, shape `[num_tokens]`, or a scalar if all tokens share it."""
         if not isinstance(denominator, Mapping):
             return torch.tensor(float(denominator), device=self.advantages.device)
         per_sample = torch.tensor([denominator[name] for name in self.trajectory_ids], device=self.advantages.device)
         return self.spread(per_sample)
 
     def sequence_means(self, per_token: Tensor) -> Tensor:
-        """Mean over the loss tokens of each sample, shape `[num_samples]`."""
+        """Average a per-token tensor over each sample, shape `[num_samples]`."""
         return torch.stack([part.mean() for part in per_token.split(self.num_tokens)])
 
     def spread(self, per_sample: Tensor) -> Tensor:
-        """One number of each sample, to all of its loss tokens: shape `[num_samples]` to `[num_tokens]`."""
+        """Repeat each sample's number for all of its loss tokens: `[num_samples]` to `[num_tokens]`."""
         return per_sample.repeat_interleave(torch.tensor(self.num_tokens, device=per_sample.device))
 
 
 def _gather(column: str, micro_batch: MicroBatch) -> Tensor:
-    """One column at the loss tokens of all samples."""
+    """Gather one column at the loss tokens of all samples."""
     return torch.from_numpy(micro_batch.column(column)[micro_batch.column("loss_mask")])
 
 
 def _gather_any(column: str, micro_batch: MicroBatch) -> Tensor | None:
-    """The same where samples have the column. Raises ValueError where only some of them do."""
+    """Gather one optional column, or return None if no sample has it. Raises ValueError if only some have it."""
     missing = [getattr(sample, column) is None for sample in micro_batch.samples]
     if any(missing) and not all(missing):
         raise ValueError(f"some samples of a micro-batch have {column} and others have none")

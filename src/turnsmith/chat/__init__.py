@@ -1,4 +1,5 @@
-"""Text and tokens: the command in a turn, conversations as token ids, observations cut to a budget.
+"""Text and tokens: commands in turns, conversations as token ids, observations cut to a budget.
 
-Text becomes tokens once and is never tokenised again: a conversation only grows (`renderer`), so what was sampled is what trains.
+Text is tokenised once; a conversation only grows (`renderer`), so the sampled tokens are the trained ones. Agents and
+recipes import `renderer`, `parsing`, `truncation` and `tokenizers`. This room knows no engine and no sandbox.
 """

@@ -1,4 +1,4 @@
-"""Observations cut to a token budget where no tokenizer is at hand: by bytes, head and tail kept, the cut stated."""
+"""Truncation of observations by bytes, without a tokenizer."""
 
 from turnsmith.chat.truncation import NOTICE
 from turnsmith.errors import UsageError
@@ -6,11 +6,11 @@ from turnsmith.types import BYTES_PER_TOKEN
 from turnsmith.types.estimates import encode
 
 _NOTICE_BYTES = len(NOTICE.format("")) + 9
-"""Most that a notice can take: its number has nine digits at most."""
+"""Upper bound of a notice's bytes, whose number has at most nine digits."""
 
 
 def truncate_by_bytes(text: str, max_tokens: int) -> str:
-    """The text itself, or its head and tail around a notice of the cut, in at most `max_tokens` estimated tokens."""
+    """Return the text, or its head and tail around a notice, in at most `max_tokens` estimated tokens."""
     encoded, max_bytes = encode(text), max_tokens * BYTES_PER_TOKEN
     if len(encoded) <= max_bytes:
         return text
@@ -23,7 +23,7 @@ def truncate_by_bytes(text: str, max_tokens: int) -> str:
 
 
 def check_bytes(max_tokens: int) -> None:
-    """Raise UsageError where a budget cannot hold even the notice of a cut."""
+    """Raise UsageError if the budget cannot hold the notice."""
     needed = -(-_NOTICE_BYTES // BYTES_PER_TOKEN)
     if max_tokens < needed:
         raise UsageError(f"max_observation_tokens {max_tokens} is too small: the notice of a cut alone takes {needed}")

@@ -1,9 +1,9 @@
-"""What a chat template puts around contents: before and after the first prompt, and from one sampled turn to the next.
+"""Fixed text that a chat template puts around contents: the first prompt, and between sampled turns.
 
-The template is rendered with markers in the place of contents; what stands between the markers is its glue. A template is used
-as it was shipped where it is append-only: the rendering of a conversation is that of its beginning, then the reply, then the
-same glue each time. With `keep-turns` it may drop or wrap what earlier turns say, as thinking models' templates do; the glue is
-that of the last turn, and earlier turns stay as they were sampled. Whatever else it does to earlier text is refused.
+The template is rendered with markers in place of contents; the text between the markers is its glue. A template is used
+as shipped if it is append-only: rendering a longer conversation only appends the reply and the same glue. With
+`keep-turns` it may drop or wrap earlier turns, as templates of thinking models do. The last turn's glue is used, and
+earlier turns stay as sampled. Templates that change other earlier text are refused.
 """
 
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SYSTEM, USER, OBSERVATION = "TURNSMITH-SYSTEM", "TURNSMITH-USER", "TURNSMITH-OBSERVATION"
 PADDED = {marker: f" \n{marker}\n " for marker in (SYSTEM, USER, OBSERVATION)}
-"""Markers are rendered with white space around them, so that it is seen where a template trims its messages."""
+"""Markers with surrounding white space, which shows whether a template trims messages."""
 _REPLIES = _FIRST, _SECOND = "TURNSMITH-REPLY-1", "TURNSMITH-REPLY-2"
 _THOUGHT = "<think>\nTURNSMITH-THOUGHT\n</think>\n\n"
 _CONVERSATIONS = (
@@ -31,18 +31,20 @@ _CONVERSATIONS = (
 
 @dataclass(frozen=True)
 class Glue:
-    """Text of a template with markers for contents, each with as much of its padding as the template leaves."""
+    """Template text with markers for contents, each with the padding that the template keeps."""
 
     prompt: str
-    """From the beginning to where the first turn is sampled."""
+    """Text from the beginning to the first sampled turn."""
     between: str
-    """From the end of a turn's text to where the next is sampled."""
+    """Text from the end of a turn to the next sampled turn."""
     lead: str
-    """White space that the template sets before a reply; where there is some, the policy samples it."""
+    """White space that the template puts before a reply; the policy samples it."""
 
 
 def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
-    """Raises UsageError where the template fails, hides or repeats a message, or rewrites what was said before."""
+    """Derive a tokenizer's glue. Raises UsageError if the template fails, hides or repeats a message, or rewrites
+    earlier text.
+    """
     try:
         return _derive(tokenizer, chat)
     except TemplateFault as fault:
@@ -50,7 +52,7 @@ def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
 
 
 def find_choice(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> ChatConfig | None:
-    """The first way in which this template would do, changing as little as can be."""
+    """Return the smallest change of `chat` with which the template works, or None."""
     templates = sorted(OWN, key=lambda way: way != chat.template) if chat.template in OWN else [chat.template]
     for template in templates:
         for system_prompt in ("system-message", "first-user-message"):
@@ -64,7 +66,7 @@ def find_choice(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> ChatC
 
 
 def name(tokenizer: "PreTrainedTokenizerBase") -> str:
-    """What messages call it."""
+    """Return the model name used in messages."""
     return tokenizer.name_or_path or "this tokenizer"
 
 
@@ -89,21 +91,21 @@ def _derive(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
     check = _check_rest_stays if chat.template == "keep-turns" else _check_append_only
     for replies in _CONVERSATIONS:
         check(glue, replies, show(*replies))
-    # A template that drops or repeats a content would lie to the policy without a word.
+    # A template that drops or repeats a message would change the prompt silently.
     counts = [text.count(marker) for text in (glue.prompt, glue.between) for marker in PADDED]
     if counts != [int(not is_folded), 1, 0, 0, 0, 1]:
-        raise TemplateFault("does not show each message once")
+        raise TemplateFault("does not render each message exactly once")
     return glue
 
 
 def _check_append_only(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
-    """The whole is its parts."""
+    """Raise TemplateFault if a longer rendering is not the sum of its parts."""
     if whole != glue.prompt + "".join(glue.lead + reply + glue.between for reply in replies):
         raise TemplateFault("is not append-only (it rewrites earlier turns, for example drops their reasoning)")
 
 
 def _check_rest_stays(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
-    """All but the replies is as it was: what comes before the first, what comes after each."""
+    """Raise TemplateFault if anything but the replies changes in a longer rendering."""
     before, *afters = re.split("|".join(_REPLIES), whole)
     shown = [_head(before, USER), *(_head(after, OBSERVATION) for after in afters[:-1]), *afters[-1:]]
     heads = [_head(glue.between, OBSERVATION)] * (len(replies) - 1)

@@ -1,12 +1,12 @@
-"""The command in a turn: exactly one fenced `command` block (paper §3.3, App. E).
+"""Command parser: a turn must have exactly one fenced `command` block (paper §3.3, App. E).
 
-The rule is the one of CommonMark, for one info string only:
+Blocks follow CommonMark, for one info string:
 
-- a block opens with a line that is three or more backticks and the word `command`, from the first column;
-- it closes with the first later line that is as many backticks and nothing else;
-- everything between is the command, as it stands.
+- a block opens with a line of three or more backticks and the word `command`, from the first column;
+- it closes with the first later line of as many backticks and nothing else;
+- everything between is the command, unchanged.
 
-So a heredoc whose text holds a line of three backticks needs a block fenced with four. Other fenced blocks are reasoning.
+A heredoc that contains a line of three backticks needs a fence of four. Other fenced blocks are reasoning.
 """
 
 import re
@@ -16,16 +16,16 @@ _OPENING = re.compile(r"^(?P<fence>`{3,})command[ \t\r]*$", re.MULTILINE)
 
 
 class FormatError(Enum):
-    """Why no command can be taken from a turn; the two named by the paper (App. E)."""
+    """Format error of a turn; the paper names these two (App. E)."""
 
     NO_COMMAND = "no_command"
-    """No block, an empty block, or a block that is never closed."""
+    """No block, an empty block, or an unclosed block."""
     MULTIPLE_COMMANDS = "multiple_commands"
     """More than one block."""
 
 
 def parse_turn(text: str) -> str | FormatError:
-    """The one command of a turn, or the format error that it made."""
+    """Parse the command of a turn, or return its format error."""
     blocks = find_blocks(text)
     if len(blocks) > 1:
         return FormatError.MULTIPLE_COMMANDS
@@ -35,7 +35,7 @@ def parse_turn(text: str) -> str | FormatError:
 
 
 def find_blocks(text: str) -> list[str | None]:
-    """Bodies of all command blocks in order; None for a last block that is never closed."""
+    """Return the bodies of all command blocks in order; None for an unclosed last block."""
     blocks: list[str | None] = []
     position = 0
     while opening := _OPENING.search(text, position):

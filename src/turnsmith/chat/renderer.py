@@ -1,10 +1,8 @@
-"""Conversations as token ids that only grow: what was sampled is never tokenised again.
+"""Renderer of conversations into token ids that only grow; sampled tokens are never tokenised again.
 
-The chat template is asked once for its glue (`glue`): before and after the first prompt, and between the end of one sampled turn
-and the start of the next. Contents are tokenised together with the plain text around them, as a rendering of the whole would
-be, but with special tokens switched off: an issue or an observation that spells `<|im_end|>` stays text.
-
-Left out: tool-calling templates.
+The chat template is rendered once for its glue (`glue`): around the first prompt, and between sampled turns. Contents
+are tokenised with the adjacent plain text, as in a rendering of the whole. Special tokens in contents stay text, e.g.
+`<|im_end|>` in an issue. Tool-calling templates are not supported.
 """
 
 import copy
@@ -21,20 +19,20 @@ if TYPE_CHECKING:
 
 AS_SHIPPED = ChatConfig()
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What tokenizers drop beside tokens that say so: not quite what `str.strip` drops."""
+"""White space that tokenizers strip beside some special tokens; it differs from that of `str.strip`."""
 
 
 class ChatRenderer:
-    """Turns contents into token ids under the chat template of a tokenizer.
+    """Renderer of contents into token ids with a tokenizer's chat template.
 
-    `stop_token_ids` end a turn beside the template's own token and the tokenizer's end of sequence. Raises UsageError at
-    construction where the template is missing, fails, or is not append-only.
+    `stop_token_ids` end a turn in addition to the template's end of turn and the tokenizer's end of sequence. The
+    constructor raises UsageError if the template is missing, fails, or is not append-only.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
-    """For text that does not begin a conversation."""
+    """Tokenizer of text that does not begin a conversation."""
     end_of_turn_id: int
-    """Token with which the template ends an assistant turn."""
+    """Token that ends an assistant turn in the template."""
     stop_token_ids: frozenset[int]
     """Tokens that end a sampled turn."""
 
@@ -61,38 +59,38 @@ class ChatRenderer:
         self._check_against_whole(tokenizer, glue.prompt, glue.between)
 
     def prompt_ids(self, system: str, user: str) -> list[int]:
-        """Token ids of the first prompt, up to where the first turn is sampled."""
+        """Return token ids of the first prompt, up to the first sampled turn."""
         contents = {USER: f"{system}\n\n{user}"} if self._is_folded else {SYSTEM: system, USER: user}
         return self._fill(self._prompt_pieces, contents)
 
     def observation_ids(self, text: str, after: int) -> list[int]:
-        """Token ids between a sampled turn and the next: end of turn, the observation, start of the next turn.
+        """Return token ids between two sampled turns: end of turn, observation, start of the next turn.
 
-        `after` is the last sampled token. Where it is not the template's end of turn (the turn was cut by length), the
-        glue begins with that token; it was not sampled, so it is not trained.
+        `after` is the last sampled token. If it is not the end of turn (the turn was cut by length), the result begins
+        with that token, which does not train because it was not sampled.
         """
         token_ids = self._fill(self._glue_pieces, {OBSERVATION: text})
         return token_ids[1:] if after == self.end_of_turn_id else token_ids
 
     def reply_ids(self, text: str) -> list[int]:
-        """Token ids of a turn that others said, with its end of turn: split as after the prompt, but never merged with it."""
+        """Return token ids of a turn of another agent and its end of turn, split as after the prompt."""
         before, both = self.content_ids(self._context), self.content_ids(self._context + self._lead + text)
         is_whole = both[: len(before)] == before
         token_ids = both[len(before) :] if is_whole else self.content_ids(self._lead + text)
         return [*token_ids, self.end_of_turn_id]
 
     def turn_text(self, token_ids: list[int]) -> str:
-        """Text of a sampled turn without its stop token; other special tokens stay visible."""
+        """Decode a sampled turn without its stop token; other special tokens stay visible."""
         ended = token_ids[-1:] and token_ids[-1] in self.stop_token_ids
         shown = token_ids[:-1] if ended else token_ids
         return str(self.tokenizer.decode(shown, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def content_ids(self, text: str) -> list[int]:
-        """Token ids of plain text; special tokens in it stay text."""
+        """Return token ids of plain text; special tokens in it stay text."""
         return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
 
     def _split(self, rendering: str) -> list[int | str]:
-        """Special tokens as ids, plain text between them as text."""
+        """Split a template piece into special-token ids and plain text."""
         if not self._special:
             return [rendering]
         longest_first = sorted(self._special, key=len, reverse=True)
@@ -100,7 +98,7 @@ class ChatRenderer:
         return [self._special.get(part, part) for part in parts if part]
 
     def _fill(self, pieces: list[int | str], contents: dict[str, str]) -> list[int]:
-        """Put contents in the place of their markers and tokenise piece by piece."""
+        """Replace markers by contents and tokenise piece by piece."""
         token_ids: list[int] = []
         for before, piece, after in zip([None, *pieces], pieces, [*pieces[1:], None], strict=False):
             if isinstance(piece, int):
@@ -110,7 +108,7 @@ class ChatRenderer:
         return token_ids
 
     def _trim(self, before: int | str | None, text: str, after: int | str | None) -> str:
-        """Plain text without the white space that the special tokens beside it take."""
+        """Strip the white space that adjacent special tokens absorb."""
         text = text.lstrip(_WHITE_SPACE) if before in self._strips_right else text
         return text.rstrip(_WHITE_SPACE) if after in self._strips_left else text
 
@@ -124,17 +122,17 @@ class ChatRenderer:
         )
 
     def _check_against_whole(self, tokenizer: "PreTrainedTokenizerBase", prompt: str, between: str) -> None:
-        """Tokenising piece by piece must give what tokenising the whole rendering gives."""
+        """Raise UsageError if tokenising by pieces differs from tokenising a whole rendering."""
         pieces = self._fill(self._prompt_pieces, PADDED), self._fill(self._glue_pieces, PADDED)
         if pieces != tuple(tokenizer.encode(text, add_special_tokens=False) for text in (prompt, between)):
             raise UsageError(
-                f"the tokenizer of {name(tokenizer)} splits text otherwise in pieces than in a whole conversation: "
+                f"the tokenizer of {name(tokenizer)} splits text differently by pieces than as a whole conversation: "
                 "use one that does not add spaces or tokens at the start of a text"
             )
 
 
 def put(contents: dict[str, str], piece: str) -> str:
-    """A piece of the template with contents in the place of markers, trimmed where the template took the markers' padding."""
+    """Replace markers in a template piece by contents, trimmed as the template trims them."""
 
     def replace(match: re.Match[str]) -> str:
         text = contents[match["marker"]]
@@ -146,7 +144,7 @@ def put(contents: dict[str, str], piece: str) -> str:
 
 
 def without_first_space(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
-    """The same tokenizer for text that begins no conversation, where it puts a space before text that does."""
+    """Return a copy of the tokenizer that adds no leading space."""
     if not _find_first_spaces(tokenizer):
         return tokenizer
     changed = copy.deepcopy(tokenizer)
@@ -157,5 +155,5 @@ def without_first_space(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedToke
 
 def _find_first_spaces(tokenizer: "PreTrainedTokenizerBase") -> list[Any]:
     outer: Any = tokenizer.backend_tokenizer.pre_tokenizer
-    steps = outer if hasattr(outer, "__getitem__") else [outer]  # a sequence of steps has no length
+    steps = outer if hasattr(outer, "__getitem__") else [outer]  # step sequences have no length
     return [step for step in steps if getattr(step, "prepend_scheme", "") == "first"]

@@ -1,4 +1,4 @@
-"""A chat template as the configuration wants it used: rendered to text, on a day that does not change."""
+"""Chat template as configured, rendered to text with a fixed date."""
 
 from datetime import date
 from pathlib import Path
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _DIRECTIVES = "aAbBdmyYHIMSpjUwWcxX"
-"""Those of strftime that say the same on every machine."""
+"""strftime directives with the same result on every machine."""
 
 
 Messages = list[dict[str, str]]
 """Chat messages: `[{"role": "user", "content": "…"}, …]`."""
 OWN = ("as-shipped", "keep-turns")
-"""Values of `model.chat.template` that take the model's own template; any other is a file."""
+"""Values of `model.chat.template` that use the model's own template; any other is a file."""
 
 
 class TemplateFault(Exception):
-    """Why a template cannot serve, as the end of a sentence that begins with its name."""
+    """Reason why a template is unusable, phrased to follow its name."""
 
 
 def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Messages) -> str:
-    """The conversation up to where the next turn is sampled. Raises TemplateFault."""
+    """Render the conversation up to the next sampled turn. Raises TemplateFault."""
     try:
         template = pin_date(tokenizer.get_chat_template(), chat.date)
         return str(
@@ -39,7 +39,7 @@ def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Mes
 
 
 def read_template(path: str) -> str:
-    """A template of the user's own. Raises UsageError where there is no such file."""
+    """Read a custom template. Raises UsageError if there is no such file."""
     try:
         return Path(path).read_text("utf-8")
     except (OSError, ValueError) as error:
@@ -51,13 +51,13 @@ def read_template(path: str) -> str:
 
 
 def pin_date(template: str, day: date) -> str:
-    """The same template, for which today is that day.
+    """Return the template with its date fixed to that day.
 
-    transformers offers templates `strftime_now`, which reads the clock, and passes no function of ours; a macro of that
-    name comes before it.
+    transformers gives templates `strftime_now`, which reads the clock and cannot be replaced; a macro of the same name
+    takes precedence.
     """
     if "strftime_now" not in template:
         return template
     replacements = "".join(f"|replace('%{letter}', {day.strftime(f'%{letter}')!r})" for letter in _DIRECTIVES)
-    # The empty expression keeps a newline with which the template begins: after a block, Jinja would drop it.
+    # The empty expression keeps a leading newline of the template, which Jinja would drop after a block.
     return f"{{%- macro strftime_now(form) -%}}{{{{ form{replacements} }}}}{{%- endmacro -%}}{{{{ '' }}}}{template}"

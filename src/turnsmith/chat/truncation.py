@@ -1,6 +1,6 @@
-"""Observations cut to a token budget: head and tail kept, the cut stated.
+"""Truncation of observations to a token budget: head and tail are kept, and a notice states the cut.
 
-The notice counts characters, so that the middle of a long text need not be tokenised only to be dropped.
+The notice counts characters, so the middle of a long text need not be tokenised.
 """
 
 from typing import TYPE_CHECKING
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 NOTICE = "\n[... {} characters cut ...]\n"
 _MAX_DIGITS = 9
 _END_CHARACTERS = 8
-"""Characters looked at, at each end of a text, for each token of the budget; few texts have longer tokens on average."""
+"""Characters tokenised at each end per token of the budget; few texts average more characters per token."""
 
 
 def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """The text itself, or its head and tail around a notice of the cut, in at most `max_tokens` tokens.
+    """Return the text, or its head and tail around a notice, in at most `max_tokens` tokens.
 
-    The same text, budget and tokenizer give the same result. A text longer than 16 characters per token is always cut.
+    The same text, budget and tokenizer give the same result. A text of more than 16 characters per token is always cut.
     """
     if len(text) <= 2 * _END_CHARACTERS * max_tokens and _num_tokens(text, tokenizer) <= max_tokens:
         return text
@@ -34,14 +34,14 @@ def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -
 
 
 def check_budget(max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Raise UsageError where a budget cannot hold even the notice of a cut."""
+    """Raise UsageError if the budget cannot hold the notice."""
     needed = _notice_tokens(tokenizer)
     if max_tokens < needed:
         raise UsageError(f"max_observation_tokens {max_tokens} is too small: the notice of a cut alone takes {needed}")
 
 
 def _cut(text: str, num_kept: int, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """Keep about `num_kept` tokens of the text, the larger half in front; never cut inside a character."""
+    """Keep about `num_kept` tokens, the larger half in front; never cut inside a character."""
     num_tail = num_kept // 2
     reach = min(_END_CHARACTERS * max_tokens, len(text) // 2)
     first, last = text[:reach], text[len(text) - reach :]
@@ -53,7 +53,7 @@ def _cut(text: str, num_kept: int, max_tokens: int, tokenizer: "PreTrainedTokeni
 
 
 def _notice_tokens(tokenizer: "PreTrainedTokenizerBase") -> int:
-    """Most tokens that a notice can take: one for each digit."""
+    """Return the most tokens that a notice can take: one per digit."""
     return _num_tokens(NOTICE.format(""), tokenizer) + _MAX_DIGITS
 
 
@@ -62,6 +62,6 @@ def _num_tokens(text: str, tokenizer: "PreTrainedTokenizerBase") -> int:
 
 
 def _token_spans(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:
-    """Character range of each token; special tokens in the text count as the characters they are."""
+    """Return the character range of each token; special tokens count as plain characters."""
     encoding = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
     return encoding["offset_mapping"]

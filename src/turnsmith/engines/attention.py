@@ -1,7 +1,7 @@
-"""The one attention that our models run with: the layout of the batch answers.
+"""Packed attention registered with transformers and delegated to the layout of the batch.
 
-A model loaded with `attn_implementation=NAME` builds no mask of its own and hands `layout=` through its forward to every
-attention layer. The trainer's layout is packed samples, the engine's is blocks of kept keys and values.
+A model loaded with `attn_implementation=NAME` builds no mask and passes `layout=` through its forward to every
+attention layer. The trainer's layout is packed samples, the engine's is blocks of cached keys and values.
 """
 
 from typing import Any, Protocol
@@ -15,17 +15,17 @@ NAME = "turnsmith"
 
 
 class Layout(Protocol):
-    """Tokens that lie end to end in one row: where each belongs, and what it sees."""
+    """Layout of tokens packed end to end in one row: their positions and attention."""
 
     position_ids: Tensor
     """Position of each token in its own sequence, `[tokens]`."""
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Causal attention of one layer: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+        """Compute causal attention of one layer: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
 
 
 class Boundaries:
-    """Where sequences that lie end to end begin and end, as kernels for sequences of different lengths ask for it."""
+    """Offsets of packed sequences, in the format of variable-length attention kernels."""
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.offsets = torch.tensor([0, *lengths], device=device).cumsum(0).int()
@@ -33,14 +33,14 @@ class Boundaries:
 
 
 def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
-    """Is there one kernel for sequences of different lengths?"""
+    """Return True if PyTorch has a variable-length attention kernel for the device and dtype."""
     return device.type == "cuda" and dtype.itemsize == 2
 
 
 def attend_packed(
     query: Tensor, key: Tensor, value: Tensor, queries: Boundaries, keys: Boundaries, scaling: float | None
 ) -> Tensor:
-    """Attention by that kernel, causal from the end of each sequence: `[tokens, heads, head_dim]` in and out."""
+    """Run the variable-length kernel, causal from the end of each sequence: `[tokens, heads, head_dim]` in and out."""
     lengths = queries.offsets, keys.offsets, queries.longest, keys.longest
     output = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=(-1, 0), enable_gqa=True)
     assert isinstance(output, Tensor)
@@ -58,7 +58,7 @@ def attend(
     scaling: float | None = None,
     **unused: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls in each layer; returns the output of the layout, and no attention weights."""
+    """Return the layout's output, and None for attention weights; transformers calls it in each layer."""
     return layout.attend(module.layer_idx, query, key, value, scaling), None  # type: ignore[arg-type]
 
 
@@ -66,7 +66,7 @@ AttentionInterface.register(NAME, attend)
 
 
 def hidden_states(decoder: Any, token_ids: Tensor, layout: Layout) -> Tensor:
-    """Final hidden states `[tokens, hidden_size]` by a decoder's own forward, so that hooks on its modules fire."""
+    """Compute final hidden states `[tokens, hidden_size]` by the decoder's own forward, so that module hooks fire."""
     position_ids = layout.position_ids[None]
     output = decoder(input_ids=token_ids[None], position_ids=position_ids, layout=layout, use_cache=False)
     return output.last_hidden_state[0]

@@ -1,4 +1,4 @@
-"""What every engine offers: token ids in; token ids, log-probs and policy version out. Text never crosses it."""
+"""Interface of engines: token ids in; token ids, log-probs and policy version out."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,35 +15,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GenerateRequest:
-    """One turn to sample."""
+    """Request to sample one turn."""
 
     episode_id: str
-    """Requests of one episode extend each other's token ids, so the engine may keep what it computed."""
+    """Name of the episode; its requests extend each other's token ids, so the engine may cache."""
     token_ids: np.ndarray
-    """The whole history so far, int32."""
+    """Whole history so far, int32."""
     max_new_tokens: int
     stop_token_ids: frozenset[int]
     seed: int
-    """Seed of this turn's sampling noise: same weights, same history, same seed, same tokens."""
+    """Random seed of the turn; the same weights, history and seed give the same tokens."""
     params: SamplingParams = field(default_factory=SamplingParams)
     trains: bool = True
-    """False in an evaluation, the only place where `params` may be others than the policy's own."""
+    """False in evaluations, which alone may use other `params` than the policy's own."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
 
     @property
     def is_allowed(self) -> bool:
-        """What may be trained on is sampled from the policy itself."""
+        """True if the request samples from the policy itself or is not for training."""
         return self.params.is_policy or not self.trains
 
 
 def check_request(request: GenerateRequest, max_context: int) -> None:
-    """Raise ValueError for what would not be a sample of the policy, or could not hold one."""
+    """Raise ValueError if the request filters a training sample or does not fit the context."""
     if not request.is_allowed:
-        raise ValueError(
-            f"what trains is sampled from the policy's own distribution, but the request asks for {request.params}"
-        )
+        raise ValueError(f"training requests must sample from the policy's own distribution, not with {request.params}")
     if request.max_new_tokens < 1:
         raise ValueError(f"max_new_tokens must be at least 1, not {request.max_new_tokens}")
     if not 0 < len(request.token_ids) < max_context:
@@ -53,7 +51,7 @@ def check_request(request: GenerateRequest, max_context: int) -> None:
 def complete(
     request: GenerateRequest, token_ids: ArrayLike, logprobs: ArrayLike, finish_reason: str, policy_version: int
 ) -> Completion:
-    """What an engine answers, made where the tokens are sampled or first arrive: with the digest that training asks for."""
+    """Build an engine's answer with the digest that training requires."""
     answer = Completion(np.asarray(token_ids), np.asarray(logprobs), finish_reason, policy_version)
     sampled = answer.token_ids, answer.logprobs, policy_version
     return replace(answer, digest=digest_turn(request.episode_id, request.token_ids, *sampled))
@@ -64,7 +62,7 @@ class SavedWeights:
     """Weights in a Hugging Face model directory."""
 
     policy_version: int
-    """Number of weight updates that they have seen."""
+    """Number of weight updates applied."""
     directory: Path
 
 
@@ -77,26 +75,26 @@ class SharedWeights:
 
 
 WeightSource = SavedWeights | SharedWeights
-"""Where an engine finds weights. Every engine takes both; who shares the model has nothing to copy."""
+"""Source of weights for an engine. Every engine takes both; an engine that shares the model copies nothing."""
 
 
 class Engine(Protocol):
-    """Samples from the policy."""
+    """Engine that samples turns from the policy."""
 
     policy_version: int
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample until a stop token or the limit. Raises EngineError, and ValueError where the request is not `is_allowed`.
+        """Sample until a stop token or the limit. Raises EngineError; ValueError if the request is not `is_allowed`.
 
-        Log-probs are always those of the policy itself, whatever the request draws from. The answer is made by `complete`:
-        what has no digest may be evaluated, and does not train.
+        Log-probs are those of the policy itself, whatever distribution the request draws from. Engines build answers
+        with `complete`; an answer without a digest may be evaluated but not trained on.
         """
 
     def release(self, episode_id: str) -> None:
-        """The episode is over: forget what was kept for it."""
+        """Forget cached state of a finished episode."""
 
     async def load_weights(self, source: WeightSource) -> None:
-        """Sample from these weights from now on. Raises EngineError during a turn, UsageError where they do not fit."""
+        """Load weights for later turns. Raises EngineError during a turn, UsageError if they do not fit."""
 
     def close(self) -> None:
-        """Fail the turns that still run, and take no more. Safe to call twice."""
+        """Fail running turns and refuse new ones. May be called twice."""

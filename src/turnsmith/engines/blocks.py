@@ -1,7 +1,7 @@
-"""Keys and values of many episodes in blocks: how many a budget holds, which are free, what lies in them.
+"""Block allocation and storage of the KV cache.
 
-One forward pass sees spans of new tokens of several sequences, end to end in one row: a span of one token is a decode step, a
-longer one a prefill.
+A forward pass takes spans of new tokens from several sequences, packed end to end. A span of one token is a decode
+step, a longer one a prefill.
 """
 
 import heapq
@@ -15,21 +15,21 @@ from transformers import PretrainedConfig
 from turnsmith.errors import UsageError
 
 BLOCK_TOKENS = 64
-"""Tokens of one block: smaller ones cost more calls per token, larger ones more room at the end of each sequence."""
+"""Tokens per block; smaller blocks cost more calls per token, larger ones waste more room per sequence."""
 
 GIB = 2**30
 
 
 def blocks_for(num_tokens: int) -> int:
-    """Blocks that hold so many tokens."""
+    """Return the number of blocks that hold `num_tokens` tokens."""
     return -(-num_tokens // BLOCK_TOKENS)
 
 
 class BlockPool:
-    """A block is free while no sequence reads it."""
+    """Reference-counted blocks; a block is free if no sequence reads it."""
 
     def __init__(self, num_blocks: int) -> None:
-        # A heap gives low numbers first: what is in use then lies together, and attention reads it in few calls.
+        # A heap gives low numbers first, so used blocks are adjacent and attention reads them in few calls.
         self._free = list(range(num_blocks))
         self._readers = [0] * num_blocks
 
@@ -38,22 +38,22 @@ class BlockPool:
         return len(self._free)
 
     def readers(self, block: int) -> int:
-        """Number of sequences that read a block."""
+        """Return the number of sequences that read a block."""
         return self._readers[block]
 
     def take(self, count: int) -> list[int]:
-        """Free blocks, for one reader each; there must be as many."""
+        """Take `count` free blocks for one reader. At least `count` blocks must be free."""
         blocks = [heapq.heappop(self._free) for _ in range(count)]
         self.share(blocks)
         return blocks
 
     def share(self, blocks: Iterable[int]) -> None:
-        """One more reader of each."""
+        """Add one reader to each block."""
         for block in blocks:
             self._readers[block] += 1
 
     def drop(self, blocks: Iterable[int]) -> None:
-        """One reader less of each; those without any are free."""
+        """Remove one reader from each block, and free blocks without readers."""
         for block in blocks:
             self._readers[block] -= 1
             if not self._readers[block]:
@@ -61,7 +61,7 @@ class BlockPool:
 
 
 class Span(NamedTuple):
-    """New tokens of one sequence, whose keys lie in `blocks`: `length` of them, the first at position `start`."""
+    """New tokens of one sequence: `length` tokens from position `start`, with keys in `blocks`."""
 
     blocks: list[int]
     start: int
@@ -73,18 +73,18 @@ class Span(NamedTuple):
 
     @property
     def seen(self) -> list[int]:
-        """Blocks that its last token sees."""
+        """Blocks that the last token attends to."""
         return self.blocks[: blocks_for(self.end)]
 
     @property
     def fills(self) -> list[int]:
-        """Tokens that it sees of each."""
+        """Number of tokens attended to in each block."""
         full, rest = divmod(self.end, BLOCK_TOKENS)
         return [BLOCK_TOKENS] * full + [rest] * (rest > 0)
 
 
 class BlockStore:
-    """Keys and values of every layer, each `[blocks, heads, block_tokens, head_dim]`, made when a layer first writes."""
+    """Keys and values per layer, `[blocks, heads, block_tokens, head_dim]`, allocated at the layer's first write."""
 
     def __init__(self, num_blocks: int, device: torch.device) -> None:
         self.num_blocks = num_blocks
@@ -92,7 +92,7 @@ class BlockStore:
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def write(self, layer: int, places: tuple[Tensor, Tensor], key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Put new keys and values `[heads, tokens, head_dim]` to their places (block, offset); returns all of the layer."""
+        """Write keys and values `[heads, tokens, head_dim]` at (block, offset); return the whole layer's tensors."""
         if layer not in self._layers:
             self._layers[layer] = self._room(value), self._room(value)
         blocks, offsets = places
@@ -101,12 +101,12 @@ class BlockStore:
         return self._layers[layer]
 
     def _room(self, like: Tensor) -> Tensor:
-        # Not `empty`: masked keys weigh nothing, but nothing times a stray NaN is NaN.
+        # Not `empty`: masked keys have weight 0, and 0 times a stray NaN is NaN.
         return like.new_zeros(self.num_blocks, len(like), BLOCK_TOKENS, like.shape[2])
 
     @torch.inference_mode()
     def copy(self, source: int, target: int) -> None:
-        """Copy one block to another, all layers."""
+        """Copy one block to another in all layers."""
         for stores in self._layers.values():
             for store in stores:
                 store[target] = store[source]
@@ -115,7 +115,7 @@ class BlockStore:
 def size_cache(
     config: PretrainedConfig, dtype: torch.dtype, *, max_context: int, num_episodes: int, num_bytes: float
 ) -> int:
-    """Blocks for as many episodes of `max_context` tokens, within a budget. Raises UsageError where it cannot hold one."""
+    """Return the number of blocks for `num_episodes` within a budget. Raises UsageError if not even one episode fits."""
     block_bytes = BLOCK_TOKENS * kv_bytes_per_token(config, dtype)
     affordable, of_one = int(num_bytes // block_bytes), blocks_for(max_context)
     if affordable < of_one:
@@ -128,12 +128,12 @@ def size_cache(
 
 
 def bytes_for(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:
-    """Bytes of the blocks that hold so many tokens."""
+    """Return the bytes of the blocks that hold `num_tokens` tokens."""
     return blocks_for(num_tokens) * BLOCK_TOKENS * kv_bytes_per_token(config, dtype)
 
 
 def kv_bytes_per_token(config: PretrainedConfig, dtype: torch.dtype) -> int:
-    """Bytes of one token's keys and values in all layers."""
+    """Return the bytes of one token's keys and values in all layers."""
     heads = config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     key_heads = getattr(config, "num_key_value_heads", None) or heads

@@ -1,4 +1,4 @@
-"""What an engine of messages offers: messages in, text out. Beside `Engine`, for servers that give no token ids."""
+"""Interface of message engines, for servers that return text without token ids."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -7,48 +7,48 @@ from turnsmith.errors import EngineError
 from turnsmith.types import Message, SamplingParams
 
 MESSAGE_TOKENS = 8
-"""What a chat template puts around a message, about."""
+"""Approximate tokens that a chat template adds to each message."""
 
 
 class ContextFull(EngineError):
-    """The server's context does not hold the messages; not its fault, and nothing to try again."""
+    """Error of a server whose context cannot hold the messages; retrying does not help."""
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One turn to sample."""
+    """Request to sample one turn."""
 
     episode_id: str
-    """Its part before the first slash, such as `eval-base`, is what the cost is booked under."""
+    """Name of the episode; costs are recorded under its part before the first slash, e.g. `eval-base`."""
     messages: tuple[Message, ...]
-    """The whole history so far; it ends with a user's."""
+    """Whole history so far, ending with a user message."""
     max_new_tokens: int
     seed: int
-    """Seed of this turn's sampling noise, 31 bits; a server may ignore it."""
+    """Random seed of the turn, 31 bits; a server may ignore it."""
     params: SamplingParams = field(default_factory=SamplingParams)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the server's model said."""
+    """Answer of a server's model."""
 
     text: str
     finish_reason: str
-    """`stop` where the model ended its turn, `length` at the token limit."""
+    """`stop` at the end of a turn, `length` at the token limit."""
     input_tokens: int
-    """Of the history, by the server's own count, or as estimated where that cannot be."""
+    """Tokens of the history, counted by the server or else estimated."""
     output_tokens: int
-    """The same of what was sampled; of a reasoning model more than the text has."""
+    """Sampled tokens, counted by the server or else estimated; includes hidden reasoning."""
 
 
 class ChatEngine(Protocol):
-    """Samples turns as text."""
+    """Engine that samples turns as text."""
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """One turn. Raises EngineError, ContextFull among them, and UsageError where no request can succeed."""
+        """Sample one turn. Raises EngineError, ContextFull, and UsageError if no request can succeed."""
 
     def remark(self) -> str:
-        """What it has cost so far, for people; empty where that is not known."""
+        """Return the cost so far as readable text; empty if unknown."""
 
     async def close(self) -> None:
-        """Take no more, and hang up. Safe to call twice."""
+        """Close connections and refuse new requests. May be called twice."""

@@ -1,7 +1,7 @@
-"""Attention of single tokens as one compiled loop, for float32 on CPUs.
+"""Compiled single-token attention for float32 on CPUs.
 
-Each key and value is read once, in the order of memory, and those of the next block are on their way meanwhile: a decode step
-over long histories takes about as long as reading them. The softmax is online (arXiv 1805.02867, algorithm 3).
+Each key and value is read once, in memory order, while the next block is prefetched. A decode step over long histories
+takes about as long as reading them. The softmax is online (arXiv 1805.02867, algorithm 3).
 """
 
 from contextlib import suppress
@@ -24,25 +24,25 @@ except ImportError:
     HAS_OPENMP = False
 else:
     HAS_OPENMP = True
-    numba.config.THREADING_LAYER = "omp"  # the threads of torch; two pools would wait for each other
+    numba.config.THREADING_LAYER = "omp"  # torch's thread pool; two pools would wait for each other
 
 LINE = 16
-"""Floats of a cache line."""
+"""Floats per cache line."""
 
 REORDERED = {"reassoc", "contract", "nsz"}
-"""Sums may be taken in any order. NaN stays NaN: the engine refuses it."""
+"""Fast-math flags that reorder sums but keep NaN, which the engine refuses."""
 
 LOWEST = float32(-87)
-"""Smaller exponents have no normal power; such a weight is nothing beside one of 1."""
+"""Lowest exponent with a normal float32 power; smaller weights are negligible."""
 
 
 def can_compile(device: torch.device, dtype: torch.dtype) -> bool:
-    """Is it float32 on a CPU, and does the system have GNU's OpenMP (Debian's package libgomp1)?"""
+    """Return True for float32 on a CPU if GNU OpenMP is installed (Debian package libgomp1)."""
     return device.type == "cpu" and dtype == torch.float32 and HAS_OPENMP
 
 
 class CompiledDecoding:
-    """Single tokens of some sequences, each over all keys of its own; shapes as in `Decoding`."""
+    """Attention of single tokens, each over its own sequence's keys; shapes as in `Decoding`."""
 
     def __init__(self, spans: list[Span], device: torch.device) -> None:
         self.num_tokens = len(spans)
@@ -51,7 +51,7 @@ class CompiledDecoding:
         self._lengths = np.array([span.end for span in spans])
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Queries `[heads, tokens, head_dim]` over blocks of keys and values, to `[tokens, heads, head_dim]`."""
+        """Attend with queries `[heads, tokens, head_dim]` over cached blocks, to `[tokens, heads, head_dim]`."""
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
         scaled = (query * scale).transpose(0, 1).contiguous()
         output = torch.zeros_like(scaled)
@@ -62,7 +62,7 @@ class CompiledDecoding:
 
 
 def share_threads() -> None:
-    """Let numba use as many threads as torch does, in this thread."""
+    """Give numba as many threads as torch has in this thread."""
     num_threads = torch.get_num_threads()
     numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))
     torch.set_num_threads(num_threads)  # the first call of numba sets their common pool to all cores
@@ -70,7 +70,7 @@ def share_threads() -> None:
 
 @intrinsic
 def prefetch(context: Any, floats: Any, index: Any) -> Any:
-    """Ask for the cache line of an element, by its index in the flat array, without waiting for it."""
+    """Prefetch the cache line of an element, given its index in the flat array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -87,7 +87,7 @@ def prefetch(context: Any, floats: Any, index: Any) -> Any:
 
 @numba.njit(fastmath=REORDERED)
 def score(query: np.ndarray, keys: np.ndarray, scores: np.ndarray, following: np.ndarray) -> np.float32:
-    """Write the products of a query with each key; the highest. Meanwhile the keys of the next block are fetched."""
+    """Write the products of a query with each key and return the highest; prefetch the next block's keys."""
     highest = float32(-np.inf)
     for token in range(len(scores)):
         for index in range(0, len(query), LINE):
@@ -102,9 +102,10 @@ def score(query: np.ndarray, keys: np.ndarray, scores: np.ndarray, following: np
 
 @numba.njit(fastmath=REORDERED)
 def exponentiate(scores: np.ndarray, powers: np.ndarray, highest: float) -> np.float32:
-    """Make weights of scores, e^(score - highest), in place; their sum. `powers` is room for as many integers.
+    """Replace scores by e^(score - highest) in place and return their sum; `powers` is an integer buffer of equal
+    length.
 
-    A power of two times the series of the rest: many at once, where `np.exp` takes one after the other and an eighth longer.
+    Uses a power of two times a series, which vectorises; `np.exp` does not, and a step takes an eighth longer.
     """
     for token in range(len(scores)):
         exponent = scores[token] - highest
@@ -123,7 +124,7 @@ def exponentiate(scores: np.ndarray, powers: np.ndarray, highest: float) -> np.f
 
 @numba.njit(fastmath=REORDERED)
 def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np.ndarray) -> None:
-    """Add weighted values, four at a time. Meanwhile the values of the next block are fetched."""
+    """Add weighted values, four at a time; prefetch the next block's values."""
     whole = len(weights) // 4 * 4
     for token in range(0, whole, 4):
         for index in range(0, 4 * len(sums), LINE):
@@ -142,7 +143,7 @@ def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np
 def attend_one(
     query: np.ndarray, keys: np.ndarray, values: np.ndarray, output: np.ndarray, blocks: np.ndarray, length: int
 ) -> None:
-    """One token, `[heads, head_dim]`, over so many tokens in its blocks; `output` is zero before."""
+    """Attend with one token, `[heads, head_dim]`, over `length` tokens in its blocks; `output` must start as zeros."""
     heads, key_heads, size = len(query), keys.shape[1], keys.shape[2]
     scores, powers = np.empty(size, np.float32), np.empty(size, np.int32)
     highest, totals = np.full(heads, -np.inf, np.float32), np.zeros(heads, np.float32)
@@ -173,12 +174,12 @@ def attend_all(
     starts: np.ndarray,
     lengths: np.ndarray,
 ) -> None:
-    """Each token over the blocks from its start to the next one's; the threads share the tokens."""
+    """Attend with each token over its own blocks, in parallel threads."""
     for row in numba.prange(len(queries)):
         read = blocks[starts[row] : starts[row + 1]]
         attend_one(queries[row], keys, values, output[row], read, lengths[row])
 
 
-# Compiled once for all processes, if any folder for that can be written; else by each, in six seconds.
+# Cache the compiled code if a cache folder is writable; else each process compiles it, in six seconds.
 with suppress(RuntimeError):
     attend_all.enable_caching()

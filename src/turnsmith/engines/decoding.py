@@ -1,7 +1,7 @@
-"""Attention of single tokens over keys that lie in blocks, without copying a key.
+"""Single-token attention over cached blocks, without copying keys.
 
-Blocks that lie together are read in one product, each with the queries of those who read it: siblings that share the blocks of
-a prompt read them once. What the blocks say of a query is put together by its softmax over all of them.
+Neighbouring blocks are read in one product with the queries of all their readers, so siblings read shared prompt blocks
+once. A softmax over all blocks combines the partial results of each query.
 """
 
 from itertools import pairwise
@@ -14,11 +14,11 @@ from torch import Tensor
 from turnsmith.engines.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Blocks of others that are read along where blocks lie apart: that costs less than one more call."""
+"""Largest gap of foreign blocks that is read along, since that costs less than another call."""
 
 
 class Extent(NamedTuple):
-    """Neighbouring blocks `first` to `last` (excluded), each read by so many queries."""
+    """Neighbouring blocks `first` to `last` (excluded), each read by `num_readers` queries."""
 
     first: int
     last: int
@@ -30,16 +30,16 @@ class Extent(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Who reads which block: parallel arrays, ascending by block."""
+    """Query–block pairs: parallel arrays, ascending by block."""
 
     blocks: np.ndarray
     queries: np.ndarray
     num_seen: np.ndarray
-    """Tokens of the block that the query sees; none where it is read along."""
+    """Tokens of the block that the query attends to; 0 if the block is only read along."""
 
 
 class Decoding:
-    """Single tokens of some sequences, each over all keys of its own."""
+    """Attention of single tokens, each over its own sequence's keys."""
 
     def __init__(self, spans: list[Span], device: torch.device) -> None:
         self.num_tokens = len(spans)
@@ -50,7 +50,7 @@ class Decoding:
         self._mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))[:, None, None]
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Queries `[heads, tokens, head_dim]` over blocks of keys and values, to `[tokens, heads, head_dim]`."""
+        """Attend with queries `[heads, tokens, head_dim]` over cached blocks, to `[tokens, heads, head_dim]`."""
         scale = query.shape[2] ** -0.5 if scaling is None else scaling
         grouped = (query.float() * scale).transpose(0, 1).unflatten(1, (keys.shape[1], -1))
         scores = self._by_extent(grouped[self._queries], keys.mT).add_(self._mask)
@@ -59,24 +59,24 @@ class Decoding:
         return (self._sum(self._by_extent(weights, values)) / totals).flatten(1, 2).to(values.dtype)
 
     def _by_extent(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Products of what belongs to the pairs, `[pairs, key_heads, queries per key head, n]`, with their blocks."""
+        """Multiply rows of the pairs, `[pairs, key_heads, queries per key head, n]`, with their blocks."""
         parts = zip(rows.split([extent.num_pairs for extent in self._extents]), self._extents, strict=True)
         return torch.cat([multiply(part, blocks[each.first : each.last], each.num_readers) for part, each in parts])
 
     def _highest(self, scores: Tensor) -> Tensor:
-        """For each pair the highest score of its query in any block, `[pairs, key_heads, queries per key head, 1]`."""
+        """Return for each pair the highest score of its query, `[pairs, key_heads, queries per key head, 1]`."""
         highest = scores.amax(-1, keepdim=True)
         index = self._queries[:, None, None, None].expand(highest.shape)
         of_queries = highest.new_full((self.num_tokens, *highest.shape[1:]), float("-inf"))
         return of_queries.scatter_reduce_(0, index, highest, "amax")[self._queries]
 
     def _sum(self, values: Tensor) -> Tensor:
-        """Sums over the pairs of each query."""
+        """Sum values over the pairs of each query."""
         return values.new_zeros(self.num_tokens, *values.shape[1:]).index_add_(0, self._queries, values)
 
 
 def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
-    """`[blocks * readers, heads, group, n]` times `[blocks, heads, n, m]`, readers of a block side by side."""
+    """Multiply `[blocks * readers, heads, group, n]` by `[blocks, heads, n, m]`; readers of a block are adjacent."""
     group = rows.shape[2]
     side_by_side = rows.unflatten(0, (-1, num_readers)).transpose(1, 2).flatten(2, 3)
     product = side_by_side @ blocks.float()
@@ -84,7 +84,7 @@ def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
 
 
 def pair_up(spans: list[Span]) -> Pairs:
-    """All pairs of a query and a block that it sees, and pairs for what is read along."""
+    """Pair queries with the blocks they attend to, and add pairs for blocks that are read along."""
     blocks = np.array([block for span in spans for block in span.seen])
     num_seen = np.array([count for span in spans for count in span.fills])
     queries = np.repeat(np.arange(len(spans)), [len(span.seen) for span in spans])
@@ -96,7 +96,7 @@ def pair_up(spans: list[Span]) -> Pairs:
 
 
 def find_gaps(blocks: np.ndarray) -> np.ndarray:
-    """Blocks in short gaps between blocks that one query each reads."""
+    """Find short gaps between blocks that one query each reads; return the blocks in them."""
     used, readers = np.unique(blocks, return_counts=True)
     widths = np.diff(used) - 1
     is_single = readers == 1
@@ -106,7 +106,7 @@ def find_gaps(blocks: np.ndarray) -> np.ndarray:
 
 
 def find_extents(blocks: np.ndarray) -> list[Extent]:
-    """Cut ascending blocks, as often as they are read, into neighbours with equally many readers."""
+    """Split sorted block numbers into runs of neighbours with equal numbers of readers."""
     used, readers = np.unique(blocks, return_counts=True)
     starts = np.flatnonzero((np.diff(used) != 1) | (np.diff(readers) != 0)) + 1
     edges = [0, *starts.tolist(), len(used)]

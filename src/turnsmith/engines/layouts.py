@@ -1,4 +1,4 @@
-"""What packed tokens of an engine's step see: all keys of their own sequence up to their own, in blocks of the cache."""
+"""Attention layouts of an engine step: each packed token attends to its own sequence's cached keys."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,27 +15,27 @@ from turnsmith.engines.decoding import Decoding
 
 
 class Packed:
-    """All tokens by one kernel. The keys that they see are gathered from their blocks end to end, at the cost of a copy."""
+    """Attention of all tokens by one kernel; keys are gathered from their blocks, at the cost of a copy."""
 
     def __init__(self, spans: list[Span], device: torch.device) -> None:
         self.num_tokens = sum(span.length for span in spans)
         self._queries = Boundaries([span.length for span in spans], device)
         self._keys = Boundaries([span.end for span in spans], device)
-        # They are many, so the device makes their places out of the blocks.
+        # The device expands blocks to token indices, which are many.
         blocks = torch.tensor([block for span in spans for block in span.seen], device=device)
         num_seen = torch.tensor([count for span in spans for count in span.fills], device=device)
         rows, self._offsets = (torch.arange(BLOCK_TOKENS, device=device) < num_seen[:, None]).nonzero(as_tuple=True)
         self._blocks = blocks[rows]
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Shapes as in `Decoding.attend`."""
+        """Attend with all tokens; shapes as in `Decoding.attend`."""
         query = query.transpose(0, 1).to(values.dtype).contiguous()
         keys, values = (store[self._blocks, :, self._offsets] for store in (keys, values))
         return attend_packed(query, keys, values, self._queries, self._keys, scaling)
 
 
 class Prefill:
-    """Several new tokens of one sequence: causal among themselves, all keys before them visible."""
+    """Attention of several new tokens of one sequence: causal among themselves, after all cached keys."""
 
     def __init__(self, span: Span, device: torch.device) -> None:
         self.num_tokens = span.length
@@ -45,7 +45,7 @@ class Prefill:
         self._mask = hidden if span.start else None
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Shapes as in `Decoding.attend`."""
+        """Attend with the span's tokens; shapes as in `Decoding.attend`."""
         stores = (store[self._blocks].transpose(0, 1).flatten(1, 2) for store in (keys, values))
         keys, values = (store[None, :, : self._end] for store in stores)
         output = scaled_dot_product_attention(
@@ -61,40 +61,40 @@ class Prefill:
 
 
 Part = CompiledDecoding | Decoding | Packed | Prefill
-"""Neighbouring packed tokens that one call attends with, over the blocks of a layer."""
+"""Adjacent packed tokens handled by one attention call over a layer's blocks."""
 
 MakeParts = Callable[[list[Span], torch.device], list[Part]]
-"""Cuts spans into parts, in their order."""
+"""Function that splits spans into parts, in order."""
 
 
 def choose_parts(device: torch.device, dtype: torch.dtype) -> MakeParts:
-    """What attends fastest there with keys of that type."""
+    """Choose the fastest attention for a device and key dtype."""
     if has_kernel(device, dtype):
         return make_packed_part
     return partial(make_parts, CompiledDecoding if can_compile(device, dtype) else Decoding)
 
 
 def make_packed_part(spans: list[Span], device: torch.device) -> list[Part]:
-    """All spans together."""
+    """Make one part of all spans."""
     return [Packed(spans, device)]
 
 
 def make_parts(decoding: type[CompiledDecoding | Decoding], spans: list[Span], device: torch.device) -> list[Part]:
-    """The single tokens together, and each longer span for itself."""
+    """Make one part of all single tokens, and one of each longer span."""
     singles = [span for span in spans if span.length == 1]
     together: list[Part] = [decoding(singles, device)] if singles else []
     return [*together, *(Prefill(span, device) for span in spans[len(singles) :])]
 
 
 class BlockLayout:
-    """Each packed token sees the keys of its own sequence up to itself; wanted is the last token of each span."""
+    """Layout in which packed tokens attend to their own sequence up to themselves; it selects each span's last token."""
 
     position_ids: Tensor
     selected: Tensor
-    """Indices of the tokens whose final hidden states are wanted, `[spans]`; the last layer attends with these alone."""
+    """Indices of each span's last token, `[spans]`; the last layer computes only these."""
 
     def __init__(self, store: BlockStore, spans: list[Span], make: MakeParts) -> None:
-        """`spans` lie in the order of the packed tokens: single tokens first, then the longer ones."""
+        """Order `spans` as the packed tokens: single tokens first, then longer spans."""
         self._store = store
         positions = [np.arange(span.start, span.end) for span in spans]
         blocks = [np.array(span.blocks)[each // BLOCK_TOKENS] for span, each in zip(spans, positions, strict=True)]
@@ -106,7 +106,7 @@ class BlockLayout:
         self._last_parts = self._parts if lasts == spans else make(lasts, store.device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Keep the new keys and values, then attend, part by part, with all tokens or the last of each span."""
+        """Store the new keys and values, then attend part by part, with all tokens or each span's last."""
         stores = self._store.write(layer, self._places, key[0], value[0])
         parts = self._parts if query.shape[2] == key.shape[2] else self._last_parts
         queries = query[0].split([part.num_tokens for part in parts], dim=1)

@@ -1,4 +1,4 @@
-"""What numbers the layers compute in: weights stay in float32, products of matrices may be made in less."""
+"""Number formats of computation: weights stay in float32, matrix products may use less."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -7,20 +7,20 @@ import torch
 
 
 def computing_in(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
-    """Matrix products and attention in `dtype` while sums between layers, norms and softmax stay in float32."""
+    """Compute matrix products and attention in `dtype`; residual sums, norms and softmax stay in float32."""
     if dtype == torch.float32:
         return nullcontext()
     return torch.autocast(device.type, dtype)
 
 
 def without_gradients(dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Inference mode is the cheaper of the two, but keeps no casts."""
+    """Disable gradients: inference mode for float32, `no_grad` for others, since inference mode keeps no cached casts."""
     return torch.inference_mode() if dtype == torch.float32 else torch.no_grad()
 
 
 @contextmanager
 def keeping_casts() -> Iterator[None]:
-    """Cast each weight once for all that is computed within, not once for each pass; no weight may change within."""
+    """Cast each weight once inside the block instead of once per pass; weights must not change inside it."""
     torch.autocast_increment_nesting()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Turns being sampled, and what of them one step computes."""
+"""Turns being sampled, and the share of each in a step."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -7,83 +7,63 @@ import numpy as np
 
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.blocks import Span
-from turnsmith.engines.drafts import Suffixes
 from turnsmith.engines.sequences import CachedSequence
 from turnsmith.types import Completion
-
-MAX_DRAFT = 4
-"""Tokens that are guessed at once."""
 
 
 @dataclass(eq=False)
 class Row:
-    """A turn being sampled."""
+    """Turn being sampled."""
 
     request: GenerateRequest
     answer: "asyncio.Future[Completion]"
     sequence: CachedSequence
     start: int
-    """Number of tokens whose keys are kept."""
+    """Number of tokens with cached keys."""
     pending: list[int]
-    """Tokens after them, whose keys are to be computed."""
+    """Tokens after them, whose keys must be computed."""
     uniforms: np.ndarray
-    suffixes: Suffixes | None = None
-    """Guesses what follows, where that is wanted."""
-    drafts: list[int] = field(default_factory=list)
-    """Guessed tokens, computed along with the pending one."""
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
     @property
     def seen(self) -> list[int]:
-        """The whole history, what was sampled in this turn included."""
+        """Whole history, including tokens sampled in this turn."""
         return [*self.request.token_ids.tolist(), *self.token_ids]
 
     @property
-    def next_uniforms(self) -> np.ndarray:
-        """Of the next token, and of those after each draft."""
-        begin = len(self.token_ids)
-        return self.uniforms[begin : begin + 1 + len(self.drafts)]
+    def next_uniform(self) -> float:
+        """Uniform number that decides the next token."""
+        return float(self.uniforms[len(self.token_ids)])
 
-    def spans(self, count: int) -> list[Span]:
-        """So many pending tokens together, and each draft for itself: what follows it is wanted, too."""
-        drafts = [Span(self.sequence.blocks, self.start + count + at, 1) for at in range(len(self.drafts))]
-        return [Span(self.sequence.blocks, self.start, count), *drafts]
+    def span(self, count: int) -> Span:
+        """Return the span of the first `count` pending tokens."""
+        return Span(self.sequence.blocks, self.start, count)
 
     def keep(self, token_ids: list[int]) -> None:
-        """Note that the keys of the next tokens are kept."""
+        """Record that the keys of the next tokens are cached."""
         self.sequence.hold(self.start, token_ids)
         self.start += len(token_ids)
 
-    def take(self, token_ids: list[int], logprobs: list[float]) -> None:
-        """Take what was sampled after the last token and after each draft, for as long as the draft before was right."""
-        begin = len(self.token_ids)
-        for token_id, logprob, draft in zip(token_ids, logprobs, [*self.drafts, None], strict=True):
-            self.token_ids.append(token_id)
-            self.logprobs.append(logprob)
-            if token_id != draft or self.finish_reason:
-                break
-            self.keep([token_id])
-        self.pending, self.drafts = self.token_ids[-1:], self._guess(self.token_ids[begin:])
-
-    def _guess(self, sampled: list[int]) -> list[int]:
-        if self.suffixes is None:
-            return []
-        self.suffixes.extend(sampled)
-        return self.suffixes.draft(min(MAX_DRAFT, len(self.uniforms) - len(self.token_ids) - 1))
+    def take(self, token_id: int, logprob: float) -> None:
+        """Append a sampled token and make it pending."""
+        self.token_ids.append(token_id)
+        self.logprobs.append(logprob)
+        self.pending = [token_id]
 
     @property
     def finish_reason(self) -> str | None:
-        """None while the turn goes on."""
+        """None while the turn is running."""
         if self.token_ids and self.token_ids[-1] in self.request.stop_token_ids:
             return "stop"
         return "length" if len(self.token_ids) == len(self.uniforms) else None
 
 
 def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
-    """Rows and how many of their pending tokens the next step computes: every single one, prompts as far as the bound reaches.
+    """Choose how many pending tokens of each row the next step computes: all single tokens, and prompts up to the
+    bound.
 
-    Single tokens first, as the layout of the step asks for.
+    Single tokens come first, as the step's layout requires.
     """
     parts, room = [], max_prompt_tokens
     for row in rows:

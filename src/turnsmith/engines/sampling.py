@@ -1,4 +1,4 @@
-"""Sampling by one given uniform number per token: from the policy itself, or in evaluations from what filters leave of it."""
+"""Sampling with one given uniform number per token, from the policy or, in evaluations, a filtered distribution."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -19,15 +19,16 @@ from turnsmith.types import SamplingParams
 
 
 def draw_uniforms(seed: int, count: int) -> np.ndarray:
-    """The noise of one turn: number i decides token i, whatever shares the batch; shape [count], in [0, 1)."""
+    """Draw the uniform numbers of one turn; number i decides token i in any batch; shape [count], in [0, 1)."""
     return np.random.default_rng(seed).random(count)
 
 
 def sample(logits: Tensor, uniforms: Tensor, drawn_from: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Token ids and their fp32 log-probs, from logits `[rows, vocabulary]` and uniforms `[rows]` (float64), by inverse CDF.
+    """Sample token ids and fp32 log-probs from logits `[rows, vocabulary]` and uniforms `[rows]` (float64) by inverse
+    CDF.
 
-    Tokens are drawn from other logits where there are any; log-probs are of the first in any case. The
-    cumulative sum is in float64, so a token's share is right to its last place in vocabularies of any size.
+    If `drawn_from` is given, tokens are drawn from it; log-probs always belong to `logits`. The cumulative sum is in
+    float64, which is exact enough for vocabularies of any size.
     """
     logprobs = logits.float().log_softmax(-1)
     drawn = logprobs if drawn_from is None or drawn_from is logits else drawn_from.float().log_softmax(-1)
@@ -38,7 +39,7 @@ def sample(logits: Tensor, uniforms: Tensor, drawn_from: Tensor | None = None) -
 
 
 def shape_logits(logits: Tensor, params: SamplingParams, seen: Sequence[int]) -> Tensor:
-    """Logits `[vocabulary]` as transformers shapes them: penalty for what was seen, temperature, top-k, top-p, min-p."""
+    """Shape logits `[vocabulary]` as transformers does: repetition penalty, temperature, top-k, top-p, min-p."""
     token_ids = cast(torch.LongTensor, torch.tensor([seen], dtype=torch.long, device=logits.device))
     scores = RepetitionPenaltyLogitsProcessor(params.repetition_penalty)(token_ids, logits.float()[None])
     if params.temperature == 0:

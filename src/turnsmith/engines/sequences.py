@@ -1,8 +1,8 @@
-"""Episodes in the KV cache: which tokens' keys are kept, in which blocks, and who must go when room is needed.
+"""Episodes in the KV cache: cached tokens, their blocks, and eviction.
 
-An episode keeps its blocks between its turns. Siblings read the full blocks of a common beginning together; the block in which
-they part is copied. A turn is admitted when every block that it may need is there, so a running turn never waits for room;
-until then it waits itself, and idle sequences are evicted, those of finished episodes first, then those unused for longest.
+An episode keeps its blocks between turns. Siblings share the full blocks of a common prefix; the block in which they
+diverge is copied. A turn is admitted only if all blocks that it may need are available, so running turns never wait for
+room. Idle sequences are evicted, those of finished episodes first, then the least recently used.
 """
 
 from collections import Counter
@@ -16,33 +16,33 @@ from turnsmith.engines.blocks import BLOCK_TOKENS, BlockPool, blocks_for
 
 @dataclass(eq=False)
 class CachedSequence:
-    """The beginning of a history, whose keys are kept."""
+    """Cached prefix of a history."""
 
     episode_id: str | None
-    """None when the episode is over: the keys may still serve as a prefix."""
+    """None if the episode is over; its keys may still serve as a prefix."""
     tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Room for token ids; the first `length` are held."""
+    """Buffer of token ids; the first `length` are cached."""
     length: int = 0
     blocks: list[int] = field(default_factory=list)
     is_busy: bool = False
     used_at: int = 0
 
     def common_prefix(self, history: np.ndarray) -> int:
-        """Number of leading tokens that it shares with a history."""
+        """Return the number of leading tokens shared with a history."""
         return common_prefix(self.tokens[: self.length], history)
 
     def hold(self, start: int, token_ids: list[int]) -> None:
-        """Note that the keys of `token_ids` lie in the blocks from position `start`, and nothing after them."""
+        """Record that the keys of `token_ids` are cached from position `start`, and none after them."""
         self.length = start + len(token_ids)
         self.tokens[start : self.length] = token_ids
 
 
 Admission = tuple[CachedSequence, tuple[int, int] | None]
-"""A sequence that may run, and a block to be copied before, `(source, target)`, where its keys part from another's."""
+"""Sequence that may run, and a block to copy first, `(source, target)`, if it diverges from a shared one."""
 
 
 class SequenceTable:
-    """All sequences whose keys are kept."""
+    """Table of all cached sequences."""
 
     def __init__(self, num_blocks: int) -> None:
         self._num_blocks = num_blocks
@@ -50,16 +50,16 @@ class SequenceTable:
         self.forget()
 
     def forget(self) -> None:
-        """All keys are void: nothing is held any more."""
+        """Drop all cached keys."""
         self._pool = BlockPool(self._num_blocks)
         self._sequences: list[CachedSequence] = []
 
     def longest_prefix(self, history: np.ndarray) -> int:
-        """Number of leading tokens of a history whose keys are kept somewhere."""
+        """Return the length of the longest cached prefix of a history."""
         return max((sequence.common_prefix(history) for sequence in self._sequences), default=0)
 
     def admit(self, episode_id: str, history: np.ndarray, room: int) -> Admission | None:
-        """The episode's sequence with what is known of `history` and blocks for `room` tokens; None where it has to wait."""
+        """Reserve blocks for `room` tokens and reuse the cached prefix of `history`; None if the turn must wait."""
         own = self._idle_of(episode_id) or CachedSequence(episode_id)
         source, start = self._find_source(own, history)
         kept, parting = source.blocks[: start // BLOCK_TOKENS], source.blocks[start // BLOCK_TOKENS :][:1]
@@ -78,14 +78,14 @@ class SequenceTable:
         return next((each for each in self._sequences if each.episode_id == episode_id and not each.is_busy), None)
 
     def _find_source(self, own: CachedSequence, history: np.ndarray) -> tuple[CachedSequence, int]:
-        """The sequence with the longest common beginning, its own if that is all of it, and the length of it."""
+        """Find the sequence with the longest common prefix, and its length; the episode's own if fully reused."""
         if 0 < own.length == own.common_prefix(history):
             return own, own.length
         best = max([own, *self._sequences], key=lambda each: each.common_prefix(history))
         return best, best.common_prefix(history)
 
     def _can_free(self, count: int, kept: Iterable[int]) -> bool:
-        """Are there so many blocks, if every idle sequence went but for the blocks that are kept?"""
+        """Return True if evicting idle sequences could free `count` blocks without the `kept` ones."""
         if count <= self._pool.num_free:
             return True
         idle = Counter(block for each in self._sequences if not each.is_busy for block in each.blocks)
@@ -95,7 +95,7 @@ class SequenceTable:
         return count <= self._pool.num_free + freed
 
     def _make_room(self, count: int) -> None:
-        """Evict idle sequences until so many blocks are free."""
+        """Evict idle sequences until `count` blocks are free."""
         idle = [each for each in self._sequences if not each.is_busy]
         for sequence in sorted(idle, key=lambda each: (each.episode_id is not None, each.used_at)):
             if count <= self._pool.num_free:
@@ -113,7 +113,7 @@ class SequenceTable:
         self._sequences.append(sequence)
 
     def rest(self, sequence: CachedSequence) -> None:
-        """The turn is over: blocks that it did not fill are free, the others wait for the episode's next turn."""
+        """Mark a sequence as idle after its turn, and free the blocks it did not fill."""
         self._clock += 1
         sequence.is_busy, sequence.used_at = False, self._clock
         used = blocks_for(sequence.length)
@@ -121,14 +121,14 @@ class SequenceTable:
         sequence.blocks = sequence.blocks[:used]
 
     def release(self, episode_id: str) -> None:
-        """The episode is over."""
+        """Mark the sequences of a finished episode as evictable first."""
         for sequence in self._sequences:
             if sequence.episode_id == episode_id:
                 sequence.episode_id = None
 
 
 def common_prefix(one: np.ndarray, other: np.ndarray) -> int:
-    """Number of leading tokens that two histories share."""
+    """Return the number of leading tokens shared by two histories."""
     width = min(len(one), len(other))
     differs = one[:width] != other[:width]
     return int(differs.argmax()) if differs.any() else width

@@ -99,13 +99,7 @@ def open_inprocess_engine(config: RunConfig, model: Model) -> Engine:
     """
     num_blocks = plan_cache(config, find_model(config.model.path))
     dtype = getattr(torch, config.model.dtype)
-    return InProcessEngine(
-        model(),
-        max_context=longest_context(config),
-        num_blocks=num_blocks,
-        dtype=dtype,
-        speculates=config.engine.speculate,
-    )
+    return InProcessEngine(model(), max_context=longest_context(config), num_blocks=num_blocks, dtype=dtype)
 
 
 def open_local_trainer(config: RunConfig, model: Model, start: Start) -> Trainer:

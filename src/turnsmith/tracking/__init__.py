@@ -1,6 +1,7 @@
-"""What a run tells others: progress to whoever watches, and metrics to the services that keep them.
+"""Progress of a run for its viewer, and metric trackers.
 
-A tracker is one small class in a file of its own: `tensorboard`, `wandb`, `mlflow`, or anybody's by import path.
+A tracker is one class in one file: `tensorboard`, `wandb`, `mlflow`, or a custom one by import path. Every room may
+import `Progress`; recipes import `Feed`. This room knows run folders, but no recipe and no view.
 """
 
 from collections.abc import Mapping
@@ -8,32 +9,32 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """A watcher of one run: what it is at, how far it is, what it found. Others decide how that looks."""
+    """Viewer of one run's progress and remarks."""
 
     def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
-        """Begin a piece of work of `total` units, of which some were done before.
+        """Start a piece of work with `total` units, `num_done` of which are done already.
 
-        None where nobody knows how many, so that no time left is shown.
+        A `total` of None means an unknown number, and hides the remaining time.
         """
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:
-        """Some units are done; `note` is a short running remark such as `resolved 12/40`."""
+        """Report `num` units as done; `note` is a short remark such as `resolved 12/40`."""
 
     def end(self, label: str) -> None:
-        """The piece of work is over."""
+        """End the piece of work."""
 
     def say(self, text: str) -> None:
-        """One line worth keeping."""
+        """Show one line worth keeping."""
 
 
 class Tracker(Protocol):
-    """Keeps the metrics of one run. Made by `Tracker(folder, name, config)`, again after each resume:
+    """Metric tracker of one run, created by `Tracker(folder, name, config)` at start and at each resume.
 
-    a folder of its own in the run folder, the name of the run, and the run's configuration by dotted keys.
+    `folder` is its own folder in the run folder, `name` the run's name, `config` the configuration by dotted keys.
     """
 
     def log(self, step: int, metrics: Mapping[str, float], when_s: float) -> None:
-        """Numbers of one moment, safe from a kill: `step` counts iterations from the base on, `when_s` seconds since 1970."""
+        """Log numbers, safely against a kill: `step` counts iterations from the base on, `when_s` seconds since 1970."""
 
     def close(self) -> None:
-        """Nothing more will come from this process."""
+        """Flush and close; this process sends no more."""

@@ -1,6 +1,6 @@
-"""Sends what a run has finished to its trackers, each thing once, from the files of the run folder.
+"""Feed that sends finished iterations and evaluations from the run folder to trackers, each once.
 
-So a run that was killed, or that gets another tracker on the way, sends what is missing.
+A killed run, or one with a new tracker, sends what is missing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,38 +16,38 @@ from turnsmith.runs import RunFolder, read_json, write_json
 from turnsmith.tracking import Progress, Tracker
 
 NEEDED = {"tensorboard": ("tensorboard", "torch")}
-"""Packages of a tracker that needs others than that of its name: torch writes the files of TensorBoard."""
+"""Package of a tracker whose name differs: TensorBoard files are written by torch."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The metrics of an iteration, or the result of an evaluation."""
+    """Metrics of an iteration, or result of an evaluation."""
 
     step: int
-    """Iterations from the base on."""
+    """Number of iterations from the base on."""
     file: Path
     prefix: str = ""
-    """What the names of its numbers begin with."""
+    """Prefix of the metric names."""
 
     @property
     def key(self) -> str:
-        """What it is known by once it is sent: an evaluation that is made again after more iterations is another."""
+        """Return the key under which it is marked as sent; an evaluation repeated after more iterations gets a new one."""
         return f"{self.step} {self.prefix or 'iteration'}"
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Its numbers."""
+        """Return its metrics by name."""
         data = read_json(self.file)
         return {f"{self.prefix}{name}": float(value) for name, value in data.items() if isinstance(value, int | float)}
 
     @property
     def when_s(self) -> float:
-        """When it was finished, in seconds since 1970."""
+        """Return when it finished, in seconds since 1970."""
         return self.file.stat().st_mtime
 
 
 def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
-    """What is finished, in the order of the run; RFT is one iteration."""
+    """List finished records in the order of the run; RFT counts as one iteration."""
     rft = [("rft", 1)] if config.rft else []
     step = 0
     for stage, num in [("base", 0), *rft, *((stage.name, stage.iterations) for stage in config.stages)]:
@@ -62,7 +62,7 @@ def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
 
 
 def check_tracker(name: str) -> None:
-    """Refuse a tracker of ours that lacks a package, and an import path that leads nowhere. Raises UsageError."""
+    """Raise UsageError if a built-in tracker lacks its package or an import path is wrong."""
     if name not in BUILT_IN["tracker"]:
         load_by_name("tracker", name)
     else:
@@ -70,7 +70,7 @@ def check_tracker(name: str) -> None:
 
 
 class Feed:
-    """The trackers of one run. One that fails is left out, and the run goes on."""
+    """Trackers of one run. A failing tracker is dropped, and the run continues."""
 
     def __init__(self, config: RunConfig, folder: RunFolder, progress: Progress) -> None:
         self._config, self._folder, self._progress = config, folder, progress
@@ -78,13 +78,13 @@ class Feed:
         """None until there is something to send."""
 
     def update(self) -> None:
-        """Send what is finished and was not sent. Never raises: what fails is said once and tried again by `resume`."""
+        """Send finished, unsent records. Never raises; a failure is reported once and retried by `resume`."""
         for name in list(self._trackers):
             with self._guarding(name):
                 self._send(name)
 
     def close(self) -> None:
-        """Take leave of each tracker that is still there. Never raises."""
+        """Close the remaining trackers. Never raises."""
         for name, tracker in list(self._trackers.items()):
             if tracker:
                 with self._guarding(name):
@@ -94,7 +94,7 @@ class Feed:
     def _guarding(self, name: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # whatever a library raises, the run is worth more than its curves
+        except Exception as error:  # a tracker failure must not stop the run
             del self._trackers[name]
             self._progress.say(
                 f"warning: tracking to {name} has stopped ({type(error).__name__}: {error}); the run goes on, "
@@ -119,7 +119,7 @@ class Feed:
 
 
 def flatten(data: Any, key: str = "") -> dict[str, str]:
-    """`{"a": {"b": [1, 2]}}` → `{"a.b.0": "1", "a.b.1": "2"}`; empty parts are left out."""
+    """Flatten nested data, e.g. `{"a": {"b": [1, 2]}}` → `{"a.b.0": "1", "a.b.1": "2"}`; drop empty parts."""
     if isinstance(data, list):
         data = dict(enumerate(data))
     if not isinstance(data, Mapping):

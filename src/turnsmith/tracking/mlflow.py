@@ -1,6 +1,8 @@
-"""MLflow: the server that `MLFLOW_TRACKING_URI` names, or else a database in the run folder.
+"""MLflow tracker: the server of `MLFLOW_TRACKING_URI`, or a database in the run folder.
 
-mlflow ui --backend-store-uri sqlite:///RUN/tracking/mlflow/mlflow.db
+View the database with:
+
+    mlflow ui --backend-store-uri sqlite:///RUN/tracking/mlflow/mlflow.db
 """
 
 import os
@@ -11,11 +13,11 @@ from mlflow.entities import Metric, Param
 from mlflow.tracking import MlflowClient
 
 MAX_PARAMS = 100
-"""Parameters that one request may carry."""
+"""Maximum of parameters per request."""
 
 
 class MLflow:
-    """One run there for one run here, however often it is resumed; a number that is sent twice counts once."""
+    """Tracker with one MLflow run per run folder, also after resumes; repeated numbers are stored once."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
         uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.absolute()}/mlflow.db"
@@ -31,7 +33,7 @@ class MLflow:
 
 
 def find_run(client: MlflowClient, file: Path, name: str, config: Mapping[str, str]) -> str:
-    """The id of the run, which is made once, with the configuration as its parameters."""
+    """Return the run's id; create the run with the configuration as parameters if needed."""
     if not file.exists():
         experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", "turnsmith")
         found = client.get_experiment_by_name(experiment)

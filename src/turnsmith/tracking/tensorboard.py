@@ -1,4 +1,4 @@
-"""TensorBoard: event files in the run folder, read by `tensorboard --logdir RUN/tracking/tensorboard`."""
+"""TensorBoard tracker: event files in the run folder, shown by `tensorboard --logdir RUN/tracking/tensorboard`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 
 class TensorBoard:
-    """Writes scalars; what an earlier process wrote before it was killed is not written twice."""
+    """Writer of scalars, without repeating those that an earlier process wrote."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
         self._written = find_scalars(folder)
@@ -28,6 +28,6 @@ class TensorBoard:
 
 
 def find_scalars(folder: Path) -> set[tuple[str, int]]:
-    """Tag and step of every scalar in the event files of a folder."""
+    """Return tag and step of every scalar in a folder's event files."""
     events = EventAccumulator(str(folder), {SCALARS: 0}).Reload()
     return {(tag, event.step) for tag in events.Tags()[SCALARS] for event in events.Scalars(tag)}

@@ -1,4 +1,4 @@
-"""Weights & Biases. `WANDB_PROJECT`, `WANDB_MODE=offline` and its other variables hold here as everywhere."""
+"""Weights & Biases tracker, configured by `WANDB_PROJECT`, `WANDB_MODE=offline` and its other variables."""
 
 import os
 from collections.abc import Mapping
@@ -8,11 +8,11 @@ from uuid import uuid4
 import wandb
 
 STEP = "iteration"
-"""The axis of all charts: its own steps would drop what comes late for one that has passed."""
+"""Metric used as the x-axis; wandb's own steps would drop numbers that arrive late."""
 
 
 class WeightsAndBiases:
-    """One run there for one run here, however often it is resumed."""
+    """Tracker with one wandb run per run folder, also after resumes."""
 
     def __init__(self, folder: Path, name: str, config: Mapping[str, str]) -> None:
         file = folder / "id"

@@ -1,8 +1,9 @@
-"""What else could have drawn the tokens: temperatures and filters, weighed against the policy by likelihood.
+"""Likelihood of sampled tokens under alternative sampler settings (temperatures, filters), relative to the policy.
 
-Of tokens that the policy did draw, a ratio of likelihoods is 1 on average for every alternative, whatever the histories, so its
-logarithm reaches x by chance at most once in exp(x) times (Ville's inequality). Entropy sees how much less surprising tokens are;
-this sees, too, that what a filter forbids never comes, and says which filter. Logarithms of iterations add up.
+For tokens drawn from the policy, each likelihood ratio has mean 1 whatever the histories, so its logarithm reaches x
+with probability at most exp(−x) (Ville's inequality). Entropy shows only that tokens are less surprising than expected.
+Likelihood also uses that filtered tokens never occur, and identifies the filter. Logarithms of several iterations add
+up.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,15 +14,14 @@ import torch
 from torch import Tensor
 
 LEAK = 0.01
-"""Share of tokens that even a filtering engine may draw from the policy: one at the edge, where two programs round otherwise,
-must not speak against the filter for good."""
+"""Assumed fraction of unfiltered tokens, so that rounding at a filter's edge does not rule the filter out."""
 MAX_RANK = 1_024
-"""Tokens of a distribution that are sorted; a nucleus beyond them counts as just its share."""
+"""Tokens of a distribution that are sorted; a nucleus beyond them is approximated by its share."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """One setting of a sampler, as `SamplingParams` names it."""
+    """Sampler setting, in the terms of `SamplingParams`."""
 
     kind: str
     value: float
@@ -40,18 +40,18 @@ ALTERNATIVES = tuple(Alternative(kind, value) for kind, values in VALUES.items()
 
 
 def weigh(logits: Tensor, token_ids: Tensor, alternatives: tuple[Alternative, ...] = ALTERNATIVES) -> Tensor:
-    """Log of alternative over policy, summed over what was sampled: `[tokens, vocabulary]` to `[alternatives]`, float64, nats."""
+    """Sum log(alternative / policy) over sampled tokens: `[tokens, vocabulary]` to `[alternatives]`, float64, nats."""
     sampled = Sampled(logits.float(), token_ids)
     return torch.stack([leaky(log_ratio(sampled, each)).double().sum() for each in alternatives])
 
 
 def leaky(log_ratio: Tensor) -> Tensor:
-    """The same of an engine that draws a few of its tokens from the policy."""
+    """Return log ratios for a mixture that draws a fraction `LEAK` from the policy."""
     return (LEAK + (1 - LEAK) * log_ratio.exp()).log()
 
 
 class Sampled:
-    """Distributions of a policy, `[tokens, vocabulary]`, and what was sampled from each."""
+    """Policy distributions, `[tokens, vocabulary]`, and the token sampled from each."""
 
     def __init__(self, logits: Tensor, token_ids: Tensor) -> None:
         self.logits = logits
@@ -60,16 +60,16 @@ class Sampled:
         self.own = self.logprobs.gather(1, token_ids[:, None])
         """Log-prob of each sampled token, `[tokens, 1]`."""
         self.falling = self.logprobs.topk(min(MAX_RANK, logits.size(1)), dim=-1).values.exp()
-        """The largest shares, falling."""
+        """Largest probabilities in descending order."""
         self.cumulated = self.falling.cumsum(-1)
         is_above = self.logprobs > self.own
         self.rank = is_above.sum(-1)
-        """Number of tokens that are likelier."""
+        """Number of more likely tokens."""
         self.share_above = (self.logprobs.exp() * is_above).sum(-1)
 
 
 def log_ratio(sampled: Sampled, alternative: Alternative) -> Tensor:
-    """Log of alternative over policy for each sampled token, `[tokens]`; −∞ where it forbids the token."""
+    """Return log(alternative / policy) of each sampled token, `[tokens]`; −∞ for filtered tokens."""
     return RATIOS[alternative.kind](sampled, alternative.value)
 
 
@@ -84,7 +84,7 @@ def of_top_k(sampled: Sampled, k: float) -> Tensor:
 
 
 def of_top_p(sampled: Sampled, top_p: float) -> Tensor:
-    """The nucleus is the fewest likeliest tokens that have the share together."""
+    """Return log ratios of top-p; the nucleus is the smallest set of most likely tokens with the given probability."""
     ends = (sampled.cumulated < top_p).sum(-1, keepdim=True).clamp(max=sampled.falling.size(1) - 1)
     return of_filter(sampled.share_above < top_p, sampled.cumulated.gather(1, ends)[:, 0].clamp(min=top_p))
 
@@ -96,7 +96,7 @@ def of_min_p(sampled: Sampled, min_p: float) -> Tensor:
 
 
 def of_filter(is_kept: Tensor, share: Tensor) -> Tensor:
-    """`share` is what the policy gives to all that is kept."""
+    """Return log ratios of a filter; `share` is the policy's probability of all kept tokens."""
     return (is_kept / share.clamp(max=1)).log()
 
 
@@ -109,21 +109,21 @@ RATIOS: Mapping[str, Callable[[Sampled, float], Tensor]] = {
 
 
 def pool(before: Mapping[str, float], now: Mapping[Alternative, float], alarm: float) -> dict[Alternative, float]:
-    """Evidence of iterations, by CUSUM: what spoke against an alternative is forgotten, since an engine may be honest for
-    long, and then not. After an alarm all begins anew.
+    """Add an iteration's evidence by CUSUM: evidence against an alternative is reset, since an engine may become faulty
+    later. After an alarm all sums restart.
 
-    Of the iterations of an honest run at most exp(−alarm) × the number of alternatives raise one, in the long run (e-detectors:
-    Shin, Ramdas, Rinaldo, arXiv 2203.03532).
+    Over a long honest run, at most exp(−alarm) × the number of alternatives of the iterations raise an alarm
+    (e-detectors: Shin, Ramdas, Rinaldo, arXiv 2203.03532).
     """
     kept = {} if max(before.values(), default=0.0) >= alarm else before
     return {each: max(0.0, kept.get(str(each), 0.0)) + nats for each, nats in now.items()}
 
 
 def find_best(evidence: Mapping[Alternative, float]) -> Alternative:
-    """The alternative that the tokens speak for most."""
+    """Return the alternative with the most evidence."""
     return max(evidence, key=lambda each: evidence[each])
 
 
 def least_evidence(num_alternatives: int, false_alarms: float) -> float:
-    """Nats that the best of several alternatives reaches in at most this share of cases in which the policy drew."""
+    """Return the nats that the best of several alternatives exceeds with at most this probability under the policy."""
     return log(num_alternatives / false_alarms)

@@ -1,4 +1,4 @@
-"""Packed attention: samples lie end to end in one row, each attends to itself alone, and nothing is padded."""
+"""Packed attention of the trainer: samples lie end to end in one row, and each attends only to itself."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from turnsmith.engines.attention import Boundaries, attend_packed, has_kernel
 
 
 class PackedLayout:
-    """Samples of given lengths, end to end in one row."""
+    """Layout of samples with given lengths, end to end in one row."""
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.position_ids = torch.cat([torch.arange(length) for length in lengths]).to(device)
@@ -16,8 +16,8 @@ class PackedLayout:
         self._boundaries = Boundaries(lengths, device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Causal attention per sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
-        # Under autocast the rotation leaves queries and keys in fp32; a value comes as its projection computed it.
+        """Compute causal attention per sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+        # Under autocast, rotary embedding returns queries and keys in fp32, while values keep the autocast dtype.
         query, key = query.to(value.dtype), key.to(value.dtype)
         if has_kernel(value.device, value.dtype):
             query, key, value = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))

@@ -1,4 +1,4 @@
-"""Checkpoints: a Hugging Face model directory, beside it what an exact resume needs, written at once or not at all."""
+"""Checkpoints, written atomically: a Hugging Face model directory plus the trainer state for an exact resume."""
 
 import io
 import os
@@ -25,11 +25,11 @@ TOKENIZER_FILES = (
 
 
 def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, Any]) -> None:
-    """Write weights, configuration, the tokenizer that the model came with, and trainer state. Raises UsageError."""
+    """Write weights, configuration, the model's tokenizer and trainer state. Raises UsageError."""
     with replacing_directory(directory) as temporary:
         save_model(model, temporary)
         copy_tokenizer(Path(model.name_or_path or ""), temporary)
-        # In memory first: torch's own writer hides the cause of a failed write.
+        # Serialise in memory first, since torch's file writer hides the cause of a failed write.
         buffer = io.BytesIO()
         torch.save(state, buffer)
         (temporary / STATE).write_bytes(buffer.getbuffer())
@@ -42,27 +42,29 @@ def save_model(model: PreTrainedModel, directory: Path) -> None:
 
 
 def copy_tokenizer(source: Path, target: Path) -> None:
-    """The files of a tokenizer and its chat template, from one model directory to another."""
+    """Copy tokenizer files and chat template from one model directory to another."""
     for file in (file for name in TOKENIZER_FILES for file in source.glob(name)):
         shutil.copyfile(file, target / file.name)
 
 
 def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
-    """Put the saved weights into `model`, in place, and return the trainer state. Raises UsageError where there is none."""
+    """Load saved weights into `model` in place and return the trainer state. Raises UsageError if there is no
+    checkpoint.
+    """
     if not (directory / STATE).is_file():
-        raise UsageError(f"no checkpoint at {directory}: {STATE} is missing, so training cannot resume from it")
+        raise UsageError(f"cannot resume from {directory}: {STATE} is missing")
     load_weights(directory, model)
     return torch.load(directory / STATE, weights_only=True)
 
 
 @contextmanager
 def replacing_directory(path: Path) -> Iterator[Path]:
-    """A temporary directory beside `path` that takes its place when the block ends well; nothing is left otherwise."""
+    """Yield a temporary directory that replaces `path` if the block succeeds, and is deleted otherwise."""
     temporary, old = (path.with_name(f".{path.name}.{os.getpid()}.{kind}") for kind in ("tmp", "old"))
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        # A directory cannot be renamed over a full one, so the old one steps aside.
+        # A directory cannot replace a non-empty one by renaming, so move the old one away first.
         if path.exists():
             path.rename(old)
         temporary.rename(path)

@@ -1,4 +1,4 @@
-"""A trainer inside of this process: micro-batches and a loss function in, new weights out."""
+"""In-process trainer: micro-batches and a loss function in, new weights out."""
 
 import asyncio
 import math
@@ -26,7 +26,7 @@ COUNTERS = ("num_steps", "total_steps", "policy_version")
 
 
 class LocalTrainer:
-    """Owns the weights and the optimizer. An engine may read the same weights between steps."""
+    """Trainer in this process. An engine may share the weights between steps."""
 
     def __init__(
         self,
@@ -38,17 +38,17 @@ class LocalTrainer:
     ) -> None:
         self.model = model
         self.dtype = dtype
-        """What the layers compute in; weights, gradients and moments are as the model's weights."""
+        """Dtype of the layers' computation; weights, gradients and moments keep the dtype of the model's weights."""
         self.config = config
         self.total_steps = total_steps
         self.num_steps = 0
-        """Optimizer steps that this trainer has made."""
+        """Optimizer steps made by this trainer."""
         self.policy_version = policy_version
-        """Weight updates that the policy has seen, other trainers' included."""
+        """Weight updates of the policy, including those of other trainers."""
         self.optimizer = make_optimizer(model, config)
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
-        """One optimizer step; before it, others may run, and it can be cancelled."""
+        """Make one optimizer step; it yields to other tasks before, and can be cancelled there."""
         await asyncio.sleep(0)
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)
@@ -62,7 +62,7 @@ class LocalTrainer:
         return metrics
 
     def _accumulate(self, micro_batch: MicroBatch, loss_fn: LossFn) -> Metrics:
-        """Forward and backward of one micro-batch; gradients add up in the parameters."""
+        """Run forward and backward of one micro-batch, accumulating gradients."""
         logprobs = logprobs_of_sampled(self.model, micro_batch, self.dtype)
         loss, metrics = loss_fn(logprobs, LossTokens.of(micro_batch).to(logprobs.device))
         value = loss.item()
@@ -73,14 +73,14 @@ class LocalTrainer:
         return metrics | {"loss/total": value}
 
     def _clip_gradient(self) -> float:
-        """Bound the global norm of the gradient; returns the norm before."""
+        """Clip the gradient's global norm; return the norm before."""
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip).item()
         if not math.isfinite(norm):
             raise TrainingError(f"the gradient norm is {norm} at step {self.num_steps}")
         return norm
 
     def _update(self) -> float:
-        """One AdamW update; returns the learning rate that it used."""
+        """Make one AdamW update; return its learning rate."""
         learning_rate = self.config.learning_rate * schedule(self.num_steps, self.total_steps, self.config)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -90,7 +90,7 @@ class LocalTrainer:
         return learning_rate
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
-        """Log-probs now, by trajectory id; between micro-batches others may run."""
+        """Return current log-probs by trajectory id; other tasks run between micro-batches."""
         rows: dict[str, np.ndarray] = {}
         for micro_batch in micro_batches:
             rows |= self._logprobs_now(micro_batch)
@@ -99,7 +99,7 @@ class LocalTrainer:
 
     @torch.no_grad()
     def _logprobs_now(self, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
-        """Of one micro-batch; without loss tokens it needs no forward pass."""
+        """Return log-probs of one micro-batch; without loss tokens, skip the forward pass."""
         samples = micro_batch.samples
         rows = {sample.trajectory_id: np.zeros(len(sample), np.float32) for sample in samples}
         if micro_batch.num_loss_tokens:
@@ -109,7 +109,7 @@ class LocalTrainer:
         return rows
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """How surprising the loss tokens are to the policy now; between micro-batches others may run."""
+        """Return the surprisal of the loss tokens; other tasks run between micro-batches."""
         micro_batches, sums = with_loss_tokens(micro_batches), torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64)
         for micro_batch in micro_batches:
             sums += surprisal_of_sampled(self.model, micro_batch, self.dtype).cpu()
@@ -118,22 +118,22 @@ class LocalTrainer:
         return Surprisal(num, sampled, expected, variance, dict(zip(ALTERNATIVES, nats, strict=True)))
 
     async def publish(self) -> SharedWeights:
-        """The model itself: an engine that samples from it has nothing to copy."""
+        """Return the shared model, which an in-process engine need not copy."""
         return SharedWeights(self.policy_version, self.model)
 
     def close(self) -> None:
-        """Let go of the optimizer's state and the gradients; the model may be someone else's too."""
+        """Release optimizer state and gradients; the shared model is kept."""
         self.optimizer.state.clear()
         self.optimizer.zero_grad(set_to_none=True)
 
     async def save(self, directory: Path) -> None:
-        """Write a checkpoint that `load` resumes exactly and that is also a Hugging Face model directory."""
+        """Write a checkpoint that `load` resumes exactly and that is a Hugging Face model directory."""
         counters = {name: getattr(self, name) for name in COUNTERS}
         state = {"optimizer": self.optimizer.state_dict(), "rng": torch.get_rng_state(), **counters}
         save_checkpoint(directory, self.model, state)
 
     async def load(self, directory: Path) -> None:
-        """Resume from a checkpoint of `save`: weights (in place), optimizer, schedule, counters, random state."""
+        """Resume weights (in place), optimizer, schedule, counters and random state from a checkpoint of `save`."""
         state: dict[str, Any] = load_checkpoint(directory, self.model)
         self.optimizer.load_state_dict(state["optimizer"])
         for name in COUNTERS:
@@ -142,7 +142,7 @@ class LocalTrainer:
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """AdamW with decay on matrices only: decaying norms and biases pulls them to zero, which is not their neutral value."""
+    """Make AdamW with weight decay on matrices only, since norms and biases should not be pulled to zero."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
@@ -153,7 +153,7 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ada
 
 
 def schedule(step: int, total_steps: int, config: OptimizerConfig) -> float:
-    """Share of the peak learning rate at a step: linear warm-up, then constant, or cosine to zero."""
+    """Return the fraction of the peak learning rate at a step: linear warm-up, then constant or cosine to zero."""
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     if config.schedule == "constant":
@@ -163,7 +163,7 @@ def schedule(step: int, total_steps: int, config: OptimizerConfig) -> float:
 
 
 def with_loss_tokens(micro_batches: list[MicroBatch]) -> list[MicroBatch]:
-    """Drop micro-batches that have nothing to learn from. Raises ValueError where none is left."""
+    """Drop micro-batches without loss tokens. Raises ValueError if none is left."""
     kept = [micro_batch for micro_batch in micro_batches if micro_batch.num_loss_tokens]
     if not kept:
         raise ValueError("an optimizer step needs at least one sampled token, but the batch has no loss tokens")
@@ -171,7 +171,7 @@ def with_loss_tokens(micro_batches: list[MicroBatch]) -> list[MicroBatch]:
 
 
 def merge_metrics(parts: list[Metrics], weights: list[int]) -> Metrics:
-    """Metrics of micro-batches into those of their batch: `_max` by maximum, the others by mean over loss tokens."""
+    """Merge metrics of micro-batches: `_max` by maximum, the others by mean over loss tokens."""
     return {
         name: max(part[name] for part in parts)
         if name.endswith("_max")

@@ -1,6 +1,6 @@
-"""Will the run fit? Estimated from the configuration of the model, before any weight is loaded.
+"""Memory estimate of a run from the model configuration, before weights are loaded.
 
-Counted over the forward of the Llama family in transformers, which is what nearly all models look like; the numbers are bytes.
+Counts the forward pass of transformers' Llama family, which most models resemble; all numbers are bytes.
 """
 
 from pathlib import Path
@@ -14,15 +14,15 @@ from turnsmith.errors import UsageError
 from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, naming
 
 AUTOMATIC_SHARE = 0.5
-"""Share of what weights and training leave that keys and values may take where no budget is given."""
+"""Fraction of the memory left by weights and training that the KV cache gets by default."""
 MASTER_BYTES = 4
-"""A weight in float32, and so its gradient."""
+"""Bytes of a float32 weight, and of its gradient."""
 MOMENT_BYTES = 8
-"""The two moments of AdamW for one weight."""
+"""Bytes of AdamW's two moments per weight."""
 
 
 def plan_cache(config: RunConfig, directory: Path) -> int:
-    """Blocks of keys and values for the engine. Raises UsageError where the run does not fit, or the budget holds no episode."""
+    """Return the number of KV-cache blocks. Raises UsageError if the run does not fit or the budget holds no episode."""
     model, dtype, device = read_config(directory), getattr(torch, config.model.dtype), find_device(config.model.device)
     weights, training = estimate(config, model)
     free, context, given_gb = free_bytes(device), longest_context(config), config.engine.kv_memory_gb
@@ -34,13 +34,13 @@ def plan_cache(config: RunConfig, directory: Path) -> int:
 
 
 def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
-    """Bytes of the weights, and of what training adds: gradients, moments, activations of the largest micro-batch."""
+    """Estimate the bytes of weights, and of training: gradients, moments and activations of the largest micro-batch."""
     dtype, num_parameters, parts = getattr(torch, config.model.dtype), count_parameters(model), trained(config)
     casts = dtype.itemsize if dtype != torch.float32 else 0
     weights = (MASTER_BYTES + casts) * num_parameters
     if not parts:
         return weights, 0
-    # A longer sample is a micro-batch of its own, and a small batch fills none.
+    # A sample above the token limit forms its own micro-batch, and small batches fill none.
     largest = max(
         min(max(part.optimizer.max_tokens_per_micro_batch, part.max_context), part.batch_size * part.max_context)
         for part in parts
@@ -50,23 +50,23 @@ def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
 
 
 def trained(config: RunConfig) -> list[RFTConfig | StageConfig]:
-    """The parts of a run that train."""
+    """Return the parts of a run that train."""
     return [*([config.rft] if config.rft else []), *config.stages]
 
 
 def longest_context(config: RunConfig) -> int:
-    """The longest context of any part of the run, in tokens."""
+    """Return the longest context of all parts of the run, in tokens."""
     return max([config.agent.max_context, *(part.max_context for part in trained(config))])
 
 
 def read_config(directory: Path) -> PretrainedConfig:
-    """The configuration of a model directory. Raises UsageError."""
+    """Read the configuration of a model directory. Raises UsageError."""
     with naming(directory):
         return AutoConfig.from_pretrained(directory)
 
 
 def refusal(config: RunConfig, device: torch.device, weights: float, training: float, kv: float, free: float) -> str:
-    """What does not fit, and what would help."""
+    """Make the error for a run that does not fit, with remedies."""
     of_training = f", gradients, optimizer and activations {training / GIB:,.1f} GiB" if training else ""
     switch = "" if config.trainer.activation_checkpointing else "trainer.activation_checkpointing = true, "
     remedies = f"{switch}a lower max_tokens_per_micro_batch, " if training else ""
@@ -78,14 +78,14 @@ def refusal(config: RunConfig, device: torch.device, weights: float, training: f
 
 
 def count_parameters(config: PretrainedConfig) -> int:
-    """Weights of a model, shared ones once; none is allocated."""
+    """Count a model's weights without allocating them; shared ones count once."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, *, recompute: bool) -> int:
-    """What the backward pass of one micro-batch needs: of all layers, or of one and the input of each."""
+    """Return the activation bytes of one micro-batch: of all layers, or of one layer plus every layer's input."""
     layer, residual = _layer_bytes(config, dtype), 4 * config.hidden_size
     num_layers = config.num_hidden_layers
     per_token = num_layers * residual + 2 * layer if recompute else (num_layers + 1) * layer
@@ -95,7 +95,7 @@ def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: i
 
 
 def _layer_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
-    """What one layer keeps of a token for the backward pass: what is in float32 in any case, then what is in `dtype`."""
+    """Return one layer's activation bytes per token: always-float32 parts, then parts in `dtype`."""
     hidden, heads = config.hidden_size, config.num_attention_heads
     inner = getattr(config, "intermediate_size", None) or 4 * hidden
     keys = hidden * (getattr(config, "num_key_value_heads", None) or heads) // heads
@@ -104,7 +104,7 @@ def _layer_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
 
 
 def free_bytes(device: torch.device) -> float:
-    """Memory that is free on a device; on a CPU what the kernel calls available, within the bound of a container."""
+    """Return free device memory; on a CPU, the kernel's available memory within the container limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return min(_available_bytes(), _unused_of_group())
@@ -116,7 +116,7 @@ def _available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 def _unused_of_group(group: Path = Path("/sys/fs/cgroup")) -> float:
-    """What a control group's bound leaves, where there is one."""
+    """Return the unused memory of a control group with a limit."""
     bound = group / "memory.max"
     if not bound.is_file() or bound.read_text().strip() == "max":
         return float("inf")

@@ -1,4 +1,4 @@
-"""Any Hugging Face causal model directory in; log-probs of the sampled tokens out, and no other logits."""
+"""Causal models of Hugging Face model directories, and log-probs of sampled tokens."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,22 +29,22 @@ from turnsmith.types import MicroBatch
 logging.disable_progress_bar()
 
 MAX_CHUNK_LOGITS = 2**25
-"""Logits that exist at once (128 MiB in fp32); more sampled tokens go through the head in chunks."""
+"""Logits in memory at once (128 MiB in fp32); more tokens pass through the head in chunks."""
 
 UNSUPPORTED_FIELDS = ("final_logit_softcapping", "attn_logit_softcapping", "logit_scale", "logits_scaling")
-"""Configuration fields that change logits or attention in a way that neither trainer nor engine follows."""
+"""Configuration fields that change logits or attention in ways the trainer and engine do not support."""
 
 
 def load_model(config: ModelConfig) -> PreTrainedModel:
-    """Load a policy, dropout off, with our attention. Raises UsageError where it is missing or computes what we do not follow."""
+    """Load a policy with packed attention and dropout off. Raises UsageError if it is missing or unsupported."""
     if config.threads:
         torch.set_num_threads(config.threads)
     directory, device = find_model(config.path), find_device(config.device)
     with naming(directory):
         _check_supported(AutoConfig.from_pretrained(directory), directory)
-        # Masters: an update of 1e-6 is lost on weights in bfloat16.
+        # Keep float32 weights: an update of 1e-6 would be lost in bfloat16.
         model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=attention.NAME)
-        # Dropout would make the trainer's policy another one than the engine's.
+        # With dropout, trainer and engine would have different policies.
         cast(nn.Module, model).to(device).eval()
         _check_packing(model, directory)
     return model
@@ -52,16 +52,16 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
 
 @contextmanager
 def naming(directory: Path) -> Iterator[None]:
-    """What transformers says of a model that it cannot read becomes a UsageError that names the directory."""
+    """Convert errors of transformers about a model to UsageError that names the directory."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise UsageError(f"the model at {directory} cannot be used: {reason}: give another") from error
+        raise UsageError(f"the model at {directory} cannot be used: {reason}: give another model") from error
 
 
 def find_device(name: str) -> torch.device:
-    """The device of `auto`, `cpu` or `cuda`. Raises UsageError where CUDA is asked for and absent."""
+    """Resolve `auto`, `cpu` or `cuda` to a device. Raises UsageError if CUDA is requested but absent."""
     has_cuda = torch.cuda.is_available()
     if name == "cuda" and not has_cuda:
         raise UsageError(
@@ -73,7 +73,7 @@ def find_device(name: str) -> torch.device:
 
 def _check_supported(config: Any, directory: Path) -> None:
     fields = [name for name in UNSUPPORTED_FIELDS if getattr(config, name, None) not in (None, 1.0)]
-    # Qwen2 names a window and leaves it off; Mistral has no switch, so a window there is a window in use.
+    # Qwen2 configures a window but leaves it off; Mistral has no switch, so its window is in use.
     if getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True):
         fields.append(f"sliding_window {config.sliding_window}")
     kinds = set(getattr(config, "layer_types", None) or []) - {"full_attention"}
@@ -86,20 +86,20 @@ def _check_supported(config: Any, directory: Path) -> None:
 
 @torch.no_grad()
 def _check_packing(model: PreTrainedModel, directory: Path) -> None:
-    """What lies packed before a sequence must not change it: some models have an attention of their own."""
+    """Raise UsageError if tokens packed before a sequence change its result, as with custom attention code."""
     token_ids = torch.tensor([3, 3, 3, 0, 1, 2], device=model.device)
     packed = hidden_states(model.get_decoder(), token_ids, PackedLayout([3, 3], model.device))[-1]
     alone = hidden_states(model.get_decoder(), token_ids[3:], PackedLayout([3], model.device))[-1]
     if not torch.allclose(alone, packed, rtol=0.0, atol=1e-3 * alone.abs().max().item()):
         raise UsageError(
-            f"the model at {directory} has an attention of its own, so samples cannot be packed: use another"
+            f"the model at {directory} uses custom attention code, so samples cannot be packed: use another model"
         )
 
 
 def recompute_layers(model: PreTrainedModel) -> None:
-    """Activation checkpointing: layers keep their input only, and compute again what their backward pass needs.
+    """Enable activation checkpointing: layers keep only their input and recompute the rest in the backward pass.
 
-    transformers' own switch works in training mode only, where dropout is on.
+    transformers' own switch needs training mode, which turns on dropout.
     """
     for layer in model.modules():
         if isinstance(layer, GradientCheckpointingLayer):
@@ -107,17 +107,16 @@ def recompute_layers(model: PreTrainedModel) -> None:
 
 
 def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Log-probs (fp32, 1-D, in order) of the tokens in the loss mask, each given all tokens before it in its sample.
+    """Compute log-probs (fp32, 1-D, in order) of loss tokens, each given all earlier tokens of its sample.
 
-    The layers compute in `dtype`, the head in float32: of all rounding, that of the logits moves log-probs most.
+    The layers compute in `dtype` and the head in float32, since rounding of logits moves log-probs most.
     """
     return torch.cat(_measure_in_chunks(_logprobs, model, micro_batch, dtype))
 
 
 @torch.no_grad()
 def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Sums (float64) over the tokens in the loss mask: −log p, entropy of the distribution, variance of −log p, evidence for each
-    of `ALTERNATIVES`."""
+    """Sum −log p, entropy, variance of −log p and evidence for `ALTERNATIVES` over loss tokens (float64)."""
     return torch.stack(_measure_in_chunks(_surprisal, model, micro_batch, dtype)).sum(0)
 
 
@@ -127,7 +126,7 @@ def _measure_in_chunks(
     micro_batch: MicroBatch,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """What the head says of the targets: in several chunks, computed again on the way back, where the logits are many."""
+    """Apply the head and a measure in chunks; several chunks are recomputed in the backward pass to save memory."""
     hidden, targets = _before_targets(model, micro_batch, dtype)
     head = model.get_output_embeddings()
     chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
@@ -152,7 +151,7 @@ def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Final hidden states before the tokens in the loss mask, and those tokens."""
+    """Return the final hidden states before loss tokens, and those tokens."""
     samples, device = micro_batch.samples, model.device
     token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
     is_target = torch.tensor(micro_batch.column("loss_mask"), device=device)
@@ -160,5 +159,5 @@ def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torc
     with computing_in(dtype, device):
         layout = PackedLayout([len(sample) for sample in samples], device)
         hidden = hidden_states(model.get_decoder(), token_ids, layout)
-    # The hidden state before a token predicts it; a sample's first token is never a target, so samples do not mix.
+    # The hidden state before a token predicts it. A sample's first token is never a target, so samples do not mix.
     return hidden[targets - 1], token_ids[targets]

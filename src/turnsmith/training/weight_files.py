@@ -1,4 +1,4 @@
-"""Files of a model's weights, checked by their headers: no weight is loaded, and torch is not imported."""
+"""Weight files checked by their headers, without loading weights or importing torch."""
 
 import json
 import zipfile
@@ -9,13 +9,13 @@ from safetensors import SafetensorError, safe_open
 from turnsmith.errors import UsageError
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
-"""Names of a file with all weights, the preferred one first. An index of shards may take its place."""
+"""Names of a file with all weights, preferred first; an index of shards may replace it."""
 PICKLE = b"\x80"
-"""First byte of a file that torch saved before version 1.6; later ones are zip archives."""
+"""First byte of files that torch saved before version 1.6; later ones are zip archives."""
 
 
 def find_weights(directory: Path) -> dict[Path, set[str]]:
-    """List the files that transformers loads, each with the tensors that an index places there. Raises UsageError."""
+    """List the files that transformers loads, with the tensors that an index places in each. Raises UsageError."""
     for name in WHOLE:
         if (directory / name).is_file():
             return {directory / name: set()}
@@ -25,7 +25,7 @@ def find_weights(directory: Path) -> dict[Path, set[str]]:
 
 
 def check_weights(file: Path, placed: set[str]) -> None:
-    """Raise UsageError where a file is missing or broken off, or lacks a tensor that is placed there."""
+    """Raise UsageError if a file is missing, truncated or lacks an indexed tensor."""
     try:
         fault = _find_fault_of_safetensors(file, placed) if file.suffix == ".safetensors" else _find_fault(file)
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def check_weights(file: Path, placed: set[str]) -> None:
 
 
 def _find_fault_of_safetensors(file: Path, placed: set[str]) -> str:
-    # safetensors reports a file that may not be read as missing.
+    # safetensors reports an unreadable file as missing.
     file.open("rb").close()
     # `safe_open` compares the size of the file with its header.
     with safe_open(file, framework="numpy") as opened:
@@ -57,5 +57,5 @@ def _read_index(index: Path) -> dict[Path, set[str]]:
         for tensor, name in json.loads(index.read_text("utf-8"))["weight_map"].items():
             files.setdefault(index.parent / name, set()).add(tensor)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"cannot read {index}, which is no index of shards: fetch that file again") from None
+        raise UsageError(f"cannot read {index} as an index of shards: fetch that file again") from None
     return files

@@ -1,7 +1,8 @@
-"""The whole vocabulary of the program: Task → Turn* → Trajectory → Group → Sample → MicroBatch.
+"""Records that the rooms exchange: Task → Turn* → Trajectory → Group → Sample → MicroBatch.
 
-Records are frozen, and so are their arrays. Arrays that belong together are declared parallel and checked once, at
-construction; whatever reads as an array of the right type is taken for one, and not copied where it is one already.
+Records and their arrays are frozen. Parallel arrays are declared and checked once, at construction. A field takes
+anything that reads as an array of its type; an array of that type is not copied. Every room may import these names.
+This room imports no other room.
 """
 
 from turnsmith.types.conversations import Conversation, Message

@@ -1,4 +1,4 @@
-"""What others' agents said, as text: no tokens, no log-probs."""
+"""Text conversations of other agents, without tokens and log-probs."""
 
 from typing import Literal
 
@@ -13,29 +13,29 @@ class Message(Record):
     role: Literal["system", "user", "assistant"]
     text: str
     trains: bool = False
-    """Is it to be imitated? Only what an assistant said can be."""
+    """True if fine-tuning imitates the message; only assistant messages can be imitated."""
 
 
 class Conversation(Record):
-    """One trajectory of another system, as a data set publishes it: a system message, a user's, then turns and observations."""
+    """Published trajectory of another system: system message, user message, then alternating turns and observations."""
 
     conversation_id: str
     instance_id: str
-    """The task that it is about."""
+    """Name of the task."""
     messages: list[Message]
     resolved: bool
-    """Did the tests of the task pass, by the word of the data set?"""
+    """True if the data set states that the tests of the task passed."""
     patch: str = ""
-    """What it left."""
+    """Patch that the agent produced."""
     created_by: str = ""
-    """The data set."""
+    """Name of the data set."""
 
     @model_validator(mode="after")
     def _in_turns(self) -> "Conversation":
         roles = [message.role for message in self.messages]
         turns = ["assistant" if number % 2 else "user" for number in range(len(roles) - 1)]
         if roles[:1] != ["system"] or roles[1:] != turns or len(roles) < 3:
-            raise ValueError("a conversation is a system message, a user's, then assistant and user by turns")
+            raise ValueError("a conversation needs a system message, then alternating user and assistant messages")
         if any(message.trains and message.role != "assistant" for message in self.messages):
-            raise ValueError("only what an assistant said can be imitated")
+            raise ValueError("only assistant messages can be imitated")
         return self

@@ -1,13 +1,13 @@
-"""Tokens of texts where no tokenizer is at hand: four bytes of UTF-8 count as one, a rule of thumb for English and code."""
+"""Token estimates without a tokenizer: four UTF-8 bytes per token, a rule of thumb for English and code."""
 
 BYTES_PER_TOKEN = 4
 
 
 def estimate_tokens(text: str) -> int:
-    """`"a few words"` → 3."""
+    """Estimate the tokens of a text, e.g. `"a few words"` → 3."""
     return -(-len(encode(text)) // BYTES_PER_TOKEN)
 
 
 def encode(text: str) -> bytes:
-    """As UTF-8; half a pair of surrogates, which it cannot hold, becomes a question mark."""
+    """Encode a text as UTF-8; a lone surrogate becomes a question mark."""
     return text.encode(errors="replace")

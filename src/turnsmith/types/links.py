@@ -1,7 +1,7 @@
-"""Links of the chain that proves what trains to be what was sampled: a digest for each turn, made where it was sampled.
+"""Digests of sampled turns, which prove that the trained tokens are the sampled ones.
 
-A digest covers the episode's id, all tokens before the turn as the engine was given them, the sampled tokens, their log-probs,
-and the policy version. Who holds these arrays can make it again; what differs in one bit gives another.
+A digest covers the episode's id, all tokens before the turn, the sampled tokens, their log-probs and the policy
+version. It can be recomputed from these arrays, and a difference in one bit changes it.
 """
 
 import hashlib
@@ -12,31 +12,31 @@ from typing import Literal
 import numpy as np
 
 HALF_BYTES = 8
-"""A digest has two halves, so that it can tell other tokens from other log-probs."""
+"""Bytes of each half of a digest; the first half covers tokens only, the second also log-probs and policy version."""
 
 
 class TurnDigests:
-    """Digests of the turns of one episode, in order. Each token is hashed twice, however many turns there are."""
+    """Incremental digests of the turns of one episode, in order; each token is hashed at most twice."""
 
     def __init__(self, episode_id: str) -> None:
         name = episode_id.encode()
         self._past = hashlib.blake2b(struct.pack("<q", len(name)) + name, digest_size=HALF_BYTES)
 
     def read(self, token_ids: np.ndarray) -> None:
-        """Go on in the history: tokens (int32) that the policy has before it from now on, sampled or not."""
+        """Append tokens (int32), sampled or not, to the history of later turns."""
         self._past.update(np.ascontiguousarray(token_ids, "<i4").data)
 
     def digest(self, token_ids: np.ndarray, logprobs: np.ndarray, policy_version: int) -> str:
-        """Of tokens sampled after what was read, with log-probs (float32): 32 hex digits, the first 16 of all tokens alone.
+        """Return the digest of a turn sampled after the history, with log-probs (float32).
 
-        What was read stays as it is.
+        The result has 32 hex digits; the first 16 cover tokens only. The history is not extended.
         """
         whole = self._past.copy()
         whole.update(np.ascontiguousarray(token_ids, "<i4").data)
         tokens = whole.copy()
         tokens.update(struct.pack("<q", len(token_ids)))
         whole.update(np.ascontiguousarray(logprobs, "<f4").data)
-        # The count, at a fixed place, tells where history, tokens and log-probs meet.
+        # The count delimits history, tokens and log-probs.
         whole.update(struct.pack("<qq", len(token_ids), policy_version))
         return tokens.hexdigest() + whole.hexdigest()
 
@@ -44,51 +44,51 @@ class TurnDigests:
 def digest_turn(
     episode_id: str, history: np.ndarray, token_ids: np.ndarray, logprobs: np.ndarray, policy_version: int
 ) -> str:
-    """The digest of one turn, sampled after a whole history."""
+    """Return the digest of one turn, given its whole history."""
     digests = TurnDigests(episode_id)
     digests.read(history)
     return digests.digest(token_ids, logprobs, policy_version)
 
 
 def is_of_tokens(digest: str, other: str) -> bool:
-    """Are two digests of the same tokens after the same history, whatever else differs?"""
+    """Return True if two digests cover the same history and tokens, whatever their log-probs and policy versions."""
     return digest[: 2 * HALF_BYTES] == other[: 2 * HALF_BYTES]
 
 
 @dataclass(frozen=True)
 class Link:
-    """What proves one turn of a sample."""
+    """Position and digest of one turn of a sample."""
 
     start: int
-    """Index in the sample of its first token."""
+    """Index of the first token of the turn in the sample."""
     end: int
-    """Index one past its last."""
+    """Index after the last token of the turn."""
     policy_version: int
     digest: str
-    """Of its engine; empty where that made none."""
+    """Digest computed by the engine; empty if it computed none."""
     trains: bool = True
-    """False where the whole turn is left out of the loss, as RFT leaves out turns with format errors."""
+    """False if the whole turn is excluded from the loss, e.g. by RFT after a format error."""
 
 
 @dataclass(frozen=True)
 class OtherPrompt:
-    """The prompt of a sample that trains behind another one than it was sampled behind, as RFT's do."""
+    """Replacement of the prompt, for samples that train with another prompt than they were sampled with (RFT)."""
 
     sampled_behind: np.ndarray
-    """int32; what the engine was given in its place."""
+    """Prompt that the engine was given, int32."""
     num_tokens: int
-    """Length of the prompt that trains."""
+    """Length of the prompt used in training."""
     digest: str
-    """Of the prompt that trains, made where it was rendered."""
+    """Digest of the prompt used in training, computed when it was rendered."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where the tokens of a sample come from, to be proven again from its arrays before they train."""
+    """Origin of a sample's tokens, verified against its arrays before training."""
 
     links: tuple[Link, ...]
-    """One for each turn, in order; nothing stands in a sample after the last."""
+    """One link per turn, in order; a sample ends with its last turn."""
     source: Literal["engine", "tokenizer"] = "engine"
-    """`tokenizer`: no engine sampled them, text of others was tokenised; the links begin there. This is for imitation alone."""
+    """`engine`, or `tokenizer` for text of other systems, which only imitation may train on."""
     prompt: OtherPrompt | None = None
-    """None where the engine was given the sample's own prompt."""
+    """None if training uses the prompt that the engine was given."""

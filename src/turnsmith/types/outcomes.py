@@ -1,4 +1,4 @@
-"""How rollouts end, what follows from it, and what tests say of a patch, and an audit of the tests."""
+"""Stop reasons and outcomes of rollouts, and the records of grading and audit."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,10 +8,10 @@ from turnsmith.types.records import Record
 
 
 class StopReason(StrEnum):
-    """Why a rollout ended. The value is also the metric key."""
+    """Reason why a rollout ended; its value is also the metric key."""
 
     RUNNING = "running"
-    """It has not."""
+    """The rollout has not ended."""
     SUBMITTED = "submitted"
     """The agent called `submit`."""
     MAX_TURNS = "max_turns"
@@ -19,19 +19,21 @@ class StopReason(StrEnum):
     CONTEXT_FULL = "context_full"
     """The next turn would not fit into the context."""
     TIMEOUT = "timeout"
-    """The agent's own commands used up the wall clock of the episode."""
+    """The agent's commands used up the wall-clock limit of the episode."""
     FORMAT_ERROR = "format_error"
     """Too many malformed turns in a row."""
     SANDBOX_FAILED = "sandbox_failed"
-    """The sandbox failed; not the agent's doing."""
+    """The sandbox failed, through no fault of the agent."""
     ENGINE_FAILED = "engine_failed"
-    """The engine failed; not the agent's doing."""
+    """The engine failed, through no fault of the agent."""
     STOPPED = "stopped"
-    """An attempt of `solve` was stopped: by Ctrl-C, a budget that is spent, another that passed. `detail` says by what."""
+    """An attempt of `solve` was stopped: by Ctrl-C, a spent budget or another passing attempt. `detail` names the
+    cause.
+    """
 
 
 class Outcome(StrEnum):
-    """How a trajectory is judged. One row of `OUTCOMES` says what follows from it."""
+    """Judgement of a trajectory; `OUTCOMES` gives its consequences."""
 
     UNGRADED = "ungraded"
     """There is no verdict yet."""
@@ -40,35 +42,35 @@ class Outcome(StrEnum):
     UNRESOLVED = "unresolved"
     """A patch was graded and at least one expected test did not pass."""
     EMPTY_PATCH = "empty_patch"
-    """The agent changed nothing, or nothing that reaches the tests."""
+    """The agent changed nothing that affects the tests."""
     PATCH_INVALID = "patch_invalid"
     """The patch does not apply or breaks the patch policy."""
     TESTS_TIMED_OUT = "tests_timed_out"
-    """The tests on the patch ran out of time; the policy's doing, since the gold patch fits."""
+    """The tests ran out of time on the patch; this counts against the policy, since the gold patch is fast enough."""
     TAMPERED = "tampered"
-    """The report of the tests lied: a test of the grader's own ended otherwise than it must, or channels disagree."""
+    """The test report was manipulated: a sentinel test had an unexpected result, or report channels disagree."""
     NOT_SUBMITTED = "not_submitted"
-    """Ended by a limit where only submitted work counts."""
+    """A limit ended the rollout, and only submitted work counts."""
     SANDBOX_FAILED = "sandbox_failed"
     """The sandbox of the rollout failed."""
     ENGINE_FAILED = "engine_failed"
     """The engine failed."""
     GRADER_FAILED = "grader_failed"
-    """The grader itself failed."""
+    """The grader failed."""
 
 
 @dataclass(frozen=True)
 class OutcomeRule:
-    """What follows from an outcome."""
+    """Consequences of an outcome."""
 
     in_loss: bool
-    """Do its tokens train?"""
+    """True if its tokens train."""
     in_group: bool
-    """Does its reward count in the group's mean and standard deviation?"""
+    """True if its reward enters the group's mean and standard deviation."""
     retried: bool
-    """Is the rollout tried again, within the retry budget?"""
+    """True if the rollout is retried, within the retry budget."""
     in_evaluation: bool
-    """Does it count as an attempt in Pass@1?"""
+    """True if it counts as an attempt in Pass@1."""
 
 
 _AGENT = OutcomeRule(in_loss=True, in_group=True, retried=False, in_evaluation=True)
@@ -77,43 +79,43 @@ _INFRASTRUCTURE = OutcomeRule(in_loss=False, in_group=False, retried=True, in_ev
 OUTCOMES: dict[Outcome, OutcomeRule] = dict.fromkeys(Outcome, _AGENT) | dict.fromkeys(
     (Outcome.UNGRADED, Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED), _INFRASTRUCTURE
 )
-"""The one table from ending to loss: what the agent caused scores and trains, what the infrastructure caused leaves no trace."""
+"""Rule of each outcome: agent faults score and train; infrastructure faults do not affect their group."""
 
 
 class Audit(Record):
-    """What came of looking for lies in a patch that resolves its task."""
+    """Result of auditing a patch that resolves its task."""
 
     verdict: Literal["honest", "convicted", "inconclusive"]
     reason: str = ""
-    """The lie, or why nothing can be said for certain; empty where the patch is honest."""
+    """Evidence of tampering, or the cause of an inconclusive audit; empty if the patch is honest."""
     num_renamed: int = 0
-    """Expected test functions that were run under random names."""
+    """Expected test functions that ran under random names."""
     num_mutants: int = 0
     """Mutants of expected tests that the gold patch kills."""
     num_killed: int = 0
-    """Of those, how many the patch kills: all, where it is honest."""
+    """Mutants that the patch kills; an honest patch kills all of them."""
     duration_s: float = 0.0
 
 
 class Grade(Record):
-    """The verdict of the tests on one patch."""
+    """Test verdict on one patch."""
 
     outcome: Outcome
     """RESOLVED, UNRESOLVED, EMPTY_PATCH, PATCH_INVALID, TESTS_TIMED_OUT, TAMPERED, or GRADER_FAILED."""
     statuses: dict[str, str] = {}
     """Status of each expected test: `passed`, `failed`, `error`, `skipped`, `missing`."""
     duration_s: float = 0.0
-    """Seconds that the grading took."""
+    """Seconds spent on grading."""
     shared: bool = False
-    """True where the verdict of an identical patch of the same task was used again."""
+    """True if the verdict was reused from an identical patch of the same task."""
     isolation: str = ""
-    """Tier of `Isolation` of the sandbox in which the tests ran."""
+    """`Isolation` tier of the sandbox that ran the tests."""
     flags: list[str] = []
-    """Exploit contact: what of the patch was left out or seen to reach for the grader, e.g. `test-infrastructure`, `sentinel`."""
+    """Suspicious findings in the patch, e.g. `test-infrastructure`, `sentinel`."""
     detail: str = ""
-    """One line for people: which tests failed, or what broke."""
+    """One readable line: failed tests, or the fault."""
     audit: Audit | None = None
-    """None where the patch was not audited."""
+    """None if the patch was not audited."""
 
     @property
     def resolved(self) -> bool:

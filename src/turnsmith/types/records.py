@@ -1,4 +1,4 @@
-"""What records are made of: frozen fields, and read-only arrays that are parallel."""
+"""Frozen records and read-only parallel arrays."""
 
 from typing import Annotated, Any
 
@@ -7,16 +7,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 
 class Record(BaseModel):
-    """A frozen record that reads and writes JSON."""
+    """Frozen record that reads and writes JSON."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def to_array(values: Any, dtype: type[np.generic]) -> np.ndarray:
-    """A read-only array of one dimension; a view where `values` are such an array already. Raises ValueError."""
+    """Return a read-only one-dimensional array; a view if `values` already is one. Raises ValueError."""
     array = np.asarray(values, dtype=dtype).view()
     if array.ndim != 1:
-        raise ValueError(f"{array.ndim} dimensions where there must be one")
+        raise ValueError(f"expected one dimension, got {array.ndim}")
     array.flags.writeable = False
     return array
 
@@ -27,7 +27,7 @@ Floats = Annotated[np.ndarray, BeforeValidator(lambda values: to_array(values, n
 
 
 def check_parallel(name: str, *arrays: np.ndarray) -> None:
-    """Raise ValueError where arrays differ in length."""
+    """Raise ValueError if arrays differ in length."""
     lengths = {len(array) for array in arrays}
     if len(lengths) != 1:
         raise ValueError(f"{name}: arrays of different lengths {sorted(lengths)}")

@@ -1,4 +1,4 @@
-"""What trains."""
+"""Samples and micro-batches for training."""
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -9,15 +9,15 @@ from turnsmith.types.links import Link, Provenance, TurnDigests
 from turnsmith.types.records import check_parallel, to_array
 
 PROVEN = ("token_ids", "loss_mask", "sampled_logprobs")
-"""Columns that come from an engine, unchanged."""
+"""Columns that come unchanged from an engine and are covered by digests."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
     """One trainable sequence. All arrays share the length of `token_ids`.
 
-    Position t of the others speaks of the token at t, predicted from the tokens before it. No column is ever written over:
-    who scores the tokens adds a column, by `dataclasses.replace`.
+    Position t of each array describes the token at t, predicted from the tokens before it. Columns are never
+    overwritten: scoring adds a column with `dataclasses.replace`.
     """
 
     trajectory_id: str
@@ -25,19 +25,19 @@ class Sample:
     token_ids: np.ndarray
     """int32."""
     loss_mask: np.ndarray
-    """bool; true on tokens that train."""
+    """bool; True on tokens that train."""
     sampled_logprobs: np.ndarray
-    """float32, under the policy that sampled, by the engine; 0 outside of what was sampled."""
+    """float32; log-probs of the sampling policy, from the engine; 0 on tokens that were not sampled."""
     advantages: np.ndarray
-    """float32, what each token's gradient is weighed by; 0 teaches nothing."""
+    """float32; weight of each token's gradient."""
     old_logprobs: np.ndarray | None = None
-    """float32, under the policy before the update, by the trainer."""
+    """float32; log-probs before the update, from the trainer."""
     ref_logprobs: np.ndarray | None = None
-    """float32, under a reference policy, where an algorithm asks for them."""
+    """float32; log-probs of a reference policy, if the algorithm uses one."""
     values: np.ndarray | None = None
-    """float32, of a critic, where an algorithm asks for them."""
+    """float32; critic values, if the algorithm uses them."""
     provenance: Provenance | None = None
-    """What proves its tokens; a trainer refuses to learn from a sample that has none."""
+    """Proof of the tokens; trainers reject samples without it."""
 
     def __post_init__(self) -> None:
         dtypes = {"token_ids": np.int32, "loss_mask": np.bool_}
@@ -46,10 +46,10 @@ class Sample:
                 object.__setattr__(self, name, to_array(values, dtypes.get(name, np.float32)))
         check_parallel(f"sample {self.trajectory_id}", *self.columns().values())
         if len(self) and self.loss_mask[0]:
-            raise ValueError(f"sample {self.trajectory_id}: the first token has no context to be predicted from")
+            raise ValueError(f"sample {self.trajectory_id}: the first token cannot train, since nothing precedes it")
 
     def columns(self) -> dict[str, np.ndarray]:
-        """All arrays that it has, by name."""
+        """Return all arrays of the sample by name."""
         return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class Sample:
 
 
 def as_written(sample: Sample) -> Sample:
-    """The same, of tokens that no engine sampled: text of others under our tokenizer. Its links begin here."""
+    """Return the sample with provenance `tokenizer`, for text that no engine sampled."""
     cuts = [0, *(np.flatnonzero(np.diff(sample.loss_mask)) + 1).tolist(), len(sample)]
     digests, links = TurnDigests(sample.trajectory_id), list[Link]()
     for start, end in pairwise(cuts):
@@ -74,18 +74,18 @@ def as_written(sample: Sample) -> Sample:
 
 @dataclass(frozen=True, eq=False)
 class MicroBatch:
-    """Samples packed end to end, no padding; what one forward pass sees."""
+    """Samples packed end to end without padding, for one forward pass."""
 
     samples: list[Sample] = field(default_factory=list)
     joined: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    """Columns that are joined already, by name."""
+    """Cache of joined columns by name."""
 
     def column(self, name: str) -> np.ndarray:
-        """One column of all samples, one after the other."""
+        """Return one column, concatenated over all samples."""
         return self.joined[name] if name in self.joined else np.concatenate([getattr(s, name) for s in self.samples])
 
     def join(self) -> "MicroBatch":
-        """The same with its columns of `PROVEN` joined once and for all: so what is proven is the very array that is read."""
+        """Return the micro-batch with its `PROVEN` columns joined, so that verification and loss read the same arrays."""
         return MicroBatch(self.samples, {name: self.column(name) for name in PROVEN})
 
     @property

@@ -1,22 +1,22 @@
-"""What keeps a sandbox in, and what a command in it leaves."""
+"""Isolation tiers of sandboxes and results of their commands."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Isolation(StrEnum):
-    """What keeps a sandbox in, the weakest tier first, and who one would be on the host who broke out of it."""
+    """Isolation tier of a sandbox, weakest first; each names the host user that an escape would reach."""
 
     NONE = "none"
-    """Nothing: ordinary processes of the user who runs us, as any other program of his."""
+    """No isolation: ordinary processes of the user who runs Turnsmith."""
     CONTAINER_ROOT = "container-root"
-    """A container of an engine whose root is the host's: who breaks out may be root."""
+    """Container whose root is the host's root: an escape may gain root."""
     CONTAINER_USER = "container-user"
-    """A container of an engine with users of its own: who breaks out is the engine's ordinary user, or owns nothing."""
+    """Container with its own user mapping: an escape gains the engine's ordinary user, or an unprivileged one."""
     NAMESPACES_USER = "namespaces-user"
-    """Our namespaces, no network, a filter of system calls: who breaks out is the ordinary user who runs us."""
+    """Namespaces without network, and a system-call filter: an escape gains the user who runs Turnsmith."""
     NAMESPACES_ROOT = "namespaces-root"
-    """The same, set up by root: who breaks out is a user who owns nothing."""
+    """The same namespaces and filter, set up by root: an escape gains an unprivileged user."""
 
     def is_weaker_than(self, other: "Isolation") -> bool:
         return list(Isolation).index(self) < list(Isolation).index(other)
@@ -24,19 +24,19 @@ class Isolation(StrEnum):
 
 @dataclass(frozen=True)
 class ExecResult:
-    """What a command in a sandbox left."""
+    """Result of a command in a sandbox."""
 
     exit_code: int
-    """Exit code; 128 + signal where a signal ended it."""
+    """Exit code; 128 + signal if a signal ended the command."""
     output: bytes
-    """Standard output and error, in the order written, cut at the sandbox's output limit."""
+    """Standard output and error in the order written, cut at the sandbox's output limit."""
     duration_s: float
     timed_out: bool = False
     truncated: bool = False
-    """True where output beyond the limit was dropped."""
+    """True if output beyond the limit was dropped."""
     report: bytes = b""
-    """What it wrote to the descriptor for reports, at most 16 MiB."""
+    """Bytes written to the report descriptor, at most 16 MiB."""
     is_warm: bool = False
-    """True where pytest ran in a fork of a process that had imported it."""
+    """True if pytest ran in a fork of a process that had imported it."""
     cwd: str = ""
-    """Working directory in which the command ended, for shells that `cd`."""
+    """Working directory after the command, for shells that `cd`."""

@@ -1,4 +1,4 @@
-"""What is asked of an engine and what it answers; turn by turn it becomes what rollouts leave."""
+"""Sampling requests and answers, turns, trajectories and groups."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,28 +12,28 @@ from turnsmith.types.records import Flags, Floats, Record, TokenIds, check_paral
 
 
 class SamplingParams(Record):
-    """How to sample. Anything but the policy's own distribution makes the importance ratio invalid (paper §5.2)."""
+    """Sampling settings; training requires the policy's own distribution (paper §5.2)."""
 
     temperature: float = Field(1.0, ge=0)
-    """Logits are divided by it; 0 takes the likeliest token."""
+    """Divisor of the logits; 0 takes the most likely token."""
     top_p: float = Field(1.0, gt=0, le=1)
-    """Draw from the fewest likeliest tokens that have this share together."""
+    """Draw from the smallest set of most likely tokens with at least this total probability."""
     top_k: int = Field(0, ge=0)
-    """Draw from so many likeliest tokens; 0: from all."""
+    """Draw from this many most likely tokens; 0 draws from all."""
     min_p: float = Field(0.0, ge=0, lt=1)
-    """Draw from tokens that have at least this share of the likeliest one's."""
+    """Draw from tokens with at least this fraction of the highest probability."""
     repetition_penalty: float = Field(1.0, gt=0)
-    """Weakens tokens that the history holds; 1: none."""
+    """Penalty on tokens that the history contains; 1 disables it."""
 
     @property
     def is_policy(self) -> bool:
-        """True where samples come from the policy itself: temperature 1 and every filter off."""
+        """True if samples come from the policy itself: temperature 1 and all filters off."""
         return self == SamplingParams()
 
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """What the engine sampled for one turn, the stop token included; the arrays are parallel."""
+    """Tokens sampled for one turn, stop token included; arrays are parallel."""
 
     token_ids: np.ndarray
     """int32."""
@@ -43,7 +43,7 @@ class Completion:
     """`stop` after a stop token, `length` at the token limit."""
     policy_version: int
     digest: str = ""
-    """What proves it to be sampled (`types.links`); `engines.base.complete` makes it. Empty: this may not train."""
+    """Digest of the sampled turn (`types.links`), from `engines.base.complete`; if empty, the turn cannot train."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
@@ -52,28 +52,28 @@ class Completion:
 
 
 class Turn(Record):
-    """One model message and the observation that answered it."""
+    """One model message and the observation after it."""
 
     start: int
-    """Index in the trajectory's `token_ids` of the first sampled token of this turn; of messages by the server's count."""
+    """Index of the first sampled token in the trajectory's `token_ids`; for messages, by the server's token count."""
     end: int
-    """Index one past the last sampled token."""
+    """Index after the last sampled token."""
     text: str
-    """The sampled tokens as text, for people; never tokenised again."""
+    """Sampled tokens as text, for people; it is never tokenised again."""
     command: str | None = None
-    """The command parsed from the text; None after a format error."""
+    """Command parsed from the text; None after a format error."""
     format_error: str | None = None
     """Name of the format error: `no_command` or `multiple_commands`."""
     observation: str = ""
-    """What answered, as the policy saw it."""
+    """Observation shown to the policy."""
     exit_code: int | None = None
-    """Exit code of the command; None where nothing ran."""
+    """Exit code of the command; None if none ran."""
     finish_reason: str = "stop"
-    """Why sampling ended: `stop` (end of turn) or `length`."""
+    """`stop` at the end of a turn, or `length` at the token limit."""
     policy_version: int = 0
-    """Number of weight updates that the policy had seen when it sampled this turn."""
+    """Number of weight updates before the turn was sampled."""
     digest: str = ""
-    """The engine's digest of what it sampled; empty where it made none."""
+    """Digest computed by the engine; empty if it computed none."""
     generate_s: float = 0.0
     """Seconds spent sampling."""
     act_s: float = 0.0
@@ -81,48 +81,48 @@ class Turn(Record):
 
 
 class Trajectory(Record):
-    """The record of one rollout. It begins as names and a seed; the episode adds tokens and turns, the grader a verdict.
+    """Record of one rollout, extended by the episode (tokens, turns) and the grader (verdict).
 
     `token_ids`, `sampled` and `logprobs` are parallel. For example a prompt of three tokens and a sampled turn of two:
     `token_ids=[5, 6, 7, 8, 2]`, `sampled=[False, False, False, True, True]`, `logprobs=[0.0, 0.0, 0.0, -1.2, -0.1]`.
-    The three are no part of its JSON: `journals` keeps them beside it.
+    The JSON leaves out the three arrays, which `journals` stores separately.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     trajectory_id: str
-    """Unique inside a run, e.g. `rl1-0003/practice-12/5`."""
+    """Name unique inside a run, e.g. `rl1-0003/practice-12/5`."""
     group_id: str
-    """What its siblings share, e.g. `rl1-0003/practice-12`."""
+    """Name shared by siblings, e.g. `rl1-0003/practice-12`."""
     index: int
-    """Its place among its siblings; in an evaluation the run that it belongs to."""
+    """Position among the siblings; in an evaluation, the index of the evaluation run."""
     instance_id: str
     iteration: int
     seed: int
-    """Seed of the sampling noise of this episode."""
+    """Random seed of the episode."""
     token_ids: TokenIds = Field(np.empty(0, np.int32), exclude=True, validate_default=True)
     """int32."""
     sampled: Flags = Field(np.empty(0, np.bool_), exclude=True, validate_default=True)
     """True on tokens that the policy sampled."""
     logprobs: Floats = Field(np.empty(0, np.float32), exclude=True, validate_default=True)
-    """Log-probability of each sampled token under the sampling policy (temperature 1, no filters), float32; 0 elsewhere."""
+    """Log-probability of each sampled token under the policy (temperature 1, no filters), float32; 0 elsewhere."""
     form: Literal["tokens", "messages"] = "tokens"
-    """`messages` where an endpoint sampled text: there are no tokens, so nothing trains as it was sampled."""
+    """`messages` if an endpoint sampled text without tokens; such a trajectory cannot train directly."""
     prompt: list[Message] = []
-    """Of messages: those before the first turn, the system's and the user's."""
+    """System and user messages before the first turn; only for `messages`."""
     turns: list[Turn] = []
     stop_reason: StopReason = StopReason.RUNNING
     outcome: Outcome = Outcome.UNGRADED
     patch: str = ""
-    """The diff of the workspace, taken from outside the sandbox."""
+    """Diff of the workspace, taken from outside the sandbox."""
     grade: Grade | None = None
     isolation: str = ""
-    """Tier of `Isolation` of the sandbox of the rollout."""
+    """`Isolation` tier of the rollout's sandbox."""
     prompt_tokens: int = 0
     """Length of the first prompt."""
     duration_s: float = 0.0
     detail: str = ""
-    """One line for people, e.g. the fault of the infrastructure."""
+    """One readable line, e.g. the infrastructure fault."""
 
     @model_validator(mode="after")
     def _check_parallel(self) -> "Trajectory":
@@ -130,7 +130,7 @@ class Trajectory(Record):
         return self
 
     def grow(self, **facts: Any) -> "Trajectory":
-        """The same rollout, further on; what is given is taken as it is."""
+        """Return the rollout with updated fields, without validating them."""
         return self.model_copy(update=facts)
 
     def __eq__(self, other: object) -> bool:
@@ -143,7 +143,7 @@ class Trajectory(Record):
     __hash__ = None  # type: ignore[assignment]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What its JSON leaves out."""
+        """Return the arrays that are left out of its JSON."""
         return {"token_ids": self.token_ids, "sampled": self.sampled, "logprobs": self.logprobs}
 
     @property
@@ -156,22 +156,22 @@ class Trajectory(Record):
 
     @property
     def num_tokens(self) -> int:
-        """Of the whole sequence, or of messages by the server's count."""
+        """Number of tokens; for messages, by the server's count."""
         return len(self.token_ids) if self.form == "tokens" else self.turns[-1].end if self.turns else 0
 
     @property
     def num_sampled(self) -> int:
-        """Tokens of its turns."""
+        """Number of sampled tokens."""
         return sum(turn.end - turn.start for turn in self.turns)
 
     @property
     def policy_version(self) -> int:
-        """Of the policy that sampled its last turn; 0 where it has none."""
+        """Policy version of the last turn; 0 without turns."""
         return self.turns[-1].policy_version if self.turns else 0
 
 
 class Group(Record):
-    """Sibling trajectories of one task, with their shaped rewards (parallel)."""
+    """Sibling trajectories of one task and their shaped rewards (parallel)."""
 
     group_id: str
     trajectories: list[Trajectory]
@@ -181,5 +181,5 @@ class Group(Record):
     @model_validator(mode="after")
     def _check_parallel(self) -> "Group":
         if len(self.trajectories) != len(self.rewards):
-            raise ValueError("one reward per trajectory")
+            raise ValueError("a group needs one reward per trajectory")
         return self
