@@ -105,7 +105,7 @@ def test_a_server_that_wants_money_on_the_way_leaves_what_was_done(turnsmith, ch
         engine = [f"--engine.{name}={value}" for name, value in keys.items()]
         where = ["--out", tmp_path / "run", "--no-environment"]
         result = turnsmith("solve", checkout, "--issue", ISSUE, *where, *engine, "--agent.prompts", "brief")
-    assert "serves no longer" in result.stderr and "give the command again" in result.stderr, result.output
+    assert "stopped serving" in result.stderr and "give the command again" in result.stderr, result.output
     assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()
     assert result.exit_code == 0 and "not submitted (stopped: " in result.stdout
 

@@ -144,6 +144,6 @@ def test_the_conclusion_names_a_fault_nothing_or_unexplained():
     assert make_report(1e-6, setting=make_setting(60.0)).conclusion.startswith("drawn at top_k 4, while")
     assert "explains 90% of the difference" in make_report(1e-6, setting=make_setting(60.0)).conclusion
     named = make_report(0.1, [("stale weights", 0.97), ("other", 0.2)])
-    assert named.conclusion == "stale weights: explains 97.0% of a gap of 0.1 nats per token, 0.003 are left"
+    assert named.conclusion == "stale weights: explains 97.0% of a gap of 0.1 nats per token, leaving 0.003"
     assert make_report(0.1, [("stale weights", 0.3)]).conclusion.startswith("unexplained: log-probs differ by 0.1")
     assert make_report(0.1).conclusion.startswith("unexplained")

@@ -23,7 +23,7 @@ async def test_an_iteration_that_an_older_version_began_is_refused_with_the_reme
     iteration = Iteration(0, STAGE, make_run())
     append_trajectory(iteration.trajectories, without_digest(make_attempt("one/a/0", Outcome.RESOLVED)))
     with pytest.raises(
-        UsageError, match=r"one/a/0 has turns without a digest.*trajectories.jsonl, remove it and resume"
+        UsageError, match=r"one/a/0 has turns without a digest.*trajectories.jsonl, remove the file and resume"
     ):
         await collect(iteration, iteration.run.train_tasks)
 

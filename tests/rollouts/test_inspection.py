@@ -110,7 +110,7 @@ async def test_a_conviction_takes_the_reward_is_said_and_makes_all_others_be_loo
         Outcome.TAMPERED, Outcome.TAMPERED, ["audit"],
     )  # fmt: skip
     assert convicted.grade.audit.verdict == "convicted" and convicted.detail == "because"
-    assert len(heard.said) == 1 and "until an iteration is clean" in heard.said[0]
+    assert len(heard.said) == 1 and "failed the audit" in heard.said[0]
     assert (await inspector.inspect(resolved(second, PLAIN), second)).outcome is Outcome.TAMPERED
     later = Inspector(judge := Judge(), AuditConfig(rate=0), heard, seed=0)
     later.recall([convicted])

@@ -1,1 +1,5 @@
-"""Why do the engine's log-probs differ from the policy's? Stored rollouts are scored again under one fault after the other."""
+"""Diagnosis of engine–policy mismatch: stored rollouts are rescored under one possible fault after another.
+
+Recipes import `examination` and `report`; views import `report`, which needs no torch. This room knows no run folder
+and no engine.
+"""

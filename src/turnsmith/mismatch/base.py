@@ -1,4 +1,4 @@
-"""What a hypothesis is: the name of a fault, and the log-probs that an engine with it would have reported."""
+"""Hypotheses: possible engine faults and the log-probs that each would produce."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ from transformers import PreTrainedModel
 from turnsmith.types import Trajectory
 
 Rescore = Callable[[PreTrainedModel, Trajectory], np.ndarray]
-"""The policy, as transformers loads it in float32, and what was sampled, in; log-probs of the sampled tokens out, float32."""
+"""Function from a float32 transformers model and a trajectory to the log-probs of its sampled tokens, float32."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One fault that an engine may have."""
+    """One possible fault of an engine."""
 
     family: str
-    """What is toggled, such as `weights`."""
+    """Kind of fault, e.g. `weights`."""
     name: str
-    """What is wrong, so that it ends the sentence `the gap is explained by …`."""
+    """Name of the fault, phrased to complete `the gap is explained by …`."""
     rescore: Rescore
     is_noise: bool = False
-    """True where two programs with the fault agree in how far they are off, and not in which direction."""
+    """True if the fault predicts the size of the error, not its direction."""
     prepare: Callable[[PreTrainedModel], PreTrainedModel] = lambda model: model
-    """Makes what `rescore` is given, once for all rollouts."""
+    """Function that prepares the model for `rescore`, called once for all rollouts."""
 
 
 def reported(trajectory: Trajectory) -> np.ndarray:
-    """What the engine said of the sampled tokens, in order."""
+    """Return the engine's log-probs of the sampled tokens, in order."""
     return trajectory.logprobs[trajectory.sampled]

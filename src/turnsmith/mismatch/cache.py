@@ -1,4 +1,4 @@
-"""Keys and values that an update should have made void: of the beginning of a history, by weights of before."""
+"""Stale KV cache: keys and values of a prefix, computed with earlier weights."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -14,18 +14,18 @@ from turnsmith.mismatch.base import Hypothesis
 from turnsmith.types import Trajectory
 
 Boundary = Callable[[Trajectory, int], int]
-"""Of a trajectory and a turn, the number of leading tokens whose keys are stale."""
+"""Function from trajectory and turn to the number of leading tokens with stale keys."""
 
 
 def rescore_stale(
     boundary: Boundary, earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory
 ) -> np.ndarray:
-    """Each turn over the keys that its engine kept from before. The last token before it is computed anew."""
+    """Rescore each turn over stale keys from `earlier` weights; the last token before a turn is always recomputed."""
     turns = trajectory.turns
     cuts = [min(boundary(trajectory, number), turn.start - 1) for number, turn in enumerate(turns)]
     if len(set(cuts)) == 1:
         return score_over(earlier, model, trajectory, cuts[0], trajectory.turns[-1].end)
-    # What of a turn is fresh is stale for the next.
+    # Keys that are fresh in this turn are stale in the next.
     rows = [score_over(earlier, model, trajectory, cut, turn.end) for cut, turn in zip(cuts, turns, strict=True)]
     return np.concatenate([row[-(turn.end - turn.start) :] for row, turn in zip(rows, turns, strict=True)])
 
@@ -34,7 +34,7 @@ def rescore_stale(
 def score_over(
     earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory, cut: int, end: int
 ) -> np.ndarray:
-    """Log-probs of the sampled tokens up to `end`, keys and values of the first `cut` tokens by the earlier weights."""
+    """Score sampled tokens up to `end`, with keys and values of the first `cut` tokens from `earlier` weights."""
     token_ids = torch.from_numpy(trajectory.token_ids[:end].astype(np.int64))[None].to(model.device)
     cache = DynamicCache()
     if cut:
@@ -44,23 +44,23 @@ def score_over(
     sampled = np.flatnonzero(trajectory.sampled[:end])
     wanted = sampled[sampled > cut]
     scores = forward.logprobs_after(model, hidden[wanted - 1 - cut], token_ids[0, wanted])
-    # Tokens before the cut are asked of other turns.
+    # Tokens before the cut are scored in other turns.
     return np.concatenate([np.zeros(len(sampled) - len(wanted), np.float32), scores])
 
 
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
-    """The longest beginning of the first prompt that any of these sequences has, too."""
+    """Return the longest prefix of the first prompt that any earlier sequence shares."""
     prompt = trajectory.token_ids[: trajectory.turns[0].start]
     return max((common_prefix(prompt, other) for other in others), default=0)
 
 
 def earlier_turns(trajectory: Trajectory, turn: int) -> int:
-    """All before a turn."""
+    """Return the number of tokens before a turn."""
     return trajectory.turns[turn].start
 
 
 def of_earlier(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) -> list[Hypothesis]:
-    """That keys by these weights were kept: of prompts that began as what they had sampled, or of all earlier turns."""
+    """List hypotheses of stale keys: of shared prompt prefixes, and of all earlier turns."""
     boundaries: dict[str, Boundary] = {"all before each turn": earlier_turns}
     if seen:
         boundaries = {"prompts known from before": partial(known_before, seen)} | boundaries

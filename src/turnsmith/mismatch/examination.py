@@ -1,4 +1,4 @@
-"""Rollouts under one hypothesis after the other: what each leaves of the gap, by turn and by position."""
+"""Examination of rollouts: the gap that each hypothesis leaves, by turn and by position."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from turnsmith.training.alternatives import ALTERNATIVES, least_evidence
 from turnsmith.types import Trajectory
 
 FALSE_ALARMS = 1e-4
-"""Share of honest runs in which a setting may be named by chance."""
+"""Fraction of honest runs in which a setting may be named by chance."""
 NUM_POSITIONS = 8
-"""Ranges of absolute positions."""
+"""Number of ranges of absolute positions."""
 ALL = slice(None)
 REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
     "bfloat16": (precision.PRODUCTS, precision.THROUGHOUT),
 }
-"""How a policy of a dtype may compute; what comes nearest is the reference."""
+"""Ways to compute a policy of each dtype; the closest one is the reference."""
 OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (precision.PRODUCTS, precision.THROUGHOUT),
     "bfloat16": (Hypothesis("dtype", "layers that compute in float32", forward.rescore),),
@@ -30,7 +30,7 @@ OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
 
 @dataclass(frozen=True)
 class Rescoring:
-    """For each sampled token of all rollouts, end to end, what a hypothesis predicts and what was reported."""
+    """Predicted and reported log-probs of all sampled tokens, concatenated."""
 
     family: str
     name: str
@@ -40,7 +40,7 @@ class Rescoring:
 
     @property
     def gaps(self) -> np.ndarray:
-        """|predicted − reported|."""
+        """Return |predicted − reported|."""
         return abs(self.predicted - self.reported)
 
     @property
@@ -48,7 +48,7 @@ class Rescoring:
         return float(self.gaps.mean(dtype=np.float64))
 
     def left(self, reference: "Rescoring", here: np.ndarray | slice = ALL) -> float:
-        """What it leaves of the reference's gap: the mean of its own, or of noise the difference in size."""
+        """Return the mean gap left; for noise, the mean difference in size from the reference's gap."""
         if not self.is_noise or reference.is_noise:
             return float(self.gaps[here].mean(dtype=np.float64))
         noise = abs(self.predicted - reference.predicted)
@@ -56,21 +56,21 @@ class Rescoring:
 
 
 def attempt(hypothesis: Hypothesis, model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Rescoring:
-    """Score the rollouts anew under a hypothesis, of which nothing stays: it may hold a model of its own."""
+    """Rescore the rollouts under a hypothesis, then free what it prepared."""
     prepared = hypothesis.prepare(model)
     predicted = np.concatenate([hypothesis.rescore(prepared, each) for each in trajectories])
-    told = np.concatenate([reported(each) for each in trajectories])
-    return Rescoring(hypothesis.family, hypothesis.name, hypothesis.is_noise, predicted, told)
+    recorded = np.concatenate([reported(each) for each in trajectories])
+    return Rescoring(hypothesis.family, hypothesis.name, hypothesis.is_noise, predicted, recorded)
 
 
 def find_reference(dtype: str, model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Rescoring:
-    """What the policy itself reports, in the dtype that it is said to compute in."""
+    """Return the reference: the closest rescoring by the policy itself in the stated dtype."""
     trials = [attempt(each, model, trajectories) for each in REFERENCES[dtype]]
     return min(trials, key=lambda trial: trial.mean)
 
 
 def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[Toggle]:
-    """Those that explain most first."""
+    """Sort rescorings by explained gap, largest first."""
     toggles = [
         Toggle(
             family=trial.family,
@@ -84,14 +84,14 @@ def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[Toggle]:
 
 
 def fit_reported(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Hypothesis:
-    """The setting whose log-probs come nearest to those reported."""
+    """Return the setting whose log-probs are closest to the reported ones."""
     first = min(settings.fit(model, trajectories), key=lambda fit: fit.gap)
     finer = settings.fit(model, trajectories, settings.refine(first.alternative))
     return settings.reports(min(finer, key=lambda fit: fit.gap).alternative)
 
 
 def fit_drawn(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Setting:
-    """The setting that makes the tokens likeliest."""
+    """Return the setting that makes the tokens most likely."""
     first = max(settings.fit(model, trajectories), key=lambda fit: fit.nats)
     near = settings.refine(first.alternative)
     best = max(settings.fit(model, trajectories, near), key=lambda fit: fit.nats)
@@ -107,7 +107,7 @@ def fit_drawn(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Set
 
 
 def list_turns(trajectories: Iterable[Trajectory]) -> np.ndarray:
-    """Number of the turn, from 1, of each sampled token."""
+    """Return the turn number, from 1, of each sampled token."""
     return np.array([
         number
         for trajectory in trajectories
@@ -117,7 +117,7 @@ def list_turns(trajectories: Iterable[Trajectory]) -> np.ndarray:
 
 
 def list_positions(trajectories: Iterable[Trajectory]) -> np.ndarray:
-    """First position of the range that each sampled token lies in."""
+    """Return for each sampled token the first position of its range."""
     positions = np.concatenate([np.flatnonzero(trajectory.sampled) for trajectory in trajectories])
     width = max(1, -(-(int(positions.max()) + 1) // NUM_POSITIONS))
     return positions // width * width
@@ -129,7 +129,7 @@ def split(
     reference: Rescoring,
     best: Rescoring,
 ) -> list[Stretch]:
-    """Both gaps by place."""
+    """Average both gaps per turn or range."""
     found = places(trajectories)
     return [
         Stretch(

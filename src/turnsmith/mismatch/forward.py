@@ -1,4 +1,4 @@
-"""The reference: transformers' own forward in float32, one sequence at a time, nothing packed, nothing kept."""
+"""Reference forward pass: transformers in float32, one sequence at a time, no packing, no cache."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ KERNEL = "sdpa"
 
 
 def load_plain(directory: Path, device: torch.device) -> PreTrainedModel:
-    """A policy without anything of ours. Raises UsageError."""
+    """Load a policy with plain transformers. Raises UsageError."""
     with naming(directory):
         model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=KERNEL)
     plain: PreTrainedModel = model.to(device).eval()  # type: ignore[arg-type]
@@ -25,14 +25,14 @@ def load_plain(directory: Path, device: torch.device) -> PreTrainedModel:
 
 
 def rescore(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Log-probs of the sampled tokens, each given all tokens before it."""
+    """Score the sampled tokens, each given all tokens before it."""
     return score(model, trajectory.token_ids, trajectory.sampled)
 
 
 def score(
     model: PreTrainedModel, token_ids: np.ndarray, wanted: np.ndarray, position_ids: np.ndarray | None = None
 ) -> np.ndarray:
-    """Log-probs (float32) of the wanted tokens of a sequence, never its first. Positions count from 0 where not given."""
+    """Score wanted tokens (float32), excluding the first of a sequence; positions count from 0 by default."""
     targets = torch.from_numpy(token_ids[wanted].astype(np.int64)).to(model.device)
     return logprobs_after(model, hidden_before(model, token_ids, wanted, position_ids), targets)
 
@@ -41,10 +41,10 @@ def score(
 def hidden_before(
     model: PreTrainedModel, token_ids: np.ndarray, wanted: np.ndarray, position_ids: np.ndarray | None = None
 ) -> Tensor:
-    """Final hidden states `[wanted, hidden_size]` of the tokens before the wanted ones."""
+    """Return the final hidden states `[wanted, hidden_size]` before the wanted tokens."""
     places = np.arange(len(token_ids)) if position_ids is None else position_ids
     ids, positions = (torch.from_numpy(row.astype(np.int64))[None].to(model.device) for row in (token_ids, places))
-    # With a mask, positions that jump are not taken for the seams of packed sequences.
+    # With a mask, transformers does not mistake position jumps for boundaries of packed sequences.
     mask = torch.ones_like(ids)
     output = model.get_decoder()(input_ids=ids, position_ids=positions, attention_mask=mask, use_cache=False)
     return output.last_hidden_state[0, np.flatnonzero(wanted) - 1]
@@ -52,7 +52,7 @@ def hidden_before(
 
 @torch.inference_mode()
 def logprobs_after(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> np.ndarray:
-    """Log-probs of the tokens that hidden states predict."""
+    """Return the log-probs of the tokens that hidden states predict."""
     rows = [
         logits.float().log_softmax(-1).gather(1, part[:, None])[:, 0]
         for logits, part in in_chunks(model, hidden, targets)
@@ -61,7 +61,7 @@ def logprobs_after(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> n
 
 
 def in_chunks(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Logits and targets, no more at once than memory holds."""
+    """Yield logits and targets in chunks that fit into memory."""
     head = model.get_output_embeddings()
     chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
     for part, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
@@ -70,7 +70,7 @@ def in_chunks(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> Iterat
 
 @contextmanager
 def attending_by(model: PreTrainedModel, kernel: str) -> Iterator[None]:
-    """Another attention for a while."""
+    """Use another attention implementation inside the block."""
     model.set_attn_implementation(kernel)
     try:
         yield

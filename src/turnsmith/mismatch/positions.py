@@ -1,4 +1,4 @@
-"""Positions that are off by one: from the first turn on, or one more with each turn."""
+"""Shifted positions: by a constant from some turn on, or by one more per turn."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,32 +11,32 @@ from turnsmith.mismatch.base import Hypothesis
 from turnsmith.types import Trajectory
 
 Shift = Callable[[Trajectory], np.ndarray]
-"""How far the position of each token is off, `[tokens]`."""
+"""Function that returns the position shift of each token, `[tokens]`."""
 MAX_TURN = 8
-"""Turns from which an offset is tried; one that begins later is looked for with a higher number."""
+"""Turns tried as the start of a shift; a later start shows as the last of them."""
 
 
 def rescore_shifted(shift: Shift, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """With positions that are off; none is below 0."""
+    """Rescore with shifted positions, at least 0."""
     positions = (np.arange(len(trajectory.token_ids)) + shift(trajectory)).clip(min=0)
     return forward.score(model, trajectory.token_ids, trajectory.sampled, positions)
 
 
 def from_turn(turn: int, by: int, trajectory: Trajectory) -> np.ndarray:
-    """Off from the first token of a turn on, counted from 0."""
+    """Make a shift that starts at the first token of a turn, counted from 0."""
     turns = trajectory.turns
     start = turns[turn].start if turn < len(turns) else len(trajectory.token_ids)
     return by * (np.arange(len(trajectory.token_ids)) >= start)
 
 
 def each_turn(by: int, trajectory: Trajectory) -> np.ndarray:
-    """Off by one more after each turn."""
+    """Make a shift that grows by one after each turn."""
     ends = [turn.end for turn in trajectory.turns]
     return by * np.searchsorted(ends, np.arange(len(trajectory.token_ids)), side="right")
 
 
 def list_hypotheses(num_turns: int) -> list[Hypothesis]:
-    """Offsets in both directions, from each of the first turns on, and growing."""
+    """List hypotheses of shifts in both directions, from each of the first turns, and growing."""
     first = {turn: f"from turn {turn + 1} on" for turn in range(min(num_turns, MAX_TURN))} | {
         0: "after the first prompt"
     }

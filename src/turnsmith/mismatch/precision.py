@@ -1,6 +1,6 @@
-"""Layers that compute in bfloat16 where the policy is float32, or the other way round.
+"""Computation in bfloat16 for a float32 policy, or the reverse.
 
-Rounding is not reproduced by another program: one kernel that adds in another order changes all that follows. Its size is.
+Another program does not reproduce rounding, since each kernel adds in its own order. Only its size is comparable.
 """
 
 import copy
@@ -16,12 +16,12 @@ from turnsmith.types import Trajectory
 
 
 def cast(model: PreTrainedModel) -> PreTrainedModel:
-    """Weights, and all that passes between layers, in bfloat16, as servers compute; the head's logits are rounded, too."""
+    """Cast a copy of the model to bfloat16, as servers compute; logits are rounded too."""
     return copy.deepcopy(model).to(torch.bfloat16)  # type: ignore[arg-type]
 
 
 def rescore_products(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Products of matrices and attention in bfloat16, as `model.dtype` has them in this house."""
+    """Rescore with matrix products and attention in bfloat16, as `model.dtype = "bfloat16"` computes."""
     return rescore_packed(model, trajectory, torch.bfloat16)
 
 

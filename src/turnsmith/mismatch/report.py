@@ -1,37 +1,38 @@
-"""What `turnsmith mismatch` found, in plain numbers: tables and pictures are made of it without torch."""
+"""Report of `turnsmith mismatch` as plain numbers, which tables and plots read without torch."""
 
 from turnsmith.types import Record
 
 MIN_SHARE = 0.5
-"""A fault that explains less of the gap is not named."""
+"""Smallest explained fraction of the gap for which a fault is named."""
 
 
 class Toggle(Record):
-    """One fault, tried."""
+    """Result of testing one fault."""
 
     family: str
     name: str
     gap: float
-    """Mean |difference| of log-probs from those that were recorded, were this the fault, or of rounding the difference in size;
-    nats per token."""
+    """Mean |difference| from the recorded log-probs under this fault; for rounding, the difference in size; nats per
+    token.
+    """
     share: float
-    """Of the gap under the policy as it is said to be, what is gone; below 0 where the fault makes it larger."""
+    """Explained fraction of the gap under the stated policy; negative if the fault increases it."""
 
 
 class Setting(Record):
-    """The temperature or filter that the tokens themselves speak for most."""
+    """Temperature or filter with the most evidence from the tokens."""
 
     name: str
     nats: float
-    """Log of the likelihood of all tokens under it, over that under the policy."""
+    """Log-likelihood ratio of all tokens to the policy, nats."""
     needed: float
-    """Nats that honest tokens reach in at most one case of 10,000."""
+    """Nats that tokens of the policy exceed in at most one case of 10,000."""
     surprise: float
-    """Mean −log p of the policy for what was sampled, nats per token."""
+    """Mean −log p of the sampled tokens under the policy, nats per token."""
     entropy: float
-    """What that is for the policy's own tokens."""
+    """Expected surprise of the policy's own tokens."""
     expected: float
-    """What that is for tokens of this setting."""
+    """Expected surprise of tokens sampled with this setting."""
 
     @property
     def is_sure(self) -> bool:
@@ -39,50 +40,50 @@ class Setting(Record):
 
     @property
     def share(self) -> float:
-        """Of the difference between surprise and entropy, what the setting explains."""
+        """Fraction of the difference between surprise and entropy that the setting explains."""
         difference = abs(self.surprise - self.entropy)
         return 1 - abs(self.surprise - self.expected) / difference if difference else 0.0
 
 
 class Stretch(Record):
-    """Tokens of one turn, or of a range of absolute positions."""
+    """Gap over the tokens of one turn or one range of positions."""
 
     first: int
-    """Number of the turn, from 1, or the first position."""
+    """Turn number, from 1, or first position."""
     num_tokens: int
     gap: float
-    """Under the policy as it is said to be."""
+    """Gap under the stated policy."""
     left: float
-    """Under the fault that explains most."""
+    """Gap under the best-explaining fault."""
 
 
 class MismatchReport(Record):
-    """One iteration, examined."""
+    """Report on one iteration."""
 
     stage: str
     iteration: int
     weights: str
-    """Where those come from that are said to have sampled it."""
+    """Source of the weights that should have sampled it."""
     dtype: str
-    """In which the policy is said to compute."""
+    """Stated dtype of the policy."""
     num_trajectories: int
     num_tokens: int
     gap: float
-    """Mean |recorded − reference|, the reference in that dtype; nats per token."""
+    """Mean |recorded − reference| in that dtype, nats per token."""
     rounding: float
-    """What two honest programs may differ by in that dtype."""
+    """Largest difference expected between two correct programs in that dtype."""
     toggles: list[Toggle]
-    """Those that explain most first."""
+    """Tested faults, best explanation first."""
     setting: Setting | None
-    """None where the tokens are not asked: the gap is past rounding, so they are of another policy in any case."""
+    """None if tokens are not tested, because a gap beyond rounding already shows another policy."""
     by_turn: list[Stretch]
     by_position: list[Stretch]
     remarks: list[str]
-    """What could not be tried, and what was seen without a model."""
+    """Faults that could not be tested, and findings that need no model."""
 
     @property
     def conclusion(self) -> str:
-        """One sentence: the fault with its share, `nothing: inside rounding`, or `unexplained`."""
+        """One sentence: the fault and its share, `nothing: inside rounding`, or `unexplained`."""
         best = self.toggles[0] if self.toggles else None
         if self.gap <= self.rounding:
             return self._judge_tokens()
@@ -90,13 +91,13 @@ class MismatchReport(Record):
             near = f": {best.name} comes nearest and explains {best.share:.0%}" if best and best.share > 0 else ""
             return f"unexplained: log-probs differ by {self.gap:.2g} nats per token{near}"
         return (
-            f"{best.name}: explains {best.share:.1%} of a gap of {self.gap:.2g} nats per token, {best.gap:.2g} are left"
+            f"{best.name}: explains {best.share:.1%} of a gap of {self.gap:.2g} nats per token, leaving {best.gap:.2g}"
         )
 
     def _judge_tokens(self) -> str:
         inside = f"log-probs differ by {self.gap:.1g} nats per token"
         if self.setting is None or not self.setting.is_sure:
-            return f"nothing: inside rounding, {inside}, and tokens are as frequent as the policy has them"
+            return f"nothing: inside rounding, {inside}, and token frequencies match the policy"
         found = self.setting
         return (
             f"{found.name}, while log-probs of the policy are reported ({inside}): tokens are e^{found.nats:.0f} times as likely "

@@ -1,7 +1,7 @@
-"""Temperature and filters, which show in two places: in what is reported, and in which tokens come at all.
+"""Detection of temperature and filters, from reported log-probs and from token frequencies.
 
-An engine that reports the log-probs it drew from gives itself away by them. One that reports those of the policy and draws from
-something else does not: then only the frequencies of its tokens speak.
+An engine that reports the distribution it drew from is detected by its log-probs. An engine that reports the policy's
+log-probs but draws from another distribution is detected only by its tokens.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ from turnsmith.training.alternatives import ALTERNATIVES, Alternative, Sampled, 
 from turnsmith.types import SamplingParams, Trajectory
 
 FORBIDDEN = -30.0
-"""Log-prob that stands for that of a token which a filter forbids."""
+"""Log-prob that stands for a token forbidden by a filter."""
 STEPS = {"temperature": (0.01, 5), "top_k": (1, 10), "top_p": (0.005, 6), "min_p": (0.002, 5)}
-"""Of each kind, how fine the second look is, and how many steps it goes to each side."""
+"""Step sizes of the refined search per kind, and the number of steps to each side."""
 MAX_SHAPED = 2_000
-"""Tokens whose whole distribution is shaped to say how surprising they should be."""
+"""Maximum of tokens whose distribution is shaped to compute their expected surprise."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How well a setting explains some rollouts."""
+    """Quality of a setting as explanation of some rollouts."""
 
     alternative: Alternative
     nats: float
-    """Log of the likelihood of the tokens under it, over that under the policy."""
+    """Log-likelihood ratio of the tokens to the policy, nats."""
     gap: float
-    """Mean |difference| of the log-probs that it would report from those that were, per token."""
+    """Mean |difference| per token between its log-probs and the reported ones."""
 
 
 def fit(
     model: PreTrainedModel, trajectories: Sequence[Trajectory], alternatives: Sequence[Alternative] = ALTERNATIVES
 ) -> list[Fit]:
-    """Every setting, in one pass over the rollouts."""
+    """Fit every setting in one pass over the rollouts."""
     nats, gaps, num = np.zeros(len(alternatives)), np.zeros(len(alternatives)), 0
     for trajectory in trajectories:
         said = torch.from_numpy(reported(trajectory).copy()).to(model.device)
@@ -58,7 +58,7 @@ def fit(
 
 
 def distributions(model: PreTrainedModel, trajectory: Trajectory) -> list[Sampled]:
-    """Of the sampled tokens, in chunks."""
+    """Yield distributions of the sampled tokens in chunks."""
     targets = torch.from_numpy(trajectory.token_ids[trajectory.sampled].astype(np.int64)).to(model.device)
     hidden = forward.hidden_before(model, trajectory.token_ids, trajectory.sampled)
     with torch.inference_mode():
@@ -66,26 +66,26 @@ def distributions(model: PreTrainedModel, trajectory: Trajectory) -> list[Sample
 
 
 def refine(alternative: Alternative) -> tuple[Alternative, ...]:
-    """Settings near one, itself among them."""
+    """List settings near one, itself included."""
     step, count = STEPS[alternative.kind]
     values = [round(alternative.value + step * each, 6) for each in range(-count, count + 1)]
     return tuple(Alternative(alternative.kind, value) for value in values if _is_possible(alternative.kind, value))
 
 
 def _is_possible(kind: str, value: float) -> bool:
-    """Not the policy itself either."""
+    """Return True for a valid setting other than the policy itself."""
     return value > 0 and (value != 1 if kind == "temperature" else kind == "top_k" or value < 1)
 
 
 def rescore_shaped(alternative: Alternative, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """What an engine reports that draws so and says so."""
+    """Rescore as an engine that draws with a setting and reports those log-probs."""
     chunks = distributions(model, trajectory)
     rows = [(chunk.own[:, 0] + log_ratio(chunk, alternative)).clamp(min=FORBIDDEN) for chunk in chunks]
     return torch.cat(rows).cpu().numpy()
 
 
 def reports(alternative: Alternative) -> Hypothesis:
-    """That the engine draws at a setting and reports what it drew from."""
+    """Make the hypothesis that the engine draws with a setting and reports those log-probs."""
     return Hypothesis("settings", f"{alternative}, drawn and reported", partial(rescore_shaped, alternative))
 
 
@@ -93,7 +93,9 @@ def reports(alternative: Alternative) -> Hypothesis:
 def surprise(
     model: PreTrainedModel, trajectories: Sequence[Trajectory], alternative: Alternative
 ) -> tuple[float, float, float]:
-    """Mean −log p of the policy, in nats per token: of what was sampled, of what it would sample, of what the setting would."""
+    """Return mean −log p under the policy, nats per token: of the sampled tokens, expected for the policy, expected for
+    the setting.
+    """
     means, num = np.zeros(3), 0
     for trajectory in trajectories:
         for sampled in distributions(model, trajectory):

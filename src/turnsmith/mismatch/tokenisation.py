@@ -1,4 +1,4 @@
-"""Histories that the engine read in other tokens than the record holds."""
+"""Histories that the engine may have read with another tokenisation than the recorded one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,16 +16,16 @@ Ids = Sequence[int]
 
 
 class Retelling(NamedTuple):
-    """How the parts of a history are tokenised for those who read it."""
+    """Way in which the parts of a history are tokenised again."""
 
     between: Callable[[Trajectory, int, Ids], Ids]
-    """What lies between a turn and the next: the trajectory, the turn's number, the recorded tokens."""
+    """Function from trajectory, turn number and recorded tokens to the tokens between that turn and the next."""
     turn: Callable[[Ids], Ids]
-    """A turn, once it is history."""
+    """Function from a turn's tokens to its tokens in later histories."""
 
 
 def rescore_retold(retelling: Retelling, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Each turn as it was sampled, after a history that was tokenised in another way."""
+    """Rescore each turn as sampled, after a retokenised history."""
     ids, turns = trajectory.token_ids, trajectory.turns
     told, as_sampled, rows = list(ids[: turns[0].start]), True, []
     pieces: list[tuple[Ids, bool]] = [([*told], False)]
@@ -44,7 +44,7 @@ def rescore_retold(retelling: Retelling, model: PreTrainedModel, trajectory: Tra
 
 
 def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> np.ndarray:
-    """Log-probs of what is wanted of a sequence in pieces."""
+    """Score the wanted pieces of a sequence given in pieces."""
     pieces = list(pieces)
     token_ids = np.concatenate([np.array(ids, np.int32) for ids, _ in pieces])
     wanted = np.concatenate([np.full(len(ids), is_wanted) for ids, is_wanted in pieces])
@@ -52,7 +52,7 @@ def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> 
 
 
 def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
-    """Ways in which text that was made of tokens becomes other tokens again."""
+    """List hypotheses of text that is tokenised again with another result."""
 
     def observed(change: Callable[[str], str]) -> Callable[[Trajectory, int, Ids], Ids]:
         def between(trajectory: Trajectory, number: int, recorded: Ids) -> Ids:
@@ -62,7 +62,7 @@ def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
         return between
 
     def retokenised(ids: Ids) -> Ids:
-        """By way of text, in which special tokens are seen as such."""
+        """Decode and tokenise again, recognising special tokens in the text."""
         tokenizer = renderer.tokenizer
         text = tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return tokenizer.encode(text, add_special_tokens=False)
@@ -84,7 +84,7 @@ def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
 
 
 def count_retold(renderer: ChatRenderer, trajectories: Iterable[Trajectory]) -> dict[str, int]:
-    """Without a model: observations that are not what their text becomes, and turns that their text does not become again."""
+    """Count, without a model, observations and turns that change if tokenised again."""
     counts = {"observations": 0, "observations_differ": 0, "turns": 0, "turns_differ": 0}
     for trajectory in trajectories:
         ids, turns = trajectory.token_ids, trajectory.turns

@@ -1,4 +1,4 @@
-"""An engine that missed an update: all is computed by weights of before."""
+"""Stale weights: an engine that missed an update."""
 
 from functools import partial
 
@@ -11,10 +11,10 @@ from turnsmith.types import Trajectory
 
 
 def rescore_by(earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """By the weights of before, whatever the model at hand."""
+    """Rescore with the earlier weights, whatever model is given."""
     return forward.rescore(earlier, trajectory)
 
 
 def of_earlier(name: str, earlier: PreTrainedModel) -> Hypothesis:
-    """That the engine stood at these weights."""
+    """Make the hypothesis that the engine kept these weights."""
     return Hypothesis("weights", f"stale weights, those of {name}", partial(rescore_by, earlier))

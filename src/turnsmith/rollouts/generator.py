@@ -1,7 +1,7 @@
-"""The generator: makes rollouts, many at once, and writes each to the journal as soon as it is done. Faults become data.
+"""Generator that makes many rollouts concurrently and writes each to the journal when it is done.
 
-Episodes are independent coroutines in bounded stages, never lock step: a sandbox and an episode while a slot is free, then the
-verdict of the tests in another sandbox, while the slot already serves the next episode.
+Episodes are independent coroutines in bounded stages, without lock step. A free slot runs sandbox and episode. Grading
+runs in another sandbox while the slot starts the next episode. Faults become outcomes.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 T = TypeVar("T")
 
 LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
-"""Endings after which there is nothing to grade; outcomes are called the same."""
+"""Stop reasons that leave nothing to grade; outcomes have the same names."""
 
 
 @dataclass
 class Generator:
-    """Makes rollouts in this process."""
+    """Generator of rollouts in this process."""
 
     speaker: Speaker
     provider: SandboxProvider
@@ -55,10 +55,10 @@ class Generator:
         demonstration: bool = False,
         inspector: Inspector | None = None,
     ) -> list[Trajectory]:
-        """All rollouts, in their order; those that the journal already holds are not made again, unless they were lost.
+        """Return all rollouts in order, reusing those of the journal unless infrastructure faults lost them.
 
-        An inspector audits what resolves its task before it is written down; once a patch has failed, also what was paid before.
-        Raises InfrastructureStorm where too many are lost to the infrastructure.
+        An inspector audits resolved patches before they are written, and earlier ones after a patch fails its audit.
+        Raises InfrastructureStorm if too many rollouts are lost.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
         if inspector:
@@ -90,11 +90,11 @@ class Generator:
     async def _inspect_overdue(
         self, rollouts: Sequence[Rollout], done: dict[str, Trajectory], journal: Path, inspector: Inspector
     ) -> None:
-        """Audit what was paid before a patch failed its audit; the last line of a trajectory in the journal counts."""
+        """Audit earlier rewarded patches after one failed its audit; a trajectory's last journal line counts."""
         overdue = [rollout for rollout in rollouts if inspector.is_overdue(done[rollout.trajectory.trajectory_id])]
         if not overdue:
             return
-        label = "auditing what was paid before"
+        label = "auditing earlier rewarded patches"
         self.progress.begin(label, len(overdue))
 
         async def inspect(rollout: Rollout) -> None:
@@ -109,7 +109,7 @@ class Generator:
         self.progress.end(label)
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        """One rollout; what the infrastructure broke, the episode or its grading, is tried again within the budget."""
+        """Make one rollout; infrastructure faults of episode or grading are retried within the budget."""
         played = await persist(
             lambda: self._play(rollout, agent, demonstration),
             is_lost=lambda trajectory: trajectory.stop_reason in LOST,
@@ -122,7 +122,7 @@ class Generator:
         )
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        """The episode in a sandbox of its own; one that does not start or cannot be set up leaves no turns."""
+        """Run the episode in a new sandbox; if the sandbox cannot start or be set up, there are no turns."""
         task, spec = rollout.task, SandboxSpec.of(rollout.task, rollout.layers)
         try:
             async with self._free_slots, started(self.provider, spec) as sandbox:
@@ -134,7 +134,7 @@ class Generator:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
     async def _grade(self, trajectory: Trajectory, rollout: Rollout, agent: AgentConfig) -> Trajectory:
-        """The trajectory with the verdict on what its episode left: that of the tests, where they can judge it."""
+        """Grade the episode's patch, if there is anything to grade."""
         ending = trajectory.stop_reason
         if ending in LOST:
             verdict = Grade(outcome=Outcome(ending.value), detail=trajectory.detail)
@@ -155,7 +155,7 @@ class Generator:
 
 
 async def persist(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int) -> T:
-    """The first result that was not lost to the infrastructure, or the last one."""
+    """Return the first result not lost to the infrastructure, or the last one."""
     for _ in range(retries):
         result = await attempt()
         if not is_lost(result):

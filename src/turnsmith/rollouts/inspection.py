@@ -1,6 +1,6 @@
-"""Lies in training: resolved patches that are audited before they are paid, what follows from a conviction, and exploit contact.
+"""Audits of resolved patches before they are rewarded, and metrics of suspicious patches.
 
-Exploit contact is how often patches come near what they should not touch. It is for people and their trends, never a reward.
+Contact metrics count patches that come near the grader. They show trends to people and are never a reward.
 """
 
 import asyncio
@@ -17,28 +17,28 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
 
 RISE = 0.05
-"""A share that grows by this much is more than the noise of an iteration."""
+"""Increase of a rate that exceeds the random variation of an iteration."""
 
 
 @dataclass
 class Inspector:
-    """Audits the suspicious patches of one iteration and a random share of the others; all of them once one has failed."""
+    """Auditor of suspicious patches and a random share of the others; after one fails, of all patches of the iteration."""
 
     auditor: Auditor
     config: AuditConfig
     progress: Progress
     seed: int
     is_alarmed: bool = False
-    """True where a patch was convicted, in this iteration or the one before."""
+    """True if a patch failed its audit in this iteration or the one before."""
     audits: dict[tuple[str, str], asyncio.Task[Audit]] = field(default_factory=dict)
-    """By task and patch: identical ones share one."""
+    """Audits by task and patch; identical patches share one."""
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
-        """Take note of what the iteration already holds."""
+        """Update the alarm from the audits of existing trajectories."""
         self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """Return the trajectory as it is paid: a patch that fails the audit has tampered."""
+        """Return the trajectory with its audit; a patch that failed becomes `TAMPERED`."""
         if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
         key = rollout.task.instance_id, trajectory.patch
@@ -51,20 +51,20 @@ class Inspector:
             return trajectory.grow(grade=grade)
         if not self.is_alarmed:
             self.progress.say(
-                f"warning: {trajectory.trajectory_id} failed the audit: {audit.reason}; every patch that resolves its task is "
-                "audited until an iteration is clean"
+                f"warning: {trajectory.trajectory_id} failed the audit: {audit.reason}; all resolved patches are audited "
+                "until an iteration has no failed audit"
             )
         self.is_alarmed = True
-        lied = {"outcome": Outcome.TAMPERED, "flags": [*grade.flags, "audit"], "detail": audit.reason}
-        return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=lied), detail=audit.reason)
+        tampered = {"outcome": Outcome.TAMPERED, "flags": [*grade.flags, "audit"], "detail": audit.reason}
+        return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=tampered), detail=audit.reason)
 
     def is_overdue(self, trajectory: Trajectory) -> bool:
-        """Was it paid without an audit before another patch of the iteration failed its own?"""
+        """Return True if it was rewarded without an audit before another patch of the iteration failed."""
         grade = trajectory.grade
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 
     async def _is_chosen(self, trajectory: Trajectory, rollout: Rollout) -> bool:
-        """Choose by the patch, not by the trajectory: identical patches are all audited, or none."""
+        """Return True if the patch is chosen for an audit; identical patches are chosen together."""
         if self.config.when == "all" or self.is_alarmed:
             return True
         if await asyncio.to_thread(find_suspicions, trajectory.patch, rollout.layers):
@@ -75,12 +75,12 @@ class Inspector:
 
 
 def list_audits(trajectories: Iterable[Trajectory]) -> list[Audit]:
-    """Those that were made."""
+    """List the audits of some trajectories."""
     return [t.grade.audit for t in trajectories if t.grade and t.grade.audit]
 
 
 def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Metrics of an iteration: how many patches were audited, convicted, and neither cleared nor convicted."""
+    """Return metrics of an iteration: numbers of audited, failed and inconclusive patches."""
     verdicts = Counter(audit.verdict for audit in list_audits(trajectories))
     return {
         "audit/audited": float(verdicts.total()),
@@ -90,7 +90,7 @@ def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Metrics of an iteration: shares of the trajectories that count, and how many of them have each flag of the grader."""
+    """Return metrics of an iteration: rates of flagged and tampered trajectories, and counts per flag."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
     flagged = [set(t.grade.flags) for t in counted if t.grade and t.grade.flags]
     num = len(counted) or 1
@@ -103,7 +103,7 @@ def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def rises_with_reward(before: dict[str, float], now: dict[str, float]) -> list[str]:
-    """Shares of contact that grew together with the reward: what is being learned may be the grader."""
+    """List contact rates that grew together with the reward, a sign that the policy learns to exploit the grader."""
     if now["reward/mean"] <= before.get("reward/mean", float("inf")):
         return []
     shares = [name for name in now if name.startswith("contact/") and name.endswith("_rate")]

@@ -1,4 +1,4 @@
-"""The links of trajectories: from the digests of a journal to what proves a sample."""
+"""Provenance of samples, from the digests stored in trajectories."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,13 +12,13 @@ from turnsmith.types import OUTCOMES, Link, OtherPrompt, Provenance, Trajectory
 
 
 def prove(trajectory: Trajectory) -> Provenance:
-    """A link for each turn, with the digest of its engine; all train."""
+    """Return the provenance of a trajectory: one link per turn, all of which train."""
     turns = trajectory.turns
     return Provenance(tuple(Link(turn.start, turn.end, turn.policy_version, turn.digest) for turn in turns))
 
 
 def prove_behind(prompt: np.ndarray, trajectory: Trajectory, trains: Sequence[bool]) -> Provenance:
-    """The same where the turns stand behind a new first prompt (int32); `trains` says which of them are in the loss."""
+    """Return the provenance of turns after a new first prompt (int32); `trains` marks turns in the loss."""
     shift = len(prompt) - trajectory.prompt_tokens
     links = (
         replace(link, start=link.start + shift, end=link.end + shift, trains=is_trained)
@@ -29,16 +29,16 @@ def prove_behind(prompt: np.ndarray, trajectory: Trajectory, trains: Sequence[bo
 
 
 def refuse_unproven(trajectories: Iterable[Trajectory], journal: Path) -> None:
-    """Raise UsageError where a turn that could train has no digest: its engine made none, or an earlier version sampled it."""
+    """Raise UsageError if a turn that could train has no digest."""
     for trajectory in trajectories:
         if has_no_digest(trajectory):
             raise UsageError(
-                f"{trajectory.trajectory_id} has turns without a digest, so nothing proves that they were sampled: if an "
-                f"earlier Turnsmith wrote {journal}, remove it and resume, and it is sampled again; if not, this engine makes "
-                "none (engines.base.complete) and can only be evaluated"
+                f"{trajectory.trajectory_id} has turns without a digest, so it cannot train: if an earlier version of "
+                f"Turnsmith wrote {journal}, remove the file and resume to sample again; otherwise the engine must compute "
+                "digests (engines.base.complete)"
             )
 
 
 def has_no_digest(trajectory: Trajectory) -> bool:
-    """Could it train, were it not for a turn that nothing proves?"""
+    """Return True if it could train but has a turn without a digest."""
     return OUTCOMES[trajectory.outcome].in_loss and not all(turn.digest for turn in trajectory.turns)

@@ -1,4 +1,4 @@
-"""Rollouts to be made: of which tasks, and with whose noise."""
+"""Plans of rollouts: tasks, group ids, random seeds."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,22 +10,22 @@ from turnsmith.types import SamplingParams, Task, Trajectory
 
 @dataclass(frozen=True)
 class Rollout:
-    """One rollout to be made."""
+    """Rollout to make."""
 
     task: Task
     layers: tuple[Path, ...]
     trajectory: Trajectory
-    """Its record, which has only just begun."""
+    """Initial trajectory: names and seed."""
     decoding: SamplingParams | None = None
-    """How an evaluation samples; None where the policy itself is sampled."""
+    """Sampling settings of an evaluation; None samples the policy itself."""
 
 
 def plan_rollouts(
     tasks: Sequence[tuple[Task, tuple[Path, ...]]], *, prefix: str, iteration: int, num_each: int, noise: str
 ) -> list[Rollout]:
-    """`num_each` rollouts of each task, siblings side by side so that they share their prompt's computation.
+    """Plan `num_each` rollouts of each task; siblings are adjacent, so that engines share their prompt.
 
-    `noise` names the stream that their seeds come from: each task and each sibling has noise of its own.
+    `noise` names the seed stream; each task and sibling gets its own seed.
     """
     return [
         Rollout(
@@ -46,5 +46,5 @@ def plan_rollouts(
 
 
 def draw_seed(name: str) -> int:
-    """The seed that belongs to a name; 48 bits."""
+    """Derive a 48-bit seed from a name."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")

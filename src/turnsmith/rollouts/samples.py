@@ -1,4 +1,4 @@
-"""From trajectories to what trains: groups with shaped rewards, samples with advantages, samples for RFT."""
+"""Conversion of trajectories into groups with shaped rewards, and into samples for RL and RFT."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from turnsmith.types import Group, Sample, Trajectory, Turn
 
 
 def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Group]:
-    """Siblings, wherever they stand, become a group with R_final; groups in the order of their first members."""
+    """Group siblings and compute R_final; groups are ordered by their first members."""
     siblings = defaultdict[str, list[Trajectory]](list)
     for trajectory in trajectories:
         siblings[trajectory.group_id].append(trajectory)
@@ -26,12 +26,12 @@ def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Gr
 
 
 def to_samples(group: Group, advantages: dict[str, float]) -> list[Sample]:
-    """The members of a group that train; one advantage on every sampled token. Zero advantages teach nothing and are dropped."""
+    """Convert the members of a group that train, each with one advantage for all sampled tokens; drop zero advantages."""
     return [to_sample(t, advantages[t.trajectory_id]) for t in group.trajectories if advantages.get(t.trajectory_id)]
 
 
 def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
-    """All sampled tokens of a trajectory, exactly as they were sampled."""
+    """Convert a trajectory into a sample that trains all sampled tokens."""
     return Sample(
         trajectory_id=trajectory.trajectory_id,
         group_id=trajectory.group_id,
@@ -44,9 +44,9 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
 
 
 def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_errors: bool) -> Sample:
-    """A trajectory behind a new first prompt (the one without demonstration), turns that ran nothing out of the loss.
+    """Convert a trajectory into an RFT sample with a new first prompt (without the demonstration).
 
-    A turn that was cut at the context limit never trains; one with a format error does where it is not to be masked.
+    A turn cut at the context limit never trains. A turn with a format error trains unless it is to be masked.
 
     Prompt `[5, 6, 7]` was collected with; `[5, 6]` trains: token ids `[5, 6, 8, 2]`, loss mask `[0, 0, 1, 1]`.
     """
@@ -67,5 +67,5 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_
 
 
 def is_imitated(turn: Turn, mask_format_errors: bool) -> bool:
-    """Does RFT train a turn?"""
+    """Return True if RFT trains a turn."""
     return turn.command is not None or (bool(turn.format_error) and not mask_format_errors)

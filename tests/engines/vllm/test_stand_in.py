@@ -144,7 +144,7 @@ async def test_weights_that_arrive_and_are_not_used_are_noticed(open_engine, fau
 async def test_a_server_that_keeps_its_prefixes_is_noticed(open_engine, faults):
     engine = open_engine()
     faults.write_text("remember")
-    with pytest.raises(EngineError, match="did not forget"):
+    with pytest.raises(EngineError, match="kept its cache"):
         await engine.load_weights(SharedWeights(1, make_model(seed=1)))
 
 
@@ -248,7 +248,7 @@ async def are_gone(processes, timeout_s=20.0):
 
 
 def test_an_interpreter_without_vllm_or_with_another_is_refused(base, tmp_path, python, monkeypatch):
-    for path, told in [("/no/such/python", "no interpreter that runs"), (sys.executable, "has no vLLM")]:
+    for path, told in [("/no/such/python", "cannot run as an interpreter"), (sys.executable, "has no vLLM")]:
         with pytest.raises(UsageError, match=told):
             open_vllm(VllmConfig(python=path), want(base))
     monkeypatch.setattr("turnsmith.engines.vllm.server.SUPPORTED", "0.40.")

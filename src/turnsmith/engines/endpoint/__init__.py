@@ -1,1 +1,1 @@
-"""Any OpenAI-compatible server, through the official client: messages in, text out, and an account of what it costs."""
+"""Engine for OpenAI-compatible servers: messages in, text out, with a record of costs."""

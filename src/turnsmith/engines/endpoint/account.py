@@ -1,6 +1,6 @@
-"""What an endpoint was asked and what that cost, by stage: a file that each answer brings up to date, so a kill loses none.
+"""Usage and cost of an endpoint by stage, in a file updated after each answer.
 
-What is asked again after a kill costs again, and is booked again: the account is what was paid, not what was kept.
+Requests repeated after a kill are recorded again, since they cost again.
 """
 
 from dataclasses import dataclass, field
@@ -17,31 +17,31 @@ MILLION = 1_000_000
 
 
 class Entry(BaseModel):
-    """The requests of one stage."""
+    """Totals of one stage."""
 
     requests: int = Field(0, ge=0)
-    """That were sent."""
+    """Requests sent."""
     answered: int = Field(0, ge=0)
-    """Of which the answer arrived: what follows is theirs."""
+    """Answers received; the fields below describe these."""
     refused: int = Field(0, ge=0)
-    """That the server would not do, such as 429 or 500: they cost nothing."""
+    """Requests refused by the server (e.g. 429 or 500), which cost nothing."""
     unanswered: int = Field(0, ge=0)
-    """Whose answer got lost on the way, or came too late: the server may have charged for them, and nobody told us what."""
+    """Requests whose answer was lost or late; the server may have charged for them."""
     estimated: int = Field(0, ge=0)
-    """Answers that said nothing of tokens, so that they are counted by bytes."""
+    """Answers without token counts, which are estimated from bytes."""
     input_tokens: int = Field(0, ge=0)
     cached_tokens: int = Field(0, ge=0)
-    """Of the input, what the server had in its cache."""
+    """Input tokens that the server had cached."""
     output_tokens: int = Field(0, ge=0)
     cost: float = Field(0.0, ge=0)
-    """At the prices of the day that they were asked; 0 without prices."""
+    """Cost at the prices valid at the time; 0 without prices."""
 
     def __add__(self, other: "Entry") -> "Entry":
         return Entry(**{name: value + getattr(other, name) for name, value in self})
 
 
 class Usage(BaseModel):
-    """What one answer took."""
+    """Usage of one answer."""
 
     input_tokens: int
     cached_tokens: int = 0
@@ -51,7 +51,7 @@ class Usage(BaseModel):
 
 @dataclass
 class Account:
-    """The books of one run."""
+    """Account of one run."""
 
     file: Path
     prices: PricesConfig | None = None
@@ -87,15 +87,15 @@ class Account:
 
 
 def read_entries(file: Path) -> dict[str, Entry]:
-    """What is booked so far, by stage. Raises UsageError where the file is damaged."""
+    """Read the entries by stage. Raises UsageError if the file is damaged."""
     try:
         return {stage: Entry.model_validate(entry) for stage, entry in read_json(file)["stages"].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise UsageError(f"{file} is damaged: put back a copy of it, or move it away to count from nothing") from None
+        raise UsageError(f"{file} is damaged: restore a copy, or move it away to count from zero") from None
 
 
 def price(usage: Usage, prices: PricesConfig | None) -> float:
-    """What one answer costs; 0 without prices."""
+    """Compute the cost of one answer; 0 without prices."""
     if prices is None:
         return 0.0
     cached_price = prices.input if prices.cached_input is None else prices.cached_input

@@ -1,4 +1,4 @@
-"""What servers answer, read with care: little of it is taken, and no figure is believed that cannot be."""
+"""Tolerant parser of server answers, which rejects implausible token counts."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from turnsmith.types import estimate_tokens
 from turnsmith.types.estimates import encode
 
 HIDDEN_TOKENS = 4_096
-"""What a server may put before the messages of its own accord."""
+"""Tokens that a server may add before the messages."""
 CUT = ("length", "max_tokens")
-"""What servers call the end of a turn that was not over."""
+"""Finish reasons that mean the turn was cut."""
 
 
 class Lenient(BaseModel):
-    """Part of an answer; numbers are numbers, and what else there is is passed over."""
+    """Part of an answer; numbers are checked, unknown fields ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -46,7 +46,7 @@ class Choices(Lenient):
 
 
 def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
-    """The server's own figures, or an estimate where it gives none."""
+    """Read the server's token counts, or estimate them if they are missing or invalid."""
     try:
         figures = Figures.model_validate(answer.get("usage"))
     except ValidationError:
@@ -60,11 +60,11 @@ def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
 
 
 def read_reply(answer: dict[str, Any], request: ChatRequest, usage: Usage) -> Reply:
-    """The turn. Raises ValueError that says in a few words why there is none."""
+    """Read the turn. Raises ValueError with a short reason if there is none."""
     try:
         choice = Choices.model_validate(answer).choices[0]
     except ValidationError:
-        raise ValueError(describe_error(answer) or "the answer is no chat completion") from None
+        raise ValueError(describe_error(answer) or "the answer is not a chat completion") from None
     text = encode(choice.message.content or "").decode()
     if choice.message.refusal:
         raise ValueError(f"the server refused: {choice.message.refusal}")
@@ -78,20 +78,20 @@ def read_reply(answer: dict[str, Any], request: ChatRequest, usage: Usage) -> Re
 
 
 def is_plausible(usage: Usage, request: ChatRequest) -> bool:
-    """Can it be? A token is a byte at least, and what was sampled is within the limit."""
+    """Return True if counts are possible: a token has at least one byte, and output is within the limit."""
     num_bytes = sum(len(encode(message.text)) for message in request.messages)
     most = num_bytes + len(request.messages) * MESSAGE_TOKENS + HIDDEN_TOKENS
     return 0 < usage.input_tokens <= most and 0 < usage.output_tokens <= request.max_new_tokens
 
 
 def estimate_usage(request: ChatRequest, text: str) -> Usage:
-    """By bytes."""
+    """Estimate usage from bytes."""
     read = sum(estimate_tokens(message.text) + MESSAGE_TOKENS for message in request.messages)
     return Usage(input_tokens=read, output_tokens=estimate_tokens(text), is_estimated=True)
 
 
 def find_text(answer: dict[str, Any]) -> str:
-    """What was said, if anything."""
+    """Return the sampled text; empty if there is none."""
     try:
         return Choices.model_validate(answer).choices[0].message.content or ""
     except ValidationError:
@@ -99,7 +99,7 @@ def find_text(answer: dict[str, Any]) -> str:
 
 
 def describe_error(body: object) -> str:
-    """The message of an error, where the body of an answer has one."""
+    """Return the error message in an answer's body; empty if there is none."""
     error = body.get("error", body) if isinstance(body, dict) else body
     message = error.get("message") if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""

@@ -1,4 +1,4 @@
-"""Turns from a server. Faults are data: what may pass is tried again, what is lost is an EngineError, never a reward."""
+"""Chat engine of an OpenAI-compatible server, with retries, rate limit, cost account and budget."""
 
 import asyncio
 import random
@@ -20,19 +20,21 @@ from turnsmith.runs import parse_json
 from turnsmith.types.estimates import encode
 
 CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=2.0)
-"""Servers close what was idle, mostly after five seconds; what is sent just then never arrives, and would be booked as lost."""
+"""Connection limits. Idle connections close before the server's usual five seconds, so no request is lost on a closed
+one.
+"""
 MIN_SECRET = 12
-"""Characters of a key that is one: what local servers are given, as `EMPTY`, is a word of a model, too."""
+"""Shortest key that is hidden; placeholder keys such as `EMPTY` also occur in normal text."""
 
 
 class EndpointEngine:
-    """A model behind an OpenAI-compatible address."""
+    """Model behind an OpenAI-compatible address."""
 
     def __init__(self, config: EndpointConfig, key: str, account: Account) -> None:
         self.config = config
         self.account = account
         self._key = key
-        # We try again ourselves: each try is booked, and an answer without a turn is worth another one, too.
+        # Retries happen here, so that each is recorded and answers without a turn are retried too.
         self.client = AsyncOpenAI(
             base_url=config.address,
             api_key=key or "none",
@@ -47,7 +49,7 @@ class EndpointEngine:
         self._is_idle.set()
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """One turn. Raises EngineError, ContextFull, OutOfBudget, and UsageError where no request can succeed."""
+        """Sample one turn. Raises EngineError, ContextFull, OutOfBudget, and UsageError if no request can succeed."""
         try:
             return await self.persist(request)
         except Refusal as refusal:
@@ -55,14 +57,12 @@ class EndpointEngine:
                 raise ContextFull(self.hide(f"the context of the server is full: {refusal}")) from None
             if refusal.status in HOPELESS:
                 raise UsageError(
-                    self.hide(
-                        f"{self.config.address} serves no longer ({refusal}): put that right, then resume the run"
-                    )
+                    self.hide(f"{self.config.address} stopped serving ({refusal}): repair it, then resume the run")
                 ) from None
             raise EngineError(self.hide(f"{self.config.address} refuses the request ({refusal})")) from None
 
     async def persist(self, request: ChatRequest) -> Reply:
-        """Try until there is a turn, as often as is allowed. Raises Refusal, and EngineError where faults do not pass."""
+        """Retry until a turn arrives or the retries are used up. Raises Refusal, EngineError."""
         wait_s = self.config.first_wait_s
         for num_left in range(self.config.retries, -1, -1):
             try:
@@ -77,14 +77,14 @@ class EndpointEngine:
         raise AssertionError("unreachable")
 
     async def _rest(self, asked_s: float | None, wait_s: float) -> None:
-        """As long as the server asks, and then nobody begins; otherwise as long as is our turn, give or take a half."""
+        """Pause all requests if the server asks for it, else wait a random 50 to 150 % of `wait_s`."""
         if asked_s is not None:
             self._pace.hold(min(asked_s, self.config.max_wait_s))
         else:
             await asyncio.sleep(min(wait_s * random.uniform(0.5, 1.5), self.config.max_wait_s))
 
     async def _ask(self, request: ChatRequest) -> Reply:
-        """One try, booked however it ends. Raises PassingFault, Refusal, OutOfBudget."""
+        """Send one request and record its usage. Raises PassingFault, Refusal, OutOfBudget."""
         async with self._slots:
             await self._pace.wait()
             await self._check_budget()
@@ -98,7 +98,7 @@ class EndpointEngine:
             raise PassingFault(str(error)) from None
 
     async def _check_budget(self) -> None:
-        """Raise OutOfBudget where it is spent, once what is under way is booked."""
+        """Raise OutOfBudget if the budget is spent, after recording the running requests."""
         budget, spent = self.config.budget, self.account.total.cost
         if budget is not None and spent >= budget:
             await self._is_idle.wait()
@@ -119,7 +119,7 @@ class EndpointEngine:
                 self._is_idle.set()
 
     async def _send(self, request: ChatRequest) -> dict[str, Any]:
-        """What the server answers, as it stands. Raises PassingFault and Refusal."""
+        """Return the server's raw answer. Raises PassingFault, Refusal."""
         stage, create = stage_of(request), self.client.chat.completions.with_raw_response.create
         messages, body = to_messages(request), to_body(request, self.config)
         try:
@@ -137,15 +137,15 @@ class EndpointEngine:
             raise
 
     def remark(self) -> str:
-        """`cost 0.0312`, where there are prices."""
+        """Return e.g. `cost 0.0312`; empty without prices."""
         return f"cost {self.account.total.cost:.4g}" if self.config.prices else ""
 
     def hide(self, text: str) -> str:
-        """A text in which the server may have repeated the key, without it."""
+        """Remove the API key from text of the server."""
         return text.replace(self._key, "…") if len(self._key) >= MIN_SECRET else text
 
     def hide_all(self, answer: Any) -> Any:
-        """The same of every text in an answer: in JSON a key may be spelt with escapes."""
+        """Remove the API key from all texts of an answer, parsed first because JSON may escape it."""
         match answer:
             case str():
                 return self.hide(answer)
@@ -161,17 +161,17 @@ class EndpointEngine:
 
 
 def stage_of(request: ChatRequest) -> str:
-    """What its cost is booked under: `eval-base/task-1/0` → `eval-base`."""
+    """Return the stage that pays for a request: `eval-base/task-1/0` → `eval-base`."""
     return request.episode_id.partition("/")[0]
 
 
 def to_messages(request: ChatRequest) -> list[Any]:
-    """As the API has them, in text that can be sent."""
+    """Convert messages to API format, with encodable text."""
     return [{"role": message.role, "content": encode(message.text).decode()} for message in request.messages]
 
 
 def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:
-    """The parameters of a request: those that every server knows, others where they are asked for."""
+    """Build the request parameters: standard ones, and others only if set."""
     params = {"temperature": request.params.temperature, "top_p": request.params.top_p}
     params |= request.params.model_dump(exclude_defaults=True)
     body = {config.max_tokens_key: request.max_new_tokens, "seed": request.seed, **params}
@@ -179,15 +179,15 @@ def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:
 
 
 def to_object(text: str) -> dict[str, Any]:
-    """Raises ValueError where it is no JSON of an object."""
+    """Parse a JSON object. Raises ValueError."""
     answer = parse_json(text)
     if not isinstance(answer, dict):
-        raise ValueError("it is no object")
+        raise ValueError("not a JSON object")
     return answer
 
 
 def describe(error: Exception) -> str:
-    """What broke, in a few words."""
+    """Describe a failed request in a few words."""
     match error:
         case TimeoutError() | APITimeoutError():
             return "no answer in time"

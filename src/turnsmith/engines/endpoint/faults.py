@@ -1,4 +1,4 @@
-"""What becomes of a request that got no turn: it passes, it is lost, its context is full, or no request can succeed."""
+"""Classification of failed requests: passing, lost, context full, or hopeless for every request."""
 
 import re
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from openai import APIStatusError
 from turnsmith.engines.endpoint.answers import describe_error
 
 BUSY = {408, 409, 425, 429}
-"""Answers that a second try may better, beside those from 500 on."""
+"""HTTP statuses worth a retry, in addition to those from 500 on."""
 HOPELESS = {401, 402, 404}
-"""Wrong key, no money, unknown model: what one request is told all are."""
+"""HTTP statuses that all requests would get: wrong key, no money, unknown model."""
 _CONTEXT = re.compile(
     r"context.{0,12}(length|window|size)|maximum context|max_model_len|prompt is too long|too many tokens",
     re.IGNORECASE,
 )
 _MAX_WORDS = 300
-"""Characters of a server's message that are told."""
+"""Characters of a server's message that are shown."""
 
 
 class PassingFault(Exception):
-    """A fault that may pass. `wait_s` is how long the server asked to wait; None where it did not."""
+    """Fault that a retry may fix; `wait_s` is the wait requested by the server, or None."""
 
     def __init__(self, text: str, wait_s: float | None = None) -> None:
         super().__init__(text)
@@ -30,7 +30,7 @@ class PassingFault(Exception):
 
 
 class Refusal(Exception):
-    """The server will not do this request, however often it is asked."""
+    """Permanent refusal of one request."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -38,12 +38,12 @@ class Refusal(Exception):
 
     @property
     def is_full(self) -> bool:
-        """Is the history longer than its context?"""
+        """True if the history exceeds the model's context."""
         return self.status in (400, 413, 422) and bool(_CONTEXT.search(str(self)))
 
 
 def judge(error: APIStatusError) -> PassingFault | Refusal:
-    """What the status says."""
+    """Classify an HTTP error by its status."""
     status = error.status_code
     message, code = describe_error(error.body), getattr(error, "code", None)
     text = f"HTTP {status} {message}".strip()[:_MAX_WORDS]
@@ -55,7 +55,7 @@ def judge(error: APIStatusError) -> PassingFault | Refusal:
 
 
 def read_wait(headers: Mapping[str, str]) -> float | None:
-    """Seconds that `Retry-After` asks for, given so or as a date; None without it."""
+    """Read the seconds of `Retry-After`, given as number or date; None if absent."""
     given = headers.get("retry-after", "")
     try:
         return max(0.0, float(given))

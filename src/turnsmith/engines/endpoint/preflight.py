@@ -1,4 +1,4 @@
-"""What can be known of an endpoint before anything is played: is it there, is the key right, does it know the model."""
+"""Checks of an endpoint before a run: server reachable, key valid, model known."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from turnsmith.errors import UsageError
 from turnsmith.types import Message
 
 CONTEXT_KEYS = ("max_model_len", "context_length", "context_window")
-"""What servers call the context of a model in their list: vLLM and SGLang, OpenRouter, Groq."""
+"""Names of the context length in model lists: vLLM and SGLang, OpenRouter, Groq."""
 STAGE = "check"
 _SHOWN = 5
 
 
 async def check_endpoint(engine: EndpointEngine, max_context: int, max_new_tokens: int) -> list[str]:
-    """Ask for the list of models, and for one short turn; remarks for the log. Raises UsageError, and EngineError."""
+    """List the models and try one short turn; return remarks for the log. Raises UsageError, EngineError."""
     config, models = engine.config, await list_models(engine)
     listed = {str(model.get("id")): model for model in models}
     for key in CONTEXT_KEYS:
@@ -35,7 +35,7 @@ async def check_endpoint(engine: EndpointEngine, max_context: int, max_new_token
 
 
 async def list_models(engine: EndpointEngine) -> list[dict[str, Any]]:
-    """What the server says that it serves; nothing where it keeps no list. Raises UsageError."""
+    """List the served models; empty if the server has no list. Raises UsageError."""
     try:
         raw = await engine.client.models.with_raw_response.list()
         found = to_object(raw.content.decode()).get("data")
@@ -52,7 +52,7 @@ async def list_models(engine: EndpointEngine) -> list[dict[str, Any]]:
 
 
 async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]) -> None:
-    """A short turn with the parameters of all others; what it says does not matter. Raises UsageError, and EngineError."""
+    """Try a short turn with the usual parameters. Raises UsageError, EngineError."""
     config, messages = engine.config, (Message(role="system", text="Be brief."), Message(role="user", text="Say OK."))
     try:
         await engine.persist(ChatRequest(f"{STAGE}/0", messages, max_new_tokens, seed=0))
@@ -71,7 +71,7 @@ async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]
 
 
 def refuse_key(engine: EndpointEngine, status: int, said: str) -> None:
-    """Raise UsageError where the server does not let us in."""
+    """Raise UsageError if the server rejects the key."""
     if status in (401, 403):
         name = engine.config.key_variable
         key = f"the key in the environment variable {name}" if name else "a request without a key"

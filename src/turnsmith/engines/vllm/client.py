@@ -1,4 +1,4 @@
-"""How a server of vLLM is spoken to: HTTP over a socket in a private folder, or at an address."""
+"""HTTP client of a vLLM server, over a Unix socket in a private folder or a TCP address."""
 
 import socket
 from typing import Any, NoReturn
@@ -8,22 +8,22 @@ import httpx2
 from turnsmith.errors import EngineError
 
 CONTROL_TIMEOUT_S = 600.0
-"""What is not a turn may take as long as large weights take to load."""
+"""Timeout of control requests, long enough to load large weights."""
 
 
 class ServerGone(EngineError):
-    """The connection broke, or no answer came in time."""
+    """Error of a broken connection or a missing answer."""
 
 
 class ServerRefused(EngineError):
-    """The server answered that it cannot."""
+    """Error answer of the server."""
 
 
 class Client:
-    """Asks one server. Nothing is kept open between requests, so there is nothing to close."""
+    """Client of one server; it keeps no open connections."""
 
     def __init__(self, address: str, path: str | None = None, *, turn_timeout_s: float) -> None:
-        """`path` is that of a Unix socket, where the server listens on one; then the address is but a name."""
+        """Connect to the Unix socket at `path`, or else to the address."""
         self.address = address
         self._socket = path
         self._turn_timeout_s = turn_timeout_s
@@ -36,7 +36,7 @@ class Client:
         )
 
     async def sample(self, route: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a turn. Raises ServerGone, ServerRefused."""
+        """Request one turn. Raises ServerGone, ServerRefused."""
         try:
             return read(await self._turns.post(route, json=body))
         except httpx2.HTTPError as error:
@@ -45,9 +45,9 @@ class Client:
     def call(
         self, method: str, route: str, body: dict[str, Any] | None = None, timeout_s: float = CONTROL_TIMEOUT_S
     ) -> Any:
-        """The answer to anything else; blocks. Raises ServerGone, ServerRefused."""
+        """Send a control request and block until it is answered. Raises ServerGone, ServerRefused."""
         if self._socket and not is_listening(self._socket):
-            raise ServerGone(f"vLLM at {self.address} is gone: nobody listens on its socket")
+            raise ServerGone(f"vLLM at {self.address} is gone: its socket accepts no connections")
         transport = httpx2.HTTPTransport(uds=self._socket)
         try:
             with httpx2.Client(transport=transport, base_url=self.address, timeout=timeout_s) as client:
@@ -56,7 +56,7 @@ class Client:
             self._give_up(error)
 
     def ask_workers(self, method: str) -> list[Any]:
-        """What a method of `turnsmith_vllm.transport.Extension` returns in each worker. Raises ServerGone, ServerRefused."""
+        """Call a method of `turnsmith_vllm.transport.Extension` in each worker. Raises ServerGone, ServerRefused."""
         results: list[Any] = self.call("POST", "/collective_rpc", {"method": method})["results"]
         return results
 
@@ -65,13 +65,13 @@ class Client:
 
 
 def is_listening(path: str) -> bool:
-    """Does anyone take connections there? A failed one would leave a socket of httpx open."""
+    """Return True if the socket accepts connections; a failed httpx connection would leak its socket."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0
 
 
 def read(response: httpx2.Response) -> Any:
-    """The body of an answer; None where it has none. Raises ServerRefused."""
+    """Parse the body of an answer; None if empty. Raises ServerRefused."""
     if response.is_success:
         return response.json() if response.content else None
     try:

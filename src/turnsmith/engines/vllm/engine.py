@@ -1,4 +1,4 @@
-"""Samples by servers of vLLM, in processes of their own, that get their weights from here."""
+"""Engine that samples with vLLM servers, which receive their weights from this process."""
 
 import asyncio
 from contextlib import ExitStack
@@ -11,12 +11,12 @@ from turnsmith.types import Completion
 
 
 class VllmEngine:
-    """Episodes are dealt to replicas and stay there, where what was computed for them lies."""
+    """Engine of several replicas; each episode stays with one, which caches its keys and values."""
 
     def __init__(
         self, replicas: list[Replica], packer: Packer, parcel: Parcel, *, max_context: int, held: ExitStack
     ) -> None:
-        """Replicas that are ready, at the weights of a parcel; `held` is closed at the end, and ends them."""
+        """Take replicas that hold a parcel's weights; closing `held` ends them."""
         self.policy_version = parcel.policy_version
         self._replicas = replicas
         self._packer = packer
@@ -28,7 +28,7 @@ class VllmEngine:
         self._is_closed = False
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample one turn. Raises EngineError, and ValueError where the request filters or does not fit."""
+        """Sample one turn. Raises EngineError; ValueError if the request is not allowed or does not fit."""
         check_request(request, self._max_context)
         if self._is_closed:
             raise EngineError("the engine is closed")
@@ -41,29 +41,29 @@ class VllmEngine:
             self._num_sampling -= 1
 
     def release(self, episode_id: str) -> None:
-        """The episode is over: its replica has room for another. What the server keeps goes when it needs the room."""
+        """Free the episode's place on its replica; the server evicts its cache when it needs room."""
         self._places.pop(episode_id, None)
 
     async def load_weights(self, source: WeightSource) -> None:
-        """Give all replicas new weights. Raises EngineError during a turn, or where they do not arrive; UsageError."""
+        """Load new weights into all replicas. Raises EngineError during a turn or if the transfer fails; UsageError."""
         if self._num_sampling:
             raise EngineError(
                 "the weights changed while turns were being sampled: wait for them before a training step"
             )
         parcel = await asyncio.to_thread(self._packer.pack, source)
         await asyncio.gather(*(replica.take(parcel) for replica in self._replicas))
-        # Until now: a replica that is started again meanwhile takes the weights that it was given last.
+        # Only now, since a replica restarted meanwhile takes the weights given last.
         self._parcel.path.unlink(missing_ok=True)
         self._parcel = parcel
         self.policy_version = source.policy_version
 
     def close(self) -> None:
-        """End the servers that were started here."""
+        """End the servers started by this run."""
         self._is_closed = True
         self._held.close()
 
     def _place(self, episode_id: str) -> int:
-        """The replica of an episode: the one with the fewest, where it has none yet."""
+        """Return the replica of an episode; a new episode gets the one with the fewest."""
         if episode_id not in self._places:
             taken = list(self._places.values())
             self._places[episode_id] = min(range(len(self._replicas)), key=taken.count)

@@ -1,8 +1,8 @@
-"""Weights on their way to a server: packed into a file in memory, loaded by vLLM's four phases, compared on both sides.
+"""Transfer of weights to a server: packed into a file in memory, loaded by vLLM's four phases, compared on both sides.
 
-What equal digests prove: the bytes that the server read are those that this process had (`digest_bytes`), and what its layers
-compute with afterwards has the rows of these weights, layer by layer (`digest_layers`, which says what it does not see). Workers
-that each hold a part of every matrix are not asked for the second.
+Equal digests prove two things. The server read the bytes that this process wrote (`digest_bytes`). Its layers compute
+with the rows of these weights (`digest_layers`, which documents its blind spots). The second is not checked with
+several workers, each of which holds a part of every matrix.
 """
 
 import json
@@ -22,37 +22,39 @@ from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import digest_bytes, d
 from turnsmith.errors import EngineError, UsageError
 
 NO_VERSION = "none"
-"""What a server says that it has while nobody knows."""
+"""Version of a server whose weights are unknown."""
 
 
 class WeightsDiffer(EngineError):
-    """A server does not hold the weights that were sent."""
+    """Error of a server that does not hold the sent weights."""
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """The weights of one policy version in a file, and what they are."""
+    """File with the weights of one policy version, and their digests."""
 
     path: Path
     policy_version: int
     arriving: dict[str, str]
     """`digest_bytes` of each weight."""
     held: dict[str, int]
-    """`digest_layers` of all."""
+    """`digest_layers` of all weights."""
 
 
 class Packer:
-    """Writes parcels for a model, in the number format of its servers."""
+    """Writer of parcels in the servers' number format."""
 
     def __init__(self, directory: Path, dtype: torch.dtype, folder: Path) -> None:
-        """Parcels lie in `folder`; `directory` is that of the base model."""
+        """Write parcels to `folder`; `directory` is that of the base model."""
         self._directory = directory
         self._dtype = dtype
         self._folder = folder
         self._num_packed = 0
 
     def pack(self, source: WeightSource) -> Parcel:
-        """Raises UsageError where the weights are not those of a model like the base, EngineError where there is no room."""
+        """Pack weights into a parcel. Raises UsageError if they do not match the base model, EngineError if there is no
+        room.
+        """
         weights = self._read(source)
         shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
         if shapes != self._shapes:
@@ -74,14 +76,14 @@ class Packer:
         return {name: tuple(tensor.shape) for name, tensor in base.items()}
 
     def _read(self, source: WeightSource) -> dict[str, Tensor]:
-        """All weights under the names of the model's files, shared ones once."""
+        """Read all weights by their names in model files; shared ones occur once."""
         if isinstance(source, SavedWeights):
             return read_directory(source.directory)
         return dict(source.model.named_parameters())
 
 
 def read_directory(directory: Path) -> dict[str, Tensor]:
-    """The weights of a model directory, mapped into memory. Raises UsageError."""
+    """Map the weights of a model directory into memory. Raises UsageError."""
     try:
         weights = {name: tensor for file in list_files(directory) for name, tensor in load_file(file).items()}
         config = json.loads((directory / "config.json").read_text())
@@ -93,19 +95,21 @@ def read_directory(directory: Path) -> dict[str, Tensor]:
 
 
 def list_files(directory: Path) -> list[Path]:
-    """The files that transformers would load; others may lie beside, as the same weights under other names. Raises UsageError."""
+    """List the weight files that transformers would load, ignoring duplicates in other formats. Raises UsageError."""
     index, whole = directory / "model.safetensors.index.json", directory / "model.safetensors"
     if index.is_file():
         return [directory / name for name in sorted(set(json.loads(index.read_text())["weight_map"].values()))]
     if whole.is_file():
         return [whole]
-    raise UsageError(f"{directory} has no model.safetensors, which vLLM is given weights from: save the model as such")
+    raise UsageError(
+        f"{directory} has no model.safetensors, from which vLLM gets weights: save the model in that format"
+    )
 
 
 def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
-    """Load a parcel into a server that samples nothing. Raises WeightsDiffer, and what the client raises.
+    """Load a parcel into an idle server. Raises WeightsDiffer and errors of the client.
 
-    The server says that it has the version only when its weights were compared, so no turn is taken from any others.
+    The server takes the new version number only after the comparison, so every turn has verified weights.
     """
     client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
     client.call("POST", "/start_weight_update")
@@ -113,7 +117,7 @@ def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
     client.call("POST", "/update_weights", {"update_info": update})
     client.call("POST", "/finish_weight_update", {})
     if not client.call("POST", "/reset_prefix_cache")["success"]:
-        raise EngineError("vLLM did not forget what it had computed with the weights before")
+        raise EngineError("vLLM kept its cache of the earlier weights")
     if check_held:
         for held in client.ask_workers("turnsmith_held"):
             compare_held(held, parcel)
@@ -121,7 +125,7 @@ def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
 
 
 def compare_held(held: dict[str, Any], parcel: Parcel) -> None:
-    """Raise WeightsDiffer unless a worker computes with the rows that were sent."""
+    """Raise WeightsDiffer unless a worker computes with the sent rows."""
     for layer in sorted(held.keys() | parcel.held.keys()):
         if held.get(layer) != parcel.held.get(layer):
             place = f"layer {layer}" if layer else "the embeddings, the head or the last norm"

@@ -1,4 +1,4 @@
-"""From configuration to an engine: a folder for weights, a server or several, the base weights in each of them."""
+"""Opener of the vLLM engine: folder for weights, servers, and base weights in each."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -17,13 +17,14 @@ from turnsmith.engines.vllm.settings import Wanted, list_arguments
 from turnsmith.temporary import find_place, temporary_folder
 
 MEMORY = Path("/dev/shm")
-"""A file system that lies in memory."""
+"""File system in memory."""
 
 
 def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> VllmEngine:
-    """Servers with the base weights, ready. Blocks until then. Raises UsageError where there can be none.
+    """Start servers, load base weights and wait until they are ready. Raises UsageError.
 
-    Their logs go to the folder `logs`; without one to the temporary folder, until a close at which none has died.
+    Server logs go to the folder `logs`. Without one they go to the temporary folder, and are removed on close unless a
+    server died.
     """
     if config.python:
         check_interpreter(config.python)
@@ -40,7 +41,7 @@ def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> V
 def make_replicas(
     config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack, logs: Path | None
 ) -> list[Replica]:
-    """All servers, which from now on start side by side, and end with `held`; or the one that runs already."""
+    """Start all servers side by side, to be closed with `held`; or connect to the running one."""
     care = Care(config.start_timeout_s, config.restarts, config.check_held)
     if config.address:
         client = Client(config.address, turn_timeout_s=config.turn_timeout_s)
@@ -61,7 +62,7 @@ def make_replicas(
 
 
 def end(replica: Replica, log: Path | None) -> None:
-    """End its server, and remove a log that lies in nobody's folder, unless a server died: then an error has named it."""
+    """End a replica's server and remove its temporary log, unless a server died and the log explains why."""
     has_died = replica.has_died
     replica.close()
     if log and not has_died:
@@ -69,6 +70,6 @@ def end(replica: Replica, log: Path | None) -> None:
 
 
 def start(python: str, arguments: list[str], socket: Path, log: Path) -> Server:
-    """A server, at a socket that one before it may have left when it was killed: vLLM takes none that is there."""
+    """Remove a stale socket, then start the server (vLLM refuses an existing one)."""
     socket.unlink(missing_ok=True)
     return Server(python, arguments, log)

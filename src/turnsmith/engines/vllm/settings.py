@@ -1,4 +1,4 @@
-"""How a server has to be set so that what it samples is the policy, told to the one that we start, asked of each."""
+"""Server settings under which vLLM samples from the policy itself; passed at start and verified for each server."""
 
 import json
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ from turnsmith.engines.vllm.server import SUPPORTED
 from turnsmith.errors import UsageError
 
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
-"""Keys of a model's configuration that tell models apart; `inside` names the same."""
+"""Configuration keys that distinguish models; `inside` has the same list."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a run needs of an engine."""
+    """Requirements of a run for its servers."""
 
     directory: Path
-    """Of the base model; a server takes its configuration from there, and its weights from us."""
+    """Directory of the base model; a server reads only its configuration there, and gets weights from the trainer."""
     model: PretrainedConfig
     dtype: str
     """`float32` or `bfloat16`."""
     max_context: int
     num_episodes: int
-    """Turns that are sampled at once, at most."""
+    """Maximum of turns sampled at once."""
     kv_bytes: int
-    """Memory for keys and values of each server."""
+    """Bytes for keys and values of each server."""
     seed: int
 
     @property
@@ -42,7 +42,7 @@ class Wanted:
 
 
 def list_arguments(wanted: Wanted, socket: Path, *, eager: bool, more: Sequence[str]) -> list[str]:
-    """The command line of a server."""
+    """Return the command line of a server."""
     settings = {
         "model": wanted.directory,
         "uds": socket,
@@ -51,7 +51,7 @@ def list_arguments(wanted: Wanted, socket: Path, *, eager: bool, more: Sequence[
         "max-num-seqs": wanted.num_episodes,
         "kv-cache-memory-bytes": wanted.kv_bytes,
         "seed": wanted.seed,
-        "load-format": "dummy",  # all weights come from us
+        "load-format": "dummy",  # all weights come from Turnsmith
         "generation-config": "vllm",  # not the model repository's
         "logprobs-mode": "raw_logprobs",
         "weight-transfer-config": json.dumps({"backend": "turnsmith"}),
@@ -67,29 +67,27 @@ def list_arguments(wanted: Wanted, socket: Path, *, eager: bool, more: Sequence[
     return [*named, *switches, *(["--enforce-eager"] if eager else []), *more]
 
 
-def check_settings(told: dict[str, Any], wanted: Wanted, where: str) -> None:
-    """Raise UsageError for a server that would not sample from the policy, or not as long as a trajectory may be."""
-    problem = find_problem(told, wanted)
+def check_settings(reported: dict[str, Any], wanted: Wanted, where: str) -> None:
+    """Raise UsageError if a server would not sample from the policy or has too short a context."""
+    problem = find_problem(reported, wanted)
     if problem:
         raise UsageError(f"vLLM at {where} {problem}")
 
 
-def find_problem(told: dict[str, Any], wanted: Wanted) -> str:
-    """What is wrong with a server's settings and what to do about it, or ''."""
-    if not told["version"].startswith(SUPPORTED):
-        return f"has version {told['version']}: install {SUPPORTED}*"
-    if told["shape"] != wanted.shape:
+def find_problem(reported: dict[str, Any], wanted: Wanted) -> str:
+    """Describe a wrong server setting and its remedy; empty if all are right."""
+    if not reported["version"].startswith(SUPPORTED):
+        return f"has version {reported['version']}: install {SUPPORTED}*"
+    if reported["shape"] != wanted.shape:
+        return f"serves another model ({reported['shape']}) than {wanted.directory} ({wanted.shape}): start it with that one"
+    if reported["max_model_len"] < wanted.max_context:
         return (
-            f"serves another model ({told['shape']}) than {wanted.directory} ({wanted.shape}): start it with that one"
-        )
-    if told["max_model_len"] < wanted.max_context:
-        return (
-            f"has a context of {told['max_model_len']} tokens, and max_context is {wanted.max_context}: raise its "
+            f"has a context of {reported['max_model_len']} tokens, and max_context is {wanted.max_context}: raise its "
             "--max-model-len, or lower max_context"
         )
-    if told["unserved_heads"]:
+    if reported["unserved_heads"]:
         return (
-            f"has no attention for heads of {told['unserved_heads'][0]} numbers, which {wanted.directory} has: sample it by "
+            f"has no attention for heads of {reported['unserved_heads'][0]} numbers, which {wanted.directory} has: sample it by "
             'engine.kind = "inprocess"'
         )
     must = {
@@ -101,6 +99,6 @@ def find_problem(told: dict[str, Any], wanted: Wanted) -> str:
         "speculation": (False, "without --speculative-config"),
     }
     for name, (value, remedy) in must.items():
-        if told[name] != value:
-            return f"is set to {name} = {told[name]}: start it with {remedy}"
+        if reported[name] != value:
+            return f"is set to {name} = {reported[name]}: start it with {remedy}"
     return ""

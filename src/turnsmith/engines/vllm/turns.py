@@ -1,4 +1,4 @@
-"""One turn in the words of vLLM's token route, and what must hold of its answer before anything is learned from it."""
+"""Requests and answers of vLLM's token route, with checks of every answer."""
 
 import math
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from turnsmith.errors import EngineError
 from turnsmith.types import Completion
 
 ROUTE = "/inference/v1/generate"
-"""Token ids in and out; unlike the completions route it says which weights sampled each token."""
+"""Route with token ids in and out; unlike the completions route, it reports the weight version of each token."""
 
 NO_LOGPROB = -9_999.0
-"""What vLLM puts in place of a log-prob that is missing or not a number."""
+"""Value that vLLM reports for a missing or NaN log-prob."""
 
 ROUNDING = 1e-5
-"""How far above 0 a log-prob may be."""
+"""Tolerance for log-probs above 0."""
 
 
 def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, keeps_seeds: bool) -> dict[str, Any]:
-    """The body of a request for at most `limit` tokens. Nothing that shapes the distribution is left to the server's defaults."""
+    """Build the request of at most `limit` tokens, with every setting that affects the distribution."""
     params = request.params
     return {
         "token_ids": request.token_ids.tolist(),
@@ -50,7 +50,7 @@ def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, kee
 def read_turn(
     answer: dict[str, Any], request: GenerateRequest, limit: int, policy_version: int, vocabulary: int
 ) -> Completion:
-    """What was sampled. Raises EngineError for an answer that is not a turn sampled after this history by this policy."""
+    """Read the sampled turn. Raises EngineError if the answer does not belong to this history and policy."""
     try:
         [choice] = answer["choices"]
         token_ids, scored, finish = choice["token_ids"], choice["logprobs"]["content"], choice["finish_reason"]
@@ -73,7 +73,7 @@ def read_turn(
 def find_wrong_tokens(
     token_ids: Sequence[int], scored: Sequence[int], history: Sequence[int], asked: np.ndarray, vocabulary: int
 ) -> str:
-    """What is wrong with the tokens, or ''."""
+    """Describe wrong tokens; empty if they are right."""
     if not np.array_equal(history, asked):
         return f"it was made for a history of {len(history)} tokens that is not the one asked for ({len(asked)})"
     if list(scored) != list(token_ids):
@@ -83,7 +83,7 @@ def find_wrong_tokens(
 
 
 def find_wrong_logprobs(logprobs: Sequence[float]) -> str:
-    """What is wrong with the log-probs, or ''."""
+    """Describe wrong log-probs; empty if they are right."""
     for logprob in logprobs:
         if not isinstance(logprob, float | int) or not math.isfinite(logprob) or logprob <= NO_LOGPROB:
             return f"a log-prob is {logprob}"
@@ -93,7 +93,7 @@ def find_wrong_logprobs(logprobs: Sequence[float]) -> str:
 
 
 def find_wrong_end(token_ids: Sequence[int], finish: str, limit: int, stops: frozenset[int]) -> str:
-    """What is wrong with how the turn ends, or ''."""
+    """Describe a wrong finish; empty if it is right."""
     if any(token in stops for token in token_ids[:-1]):
         return "it goes on after a stop token"
     if not token_ids or len(token_ids) > limit:
@@ -103,6 +103,6 @@ def find_wrong_end(token_ids: Sequence[int], finish: str, limit: int, stops: fro
 
 
 def find_wrong_version(spans: list[dict[str, Any]] | None, num_tokens: int, policy_version: int) -> str:
-    """What is wrong with the weights that sampled it, or ''."""
+    """Describe wrong weight versions; empty if they are right."""
     expected = [{"version": str(policy_version), "start": 0, "end": num_tokens}]
     return "" if spans == expected else f"its tokens were sampled by weights {spans}, not by version {policy_version}"

@@ -1,4 +1,4 @@
-"""What runs in the other environment, the one that has vLLM: the folder is put on its PYTHONPATH.
+"""Code that runs in the vLLM environment, through its PYTHONPATH.
 
-`turnsmith_vllm` imports the standard library, torch and vLLM, and nothing of Turnsmith, which is not installed there.
+`turnsmith_vllm` imports only the standard library, torch and vLLM; Turnsmith is not installed there.
 """

@@ -1,1 +1,1 @@
-"""A server of vLLM that takes weights from Turnsmith."""
+"""vLLM server that receives weights from Turnsmith."""

@@ -1,4 +1,4 @@
-"""What a model of vLLM computes with, as matrices of rows, whatever it was packed into."""
+"""Weights that a vLLM model computes with, unpacked into matrices."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,27 +6,27 @@ import torch
 from torch import Tensor, nn
 
 PROBE_ROWS = 256
-"""Rows of the identity that are multiplied at once."""
+"""Identity rows multiplied at once."""
 
 
 def read_held(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Name and value of every weight. Raises ValueError where a layer keeps two copies of one that differ."""
+    """Yield name and value of every weight. Raises ValueError if a layer keeps two differing copies of one."""
     seen: set[Tensor] = set()
     for prefix, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
             is_packed = name == f"{prefix}.weight" and hasattr(module, "cpu_linear")
             value = read_packed(name, module, parameter) if is_packed else parameter
-            # What is shared counts once, but every packed copy of it has been compared.
+            # A shared weight counts once, after all its packed copies were compared.
             if parameter not in seen:
                 seen.add(parameter)
                 yield name, value
 
 
 def read_packed(name: str, module: nn.Module, weight: Tensor) -> Tensor:
-    """The matrix of a linear layer on a CPU.
+    """Return the matrix of a linear layer on a CPU.
 
-    There it is packed for oneDNN or another library and the parameter is emptied, so it is asked for what it makes of the rows
-    of the identity: sums of zeros and one number, and so exact. Of an embedding that is also the head the parameter stays.
+    A CPU layer is packed for oneDNN or another library, and its parameter is emptied. So the matrix is recovered by
+    multiplying rows of the identity, which is exact. An embedding that is also the head keeps its parameter.
     """
     width: int = weight.shape[1] if weight.numel() else module.input_size_per_partition  # type: ignore[assignment]
     identity = torch.eye(width, dtype=weight.dtype)

@@ -1,7 +1,7 @@
-"""Runs vLLM's own server with the arguments given, and ends it with whoever started it.
+"""Launcher of vLLM's server, which ends with its parent.
 
-The process that was started only watches: when its standard input closes, since its parent has ended or wants no more, or when
-the server ends, it kills all that belongs to them. vLLM itself leaves its engine processes behind when it is killed.
+The started process only watches. It kills the process group when its standard input closes (the parent ended or wants
+no more) or the server ends. A killed vLLM leaves its engine processes behind.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from typing import Any
 
 PR_SET_PDEATHSIG = 1
 GRACE_S = 5
-"""What requests may take that still run when the engine is dead: one that waits for the engine would wait for good."""
+"""Seconds for running requests after the engine died; without a limit they would wait forever."""
 
 
 def main() -> None:
@@ -28,27 +28,27 @@ def main() -> None:
 
 
 def die_with(parent: int) -> None:
-    """End when the parent does, which may already have happened."""
+    """End when the parent does, even if it has already ended."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def serve() -> None:
-    """What `vllm serve` does; that command itself asks for a distribution called vllm, which the one for CPUs is not."""
+    """Run the server as `vllm serve` does; that command fails for the CPU build, whose distribution has another name."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, sys.stdin.fileno())
     import uvicorn
     from vllm.entrypoints.launchers.api_server.entry import main
 
-    # vLLM has no argument for it.
+    # vLLM has no argument for this.
     config: Any = uvicorn.Config
     config.__init__ = partialmethod(config.__init__, timeout_graceful_shutdown=GRACE_S)
     main()
 
 
 def watch(server: int) -> None:
-    """Wait for the end of the server or of the input, then kill the whole process group, this process included."""
+    """Wait for the server or the input to end, then kill the whole process group, including this process."""
     ended = os.pidfd_open(server)
     select.select([ended, sys.stdin.fileno()], [], [])
     os.killpg(0, signal.SIGKILL)

@@ -1,6 +1,7 @@
-"""How weights come in: a safetensors file that both sides map into memory, behind vLLM's interface of four phases.
+"""Weight transfer in the server: a safetensors file mapped by both sides, behind vLLM's four-phase interface.
 
-Importing this module registers the transport; naming `Extension` as `--worker-extension-cls` imports it in every worker.
+Importing this module registers the transport. Passing `Extension` as `--worker-extension-cls` imports it in every
+worker.
 """
 
 from collections.abc import Iterable
@@ -23,38 +24,38 @@ from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, i
 NAME = "turnsmith"
 
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
-"""What tells one model from another before any weight travels."""
+"""Configuration keys that distinguish models before weights are sent."""
 
 
 @dataclass
 class FileInit(WeightTransferInitInfo):
-    """Nothing has to be agreed on beforehand."""
+    """Empty initialisation message."""
 
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """Where all weights lie, and what they are."""
+    """Update message: location and digests of all weights."""
 
     path: str
-    """A safetensors file."""
+    """Path of a safetensors file."""
     digests: dict[str, str]
-    """Of each weight, `digest_bytes` of what the sender had in its memory."""
+    """`digest_bytes` of each weight, computed by the sender."""
 
 
 class FileTransport(WeightTransferEngine[FileInit, FileUpdate]):
-    """Loads all weights of a file, once they are known to be those that were sent."""
+    """Transport that verifies all weights of a file, then loads them."""
 
     init_info_cls = FileInit
     update_info_cls = FileUpdate
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
-        """Nothing has to be opened."""
+        """Do nothing; the transport opens no connection."""
 
     def start_weight_update(self) -> None:
-        """The model stays as it is until the file is known to be good."""
+        """Do nothing; the model stays unchanged until the file is verified."""
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        """As the base class, which then waits for an accelerator that a CPU has not."""
+        """Update as the base class does, without its wait for an accelerator, which a CPU lacks."""
         self.receive_weights(self.parse_update_info(update_info))
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
@@ -70,11 +71,11 @@ class FileTransport(WeightTransferEngine[FileInit, FileUpdate]):
         pack_heads(self.model)
 
     def shutdown(self) -> None:
-        """Nothing is open."""
+        """Do nothing; the transport has no connection to close."""
 
 
 def check_arrived(weights: dict[str, torch.Tensor], digests: dict[str, str]) -> None:
-    """Raise ValueError unless these are the weights that were sent, byte by byte."""
+    """Raise ValueError if any weight differs from the sent one in any byte."""
     if weights.keys() != digests.keys():
         raise ValueError(f"{len(weights)} weights arrived, and {len(digests)} were sent")
     for name, tensor in weights.items():
@@ -83,10 +84,10 @@ def check_arrived(weights: dict[str, torch.Tensor], digests: dict[str, str]) -> 
 
 
 def pack_heads(model: torch.nn.Module) -> None:
-    """Pack what shares its weight with another layer anew.
+    """Repack layers that share their weight with another layer.
 
-    On a CPU a head that is tied to the embedding multiplies by a packed copy; vLLM 0.32.0 loads the embedding, finds nothing to
-    load for the head, and leaves it the copy of the weights before.
+    On a CPU, a head tied to the embedding multiplies by a packed copy. vLLM 0.32.0 loads only the embedding, so the
+    head would keep its old copy.
     """
     layers: Iterable[Any] = model.modules()
     for module in layers:
@@ -95,17 +96,17 @@ def pack_heads(model: torch.nn.Module) -> None:
 
 
 def list_unserved_heads(layers: Iterable[Any]) -> list[int]:
-    """Widths of heads that vLLM's attention cannot compute; it takes them in 0.32.0, and dies at the first turn."""
+    """List head widths that vLLM 0.32.0 accepts although its attention fails at the first turn."""
     attentions = [layer for layer in layers if hasattr(layer, "attn_backend")]
     unserved = {each.head_size for each in attentions if not each.attn_backend.supports_head_size(each.head_size)}
     return sorted(unserved)
 
 
 class Extension:
-    """What a worker of vLLM can be asked beyond its own methods."""
+    """Methods that Turnsmith adds to a vLLM worker."""
 
     def turnsmith_settings(self) -> dict[str, Any]:
-        """What decides how this server samples."""
+        """Return the settings that decide how this server samples."""
         config = self.vllm_config  # type: ignore[attr-defined]
         model = config.model_config
         return {
@@ -124,7 +125,7 @@ class Extension:
         }
 
     def turnsmith_held(self) -> dict[str, int]:
-        """Digests of what the layers compute with now."""
+        """Return digests of the weights that the layers compute with."""
         dtype = self.vllm_config.model_config.dtype  # type: ignore[attr-defined]
         with torch.inference_mode():
             return digest_layers(read_held(self.model_runner.get_model()), dtype)  # type: ignore[attr-defined]
