@@ -1,4 +1,4 @@
-"""Digests of turns: each from the arrays that it speaks of, and from no others."""
+"""Digests of turns, which depend on all their arrays and on nothing else."""
 
 import hashlib
 
@@ -12,7 +12,7 @@ TURN = ("rl-0001/a/0", np.array([5, 6, 7], np.int32), np.array([8, 2], np.int32)
 
 
 def digest_plainly(episode_id, history, token_ids, logprobs, policy_version):
-    """All bytes in a row, by the standard library alone."""
+    """Compute the digest of concatenated bytes with the standard library."""
     name = episode_id.encode()
     counts = b"".join(number.to_bytes(8, "little", signed=True) for number in (len(token_ids), policy_version))
     ids = b"".join(int(token).to_bytes(4, "little", signed=True) for token in (*history, *token_ids))
@@ -22,7 +22,7 @@ def digest_plainly(episode_id, history, token_ids, logprobs, policy_version):
 
 
 @given(st.text(max_size=5), st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), max_size=6), st.integers(0, 99))
-def test_turn_by_turn_is_as_good_as_at_once(name, lengths, seed):
+def test_incremental_digests_equal_single_ones(name, lengths, seed):
     rng, history, digests = np.random.default_rng(seed), np.empty(0, np.int32), TurnDigests(name)
     for version, (num_given, num_sampled) in enumerate(lengths):
         given_ids, sampled = (rng.integers(-(2**31), 2**31, num).astype(np.int32) for num in (num_given, num_sampled))
@@ -36,7 +36,7 @@ def test_turn_by_turn_is_as_good_as_at_once(name, lengths, seed):
         digests.read(sampled)
 
 
-def test_whatever_differs_in_one_bit_or_lies_elsewhere_has_another_digest():
+def test_any_changed_bit_or_position_changes_the_digest():
     name, history, token_ids, logprobs, version = TURN
     others = [
         TURN,
@@ -51,7 +51,7 @@ def test_whatever_differs_in_one_bit_or_lies_elsewhere_has_another_digest():
     assert len({digest_turn(*turn) for turn in others}) == len(others)
 
 
-def test_arrays_of_other_strides_are_read_as_they_are():
+def test_strided_arrays_have_the_same_digest():
     name, history, token_ids, logprobs, version = TURN
     strided = np.repeat(history, 2)[::2], np.repeat(token_ids, 3)[::3], np.repeat(logprobs, 2)[::2]
     assert digest_turn(name, *strided, version) == digest_turn(*TURN)

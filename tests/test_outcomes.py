@@ -1,7 +1,6 @@
-"""What the infrastructure lost leaves no trace: not in a sibling's advantage, a group, a loss, a curriculum, an evaluation.
+"""Independence of results from infrastructure failures: advantages, groups, losses, curriculum and evaluations.
 
-One property, from the table of outcomes to the weights: an iteration with lost rollouts anywhere in it, whatever they carry,
-teaches and tells the same as the iteration without them.
+An iteration with lost rollouts anywhere, whatever they contain, trains and reports the same as one without them.
 """
 
 import asyncio
@@ -49,7 +48,7 @@ CONFIG = RunConfig(
 
 endings = st.tuples(st.sampled_from(COUNTED), st.integers(1, 6))
 losses = st.tuples(st.sampled_from(TASKS), st.integers(0, 9), st.sampled_from(LOST), st.integers(0, 40))
-"""Task, place among its siblings, outcome, turns."""
+"""Lost rollouts: task, sibling index, outcome, turns."""
 rewards = st.floats(allow_nan=True, allow_infinity=True)
 iterations = st.fixed_dictionaries({task: st.lists(endings, min_size=1, max_size=5) for task in TASKS})
 stages = st.builds(
@@ -65,7 +64,7 @@ stages = st.builds(
 
 
 def make(task: str, name: str, outcome: Outcome, num_turns: int, index: int = 0) -> Trajectory:
-    """A trajectory of three tokens a turn behind a prompt of two; log-probs as if the policy were certain."""
+    """Make a trajectory of three tokens per turn after a prompt of two, with constant log-probs."""
     num = 2 + 3 * num_turns
     made = Trajectory(
         trajectory_id=f"s/{task}/{name}", group_id=f"s/{task}", index=index, instance_id=task, iteration=0, seed=0,
@@ -82,7 +81,7 @@ def make_iteration(members: dict) -> list[Trajectory]:
 
 
 def with_losses(trajectories: list[Trajectory], lost: list) -> list[Trajectory]:
-    """The same, with lost siblings anywhere among them."""
+    """Insert lost siblings at any places."""
     rows = {task: list(row) for task, row in groupby(trajectories, key=lambda t: t.instance_id)}
     for number, (task, place, outcome, num_turns) in enumerate(lost):
         rows[task].insert(place, make(task, f"lost{number}", outcome, num_turns))
@@ -90,7 +89,7 @@ def with_losses(trajectories: list[Trajectory], lost: list) -> list[Trajectory]:
 
 
 def grouped(trajectories: list[Trajectory], stage: StageConfig, carried: list[float] | None = None) -> list[Group]:
-    """The groups of an iteration as the recipe makes them; what was lost carries any reward at all."""
+    """Group an iteration as the recipe does; lost members carry arbitrary rewards."""
     groups = [carrying(group, carried or [0.0]) for group in to_groups(trajectories, stage)]
     return permute_rewards(groups, seed=1) if stage.permute_rewards else groups
 
@@ -102,7 +101,7 @@ def carrying(group: Group, carried: list[float]) -> Group:
 
 
 def lesson(groups: list[Group], stage: StageConfig) -> list:
-    """All that reaches the loss: which groups, their samples with advantages, the batches, both denominators."""
+    """Return everything that reaches the loss: groups, samples with advantages, batches and denominators."""
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
     advantages, _ = choose_algorithm(stage)
     samples = [sample for group in kept for sample in to_samples(group, advantages(group))]
@@ -119,7 +118,7 @@ def to_plain(sample: Sample) -> tuple:
     return sample.trajectory_id, {name: column.tolist() for name, column in sample.columns().items()}
 
 
-def test_the_table_knows_two_kinds_of_outcome_and_nothing_between():
+def test_outcomes_have_exactly_two_rules():
     for rule in OUTCOMES.values():
         assert rule.in_loss == rule.in_group == rule.in_evaluation == (not rule.retried)
     assert set(LOST) == {Outcome.UNGRADED, Outcome.SANDBOX_FAILED, Outcome.ENGINE_FAILED, Outcome.GRADER_FAILED}
@@ -127,14 +126,14 @@ def test_the_table_knows_two_kinds_of_outcome_and_nothing_between():
 
 
 @given(iterations, st.lists(losses, min_size=1, max_size=8), st.lists(rewards, min_size=1, max_size=4), stages)
-def test_no_infrastructure_outcome_changes_what_an_iteration_teaches(members, lost, carried, stage):
+def test_infrastructure_outcomes_do_not_change_the_training_data(members, lost, carried, stage):
     clean = make_iteration(members)
     mixed = with_losses(clean, lost)
     assert lesson(grouped(mixed, stage, carried), stage) == lesson(grouped(clean, stage), stage)
 
 
 @given(iterations, st.lists(losses, min_size=1, max_size=8), st.lists(rewards, min_size=1, max_size=4), stages)
-def test_no_infrastructure_outcome_changes_what_an_iteration_tells(members, lost, carried, stage):
+def test_infrastructure_outcomes_do_not_change_the_metrics(members, lost, carried, stage):
     def told(groups):
         metrics = describe(groups)
         return {name: value for name, value in metrics.items() if name.startswith(("reward/", "rollouts/")) and
@@ -147,7 +146,7 @@ def test_no_infrastructure_outcome_changes_what_an_iteration_tells(members, lost
 
 @settings(max_examples=8)
 @given(iterations, st.lists(losses, min_size=1, max_size=4), st.lists(rewards, min_size=1, max_size=4), stages)
-def test_no_infrastructure_outcome_changes_a_bit_of_the_new_weights(members, lost, carried, stage):
+def test_infrastructure_outcomes_do_not_change_the_new_weights(members, lost, carried, stage):
     def weights_after(groups):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
         asyncio.run(learn(trainer, groups, Iteration(0, stage, SimpleNamespace(config=CONFIG, progress=Silence()))))
@@ -161,7 +160,7 @@ def test_no_infrastructure_outcome_changes_a_bit_of_the_new_weights(members, los
 
 
 @pytest.mark.parametrize("lost", LOST)
-def test_a_group_that_losses_leave_with_one_member_is_dropped_though_rewards_differ(lost):
+def test_group_with_one_remaining_member_is_dropped(lost):
     [group] = to_groups([make("a", "0", Outcome.RESOLVED, 1), make("a", "1", lost, 1)], StageConfig())
     for rule in ("final", "resolved"):
         assert not has_signal(carrying(group, [-7.0]), rule)
@@ -170,7 +169,7 @@ def test_a_group_that_losses_leave_with_one_member_is_dropped_though_rewards_dif
 
 
 @given(iterations, st.lists(losses, max_size=8))
-def test_no_infrastructure_outcome_changes_the_curriculum(members, lost):
+def test_infrastructure_outcomes_do_not_change_the_curriculum(members, lost):
     def kept(trajectories):
         pool = TaskSet("train", [make_task(task) for task in TASKS], Path("tasks.jsonl"))
         with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +196,7 @@ EVAL = EvalConfig(num_runs=NUM_RUNS, k=2)
 
 
 @given(attempted, st.lists(st.sampled_from(LOST), min_size=1, max_size=3), st.integers(0, 40))
-def test_a_task_and_a_run_that_were_lost_whole_change_nothing_in_an_evaluation(members, lost, num_turns):
+def test_fully_lost_task_and_run_do_not_change_an_evaluation(members, lost, num_turns):
     clean = make_iteration(members)
     row = [make("z", str(at), lost[at % len(lost)], num_turns, at) for at in range(NUM_RUNS)]
     wider = with_losses(clean, [(task, NUM_RUNS, lost[0], num_turns) for task in TASKS])
@@ -211,7 +210,7 @@ def test_a_task_and_a_run_that_were_lost_whole_change_nothing_in_an_evaluation(m
     st.sets(st.integers(0, 3 * NUM_RUNS - 1), max_size=3 * NUM_RUNS - 1),
     st.lists(st.tuples(st.sampled_from(LOST), st.integers(0, 40)), min_size=2, max_size=2),
 )
-def test_pass_at_1_is_over_the_attempts_that_count_whatever_the_others_hold(members, places, fates):
+def test_pass_at_1_uses_only_counted_attempts(members, places, fates):
     def losing(outcome, num_turns):
         spoilt = [
             make(t.instance_id, "lost", outcome, num_turns, t.index) if at in places else t
@@ -229,13 +228,13 @@ def test_pass_at_1_is_over_the_attempts_that_count_whatever_the_others_hold(memb
 
 
 def facts(result) -> dict:
-    """What an evaluation claims, less what it says of the losses and the number of runs asked for."""
+    """Return an evaluation's results without its counts of losses and requested runs."""
     losses = {"outcomes", "num_lost", "lost_per_task", "num_tasks_in_set", "pass_at_1_bounds", "pass_at_k_bounds"}
     return result.model_dump(exclude=losses | {"num_runs"})
 
 
 @given(iterations, st.lists(losses, min_size=1, max_size=8))
-def test_no_infrastructure_outcome_changes_what_fine_tuning_keeps(members, lost):
+def test_infrastructure_outcomes_do_not_change_rft_data(members, lost):
     clean = make_iteration(members)
     mixed = with_losses(clean, lost)
     if not any(trajectory.resolved for trajectory in clean):

@@ -1,4 +1,4 @@
-"""The table from ending to loss, row by row: a change of any cell is a decision, and is to be made here too."""
+"""Rules of all outcomes; any change of the table needs a change here."""
 
 import pytest
 
@@ -22,15 +22,15 @@ ROWS = {
 
 
 @pytest.mark.parametrize("outcome", ROWS)
-def test_the_agent_answers_for_what_it_caused_and_the_infrastructure_leaves_no_trace(outcome):
+def test_outcome_rules_of_agent_and_infrastructure(outcome):
     assert OUTCOMES[Outcome(outcome)] == OutcomeRule(**ROWS[outcome])
 
 
-def test_every_ending_has_a_row():
+def test_every_outcome_has_a_rule():
     assert {outcome.value for outcome in OUTCOMES} == {outcome.value for outcome in Outcome} == ROWS.keys()
 
 
-def test_the_tiers_of_isolation_have_an_order():
+def test_isolation_tiers_are_ordered():
     tiers = ["none", "container-root", "container-user", "namespaces-user", "namespaces-root"]
     assert list(Isolation) == tiers
     for position, tier in enumerate(map(Isolation, tiers)):

@@ -1,4 +1,4 @@
-"""Threads for the tests of pure functions."""
+"""Thread setting for the tests of pure functions."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Advantages against the formula, and which groups say nothing. What holds for every algorithm: `test_algorithms`."""
+"""Advantages compared with their formulas, and groups without signal."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_normalised_advantages_equal_the_formula(std, ddof, values):
 
 
 @given(rewards)
-def test_leaving_one_out_equals_the_mean_of_the_others(values):
+def test_leave_one_out_equals_the_mean_of_the_others(values):
     others = [(sum(values) - value) / (len(values) - 1) for value in values]
     expected = [value - other for value, other in zip(values, others, strict=True)]
     assert list(leave_one_out(rewarded(*values), Section()).values()) == pytest.approx(expected, abs=1e-9)
@@ -32,24 +32,24 @@ def test_leaving_one_out_equals_the_mean_of_the_others(values):
 
 @both_rules
 @given(st.lists(st.tuples(st.sampled_from([Outcome.RESOLVED, Outcome.UNRESOLVED]), st.floats(-1, 1)), max_size=5))
-def test_what_the_infrastructure_lost_gives_no_signal_and_takes_none(rule, members):
+def test_infrastructure_failures_do_not_affect_the_signal(rule, members):
     lost = [(Outcome.SANDBOX_FAILED, 7.0), (Outcome.GRADER_FAILED, -7.0)]
     assert has_signal(make_group(members + lost), rule) == has_signal(make_group(members), rule)
 
 
 @both_rules
-def test_a_group_with_fewer_than_two_counted_members_is_dropped(rule):
+def test_group_with_fewer_than_two_counted_members_is_dropped(rule):
     assert not has_signal(make_group([(Outcome.RESOLVED, 1.0), (Outcome.SANDBOX_FAILED, 0.0)]), rule)
 
 
-def test_the_two_readings_of_zero_advantage_differ_on_failures_of_unequal_length():
+def test_signal_of_failures_of_unequal_length_depends_on_the_reading():
     group = make_group([(Outcome.UNRESOLVED, 0.0), (Outcome.EMPTY_PATCH, -0.4)])
     assert has_signal(group, "final")
     assert not has_signal(group, "resolved")
 
 
 @both_rules
-def test_a_group_where_one_of_two_is_resolved_has_signal_in_both_readings(rule):
+def test_one_resolved_of_two_has_signal_in_both_readings(rule):
     assert has_signal(make_group([(Outcome.RESOLVED, 1.0), (Outcome.UNRESOLVED, 0.0)]), rule)
 
 

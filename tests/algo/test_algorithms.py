@@ -1,4 +1,4 @@
-"""What holds for every algorithm: gradients, invariants, and how one is found and given its options."""
+"""Properties of every algorithm: gradients, invariants, lookup and options."""
 
 import pickle
 import subprocess
@@ -22,7 +22,7 @@ from turnsmith.types import OUTCOMES, MicroBatch, Outcome
 ALGORITHMS = sorted(BUILT_IN["algorithm"])
 NORMALISED = ["cispo", "dapo", "grpo", "gspo"]
 WIDE = {"gspo": {"sequence_clip_low": 0.2, "sequence_clip_high": 0.3}, "grpo": {"beta": 0.1}}
-"""Options under which a random batch has tokens on both sides of the clip."""
+"""Options with which a random batch has tokens on both sides of the clip."""
 AGENT = [outcome for outcome, rule in OUTCOMES.items() if rule.in_group]
 INFRASTRUCTURE = [outcome for outcome, rule in OUTCOMES.items() if not rule.in_group]
 
@@ -31,7 +31,7 @@ rewards = st.lists(st.floats(-1, 1), min_size=2, max_size=8)
 
 
 def chosen(name, **stage):
-    """An algorithm and its options."""
+    """Return an algorithm and its options."""
     algorithm = find_algorithm(name)
     return algorithm, read_options(algorithm, StageConfig(algorithm=name, **stage))
 
@@ -55,13 +55,13 @@ def loss_and_gradient(loss_fn, logprobs, samples):
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "cispo"])
 @pytest.mark.parametrize("seed", range(3))
-def test_gradients_are_those_of_finite_differences(name, seed):
+def test_gradients_match_finite_differences(name, seed):
     samples = random_samples(seed, with_reference=True)
     loss_fn, tokens = make_loss(name, samples), tokens_of(samples)
     assert torch.autograd.gradcheck(lambda logprobs: loss_fn(logprobs, tokens)[0], near_old(samples, seed))
 
 
-def test_the_gradient_of_cispo_is_that_of_finite_differences_with_its_weights_held():
+def test_cispo_gradient_matches_finite_differences_with_fixed_weights():
     samples = random_samples(0)
     tokens, logprobs = tokens_of(samples), near_old(samples, 0)
     _, gradient = loss_and_gradient(make_loss("cispo", samples), logprobs, samples)
@@ -77,7 +77,7 @@ def test_the_gradient_of_cispo_is_that_of_finite_differences_with_its_weights_he
 @every
 @given(seed=st.integers(0, 1_000), max_tokens=st.integers(1, 40))
 @settings(max_examples=25)
-def test_micro_batches_add_up_to_their_batch(name, seed, max_tokens):
+def test_micro_batch_losses_add_up_to_the_batch_loss(name, seed, max_tokens):
     samples = random_samples(seed, with_reference=True)
     loss_fn, now = make_loss(name, samples), near_old(samples, seed).detach()
     whole, gradient = loss_and_gradient(loss_fn, now, samples)
@@ -98,7 +98,7 @@ def test_micro_batches_add_up_to_their_batch(name, seed, max_tokens):
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name != "rloo"])
 @given(seed=st.integers(0, 1_000))
 @settings(max_examples=20)
-def test_an_unmoved_policy_has_ratio_one_no_clip_and_no_divergence(name, seed):
+def test_unchanged_policy_has_ratio_one_no_clip_and_no_divergence(name, seed):
     samples = random_samples(seed, with_reference=True)
     tokens = tokens_of(samples)
     _, metrics = make_loss(name, samples)(tokens.old_logprobs, tokens)
@@ -107,7 +107,7 @@ def test_an_unmoved_policy_has_ratio_one_no_clip_and_no_divergence(name, seed):
 
 
 @every
-def test_an_unmoved_policy_moves_towards_what_was_better_than_its_siblings(name):
+def test_gradient_favours_above_average_siblings(name):
     samples = random_samples(3, with_reference=True)
     algorithm, options = chosen(name)
     tokens = tokens_of(samples)
@@ -116,7 +116,7 @@ def test_an_unmoved_policy_moves_towards_what_was_better_than_its_siblings(name)
 
 
 @every
-def test_a_wild_log_ratio_stays_finite(name):
+def test_extreme_log_ratio_stays_finite(name):
     sample = make_sample("t", [-500.0], -1.0, ref_logprobs=[-500.0])
     logprobs = torch.tensor([-0.1], requires_grad=True)
     loss, metrics = make_loss(name, [sample])(logprobs, LossTokens.of(MicroBatch([sample])))
@@ -125,7 +125,7 @@ def test_a_wild_log_ratio_stays_finite(name):
 
 
 @every
-def test_a_loss_travels_to_another_process(name):
+def test_loss_can_be_pickled(name):
     samples = random_samples(1, with_reference=True)
     loss_fn, now = make_loss(name, samples), near_old(samples, 1)
     there = pickle.loads(pickle.dumps(loss_fn))
@@ -138,7 +138,7 @@ def test_a_loss_travels_to_another_process(name):
     st.lists(st.tuples(st.integers(0, 20), st.sampled_from(INFRASTRUCTURE), st.floats(-5, 5)), max_size=5),
 )
 @settings(max_examples=25)
-def test_infrastructure_never_changes_a_sibling_and_never_trains(name, members, failures):
+def test_infrastructure_failures_neither_train_nor_change_siblings(name, members, failures):
     clean = make_group(members)
     trajectories, earned = list(clean.trajectories), list(clean.rewards)
     for index, (position, outcome, reward) in enumerate(failures):
@@ -150,14 +150,14 @@ def test_infrastructure_never_changes_a_sibling_and_never_trains(name, members, 
 
 
 @every
-def test_a_group_with_fewer_than_two_counted_members_teaches_nothing(name):
+def test_group_with_fewer_than_two_counted_members_has_no_advantages(name):
     assert advantages_of(name, make_group([(Outcome.RESOLVED, 1.0), (Outcome.SANDBOX_FAILED, 0.0)])) == {}
 
 
 @every
 @given(rewards, st.floats(-10, 10))
 @settings(max_examples=25)
-def test_a_shift_of_all_rewards_changes_nothing_and_advantages_add_up_to_zero(name, values, shift):
+def test_advantages_sum_to_zero_and_ignore_a_constant_reward_shift(name, values, shift):
     # Rewards that differ by rounding alone are no rewards: dividing by their deviation would show the rounding.
     values = [round(value, 3) for value in values]
     before = list(advantages_of(name, rewarded(*values)).values())
@@ -169,7 +169,7 @@ def test_a_shift_of_all_rewards_changes_nothing_and_advantages_add_up_to_zero(na
 @every
 @given(rewards, st.floats(0.5, 10))
 @settings(max_examples=25)
-def test_a_scale_of_all_rewards_is_divided_out_or_kept(name, values, scale):
+def test_reward_scale_is_normalised_or_kept(name, values, scale):
     values = [round(value, 2) for value in values]
     before = advantages_of(name, rewarded(*values)).values()
     after = list(advantages_of(name, rewarded(*(value * scale for value in values))).values())
@@ -178,8 +178,8 @@ def test_a_scale_of_all_rewards_is_divided_out_or_kept(name, values, scale):
 
 
 @every
-def test_each_algorithm_learns_what_is_rewarded(name):
-    """A policy that knows no context, four tokens to choose from, and a reward for each token 2."""
+def test_each_algorithm_learns_a_rewarded_token(name):
+    """Train a context-free policy over four tokens, with a reward for each token 2."""
     logits = torch.zeros(4, dtype=torch.float64, requires_grad=True)
     algorithm, options = chosen(name, max_context=64)
     optimizer = torch.optim.SGD([logits], lr=64.0 if name == "dr_grpo" else 1.0)
@@ -200,7 +200,7 @@ def test_each_algorithm_learns_what_is_rewarded(name):
     assert logits.softmax(0)[2] > 0.7
 
 
-def test_an_unknown_algorithm_names_the_known_ones():
+def test_error_for_unknown_algorithm_lists_known_ones():
     sentence = "there is no algorithm 'ppo': give cispo, dapo, dr_grpo, grpo, gspo, rloo, or an import path"
     with pytest.raises(ValueError, match=sentence):
         StageConfig(algorithm="ppo")
@@ -208,7 +208,7 @@ def test_an_unknown_algorithm_names_the_known_ones():
         find_algorithm("ppo")
 
 
-def test_an_import_path_must_lead_to_an_algorithm():
+def test_import_path_must_name_an_algorithm():
     with pytest.raises(UsageError, match=r"turnsmith.algo.packing:pack is a function: give a .*Algorithm"):
         find_algorithm("turnsmith.algo.packing:pack")
     assert find_algorithm("turnsmith.algo.rloo:RLOO") is find_algorithm("rloo")
@@ -226,14 +226,14 @@ def test_an_import_path_must_lead_to_an_algorithm():
         ({"algorithm": "rloo", "clip_eps_high": 0.26}, "rloo does not read clip_eps_high: leave it at 0.3"),
     ],
 )  # fmt: skip
-def test_a_wrong_option_is_one_sentence(stage, sentence):
+def test_wrong_option_raises_usage_error(stage, sentence):
     stage = StageConfig(name="first", **stage)
     with pytest.raises(UsageError) as caught:
         read_options(find_algorithm(stage.algorithm), stage)
     assert str(caught.value).startswith("stage first: ") and sentence in str(caught.value)
 
 
-def test_an_algorithm_of_ones_own_is_a_file_of_the_working_directory(working_directory):
+def test_custom_algorithm_is_imported_from_the_working_directory(working_directory):
     write_examples(working_directory)
     stage = StageConfig(algorithm="my_algorithm:MINE", algorithm_options={"max_advantage": 0.25})
     advantages, make_loss = choose_algorithm(stage)

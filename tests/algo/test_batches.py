@@ -1,4 +1,4 @@
-"""What an optimizer batch counts."""
+"""Sizes of optimizer batches by unit."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def names(batch):
 
 
 @given(lengths, st.integers(1, 6), st.integers(0, 3))
-def test_a_batch_of_sequences_holds_so_many_packed_sequences_and_nothing_is_lost(lengths, batch_size, seed):
+def test_batch_of_sequences_counts_packed_sequences(lengths, batch_size, seed):
     samples = make_samples(lengths)
     batches = make_batches(samples, batch_size, unit="sequences", max_tokens=40, seed=seed)
     assert all(1 <= len(batch) <= batch_size for batch in batches)
@@ -32,14 +32,14 @@ def test_a_batch_of_sequences_holds_so_many_packed_sequences_and_nothing_is_lost
 
 
 @given(lengths, st.integers(1, 6), st.integers(0, 3))
-def test_a_batch_of_trajectories_is_dealt_first_and_packed_then(lengths, batch_size, seed):
+def test_batch_of_trajectories_is_split_before_packing(lengths, batch_size, seed):
     samples = make_samples(lengths)
     batches = make_batches(samples, batch_size, unit="trajectories", max_tokens=40, seed=seed)
     dealt = split_batches(samples, batch_size, seed)
     assert [sorted(names(batch)) for batch in batches] == [sorted(s.trajectory_id for s in part) for part in dealt]
 
 
-def test_the_papers_6548_trajectories_make_about_50_steps_of_64_where_two_fit_into_a_sequence():
+def test_papers_6548_trajectories_make_about_50_steps_of_64_packed_pairs():
     samples = make_samples([30] * 6548)
     assert len(make_batches(samples, 64, unit="sequences", max_tokens=64, seed=0)) == 52
     assert len(make_batches(samples, 64, unit="trajectories", max_tokens=64, seed=0)) == 103

@@ -1,4 +1,4 @@
-"""Truncated importance sampling beside a plain reference: its weight on every token's loss, and no gradient through it."""
+"""Truncated importance sampling compared with a reference: weights on each token's loss, without gradient."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ CAP = 2.0
 
 
 def scored_samples(seed):
-    """Samples whose trainer disagrees with their engine, on both sides of the cap."""
+    """Make samples whose trainer and engine disagree on both sides of the cap."""
     rng = np.random.default_rng(seed)
     return [
         replace(sample, old_logprobs=np.where(sample.loss_mask, sample.sampled_logprobs + rng.normal(0, 1, len(sample)), 0))
@@ -26,7 +26,7 @@ def scored_samples(seed):
 
 
 def per_token_losses(name, samples, logprobs):
-    """The loss as a sum of what each token gives: all advantages but one are 0."""
+    """Split the loss by token, with all other advantages set to 0."""
     algorithm = find_algorithm(name)
     loss_fn = algorithm.make_loss(samples, read_options(algorithm, StageConfig(algorithm=name)))
     tokens = tokens_of(samples)
@@ -36,7 +36,7 @@ def per_token_losses(name, samples, logprobs):
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN["algorithm"]))
 @pytest.mark.parametrize("seed", range(3))
-def test_loss_and_gradient_are_those_of_a_plain_reference(name, seed):
+def test_loss_and_gradient_match_a_reference_implementation(name, seed):
     samples = scored_samples(seed)
     tokens, logprobs = tokens_of(samples), near_old(samples, seed)
     # As the post writes it, on torch tensors.
@@ -56,12 +56,12 @@ def test_worked_numbers():
     assert describe_weights([sample], CAP) == pytest.approx({"is/weight_mean": 1.5, "is/capped_share": 1 / 3})
 
 
-def test_ratios_beyond_every_number_are_capped_and_vanishing_ones_vanish():
+def test_infinite_ratios_are_capped_and_tiny_ones_are_zero():
     sample = make_sample("a", [-1e4, -1.0], 1.0, old_logprobs=[-1.0, -1e4])
     assert find_weights(sample, CAP).tolist() == [1.0, 2.0, 0.0]
 
 
-def test_it_is_refused_where_the_engine_is_pi_old():
+def test_correction_is_refused_if_engine_log_probs_are_pi_old():
     assert StageConfig().is_cap is None
     with pytest.raises(ValidationError, match=r"is_cap .* needs old_logprobs = trainer"):
         StageConfig(is_cap=2.0, old_logprobs="engine")

@@ -1,4 +1,4 @@
-"""DAPO against a plain reference written from the paper, in value and gradient; and the loss of RFT."""
+"""DAPO compared with a reference written from the paper, in value and gradient; loss of RFT."""
 
 import math
 
@@ -15,7 +15,7 @@ LOW, HIGH = 0.2, 0.3
 
 
 def plain_objective(logprobs, samples, denominators):
-    """Eq. 8, one token after another: min(ρÂ, clip(ρ, 1−ε_low, 1+ε_high)Â), summed, divided."""
+    """Compute Eq. 8 token by token: min(ρÂ, clip(ρ, 1−ε_low, 1+ε_high)Â), summed, divided."""
     total, position = torch.zeros((), dtype=torch.float64), 0
     for sample in samples:
         for t, is_in_loss in enumerate(sample.loss_mask):
@@ -29,7 +29,7 @@ def plain_objective(logprobs, samples, denominators):
 
 
 @given(st.integers(0, 200))
-def test_dapo_equals_equation_8_in_value_and_gradient(seed):
+def test_dapo_matches_equation_8_in_value_and_gradient(seed):
     samples = random_samples(seed)
     ours, plain = near_old(samples, seed), near_old(samples, seed)
     denominator = batch_denominator(samples)
@@ -56,7 +56,7 @@ def test_groups_weigh_the_same_under_the_group_denominator():
     assert loss.item() == pytest.approx(sum(per_group) / 2, abs=1e-6)
 
 
-def test_clip_fractions_count_only_tokens_whose_gradient_the_clip_stops():
+def test_clip_fractions_count_only_tokens_with_clipped_gradient():
     better, worse = make_sample("a", [-1.0, -1.0], 1.0), make_sample("b", [-1.0, -1.0], -1.0)
     logprobs = torch.tensor([-1 + math.log(r) for r in (1.4, 0.5, 1.4, 0.5)], dtype=torch.float64, requires_grad=True)
     loss, metrics = dapo_loss(logprobs, tokens_of([better, worse]), 4.0, clip_eps_low=LOW, clip_eps_high=HIGH)

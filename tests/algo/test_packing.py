@@ -1,4 +1,4 @@
-"""Packing loses nothing, pads nothing and keeps within its bound."""
+"""Packing without loss or padding, within the token bound."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ lengths = st.lists(st.integers(1, 120), max_size=40)
 
 
 @given(lengths, st.integers(1, 150))
-def test_nothing_is_lost_and_only_a_lonely_sample_passes_the_bound(lengths, max_tokens):
+def test_packing_keeps_all_samples_and_only_single_long_ones_exceed_the_bound(lengths, max_tokens):
     samples = make_samples(lengths)
     packed = pack(samples, max_tokens)
     assert Counter(s.trajectory_id for m in packed for s in m.samples) == Counter(s.trajectory_id for s in samples)
@@ -30,7 +30,7 @@ def test_nothing_is_lost_and_only_a_lonely_sample_passes_the_bound(lengths, max_
 
 
 @given(lengths, st.integers(1, 150))
-def test_no_two_neighbours_would_fit_into_one(lengths, max_tokens):
+def test_no_two_adjacent_micro_batches_could_be_merged(lengths, max_tokens):
     packed = pack(make_samples(lengths), max_tokens)
     assert all(sum(map(len, a.samples)) + min(map(len, b.samples)) > max_tokens for a, b in itertools.pairwise(packed))
 
@@ -44,7 +44,7 @@ def test_packing_is_deterministic(lengths, max_tokens):
 
 
 @given(lengths, st.integers(1, 20), st.integers(0, 5))
-def test_batches_hold_every_sample_once_and_are_as_few_and_as_equal_as_can_be(lengths, batch_size, seed):
+def test_batches_are_few_equal_and_complete(lengths, batch_size, seed):
     samples = make_samples(lengths)
     batches = split_batches(samples, batch_size, seed)
     assert sorted(s.trajectory_id for b in batches for s in b) == sorted(s.trajectory_id for s in samples)
@@ -54,6 +54,6 @@ def test_batches_hold_every_sample_once_and_are_as_few_and_as_equal_as_can_be(le
     assert batches == split_batches(samples, batch_size, seed)
 
 
-def test_the_seed_decides_the_order():
+def test_seed_determines_the_order():
     samples = make_samples([3] * 30)
     assert split_batches(samples, 5, seed=0) != split_batches(samples, 5, seed=1)

@@ -1,4 +1,4 @@
-"""What a micro-batch says of its loss tokens."""
+"""Loss tokens gathered from micro-batches."""
 
 import pytest
 import torch
@@ -21,32 +21,32 @@ def test_only_loss_tokens_are_gathered_in_the_order_of_the_micro_batch():
     assert tokens.ref_logprobs is None and tokens.values is None
 
 
-def test_the_ratio_is_to_the_trainer_where_it_scored_the_samples_and_else_to_the_engine():
+def test_pi_old_is_the_trainers_if_present_else_the_engines():
     assert LossTokens.of(MicroBatch([make_sample("a", [-1.0], 1.0)])).old_logprobs.tolist() == [-1.0]
     scored = LossTokens.of(MicroBatch([make_sample("a", [-1.0], 1.0, old_logprobs=[-1.5])]))
     assert (scored.old_logprobs.tolist(), scored.sampled_logprobs.tolist()) == ([-1.5], [-1.0])
 
 
 @pytest.mark.parametrize("column", ["old_logprobs", "ref_logprobs", "values"])
-def test_a_column_that_only_some_samples_have_is_refused(column):
+def test_column_missing_in_some_samples_is_refused(column):
     samples = [make_sample("a", [-1.0], 1.0, **{column: [-1.5]}), make_sample("b", [-1.0], 1.0)]
     with pytest.raises(ValueError, match=f"some samples of a micro-batch have {column} and others have none"):
         LossTokens.of(MicroBatch(samples))
 
 
-def test_means_of_sequences_and_back_to_tokens():
+def test_sequence_means_can_be_spread_to_tokens():
     tokens = LossTokens.of(MicroBatch([make_sample("a", [-1.0, -2.0], 1.0), make_sample("b", [-3.0], 1.0)]))
     means = tokens.sequence_means(tokens.sampled_logprobs)
     assert means.tolist() == [-1.5, -3.0]
     assert tokens.spread(means).tolist() == [-1.5, -1.5, -3.0]
 
 
-def test_a_denominator_is_one_for_all_or_one_for_each_trajectory():
+def test_denominator_is_shared_or_per_trajectory():
     tokens = LossTokens.of(MicroBatch([make_sample("a", [-1.0, -2.0], 1.0), make_sample("b", [-3.0], 1.0)]))
     assert tokens.divisor(3.0).tolist() == 3.0
     assert tokens.divisor({"b": 5.0, "a": 4.0}).tolist() == [4.0, 4.0, 5.0]
 
 
-def test_tokens_go_to_another_device_with_all_their_columns():
+def test_all_columns_move_to_another_device():
     tokens = LossTokens.of(MicroBatch([make_sample("a", [-1.0], 1.0, values=[0.5])])).to(torch.device("meta"))
     assert {column.device.type for column in vars(tokens).values() if isinstance(column, torch.Tensor)} == {"meta"}

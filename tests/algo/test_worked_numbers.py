@@ -1,7 +1,7 @@
-"""Each algorithm against numbers that were worked out by hand.
+"""Algorithms compared with numbers calculated by hand.
 
-The batch (`two_by_hand`) is a, two tokens of ratio 1.5 and 1.1 and advantage 1, and b, one token of ratio 0.5 and advantage −2.
-Every π_old is 1/e, so log π of a token is −1 + log ratio: −0.594535, −0.904690 and −1.693147.
+The batch (`two_by_hand`) is a, two tokens of ratio 1.5 and 1.1 and advantage 1, and b, one token of ratio 0.5 and
+advantage −2. Every π_old is 1/e, so log π of a token is −1 + log ratio: −0.594535, −0.904690 and −1.693147.
 """
 
 import math
@@ -15,7 +15,7 @@ from turnsmith.config import StageConfig
 
 
 def play(algorithm, samples=None, options=None, **stage):
-    """Loss, gradient and metrics on the batch by hand; the options may be such as a run refuses."""
+    """Return loss, gradient and metrics of the hand-made batch; options may be ones that a run refuses."""
     samples, logprobs = samples or two_by_hand(), logprobs_by_hand()
     found = find_algorithm(algorithm)
     chosen = read_options(found, StageConfig(algorithm=algorithm, **stage)).model_copy(update=options)
@@ -112,7 +112,7 @@ def test_cispo():
     assert advantages("cispo", 1.0, 0.0, 0.5) == pytest.approx([1.224745, -1.224745, 0], abs=1e-5)
 
 
-def test_a_batch_in_float32_gives_the_same():
+def test_float32_batch_gives_the_same_numbers():
     samples, found = two_by_hand(), find_algorithm("dapo")
     loss_fn = found.make_loss(samples, read_options(found, StageConfig()))
     loss, _ = loss_fn(logprobs_by_hand().detach().float(), tokens_of(samples, torch.float32))

@@ -43,7 +43,7 @@ def grow(renderer, system, user, turns):
 
 
 def whole_of_others_spelled(name, system, user, turns):
-    """The slow reference: special tokens have other names, so what contents spell is text; placeholders hold their places."""
+    """Render slowly with renamed special tokens and placeholders, so that contents cannot form special tokens."""
     plain = find_tokenizer(name)
     texts = [system, user, *(text for turn in turns for text in turn)]
     places = [chr(0xE100 + index) for index in range(len(texts))]
@@ -64,7 +64,7 @@ def rename(token):
 @pytest.mark.parametrize("name", APPENDING)
 @few_examples
 @given(TEXTS, TEXTS, st.lists(st.tuples(REPLIES, TEXTS), max_size=3))
-def test_a_grown_conversation_equals_the_whole_rendered_at_once(name, system, user, turns):
+def test_incremental_rendering_equals_rendering_at_once(name, system, user, turns):
     tokenizer = find_tokenizer(name)
     whole = tokenizer.encode(render(tokenizer, list_messages(name, system, user, turns)), add_special_tokens=False)
     assert grow(RENDERERS[name], system, user, turns) == whole
@@ -73,14 +73,14 @@ def test_a_grown_conversation_equals_the_whole_rendered_at_once(name, system, us
 @pytest.mark.parametrize("name", APPENDING)
 @few_examples
 @given(HOSTILE, HOSTILE, st.lists(st.tuples(HOSTILE, HOSTILE), max_size=2))
-def test_special_tokens_that_contents_spell_stay_text(name, system, user, turns):
+def test_special_tokens_in_contents_stay_text(name, system, user, turns):
     assert grow(RENDERERS[name], system, user, turns) == whole_of_others_spelled(name, system, user, turns)
 
 
 @pytest.mark.parametrize("name", THINKING)
 @few_examples
 @given(TEXTS, TEXTS, st.lists(st.tuples(REPLIES, REPLIES, TEXTS), max_size=3))
-def test_kept_turns_stand_as_the_template_shows_the_last_one(name, system, user, said):
+def test_kept_turns_look_like_the_templates_last_turn(name, system, user, said):
     tokenizer, questions = find_tokenizer(name), [user, *(observation for *_, observation in said)]
     turns = [(think(name, thought, reply), observation) for thought, reply, observation in said]
     exchanges = [
@@ -94,7 +94,7 @@ def test_kept_turns_stand_as_the_template_shows_the_last_one(name, system, user,
 
 
 def think(name, thought, reply):
-    """What the policy samples of a turn, in the form of the template."""
+    """Return a sampled turn in the template's form."""
     thought, reply = (text.replace("</think>", "").strip() for text in (thought, reply))
     return {"qwen3": f"<think>\n{thought}\n</think>\n\n{reply}", "glm-4.5": f"\n<think>{thought}</think>\n{reply}"}[
         name
@@ -102,7 +102,7 @@ def think(name, thought, reply):
 
 
 @pytest.mark.parametrize("name", THINKING)
-def test_a_template_that_drops_reasoning_is_refused_with_the_key_that_keeps_it(name):
+def test_error_for_template_that_drops_reasoning_names_keep_turns(name):
     with pytest.raises(UsageError, match=r"not append-only .* would do with --model.chat.template keep-turns$"):
         make_renderer(name, AS_SHIPPED)
 
@@ -115,7 +115,7 @@ def test_a_template_that_drops_reasoning_is_refused_with_the_key_that_keeps_it(n
         ("mistral-v0.3", "append-only"),
     ],
 )
-def test_a_template_that_cannot_place_the_system_prompt_is_refused_with_the_key_that_folds_it(name, reason):
+def test_error_for_template_without_system_role_names_system_prompt_key(name, reason):
     remedy = r"would do with --model.chat.system_prompt first-user-message$"
     for chat in (AS_SHIPPED, KEEP):
         with pytest.raises(UsageError, match=remedy):
@@ -125,14 +125,14 @@ def test_a_template_that_cannot_place_the_system_prompt_is_refused_with_the_key_
 
 
 @pytest.mark.parametrize("name", APPENDING)
-def test_where_nothing_is_rewritten_to_keep_turns_changes_nothing(name):
+def test_keep_turns_changes_nothing_for_append_only_templates(name):
     kept = make_renderer(name, FAMILIES[name].chat.model_copy(update={"template": "keep-turns"}))
     turns = [("a b", "c"), ("d", "")]
     assert grow(kept, "s", "u", turns) == grow(RENDERERS[name], "s", "u", turns)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_conversation_begins_once(name):
+def test_beginning_of_sequence_occurs_once(name):
     family, renderer = FAMILIES[name], RENDERERS[name]
     token_ids = grow(renderer, "s", "u", [("a", "b"), ("c", "d")])
     begins = renderer.tokenizer.convert_tokens_to_ids(family.bos or family.special[0])
@@ -140,7 +140,7 @@ def test_a_conversation_begins_once(name):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_whatever_ends_a_turn_is_known_hidden_and_followed_by_the_template_s_own(name):
+def test_every_stop_token_is_hidden_and_followed_by_the_templates_end_of_turn(name):
     family, renderer = FAMILIES[name], RENDERERS[name]
     stops = renderer.tokenizer.convert_tokens_to_ids([family.end_of_turn, *family.stops])
     assert renderer.stop_token_ids == set(stops)
@@ -154,7 +154,7 @@ def test_whatever_ends_a_turn_is_known_hidden_and_followed_by_the_template_s_own
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_special_tokens_that_were_sampled_stay_visible_inside_a_turn(name):
+def test_sampled_special_tokens_stay_visible_inside_a_turn(name):
     renderer, token = RENDERERS[name], FAMILIES[name].special[1]
     inside = renderer.tokenizer.convert_tokens_to_ids(token)
     text = renderer.turn_text([*renderer.content_ids("a"), inside, *renderer.reply_ids("b")])
@@ -162,7 +162,7 @@ def test_special_tokens_that_were_sampled_stay_visible_inside_a_turn(name):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_turn_costs_its_own_text_however_many_came_before(name, monkeypatch):
+def test_rendering_cost_of_a_turn_is_independent_of_earlier_turns(name, monkeypatch):
     renderer, costs = make_renderer(name), []
     encode = renderer.tokenizer.encode
 
@@ -178,7 +178,7 @@ def test_a_turn_costs_its_own_text_however_many_came_before(name, monkeypatch):
     assert 1000 <= costs[0] < 1100
 
 
-def test_a_template_that_asks_for_today_is_told_the_day_of_the_configuration():
+def test_template_date_is_the_configured_one():
     def shown(name, chat):
         renderer = make_renderer(name, chat)
         return renderer.tokenizer.decode(renderer.prompt_ids("s", "u"))
@@ -187,7 +187,7 @@ def test_a_template_that_asks_for_today_is_told_the_day_of_the_configuration():
     assert "Today Date: 01 Mar 2025\n" in shown("llama-3.2", ChatConfig(date="2025-03-01"))
 
 
-def test_to_be_told_the_day_takes_nothing_from_a_template():
+def test_pinning_the_date_keeps_the_template():
     tokenizer = make_family_tokenizer("qwen2.5")
     plain = ChatRenderer(tokenizer).prompt_ids("s", "u")
     tokenizer.chat_template = f"\n{{{{- '' if strftime_now is defined }}}}{tokenizer.chat_template}"

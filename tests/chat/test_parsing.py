@@ -19,7 +19,7 @@ def block(command, fence="```"):
 
 
 @given(prose, commands, prose)
-def test_the_body_of_the_one_block_is_the_command_as_it_stands(before, command, after):
+def test_body_of_the_only_block_is_the_command_unchanged(before, command, after):
     assert parse_turn(before + block(command) + after) == command
 
 
@@ -29,18 +29,18 @@ def test_two_blocks_are_a_format_error(before, first, between, second):
 
 
 @given(prose, commands)
-def test_an_unclosed_block_is_no_command(before, command):
+def test_unclosed_block_has_no_command(before, command):
     assert parse_turn(f"{before}```command\n{command}") == NO_COMMAND
 
 
 @given(st.text())
-def test_any_text_at_all_is_an_action_or_a_named_error(text):
+def test_any_text_parses_to_a_command_or_format_error(text):
     parsed = parse_turn(text)
     assert parsed in (NO_COMMAND, MULTIPLE) or parsed.strip()
 
 
 @given(st.lists(commands, max_size=4))
-def test_all_blocks_are_found_in_order(bodies):
+def test_find_blocks_returns_all_blocks_in_order(bodies):
     assert find_blocks("\n".join(map(block, bodies))) == bodies
 
 
@@ -62,7 +62,7 @@ def test_all_blocks_are_found_in_order(bodies):
         "```commands\nls\n```",
     ],
 )
-def test_what_is_not_a_closed_block_with_a_body_is_no_command(text):
+def test_only_a_closed_block_with_a_body_is_a_command(text):
     assert parse_turn(text) == NO_COMMAND
 
 
@@ -79,7 +79,7 @@ def test_a_heredoc_keeps_its_lines():
     assert parse_turn(block(command)) == command
 
 
-def test_a_line_of_three_backticks_closes_a_block_of_three():
+def test_line_of_three_backticks_closes_a_block_of_three():
     assert parse_turn("```command\ncat << 'EOF'\n```\nEOF\n```\n") == "cat << 'EOF'"
 
 
@@ -88,5 +88,5 @@ def test_a_block_of_four_backticks_can_hold_three():
     assert parse_turn(block(command, fence="````")) == command
 
 
-def test_a_second_block_left_open_is_still_a_second_block():
+def test_unclosed_second_block_counts():
     assert parse_turn(block("ls") + "```command\npwd") == MULTIPLE

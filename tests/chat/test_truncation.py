@@ -33,12 +33,12 @@ def test_the_same_input_gives_the_same_cut(tokenizer, text, budget):
     assert truncate(text, budget, tokenizer) == truncate(text, budget, tokenizer)
 
 
-def test_most_of_the_budget_is_used(tokenizer):
+def test_truncation_uses_most_of_the_budget(tokenizer):
     text = "".join(f"line {number}\n" for number in range(1000))
     assert num_tokens(tokenizer, truncate(text, 200, tokenizer)) >= 185
 
 
-def test_a_text_far_beyond_the_budget_is_cut_alike(tokenizer):
+def test_text_far_beyond_the_budget_is_cut_identically(tokenizer):
     text = "".join(f"line {number}\n" for number in range(100_000))
     shorter = truncate(text, 200, tokenizer)
     assert shorter.startswith("line 0\n") and shorter.endswith("line 99999\n")

@@ -1,4 +1,4 @@
-"""Blocks, who reads them, and attention over them, against plain references."""
+"""Block pool, sequence table and attention over blocks, compared with plain references."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ WAYS = [partial(make_parts, CompiledDecoding), partial(make_parts, Decoding), ma
 
 
 def fill_store(histories, num_blocks, order):
-    """A store in which each history's random keys and values lie in blocks of a given order; the plain tensors beside it."""
+    """Make a store with random keys and values in blocks of a given order; return the plain tensors too."""
     generator = torch.Generator().manual_seed(0)
     store, plain, blocks = BlockStore(num_blocks, CPU), [], iter(order)
     for length in histories:
@@ -45,7 +45,7 @@ def fill_store(histories, num_blocks, order):
 
 
 def attend_plainly(query, keys, values, scaling=None):
-    """The last tokens of a sequence over all of it, mask and all."""
+    """Attend with the last tokens of a sequence over all of it, with a mask."""
     length, new = keys.shape[1], query.shape[1]
     mask = torch.ones(new, length, dtype=torch.bool).tril(length - new)
     return scaled_dot_product_attention(
@@ -54,7 +54,7 @@ def attend_plainly(query, keys, values, scaling=None):
 
 
 def varlen_attn(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
-    """What the kernel of CUDA computes, written plainly."""
+    """Compute the CUDA kernel's result in plain torch."""
     assert window_size == (-1, 0) and enable_gqa and longest_q <= longest_k
     parts = [
         attend_plainly(*(tensor[a:b].transpose(0, 1) for tensor, a, b in ((query, *q), (key, *k), (value, *k))), scale)
@@ -69,7 +69,7 @@ lengths = st.lists(
 
 
 @given(lengths, st.integers(0, 1_000), st.booleans(), st.sampled_from(WAYS), st.sampled_from([None, 0.1]))
-def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(sizes, seed, lasts_only, way, scaling):
+def test_attention_over_blocks_in_any_order_equals_dense_attention(sizes, seed, lasts_only, way, scaling):
     sizes = sorted(sizes, key=lambda size: size[1] > 1)
     order = np.random.default_rng(seed).permutation(40).tolist()
     store, plain = fill_store([start + new for start, new in sizes], 40, order)
@@ -84,7 +84,7 @@ def test_attention_over_blocks_in_any_order_equals_attention_over_plain_tensors(
 
 
 def lay_out_and_attend(store, spans, plain, lasts_only=False, way=WAYS[0], scaling=None):
-    """The output of a layout for random queries, and what plain attention says."""
+    """Return a layout's output for random queries, and that of plain attention."""
     by_table = {tuple(table): (keys, values) for table, keys, values in plain}
     generator = torch.Generator().manual_seed(1)
     queries = [torch.randn(HEADS, span.length, HEAD_DIM, generator=generator) for span in spans]
@@ -103,7 +103,7 @@ def lay_out_and_attend(store, spans, plain, lasts_only=False, way=WAYS[0], scali
 
 
 @pytest.mark.parametrize("way", WAYS[:2])
-def test_siblings_read_shared_blocks_as_their_own(way):
+def test_siblings_attend_to_shared_blocks(way):
     store, [(table, keys, values)] = fill_store([2 * BLOCK_TOKENS], 8, range(8))
     BlockLayout(store, [Span(table, 0, len(keys[0]))], way).attend(
         0, torch.zeros(1, HEADS, len(keys[0]), HEAD_DIM), keys[None], values[None], None
@@ -118,13 +118,13 @@ def test_siblings_read_shared_blocks_as_their_own(way):
 
 
 def read_blocks(decoding, query, keys, values, length):
-    """What the last of so many tokens sees, by one of the two ways."""
+    """Compute attention of the last of several tokens by one implementation."""
     return decoding([Span(list(range(len(keys))), length - 1, 1)], CPU).attend(query, keys, values, None)
 
 
 @pytest.mark.parametrize("heads, key_heads, head_dim", [(1, 1, 3), (6, 2, 80), (7, 1, 64), (4, 4, 128)])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
-def test_the_compiled_loop_equals_the_products_of_torch(heads, key_heads, head_dim, scale):
+def test_compiled_attention_equals_torch(heads, key_heads, head_dim, scale):
     generator = torch.Generator().manual_seed(head_dim)
     query = scale * torch.randn(heads, 1, head_dim, generator=generator)
     keys, values = torch.randn(2, 5, key_heads, BLOCK_TOKENS, head_dim, generator=generator)
@@ -134,7 +134,7 @@ def test_the_compiled_loop_equals_the_products_of_torch(heads, key_heads, head_d
         assert torch.allclose(found, expected, rtol=1e-5, atol=1e-5 * max(1, scale))
 
 
-def test_what_the_compiled_loop_finds_does_not_depend_on_the_number_of_threads():
+def test_compiled_attention_is_independent_of_thread_count():
     store, plain = fill_store([300, 40, 7], 12, range(12))
     spans = [Span(table, len(keys[0]) - 1, 1) for table, keys, _ in plain]
     found = []
@@ -145,7 +145,7 @@ def test_what_the_compiled_loop_finds_does_not_depend_on_the_number_of_threads()
     assert torch.equal(*found)
 
 
-def test_the_first_compiled_call_leaves_torch_its_threads():
+def test_first_compiled_call_keeps_torchs_thread_count():
     script = """
 import numba, torch
 from turnsmith.engines.blocks import Span
@@ -160,7 +160,7 @@ print(torch.get_num_threads(), numba.get_num_threads())
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 @pytest.mark.parametrize("what", ["query", "keys", "values"])
-def test_the_compiled_loop_hides_nothing_that_is_not_finite(what, bad):
+def test_compiled_attention_propagates_non_finite_values(what, bad):
     tensors = {
         "query": torch.ones(1, 1, 8),
         "keys": torch.ones(2, 1, BLOCK_TOKENS, 8),
@@ -176,7 +176,7 @@ def test_only_float32_on_a_cpu_is_compiled(device, dtype):
     assert choose_parts(CPU, torch.float32).args == (CompiledDecoding,)
 
 
-def test_without_openmp_torch_computes(monkeypatch):
+def test_torch_computes_without_openmp(monkeypatch):
     monkeypatch.setattr("turnsmith.engines.compiled.HAS_OPENMP", False)
     assert choose_parts(CPU, torch.float32).args == (Decoding,)
 
@@ -192,7 +192,7 @@ def test_a_block_is_free_when_its_last_reader_drops_it():
 
 
 def run_turn(table, episode_id, history, room):
-    """Admit, hold the whole history, rest; the admission."""
+    """Admit a turn, hold its whole history and rest; return the admission."""
     admission = table.admit(episode_id, np.array(history)[:-1], room)
     if admission:
         sequence, _ = admission
@@ -201,7 +201,7 @@ def run_turn(table, episode_id, history, room):
     return admission
 
 
-def test_siblings_share_full_blocks_and_copy_the_one_in_which_they_part():
+def test_siblings_share_full_blocks_and_copy_the_diverging_one():
     table, prompt = SequenceTable(10), list(range(BLOCK_TOKENS + 10))
     first, _ = run_turn(table, "a", [*prompt, 1], 2 * BLOCK_TOKENS)
     second, copied = table.admit("b", np.array([*prompt, 2]), 2 * BLOCK_TOKENS)
@@ -211,7 +211,7 @@ def test_siblings_share_full_blocks_and_copy_the_one_in_which_they_part():
     assert first.blocks[1] != second.blocks[1]
 
 
-def test_a_turn_waits_while_running_ones_hold_the_room_and_then_evicts_the_longest_idle_finished_first():
+def test_waiting_turn_evicts_finished_then_least_recently_used_sequences():
     table = SequenceTable(4)
     for name in ("a", "b", "c"):
         run_turn(table, name, [ord(name)] * 10, 20)
@@ -227,8 +227,8 @@ turns = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 100), st.integers(0
 
 
 @given(turns)
-def test_no_block_is_lost_or_written_by_two(steps):
-    """Random turns of four episodes in room for one: every sequence holds what it was told, whatever the others do."""
+def test_no_block_is_lost_or_has_two_writers(steps):
+    """Run random turns of four episodes in room for one; every sequence keeps its own tokens."""
     table, memory, histories = SequenceTable(8), {}, {}
     for episode, growth, token in steps:
         history = histories.setdefault(episode, [0] * 30)
@@ -249,7 +249,7 @@ def test_no_block_is_lost_or_written_by_two(steps):
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral", "qwen3"])
-def test_bytes_per_token_are_those_that_the_store_takes(kind):
+def test_bytes_per_token_match_the_stores_allocation(kind):
     model = make_model(kind)
     store = BlockStore(2, CPU)
     layout = BlockLayout(store, [Span([0], 0, 1)], WAYS[0])
@@ -261,7 +261,7 @@ def test_bytes_per_token_are_those_that_the_store_takes(kind):
     assert num_bytes == 2 * BLOCK_TOKENS * kv_bytes_per_token(model.config, torch.float32)
 
 
-def test_a_budget_that_holds_no_episode_is_one_sentence():
+def test_budget_below_one_episode_raises_usage_error():
     config = make_model().config
     block_bytes = BLOCK_TOKENS * kv_bytes_per_token(config, torch.float32)
     size = {"max_context": 10 * BLOCK_TOKENS, "num_episodes": 3}

@@ -1,4 +1,4 @@
-"""The decoder in few calls against the forward of transformers."""
+"""Fast decoder path compared with the forward of transformers."""
 
 from itertools import chain
 
@@ -12,7 +12,7 @@ from turnsmith.engines.layouts import BlockLayout, choose_parts
 
 
 def plain_lasts(model, sequences):
-    """Hidden states of each last token, sequence by sequence, by eager transformers."""
+    """Compute hidden states of each last token, sequence by sequence, with eager transformers."""
     model.set_attn_implementation("eager")
     return torch.cat([model.get_decoder()(torch.tensor([ids])).last_hidden_state[0, -1:] for ids in sequences])
 
@@ -32,6 +32,6 @@ def test_hidden_states_equal_eager_transformers(kind, way):
     assert torch.allclose(hidden, plain_lasts(make_model(kind), sequences), atol=1e-5)
 
 
-def test_the_short_way_is_taken_for_its_family_only():
+def test_fast_path_is_used_only_for_llama_models():
     assert make_decoder(make_model("qwen2")).func is decode_llama
     assert make_decoder(make_model("qwen2", hidden_act="gelu")).func is decode_by_forward

@@ -1,4 +1,4 @@
-"""Filters of sampling, beside plain readings of their definitions; for evaluations alone."""
+"""Sampling filters for evaluations, compared with their definitions."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def kept(shaped):
 
 
 @given(logits, st.floats(0.05, 0.99))
-def test_top_p_keeps_the_fewest_likeliest_tokens_with_that_share(values, top_p):
+def test_top_p_keeps_the_smallest_set_with_that_probability(values, top_p):
     shares = values.softmax(-1)
     chosen, total = set(), 0.0
     for index in shares.argsort(descending=True).tolist():
@@ -36,14 +36,14 @@ def test_top_p_keeps_the_fewest_likeliest_tokens_with_that_share(values, top_p):
 
 
 @given(logits, st.integers(1, 15))
-def test_top_k_keeps_the_k_likeliest(values, top_k):
+def test_top_k_keeps_the_k_most_likely_tokens(values, top_k):
     assert kept(shape_logits(values, SamplingParams(top_k=top_k), [])) == set(
         values.argsort(descending=True)[:top_k].tolist()
     )
 
 
 @given(logits, st.floats(0.1, 3.0))
-def test_a_temperature_divides_and_0_is_greedy(values, temperature):
+def test_temperature_divides_logits_and_zero_is_greedy(values, temperature):
     torch.testing.assert_close(shape_logits(values, SamplingParams(temperature=temperature), []), values / temperature)
     assert kept(shape_logits(values, SamplingParams(temperature=0.0), [])) == {int(values.argmax())}
 
@@ -56,7 +56,7 @@ def test_min_p_and_the_repetition_penalty():
     torch.testing.assert_close(penalised, torch.tensor([1.0, 1.0, -2.0, -3.0]))
 
 
-def test_log_probs_are_the_policys_whatever_tokens_are_drawn_from():
+def test_log_probs_are_the_policys_under_any_decoding():
     values = torch.tensor([[2.0, 1.0, -1.0]])
     greedy = torch.stack([shape_logits(values[0], SamplingParams(temperature=0.0), [])])
     for uniform in (0.0, 0.5, 0.999999):
@@ -72,7 +72,7 @@ def ask(params, *, trains, seed=0):
     return GenerateRequest("a", [1, 2, 3], 20, frozenset(), seed=seed, params=params, trains=trains)
 
 
-async def test_an_evaluation_may_decode_greedily_and_what_trains_may_not():
+async def test_only_evaluations_may_decode_greedily():
     greedy = SamplingParams(temperature=0.0)
     first, second = [(await make_engine().generate(ask(greedy, trains=False, seed=seed))).token_ids for seed in (1, 2)]
     np.testing.assert_array_equal(first, second)

@@ -1,4 +1,4 @@
-"""Turns from a server that fails and lies: what is tried again, what is lost, what stops a run, and what is booked."""
+"""Endpoint engine with a faulty server: retries, losses, stops and costs."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def opened(server: ChatServer, folder, key="", **changes):
         await engine.close()
 
 
-async def test_a_turn_is_the_text_and_the_servers_own_figures(server, tmp_path):
+async def test_reply_has_the_text_and_the_servers_token_counts(server, tmp_path):
     async with opened(server, tmp_path) as engine:
         reply = await engine.chat(ask())
     usage = server.books
@@ -54,23 +54,23 @@ async def test_a_turn_is_the_text_and_the_servers_own_figures(server, tmp_path):
     assert server.bodies[0]["messages"][1] == {"role": "user", "content": "The total is wrong."}
 
 
-def test_half_a_pair_of_surrogates_is_a_question_mark():
+def test_lone_surrogate_becomes_a_question_mark():
     answer = {"choices": [{"message": {"content": "a\ud800b"}, "finish_reason": "stop"}]}
     assert read_reply(answer, ask(), read_usage(answer, ask())).text == "a?b"
 
 
-async def test_the_key_is_hidden_however_json_spells_it(server, tmp_path):
+async def test_key_is_hidden_even_if_escaped_in_json(server, tmp_path):
     answer = json.loads(r'{"said": ["Bearer sk-ab\/cd\u0065fghijkl", 1, null]}')
     async with opened(server, tmp_path, key="sk-ab/cdefghijkl") as engine:
         assert engine.hide_all(answer) == {"said": ["Bearer …", 1, None]}
 
 
-async def test_a_word_in_place_of_a_key_is_left_where_a_model_says_it(server, tmp_path):
+async def test_placeholder_key_is_not_hidden_in_text(server, tmp_path):
     async with opened(server, tmp_path, key="submit") as engine:
         assert (await engine.chat(ask())).text == say("submit")
 
 
-async def test_what_is_sent_says_how_to_sample(server, tmp_path):
+async def test_request_contains_the_sampling_parameters(server, tmp_path):
     async with opened(server, tmp_path) as engine:
         await engine.chat(ask())
         await engine.chat(ask(params=SamplingParams(temperature=0.7, top_k=20)))
@@ -91,7 +91,7 @@ PASSING = [
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_what_may_pass_is_tried_again(server, tmp_path, fault):
+async def test_passing_faults_are_retried(server, tmp_path, fault):
     server.faults = in_turn([fault, fault])
     async with opened(server, tmp_path) as engine:
         assert (await engine.chat(ask())).text == say("submit")
@@ -100,7 +100,7 @@ async def test_what_may_pass_is_tried_again(server, tmp_path, fault):
 
 
 @pytest.mark.parametrize("fault", PASSING)
-async def test_what_does_not_pass_is_lost_and_nothing_else(server, tmp_path, fault):
+async def test_persistent_fault_is_an_engine_error(server, tmp_path, fault):
     server.faults = in_turn([fault] * 3)
     async with opened(server, tmp_path) as engine:
         with pytest.raises(EngineError, match=r"gave no turn in 3 tries: .") as lost:
@@ -110,7 +110,7 @@ async def test_what_does_not_pass_is_lost_and_nothing_else(server, tmp_path, fau
     assert_same_books(engine, server)
 
 
-async def test_an_answer_that_does_not_come_in_time_is_asked_for_again(server, tmp_path):
+async def test_late_answer_is_requested_again(server, tmp_path):
     server.faults = in_turn(["hang"])
     async with opened(server, tmp_path, timeout_s=0.3) as engine:
         assert (await engine.chat(ask())).text == say("submit")
@@ -118,7 +118,7 @@ async def test_an_answer_that_does_not_come_in_time_is_asked_for_again(server, t
 
 
 @pytest.mark.parametrize("fault", ["no-usage", "wrong-usage"])
-async def test_tokens_that_nobody_counts_are_estimated_and_said_to_be(server, tmp_path, fault):
+async def test_missing_token_counts_are_estimated_and_marked(server, tmp_path, fault):
     server.faults = in_turn([fault])
     async with opened(server, tmp_path) as engine:
         reply = await engine.chat(ask())
@@ -127,7 +127,7 @@ async def test_tokens_that_nobody_counts_are_estimated_and_said_to_be(server, tm
     assert reply.output_tokens == -(-len(say("submit")) // 4)
 
 
-async def test_figures_that_cannot_be_are_booked_as_charged_and_not_believed(server, tmp_path):
+async def test_implausible_token_counts_are_recorded_but_replaced_by_estimates(server, tmp_path):
     server.faults = in_turn(["wild-usage"])
     async with opened(server, tmp_path) as engine:
         reply = await engine.chat(ask())
@@ -135,14 +135,14 @@ async def test_figures_that_cannot_be_are_booked_as_charged_and_not_believed(ser
     assert_same_books(engine, server)
 
 
-async def test_a_turn_cut_by_its_limit_says_so(server, tmp_path):
+async def test_turn_cut_by_its_limit_has_finish_reason_length(server, tmp_path):
     server.faults = in_turn(["length"])
     async with opened(server, tmp_path) as engine:
         reply = await engine.chat(ask())
     assert (reply.text, reply.finish_reason) == (say("submit")[:10], "length")
 
 
-async def test_a_history_that_the_server_cannot_hold_is_full_not_broken(server, tmp_path):
+async def test_too_long_history_raises_context_full(server, tmp_path):
     server.max_model_len = 100
     async with opened(server, tmp_path) as engine:
         with pytest.raises(ContextFull, match="maximum context length is 100"):
@@ -151,7 +151,7 @@ async def test_a_history_that_the_server_cannot_hold_is_full_not_broken(server, 
 
 
 @pytest.mark.parametrize("fault", ["401", "402", "404", "400", "403"])
-async def test_what_no_try_can_better_is_not_tried_again(server, tmp_path, fault):
+async def test_permanent_refusals_are_not_retried(server, tmp_path, fault):
     server.faults = in_turn([fault])
     kind = UsageError if fault in ("401", "402", "404") else EngineError
     async with opened(server, tmp_path, key=KEY) as engine:
@@ -161,13 +161,13 @@ async def test_what_no_try_can_better_is_not_tried_again(server, tmp_path, fault
     assert KEY not in str(refused.value)
 
 
-async def test_a_key_that_the_server_repeats_goes_no_further(server, tmp_path):
+async def test_key_repeated_by_the_server_is_hidden(server, tmp_path):
     server.faults = in_turn(["echo"])
     async with opened(server, tmp_path, key=KEY) as engine:
         assert (await engine.chat(ask())).text == say("submit") + "Bearer …"
 
 
-async def test_nobody_begins_while_the_server_has_asked_to_wait(server, tmp_path):
+async def test_no_request_starts_during_a_requested_wait(server, tmp_path):
     server.faults = in_turn(["429 0.5"])
     async with opened(server, tmp_path) as engine:
         first = asyncio.create_task(engine.chat(ask()))
@@ -178,27 +178,27 @@ async def test_nobody_begins_while_the_server_has_asked_to_wait(server, tmp_path
     assert all(moment - begun >= 0.45 for moment in server.moments[1:])
 
 
-async def test_a_server_may_not_ask_for_longer_than_is_allowed(server, tmp_path):
+async def test_requested_wait_is_limited(server, tmp_path):
     server.faults = in_turn(["429 3600"])
     async with opened(server, tmp_path, max_wait_s=0.05) as engine:
         await asyncio.wait_for(engine.chat(ask()), 20)
 
 
-async def test_no_more_are_under_way_than_is_allowed(server, tmp_path):
+async def test_concurrency_is_limited(server, tmp_path):
     server.delay_s = 0.3
     async with opened(server, tmp_path, concurrency=3) as engine:
         await asyncio.gather(*(engine.chat(ask()) for _ in range(9)))
     assert server.most_at_once == 3
 
 
-async def test_requests_are_begun_at_their_pace(server, tmp_path):
+async def test_request_rate_is_limited(server, tmp_path):
     async with opened(server, tmp_path, requests_per_minute=600) as engine:
         started = time.monotonic()
         await asyncio.gather(*(engine.chat(ask()) for _ in range(4)))
     assert server.moments[-1] - started >= 0.29
 
 
-async def test_the_account_is_priced_by_stage_and_goes_on_after_a_restart(server, tmp_path):
+async def test_account_has_costs_by_stage_and_survives_a_restart(server, tmp_path):
     async with opened(server, tmp_path, prices=PRICES) as engine:
         await engine.chat(ask())
     async with opened(server, tmp_path, prices=PRICES) as engine:
@@ -213,7 +213,7 @@ async def test_the_account_is_priced_by_stage_and_goes_on_after_a_restart(server
     assert_same_books(engine, server)
 
 
-async def test_a_spent_budget_stops_once_what_is_under_way_is_booked(server, tmp_path):
+async def test_spent_budget_stops_after_recording_running_requests(server, tmp_path):
     server.delay_s = 0.2
     async with opened(server, tmp_path, prices=PRICES, budget=1e-9, concurrency=4) as engine:
         first = [asyncio.create_task(engine.chat(ask())) for _ in range(3)]
@@ -228,7 +228,7 @@ async def test_a_spent_budget_stops_once_what_is_under_way_is_booked(server, tmp
     assert server.books.requests == num_requests == len(answers) - len(stopped)
 
 
-async def test_who_is_cancelled_has_it_booked_as_unanswered(server, tmp_path):
+async def test_cancelled_request_is_recorded_as_unanswered(server, tmp_path):
     server.faults = in_turn(["hang"])
     async with opened(server, tmp_path) as engine:
         asking = asyncio.create_task(engine.chat(ask()))
@@ -240,7 +240,7 @@ async def test_who_is_cancelled_has_it_booked_as_unanswered(server, tmp_path):
     assert engine.account.total == Entry(requests=1, unanswered=1)
 
 
-def test_a_damaged_account_is_a_sentence(tmp_path):
+def test_damaged_account_raises_usage_error(tmp_path):
     (tmp_path / "costs.json").write_text('{"stages": {"eval-base": {"requests": -1}}}')
     with pytest.raises(UsageError, match=r"costs\.json is damaged"):
         Account(tmp_path / "costs.json")

@@ -1,4 +1,4 @@
-"""What every engine does, asked of each pair's: the one in this process, and one of other code in another process."""
+"""Conformance tests for engines: the in-process one, and another implementation in a second process."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ def ask(episode="a", history=PROMPT, num=8, stop=NO_STOP, seed=0):
 
 @torch.no_grad()
 def plain_logprobs(history, token_ids, model_seed=0):
-    """Straight from the definition: one forward of transformers over the whole sequence."""
+    """Compute log-probs from one transformers forward over the whole sequence."""
     model = make_model(seed=model_seed)
     model.set_attn_implementation("eager")
     whole = torch.tensor([*history.tolist(), *token_ids.tolist()])
@@ -41,7 +41,7 @@ def plain_logprobs(history, token_ids, model_seed=0):
     return scores[at - 1, whole[at]].numpy()
 
 
-async def test_log_probs_are_those_of_the_model(engine):
+async def test_log_probs_match_the_model(engine):
     completion = await engine.generate(ask(num=30))
     assert completion.token_ids.dtype == np.int32 and completion.logprobs.dtype == np.float32
     expected = plain_logprobs(PROMPT, completion.token_ids)
@@ -58,14 +58,14 @@ async def test_later_turns_of_an_episode_are_scored_after_their_whole_history(en
     engine.release("a")
 
 
-async def test_an_answer_has_the_digest_of_what_was_asked_and_sampled(engine):
+async def test_completion_has_the_digest_of_its_turn(engine):
     for episode, history in (("a", PROMPT), ("b", PROMPT[:7])):
         completion = await engine.generate(ask(episode, history))
         sampled = completion.token_ids, completion.logprobs, completion.policy_version
         assert completion.digest == digest_turn(episode, history, *sampled)
 
 
-async def test_a_turn_ends_at_a_stop_token_which_is_part_of_it_or_at_its_limit(engine):
+async def test_turn_ends_with_a_stop_token_or_at_its_limit(engine):
     free = await engine.generate(ask("a", num=12))
     assert (len(free.token_ids), free.finish_reason) == (12, "length")
     stop = int(free.token_ids[5])
@@ -75,7 +75,7 @@ async def test_a_turn_ends_at_a_stop_token_which_is_part_of_it_or_at_its_limit(e
     assert stopped.finish_reason == "stop"
 
 
-async def test_a_seed_decides_the_tokens_whatever_else_is_sampled(engine):
+async def test_seed_determines_tokens_in_any_batch(engine):
     together = await asyncio.gather(*(engine.generate(ask(f"e{seed}", seed=seed)) for seed in range(6)))
     alone = [await engine.generate(ask(f"again-{seed}", seed=seed)) for seed in range(6)]
     assert [c.token_ids.tolist() for c in together] == [c.token_ids.tolist() for c in alone]
@@ -83,7 +83,7 @@ async def test_a_seed_decides_the_tokens_whatever_else_is_sampled(engine):
 
 
 @pytest.mark.parametrize("is_saved", [True, False])
-async def test_new_weights_are_sampled_from_at_once_under_their_version(engine, tmp_path, is_saved):
+async def test_new_weights_take_effect_at_once_with_their_version(engine, tmp_path, is_saved):
     before = await engine.generate(ask())
     assert before.policy_version == engine.policy_version == 0
     model = make_model(seed=5)
@@ -94,14 +94,14 @@ async def test_new_weights_are_sampled_from_at_once_under_their_version(engine, 
     np.testing.assert_allclose(after.logprobs, plain_logprobs(PROMPT, after.token_ids, model_seed=5), rtol=0, atol=1e-5)
 
 
-async def test_a_history_that_goes_back_is_no_mistake(engine):
+async def test_history_may_become_shorter(engine):
     await engine.generate(ask())
     other = np.concatenate([PROMPT[:10], [3, 4]])
     completion = await engine.generate(ask(history=other))
     np.testing.assert_allclose(completion.logprobs, plain_logprobs(other, completion.token_ids), rtol=0, atol=1e-5)
 
 
-async def test_a_closed_engine_says_so_and_may_be_closed_again(engine):
+async def test_closed_engine_raises_and_may_be_closed_again(engine):
     await engine.generate(ask())
     engine.close()
     with pytest.raises(EngineError, match="closed"):

@@ -1,4 +1,4 @@
-"""The in-process engine against the trainer, against itself in other company, and against plain transformers."""
+"""In-process engine compared with the trainer, with itself in other batches, and with plain transformers."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ SYSTEM_PROMPT = random_tokens(random.Random(99), 12)
 
 
 async def play(engine, index, num_turns=4):
-    """One episode: a prompt with a shared beginning, then sampled turns and random observations."""
+    """Play one episode: a prompt with a shared beginning, then sampled turns and random observations."""
     rng = random.Random(index)
     name = f"episode-{index}"
     token_ids = SYSTEM_PROMPT + random_tokens(rng, rng.randint(1, 20))
@@ -66,7 +66,7 @@ def assert_same(samples, expected):
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral", "qwen3", "gpt2"])
-async def test_logprobs_equal_the_trainers_on_episodes_that_join_and_leave(kind):
+async def test_logprobs_equal_the_trainers_for_concurrent_episodes(kind):
     model = make_model(kind)
     samples = await play_all(make_engine(model), range(8))
     with torch.no_grad():
@@ -90,13 +90,13 @@ async def test_in_bfloat16_logprobs_are_nearer_to_the_trainers_than_to_those_of_
     assert (trained - sampled).abs().mean() < (exact - sampled).abs().mean() < 0.05
 
 
-async def test_a_seed_gives_the_same_tokens_in_any_company():
+async def test_seed_gives_the_same_tokens_in_any_batch():
     together = await play_all(make_engine(), range(6))
     alone = [await play(make_engine(), index) for index in range(6)]
     assert_same(together, alone)
 
 
-async def test_less_room_than_episodes_need_evicts_and_recomputes_with_equal_results():
+async def test_eviction_and_recomputation_keep_results_equal():
     roomy, tight = make_engine(num_episodes=8), make_engine(num_episodes=1)
     assert_same(await play_all(tight, range(7)), await play_all(roomy, range(7)))
     assert tight.prefilled_tokens > roomy.prefilled_tokens
@@ -108,7 +108,7 @@ async def test_long_prompts_take_several_steps_with_equal_results(monkeypatch):
     assert_same(await play_all(make_engine(), range(3)), expected)
 
 
-async def test_only_new_tokens_are_computed():
+async def test_only_new_tokens_are_prefilled():
     engine = make_engine()
     prompt = random_tokens(random.Random(0), 30)
     first = await engine.generate(GenerateRequest("a", prompt, 5, frozenset(), seed=1))
@@ -135,7 +135,7 @@ async def test_a_history_that_does_not_extend_the_last_one_is_recomputed_from_wh
     assert engine.reused_tokens == 20
 
 
-async def test_a_stop_token_ends_the_turn_and_is_part_of_it():
+async def test_stop_token_ends_the_turn_and_belongs_to_it():
     engine = make_engine()
     free = await engine.generate(GenerateRequest("a", [1, 2, 3], 20, frozenset(), seed=5))
     stop = free.token_ids[6]
@@ -145,7 +145,7 @@ async def test_a_stop_token_ends_the_turn_and_is_part_of_it():
     assert (stopped.finish_reason, free.finish_reason) == ("stop", "length")
 
 
-async def test_the_context_bounds_a_turn():
+async def test_context_limits_a_turn():
     engine = make_engine(max_context=20)
     completion = await engine.generate(GenerateRequest("a", [1] * 15, 50, frozenset(), seed=0))
     assert (len(completion.token_ids), completion.finish_reason) == (5, "length")
@@ -168,7 +168,7 @@ def test_a_context_beyond_the_models_positions_is_refused():
         ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}, 128),
     ],
 )
-def test_stretched_positions_count_whichever_length_the_configuration_states(rope, positions):
+def test_stretched_positions_are_read_from_either_convention(rope, positions):
     config = AutoConfig.for_model("qwen2", max_position_embeddings=128, rope_parameters=rope | {"rope_theta": 1e4})
     assert num_positions(config) == positions
 
@@ -187,7 +187,7 @@ async def test_samples_follow_the_softmax():
     assert chisquare([*observed, rest[0]], [*expected, rest[1]], sum_check=False).pvalue > 1e-3
 
 
-async def test_new_weights_void_what_was_kept():
+async def test_new_weights_clear_the_cache():
     model = make_model()
     engine = make_engine(model)
     request = GenerateRequest("a", random_tokens(random.Random(0), 30), 8, frozenset(), seed=1)
@@ -229,7 +229,7 @@ async def test_filters_are_refused():
         await make_engine().generate(request)
 
 
-async def test_a_failing_model_is_an_engine_error_for_all_who_wait_and_the_engine_goes_on():
+async def test_model_failure_fails_waiting_turns_and_the_engine_recovers():
     model = make_model()
     engine = make_engine(model, num_episodes=2)
     requests = [GenerateRequest(f"e{i}", [1, 2, i], 5, frozenset(), seed=i) for i in range(5)]
@@ -241,7 +241,7 @@ async def test_a_failing_model_is_an_engine_error_for_all_who_wait_and_the_engin
     np.testing.assert_array_equal(again.token_ids, (await make_engine().generate(requests[0])).token_ids)
 
 
-async def test_a_turn_that_no_one_waits_for_gives_its_room_back():
+async def test_cancelled_turn_frees_its_blocks():
     engine = make_engine(num_episodes=1)
     lost = asyncio.create_task(engine.generate(GenerateRequest("a", [1, 2], 150, frozenset(), seed=0)))
     await asyncio.sleep(0.02)
@@ -251,7 +251,7 @@ async def test_a_turn_that_no_one_waits_for_gives_its_room_back():
     np.testing.assert_array_equal(ours.token_ids, fresh.token_ids)
 
 
-async def test_a_closed_engine_says_so():
+async def test_closed_engine_raises_engine_error():
     engine = make_engine()
     engine.close()
     with pytest.raises(EngineError):

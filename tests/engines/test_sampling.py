@@ -1,4 +1,4 @@
-"""The sampler against plain references."""
+"""Sampler compared with plain references."""
 
 import numpy as np
 import pytest
@@ -28,6 +28,6 @@ def test_an_impossible_token_is_never_sampled_even_at_the_ends():
     assert token_ids.tolist() == [1, 3, 3]
 
 
-def test_noise_depends_on_the_seed_and_a_longer_draw_begins_the_same():
+def test_uniforms_depend_on_the_seed_and_longer_draws_share_a_prefix():
     assert np.array_equal(draw_uniforms(3, 10), draw_uniforms(3, 20)[:10])
     assert not np.array_equal(draw_uniforms(3, 10), draw_uniforms(4, 10))

@@ -1,4 +1,4 @@
-"""Each hypothesis on a random model: without its fault it is the reference, with it what an engine with that fault computes."""
+"""Hypotheses on a random model: without the fault they equal the reference, with it the faulty engine."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def trajectory():
 
 @torch.no_grad()
 def by_hand(model, ids, positions=None):
-    """Log-probs of every token but the first, by one call of transformers."""
+    """Compute log-probs of every token but the first by one call of transformers."""
     places = torch.arange(len(ids)) if positions is None else torch.from_numpy(positions)
     ids = torch.from_numpy(np.asarray(ids, np.int64))
     out = model(ids[None], position_ids=places[None], attention_mask=torch.ones(1, len(ids), dtype=torch.long))
@@ -49,12 +49,12 @@ def close(one, other, atol=1e-4):
     return np.allclose(one, other, rtol=0, atol=atol)
 
 
-def test_the_reference_is_the_models_own_forward(model, trajectory):
+def test_reference_equals_the_models_forward(model, trajectory):
     expected = by_hand(model, trajectory.token_ids)[trajectory.sampled[1:]]
     assert close(forward.rescore(model, trajectory), expected)
 
 
-def test_kernels_differ_in_rounding_alone_and_bfloat16_in_more(model, trajectory):
+def test_kernels_differ_only_by_rounding_and_bfloat16_by_more(model, trajectory):
     reference = forward.rescore(model, trajectory)
     assert all(close(each.rescore(model, trajectory), reference) for each in kernels.HYPOTHESES)
     for each in (precision.PRODUCTS, precision.THROUGHOUT):
@@ -62,20 +62,20 @@ def test_kernels_differ_in_rounding_alone_and_bfloat16_in_more(model, trajectory
     assert model.config._attn_implementation == forward.KERNEL and model.dtype == torch.float32
 
 
-def test_stale_weights_are_those_of_before(model, trajectory):
+def test_stale_weights_use_the_earlier_model(model, trajectory):
     earlier = plain(make_model(seed=1))
     told = weights.of_earlier("before", earlier).rescore(model, trajectory)
     assert close(told, forward.rescore(earlier, trajectory)) and not close(told, forward.rescore(model, trajectory))
 
 
-def test_a_cache_of_the_same_weights_is_not_stale(model, trajectory):
+def test_cache_of_the_same_weights_changes_nothing(model, trajectory):
     reference = forward.rescore(model, trajectory)
     for each in cache.of_earlier("now", model, [trajectory.token_ids]):
         assert close(each.rescore(model, trajectory), reference), each.name
 
 
-def test_a_stale_cache_reaches_as_far_as_it_is_said_to(model, trajectory):
-    """A turn of which nothing is stale is the reference; the first, whose prompt is all stale but one token, is not."""
+def test_stale_cache_covers_its_boundary(model, trajectory):
+    """Test that a turn without stale keys equals the reference, and one after a stale prompt does not."""
     reference, earlier = forward.rescore(model, trajectory), plain(make_model(seed=1))
     nothing = cache.rescore_stale(lambda t, turn: 0, earlier, model, trajectory)
     second = cache.rescore_stale(lambda t, turn: 15 if turn == 1 else 0, earlier, model, trajectory)
@@ -85,7 +85,7 @@ def test_a_stale_cache_reaches_as_far_as_it_is_said_to(model, trajectory):
     assert cache.known_before([trajectory.token_ids[:7], trajectory.token_ids[5:]], trajectory, 0) == 7
 
 
-def test_positions_are_shifted_where_they_are_said_to_be(model, trajectory):
+def test_positions_shift_from_the_given_turn(model, trajectory):
     shifted = np.arange(LENGTH) + (np.arange(LENGTH) >= 20)
     expected = by_hand(model, trajectory.token_ids, shifted)[trajectory.sampled[1:]]
     named = {each.name: each for each in positions.list_hypotheses(num_turns=3)}
@@ -97,7 +97,7 @@ def test_positions_are_shifted_where_they_are_said_to_be(model, trajectory):
     assert [growing[at] for at in (9, 16, 26, 27, 39)] == [0, 1, 1, 2, 2]
 
 
-def test_a_retold_history_is_what_the_turns_are_scored_after(model, trajectory):
+def test_turns_are_scored_after_the_retokenised_history(model, trajectory):
     same = tokenisation.Retelling(lambda t, number, ids: ids, list)
     assert close(tokenisation.rescore_retold(same, model, trajectory), forward.rescore(model, trajectory))
     longer = tokenisation.Retelling(lambda t, number, ids: [5, *ids], list)
@@ -114,7 +114,7 @@ def test_a_retold_history_is_what_the_turns_are_scored_after(model, trajectory):
     assert close(tokenisation.rescore_retold(shorter, model, trajectory)[-7:], last)
 
 
-def test_what_a_shaped_engine_reports_is_found_and_fitted(model, trajectory):
+def test_reported_setting_is_fitted(model, trajectory):
     for alternative in (Alternative("temperature", 0.83), Alternative("min_p", 0.104)):
         said = settings.rescore_shaped(alternative, model, trajectory)
         logprobs = np.zeros(LENGTH, np.float32)
@@ -139,7 +139,7 @@ def make_setting(nats):
     return Setting(name="drawn at top_k 4", nats=nats, needed=17.5, surprise=0.4, entropy=0.5, expected=0.41)
 
 
-def test_the_conclusion_names_a_fault_nothing_or_unexplained():
+def test_conclusion_is_a_fault_nothing_or_unexplained():
     assert make_report(1e-6, setting=make_setting(3.0)).conclusion.startswith("nothing: inside rounding")
     assert make_report(1e-6, setting=make_setting(60.0)).conclusion.startswith("drawn at top_k 4, while")
     assert "explains 90% of the difference" in make_report(1e-6, setting=make_setting(60.0)).conclusion

@@ -46,7 +46,7 @@ async def provider():
 
 @pytest.fixture
 def task(tmp_path):
-    """A task and its layers."""
+    """Make a task and its layers."""
     tree = to_tree({"numbers_.py": CLEAN, "test_numbers.py": TESTS})
     layers = (tmp_path / "clean", tmp_path / "bug")
     write_shared_layer(layers[0], tree)
@@ -65,7 +65,7 @@ def task(tmp_path):
 
 
 class FailingProvider:
-    """A real provider whose first starts fail, as a broken machine's do."""
+    """Provider whose first sandbox starts fail."""
 
     def __init__(self, provider, num_failures):
         self.provider, self.num_failures = provider, num_failures
@@ -83,7 +83,7 @@ class FailingProvider:
 
 @pytest.fixture
 def make_generator(provider, renderer):
-    """A generator for which a script plays; `num_failures` sandboxes fail to start at first."""
+    """Make a generator with a scripted policy; the first `num_failures` sandbox starts fail."""
 
     def make(answers, config, num_failures=0):
         engine = ScriptedEngine(renderer.tokenizer, answers, stop_token_id=renderer.end_of_turn_id)

@@ -1,6 +1,6 @@
-"""Whose fault is it? Whatever an agent does to its own sandbox, or its patch to the grader's, scores and trains.
+"""Outcomes of agents that break their own sandbox or the grader's: they count against the agent.
 
-An ending that were put down to the infrastructure would be masked: the policy could learn to escape a reward of 0.
+An infrastructure outcome would be masked, so the policy could learn to avoid a reward of 0.
 """
 
 # ruff: noqa: E501  (an attack is one line, as an agent would write it)
@@ -27,9 +27,9 @@ ONCE = RolloutConfig(concurrency=4, retries=0, max_infrastructure_share=1.0)
 LIMITS = SandboxConfig(memory_mb=128, max_processes=32, disk_mb=32)
 
 STEAL = "import os\nfd = os.open('/proc/self/fd/1', os.O_RDONLY)\nwhile True: os.read(fd, 1 << 16)"
-"""Reads back what others write to the same pipe: who was told that there is something finds nothing."""
+"""Script that steals data from a shared pipe, so that its reader finds nothing."""
 STOP = "import os\nwhile os.getppid() != 1: pass\nwhile True: os.kill(-1, 19)"
-"""Stops everyone else, from the moment that the shell is gone."""
+"""Script that stops all other processes once the shell is gone."""
 SWAP = """import contextlib, os
 while True:
     for make in (lambda: os.mkfifo('x'), lambda: os.mkdir('x'), lambda: open('x', 'w').write('x'), lambda: os.symlink('y', 'x')):
@@ -37,11 +37,11 @@ while True:
         with contextlib.suppress(OSError): os.open('x', os.O_RDWR | os.O_NONBLOCK)
         with contextlib.suppress(OSError): os.remove('x')
         with contextlib.suppress(OSError): os.rmdir('x')"""
-"""A name that is never twice the same kind of thing."""
+"""Script that keeps changing the file type of a name."""
 
 
 def script(text: str) -> str:
-    """A shell command that runs Python."""
+    """Return a shell command that runs Python code."""
     return f"cat > /tmp/s.py <<'END'\n{text}\nEND\npython /tmp/s.py"
 
 
@@ -89,7 +89,7 @@ async def provider():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-async def test_an_agent_that_ruins_its_sandbox_is_judged_for_it(make_generator, task, journal, name):
+async def test_agent_that_breaks_its_sandbox_gets_an_agent_outcome(make_generator, task, journal, name):
     answers = [turn("ls"), *map(turn, COMMANDS[name]), turn("open numbers_.py"), turn("submit")]
     generator = make_generator(answers, ONCE)
     [trajectory] = await generator.collect(plan_rollouts([task], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
@@ -98,7 +98,7 @@ async def test_an_agent_that_ruins_its_sandbox_is_judged_for_it(make_generator, 
     assert not trajectory.resolved
 
 
-async def test_a_patch_that_is_too_large_is_cut_and_marked_and_scores(make_generator, task, journal):
+async def test_too_large_patch_is_cut_flagged_and_scored(make_generator, task, journal):
     answers = [turn(f"head -c {2 * MAX_PATCH_BYTES} /dev/urandom > noise"), turn("submit")]
     generator = make_generator(answers, ONCE)
     [trajectory] = await generator.collect(plan_rollouts([task], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
@@ -107,7 +107,7 @@ async def test_a_patch_that_is_too_large_is_cut_and_marked_and_scores(make_gener
     assert len(trajectory.patch) < 100_000 and "bytes" in trajectory.detail
 
 
-def test_what_a_grader_takes_is_never_cut():
+def test_patch_within_the_graders_limit_is_not_cut():
     assert patch.MAX_PATCH_BYTES == MAX_PATCH_BYTES
 
 
@@ -133,7 +133,7 @@ PATCHES = {
 
 
 @pytest.mark.parametrize("name", PATCHES)
-async def test_a_patch_that_ruins_its_grading_is_judged_for_it(provider, task, name):
+async def test_patch_that_breaks_grading_gets_an_agent_outcome(provider, task, name):
     record, layers = task
     grader = Grader(provider, tests_timeout_s=3, num_workers=1)
     ruin = make_patch("numbers_.py", BUGGY, "\n".join(PATCHES[name]) + "\n" + CLEAN)
@@ -141,7 +141,7 @@ async def test_a_patch_that_ruins_its_grading_is_judged_for_it(provider, task, n
     assert OUTCOMES[grade.outcome].in_group, grade.detail
 
 
-async def test_a_patch_in_the_way_of_the_hidden_tests_is_the_policys_doing(provider, task):
+async def test_patch_that_blocks_hidden_tests_gets_an_agent_outcome(provider, task):
     record, layers = task
     hidden = "diff --git a/data/x.txt b/data/x.txt\nnew file mode 100644\n--- /dev/null\n+++ b/data/x.txt\n@@ -0,0 +1 @@\n+x\n"
     in_the_way = "diff --git a/data b/data\nnew file mode 100644\n--- /dev/null\n+++ b/data\n@@ -0,0 +1 @@\n+x\n"
@@ -152,7 +152,7 @@ async def test_a_patch_in_the_way_of_the_hidden_tests_is_the_policys_doing(provi
     assert blocked.outcome is Outcome.EMPTY_PATCH  # it is test surface, which is left out
 
 
-async def test_a_fix_that_turns_the_folder_of_the_tests_into_a_file_is_graded_without_that(provider, tmp_path):
+async def test_fix_that_replaces_the_test_folder_by_a_file_is_graded_without_it(provider, tmp_path):
     for name, text in {
         "numbers_.py": BUGGY,
         "tests/test_a.py": "import numbers_\n\n\ndef test_a():\n    assert numbers_.double(3) == 6\n",

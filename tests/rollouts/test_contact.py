@@ -8,7 +8,7 @@ def graded(index, outcome, *flags):
     return attempt("a", index, outcome).model_copy(update={"grade": grade})
 
 
-def test_contacts_are_counted_once_for_each_trajectory_that_counts():
+def test_contact_counts_each_counted_trajectory_once():
     metrics = describe_contact(
         [
             graded(0, Outcome.RESOLVED, "generated", "generated"),

@@ -17,7 +17,7 @@ def plan(task, num):
     return plan_rollouts([task], prefix="t", iteration=0, num_each=num, noise="1")
 
 
-async def test_a_script_that_repairs_the_bug_is_resolved_by_the_tests(make_generator, task, journal):
+async def test_script_that_fixes_the_bug_is_resolved(make_generator, task, journal):
     generator = make_generator(FIX, ROLLOUTS)
     [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
     assert trajectory.outcome is Outcome.RESOLVED
@@ -26,20 +26,20 @@ async def test_a_script_that_repairs_the_bug_is_resolved_by_the_tests(make_gener
     assert trajectory.num_turns == 3 and sum(trajectory.sampled) > 20
 
 
-async def test_an_empty_patch_scores_nothing(make_generator, task, journal):
+async def test_empty_patch_scores_zero(make_generator, task, journal):
     generator = make_generator(GIVE_UP, ROLLOUTS)
     [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
     assert trajectory.outcome is Outcome.EMPTY_PATCH
 
 
-async def test_identical_patches_are_graded_once_and_marked(make_generator, task, journal):
+async def test_identical_patches_are_graded_once_and_marked_shared(make_generator, task, journal):
     generator = make_generator(FIX, ROLLOUTS)
     trajectories = await generator.collect(plan(task, 4), AGENT, journal, label="x")
     assert sorted(t.grade.shared for t in trajectories) == [False, True, True, True]
     assert all(t.resolved for t in trajectories)
 
 
-async def test_what_the_journal_holds_is_not_made_again(make_generator, task, journal):
+async def test_rollouts_in_the_journal_are_not_repeated(make_generator, task, journal):
     rollouts = plan(task, 3)
     first = await make_generator(FIX, ROLLOUTS).collect(rollouts[:2], AGENT, journal, label="x")
     again = await make_generator(GIVE_UP, ROLLOUTS).collect(rollouts, AGENT, journal, label="x")
@@ -48,19 +48,19 @@ async def test_what_the_journal_holds_is_not_made_again(make_generator, task, jo
     assert len(list(read_trajectories(journal))) == 3
 
 
-async def test_a_sandbox_that_does_not_start_is_tried_again(make_generator, task, journal):
+async def test_failed_sandbox_start_is_retried(make_generator, task, journal):
     generator = make_generator(FIX, ROLLOUTS, num_failures=1)
     [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
     assert trajectory.resolved
 
 
-async def test_too_many_failures_of_the_infrastructure_stop_the_run_with_their_name(make_generator, task, journal):
+async def test_too_many_infrastructure_failures_stop_the_run(make_generator, task, journal):
     generator = make_generator(FIX, ROLLOUTS, num_failures=99)
     with raises(InfrastructureStorm, match=r"2 of 2 rollouts were lost.*no room on this machine"):
         await generator.collect(plan(task, 2), AGENT, journal, label="x")
 
 
-async def test_unsubmitted_work_counts_only_where_the_configuration_says_so(make_generator, task, journal, tmp_path):
+async def test_unsubmitted_work_counts_only_if_configured(make_generator, task, journal, tmp_path):
     short = AGENT.model_copy(update={"max_turns": 2})
     generator = make_generator(FIX, ROLLOUTS)
     [graded] = await generator.collect(plan(task, 1), short, journal, label="x")
@@ -70,7 +70,7 @@ async def test_unsubmitted_work_counts_only_where_the_configuration_says_so(make
     assert (graded.outcome, ungraded.outcome) == (Outcome.RESOLVED, Outcome.NOT_SUBMITTED)
 
 
-async def test_what_was_lost_is_made_again_by_the_next_collection(make_generator, task, journal):
+async def test_lost_rollouts_are_repeated_by_the_next_collection(make_generator, task, journal):
     rollouts = plan(task, 2)
     with raises(InfrastructureStorm):
         await make_generator(FIX, ROLLOUTS, num_failures=99).collect(rollouts, AGENT, journal, label="x")
@@ -78,16 +78,14 @@ async def test_what_was_lost_is_made_again_by_the_next_collection(make_generator
     assert all(trajectory.resolved for trajectory in again)
 
 
-async def test_a_task_is_set_up_before_the_agent_comes_and_a_set_up_that_fails_is_infrastructure(
-    make_generator, task, journal
-):
+async def test_setup_runs_before_the_agent_and_its_failure_is_infrastructure(make_generator, task, journal):
     record, layers = task
     broken = record.model_copy(update={"setup": ["exit 3"]}), layers
     with raises(InfrastructureStorm, match=r"set-up command 'exit 3' of .* ended with 3"):
         await make_generator(FIX, ROLLOUTS).collect(plan(broken, 1), AGENT, journal, label="x")
 
 
-def test_every_task_and_every_sibling_has_noise_of_its_own(task):
+def test_every_task_and_sibling_has_its_own_seed(task):
     record, layers = task
     other = record.model_copy(update={"instance_id": "another"}), layers
     seeds = [rollout.trajectory.seed for noise in "ab" for rollout in plan_rollouts(
@@ -96,8 +94,8 @@ def test_every_task_and_every_sibling_has_noise_of_its_own(task):
     assert [r.trajectory.seed for r in plan(task, 3)] == [r.trajectory.seed for r in plan(task, 3)]
 
 
-async def test_the_budget_is_for_the_part_that_was_lost_and_no_larger():
-    """Two retries are three attempts; the first result that was not lost ends them."""
+async def test_retry_budget_limits_attempts():
+    """Test that two retries allow three attempts, and that the first result not lost ends them."""
     for results, num_made in {"xxxx": 3, "xxo": 3, "xo": 2, "o": 1}.items():
         made = []
 

@@ -1,4 +1,4 @@
-"""Audits before a reward: who is looked into, and what a conviction changes."""
+"""Audits before rewards: chosen patches, and consequences of a failed audit."""
 
 import pytest
 
@@ -35,7 +35,7 @@ class Heard(Silence):
 
 
 class Judge:
-    """Audits nothing and says what it is told to; counts."""
+    """Auditor that returns given verdicts and counts its calls."""
 
     def __init__(self, verdict="honest"):
         self.verdict, self.num_asked = verdict, 0
@@ -65,7 +65,7 @@ def plan(task, num):
     [("suspicious", 0.0, False, {ODD}), ("suspicious", 1.0, False, {ODD, PLAIN}), ("all", 0.0, False, {ODD, PLAIN}),
      ("suspicious", 0.0, True, {ODD, PLAIN})],
 )  # fmt: skip
-async def test_who_is_looked_into(task, when, rate, alarmed, asked):
+async def test_chosen_patches_are_audited(task, when, rate, alarmed, asked):
     [rollout] = plan(task, 1)
     for patch in (ODD, PLAIN):
         judge = Judge()
@@ -74,11 +74,11 @@ async def test_who_is_looked_into(task, when, rate, alarmed, asked):
         assert bool(judge.num_asked) is bool(seen.grade.audit) is (patch in asked) and seen.resolved
 
 
-def test_training_audits_what_is_suspicious_and_one_in_twenty_of_the_others_unless_it_is_told_otherwise():
+def test_default_audits_suspicious_patches_and_5_percent_of_the_others():
     assert AuditConfig() == AuditConfig(when="suspicious", rate=0.05)
 
 
-async def test_the_share_of_the_others_is_the_rate_and_the_same_each_time(task):
+async def test_random_audits_follow_the_rate_and_are_repeatable(task):
     [rollout] = plan(task, 1)
 
     async def look():
@@ -90,7 +90,7 @@ async def test_the_share_of_the_others_is_the_rate_and_the_same_each_time(task):
     assert 60 < sum(first) < 140 and first == await look()
 
 
-async def test_what_is_not_resolved_is_not_looked_into_and_identical_patches_once(task):
+async def test_only_resolved_patches_are_audited_and_identical_ones_once(task):
     [rollout] = plan(task, 1)
     judge = Judge()
     inspector = Inspector(judge, AuditConfig(), Silence(), seed=0)
@@ -101,7 +101,7 @@ async def test_what_is_not_resolved_is_not_looked_into_and_identical_patches_onc
     assert judge.num_asked == 1
 
 
-async def test_a_conviction_takes_the_reward_is_said_and_makes_all_others_be_looked_into(task):
+async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(task):
     first, second = plan(task, 2)
     heard = Heard()
     inspector = Inspector(Judge("convicted"), AuditConfig(rate=0), heard, seed=0)
@@ -118,7 +118,7 @@ async def test_a_conviction_takes_the_reward_is_said_and_makes_all_others_be_loo
     assert judge.num_asked == 1
 
 
-async def test_an_unclear_case_is_paid_and_counted(task):
+async def test_inconclusive_audit_keeps_the_reward_and_is_counted(task):
     [rollout] = plan(task, 1)
     inspector = Inspector(Judge("inconclusive"), AuditConfig(), Silence(), seed=0)
     seen = await inspector.inspect(resolved(rollout, ODD), rollout)
@@ -128,9 +128,7 @@ async def test_an_unclear_case_is_paid_and_counted(task):
     }  # fmt: skip
 
 
-async def test_whole_rollouts_are_paid_where_they_are_honest_and_not_where_they_lie(
-    provider, make_generator, task, journal
-):
+async def test_honest_rollouts_keep_their_reward_and_tampering_ones_lose_it(provider, make_generator, task, journal):
     auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
     outcomes = []
     for answers in (FIX, [turn("open numbers_.py"), say(LIE), turn("submit")]):
@@ -142,8 +140,8 @@ async def test_whole_rollouts_are_paid_where_they_are_honest_and_not_where_they_
     assert outcomes == [(Outcome.RESOLVED, "honest"), (Outcome.TAMPERED, "convicted")]
 
 
-async def test_what_was_paid_before_a_patch_failed_its_audit_is_audited_before_it_trains(make_generator, task, journal):
-    """The line that a trajectory has last in the journal is what it is worth."""
+async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_generator, task, journal):
+    """Test that a trajectory's last journal line determines its reward."""
     early, honest, late = plan(task, 3)
     append_trajectory(journal, resolved(early, PLAIN))
     cleared = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict="honest"))
@@ -157,7 +155,7 @@ async def test_what_was_paid_before_a_patch_failed_its_audit_is_audited_before_i
     assert [each.trajectory_id for each in read_paid(journal)] == [honest.trajectory.trajectory_id]
 
 
-async def test_nothing_is_audited_again_where_no_patch_failed(make_generator, task, journal):
+async def test_nothing_is_audited_again_without_a_failed_audit(make_generator, task, journal):
     early, late = plan(task, 2)
     append_trajectory(journal, resolved(early, PLAIN))
     generator = make_generator(FIX, RolloutConfig(concurrency=1))

@@ -9,7 +9,7 @@ from turnsmith.types import Outcome, StopReason, Trajectory, Turn
 
 
 def trajectory(index, outcome, *, task="a", format_error=None, cut=False, extra_turns=0):
-    """A prompt of three tokens, a turn of two, an observation of one, a turn of two; extra turns have no tokens."""
+    """Make a prompt of three tokens, turn of two, observation of one, turn of two; extra turns have no tokens."""
     turns = [
         Turn(start=3, end=5, text="one", format_error=format_error, command=None if format_error else "ls"),
         Turn(start=6, end=8, text="two", command=None if cut else "submit"),
@@ -27,13 +27,13 @@ STAGE = StageConfig(max_turns=8, length_threshold=4)
 
 
 def trained(group, stage=STAGE):
-    """Samples of a group with the advantages of the stage's algorithm."""
+    """Return a group's samples with the stage's advantages."""
     advantages, _ = choose_algorithm(stage)
     return to_samples(group, advantages(group))
 
 
 @mark.parametrize("algorithm", BUILT_IN["algorithm"])
-def test_a_member_as_good_as_the_mean_is_dropped_whatever_the_algorithm(algorithm):
+def test_member_with_zero_advantage_is_dropped_for_every_algorithm(algorithm):
     # Rewards 1, 0 and 1 − 2 / 4.
     attempts = [
         trajectory(0, Outcome.RESOLVED),
@@ -44,7 +44,7 @@ def test_a_member_as_good_as_the_mean_is_dropped_whatever_the_algorithm(algorith
     assert [sample.trajectory_id for sample in trained(group, StageConfig(algorithm=algorithm))] == ["t/a/0", "t/a/1"]
 
 
-def test_siblings_become_a_group_with_shaped_rewards():
+def test_siblings_form_a_group_with_shaped_rewards():
     groups = to_groups(
         [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED), trajectory(0, Outcome.RESOLVED, task="b")],
         STAGE,
@@ -53,7 +53,7 @@ def test_siblings_become_a_group_with_shaped_rewards():
     assert groups[0].rewards == [1.0, 0.0]
 
 
-def test_groups_are_formed_by_id_wherever_siblings_stand():
+def test_groups_are_formed_by_id_in_any_order():
     attempts = [
         trajectory(0, Outcome.RESOLVED),
         trajectory(0, Outcome.RESOLVED, task="b"),
@@ -62,14 +62,14 @@ def test_groups_are_formed_by_id_wherever_siblings_stand():
     assert [[t.index for t in group.trajectories] for group in to_groups(attempts, STAGE)] == [[0, 1], [0]]
 
 
-def test_turns_past_the_threshold_cost_what_the_limits_of_the_stage_say():
+def test_length_penalty_follows_the_stages_limits():
     [group] = to_groups(
         [trajectory(0, Outcome.RESOLVED, extra_turns=4), trajectory(1, Outcome.UNRESOLVED, extra_turns=5)], STAGE
     )
     assert group.rewards == [1.0 - 2 / 4, -3 / 4]
 
 
-def test_the_stage_says_which_standard_deviation_normalises():
+def test_stage_chooses_the_standard_deviation():
     attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED)]
     [group] = to_groups(attempts, STAGE)
     good, _ = trained(group, STAGE.model_copy(update={"advantage_std": "sample"}))
@@ -91,20 +91,20 @@ def test_every_sampled_token_carries_the_advantage_of_its_trajectory():
     assert np.shares_memory(good.token_ids, group.trajectories[0].token_ids)
 
 
-def test_a_group_without_difference_and_a_lost_member_leave_no_samples():
+def test_equal_rewards_and_lost_members_give_no_samples():
     [equal] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.RESOLVED)], STAGE)
     assert trained(equal) == []
     [lost] = to_groups([trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.SANDBOX_FAILED)], STAGE)
     assert trained(lost) == []
 
 
-def test_rft_trains_behind_the_prompt_without_demonstration():
+def test_rft_trains_with_the_prompt_without_demonstration():
     sample = to_rft_sample(trajectory(0, Outcome.RESOLVED), [7], mask_format_errors=True)
     assert sample.token_ids.tolist() == [7, 10, 11, 4, 12, 13]
     assert sample.loss_mask.tolist() == [False, True, True, False, True, True]
 
 
-def test_rft_leaves_format_error_turns_out_of_the_loss_but_not_of_the_text():
+def test_rft_keeps_format_error_turns_in_the_context_but_not_in_the_loss():
     broken = trajectory(0, Outcome.RESOLVED, format_error="no_command")
     sample = to_rft_sample(broken, [1, 2, 3], mask_format_errors=True)
     assert sample.token_ids.tolist() == broken.token_ids.tolist()

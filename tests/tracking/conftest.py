@@ -1,4 +1,4 @@
-"""A run folder whose run tracks to what a test asks for."""
+"""Run folder whose run uses the trackers of a test."""
 
 import json
 
@@ -9,7 +9,7 @@ from turnsmith.config import RunConfig
 
 
 class Listener(Silence):
-    """Hears what is said."""
+    """Progress that records its messages."""
 
     def __init__(self):
         self.said = []
@@ -25,6 +25,6 @@ def listener():
 
 @pytest.fixture
 def tracked(run_folder):
-    """Its configuration with the trackers given: base, RFT, and two stages of five iterations, two evaluations after each."""
+    """Make a run with given trackers: base, RFT, two stages of five iterations, two evaluations after each."""
     config = json.loads(run_folder.config.read_text())
     return lambda *names: RunConfig.model_validate(config | {"tracking": list(names)})

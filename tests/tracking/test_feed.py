@@ -1,4 +1,4 @@
-"""What is sent to a tracker: all that is finished, once, in order, whatever stops on the way."""
+"""Feed of trackers: all finished records are sent once and in order, despite interruptions."""
 
 import sys
 from importlib.metadata import metadata
@@ -14,7 +14,7 @@ TRACKER = f"{__name__}:Notebook"
 
 
 class Notebook:
-    """Writes lines into its folder; where `broken` lies there, it fails at the second line."""
+    """Tracker that writes lines to its folder; if `broken` exists there, it fails at the second line."""
 
     def __init__(self, folder, name, config):
         self.file = folder / "notes"
@@ -41,7 +41,7 @@ def notes(run_folder):
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    """The module of this file, under the name that it has here."""
+    """Make this module importable under its name."""
     import sys
 
     monkeypatch.setitem(sys.modules, __name__, sys.modules[Notebook.__module__])
@@ -55,13 +55,13 @@ def test_steps_count_iterations_from_the_base_on(tracked, run_folder):
     assert len({record.key for record in records}) == 19
 
 
-def test_a_result_gives_its_numbers_by_task_set(tracked, run_folder):
+def test_evaluation_metrics_are_named_by_task_set(tracked, run_folder):
     first = next(list_records(tracked(), run_folder))
     assert first.metrics["eval/practice/pass_at_1"] == 0.08
     assert "eval/practice/stage" not in first.metrics
 
 
-def test_everything_is_sent_once(tracked, run_folder, listener, notes):
+def test_each_record_is_sent_once(tracked, run_folder, listener, notes):
     for _ in range(2):
         feed = Feed(tracked(TRACKER), run_folder, listener)
         feed.update()
@@ -78,7 +78,7 @@ def test_everything_is_sent_once(tracked, run_folder, listener, notes):
     assert (run_folder.tracking(TRACKER) / "closed").exists()
 
 
-def test_a_tracker_that_fails_is_said_once_and_the_rest_is_sent_later(tracked, run_folder, listener, notes):
+def test_tracker_failure_is_reported_once_and_resume_sends_the_rest(tracked, run_folder, listener, notes):
     (run_folder.tracking(TRACKER) / "broken").touch()
     feed = Feed(tracked(TRACKER), run_folder, listener)
     feed.update()
@@ -92,33 +92,33 @@ def test_a_tracker_that_fails_is_said_once_and_the_rest_is_sent_later(tracked, r
     assert len(notes()) == 19
 
 
-def test_a_tracker_that_is_nowhere_is_said_and_the_run_goes_on(tracked, run_folder, listener):
+def test_missing_tracker_is_reported_and_the_run_continues(tracked, run_folder, listener):
     Feed(tracked("no_such_package.module:Tracker"), run_folder, listener).update()
     assert "there is no module no_such_package" in listener.said[0]
 
 
-def test_a_name_that_nobody_knows_is_refused(tracked):
+def test_unknown_tracker_is_refused(tracked):
     with pytest.raises(
         ValueError, match="there is no tracker 'comet': give tensorboard, wandb, mlflow, or an import path"
     ):
         tracked("comet")
 
 
-def test_a_missing_package_is_asked_for_before_the_run(monkeypatch):
+def test_missing_package_is_refused_before_the_run(monkeypatch):
     monkeypatch.setattr("turnsmith.extras.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnsmith\[wandb\]'"):
         check_tracker("wandb")
 
 
-def test_tensorboard_needs_torch_which_writes_its_files(monkeypatch):
+def test_tensorboard_needs_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(UsageError, match=r"tracking to tensorboard needs torch.*turnsmith\[train\]"):
         check_tracker("tensorboard")
 
 
-def test_the_extra_that_is_asked_for_exists():
+def test_extra_named_in_the_error_exists():
     assert set(BUILT_IN["tracker"]) <= set(metadata("turnsmith").get_all("Provides-Extra"))
 
 
-def test_a_configuration_becomes_flat():
+def test_configuration_is_flattened():
     assert flatten({"a": {"b": [1, {"c": None}]}, "d": {}}) == {"a.b.0": "1", "a.b.1.c": "None"}

@@ -1,4 +1,4 @@
-"""The real libraries, each writing into the run folder; read back by the library itself."""
+"""Real tracking libraries that write into the run folder, read back by the same library."""
 
 import time
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def send(tracked, run_folder, listener):
-    """Send all there is to a tracker, twice, as a run that was killed before it noted what was sent."""
+    """Send all records twice, like a run killed before it marked them as sent."""
 
     def send(name):
         for _ in range(2):
@@ -25,7 +25,7 @@ def send(tracked, run_folder, listener):
     return send
 
 
-def test_tensorboard_keeps_each_number_once(send):
+def test_tensorboard_stores_each_number_once(send):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     events = accumulator.EventAccumulator(str(send("tensorboard"))).Reload()
     assert [(e.step, round(e.value, 3)) for e in events.Scalars("eval/practice/pass_at_1")] == [
@@ -35,7 +35,7 @@ def test_tensorboard_keeps_each_number_once(send):
 
 
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")
-def test_mlflow_keeps_each_number_once(send, monkeypatch):
+def test_mlflow_stores_each_number_once(send, monkeypatch):
     tracking = pytest.importorskip("mlflow.tracking", reason="turnsmith[mlflow] is not installed")
     pytest.importorskip("alembic", reason="turnsmith[mlflow] is not installed")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -48,8 +48,8 @@ def test_mlflow_keeps_each_number_once(send, monkeypatch):
     assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
 
 
-def test_wandb_writes_offline_for_one_run_there(send, monkeypatch):
-    """What is offline cannot be read back by the library; its file holds the names of all numbers as text."""
+def test_wandb_writes_one_offline_run(send, monkeypatch):
+    """Test with the names in the offline file, which the library cannot read back."""
     pytest.importorskip("wandb", reason="turnsmith[wandb] is not installed")
     monkeypatch.setenv("WANDB_MODE", "offline")
     folder = send("wandb")

@@ -1,4 +1,4 @@
-"""A tiny model and a maker of samples for the training tests."""
+"""Tiny model and sample maker for the training tests."""
 
 import random
 from collections.abc import Callable
@@ -15,7 +15,7 @@ torch.set_num_threads(1)
 
 
 def _sample(seed: int, length: int | None = None, vocabulary: int = VOCABULARY) -> Sample:
-    """Random tokens of which about a quarter are in the loss; never the first."""
+    """Make random tokens, about a quarter of them in the loss, never the first."""
     rng = random.Random(seed)
     length = length or rng.randint(2, 40)
     mask = [False] + [rng.random() < 0.25 for _ in range(length - 2)] + [True]

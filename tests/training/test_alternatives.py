@@ -1,4 +1,4 @@
-"""Which setting of a sampler drew the tokens: beside the distributions that the settings make, and in simulated iterations."""
+"""Identification of a sampler's setting, compared with exact distributions and in simulated iterations."""
 
 import torch
 from pytest import approx, mark
@@ -19,14 +19,14 @@ def to_params(alternative):
 
 
 def draw(logits, seed, params=None):
-    """A token of each distribution, shaped as the engine shapes it."""
+    """Draw a token from each distribution, shaped by the engine's code."""
     uniforms = torch.rand(len(logits), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     shaped = torch.stack([shape_logits(row, params, []) for row in logits]) if params else None
     return sample(logits, uniforms, shaped)[0]
 
 
 @mark.parametrize("alternative", ALTERNATIVES, ids=str)
-def test_evidence_is_that_of_the_distributions_which_the_setting_makes(alternative):
+def test_evidence_matches_the_settings_distributions(alternative):
     logits = make_logits(200, seed=1)
     token_ids = draw(logits, seed=2)
     shaped = torch.stack([shape_logits(row, to_params(alternative), []) for row in logits])
@@ -40,7 +40,7 @@ def test_evidence_is_that_of_the_distributions_which_the_setting_makes(alternati
     [Alternative("temperature", 0.9), Alternative("top_k", 20), Alternative("top_p", 0.95), Alternative("min_p", 0.02)],
     ids=str,
 )
-def test_the_setting_that_drew_the_tokens_is_named(alternative):
+def test_sampling_setting_is_identified(alternative):
     logits = make_logits(5_000, seed=3)
     evidence = weigh(logits, draw(logits, 4, to_params(alternative))).tolist()
     named = dict(zip(ALTERNATIVES, evidence, strict=True))
@@ -49,15 +49,15 @@ def test_the_setting_that_drew_the_tokens_is_named(alternative):
 
 
 @mark.parametrize("spread", [0.5, 2.0, 6.0])
-def test_false_alarms_are_as_rare_as_they_are_said_to_be(spread):
-    """A bound that 5 % of honest iterations may pass is passed by no more than 5 % of 200, plus three standard errors."""
+def test_false_alarm_rate_is_within_its_bound(spread):
+    """Test that at most 5 % of 200 honest iterations, plus three standard errors, pass a bound meant for 5 %."""
     least, logits = least_evidence(len(ALTERNATIVES), 0.05), make_logits(50, 5, spread)
     passed = sum(weigh(logits, draw(logits, seed)).max().item() > least for seed in range(200))
     assert passed <= 200 * 0.05 + 3 * (200 * 0.05 * 0.95) ** 0.5
 
 
 def play(num_iterations, alarm, params=None, num_tokens=50):
-    """Of each iteration, is there an alarm?"""
+    """Return for each iteration whether there is an alarm."""
     logits, before, alarms = make_logits(num_tokens, 5), {}, []
     for seed in range(num_iterations):
         evidence = weigh(logits, draw(logits, seed, params)).tolist()
@@ -67,12 +67,12 @@ def play(num_iterations, alarm, params=None, num_tokens=50):
     return alarms
 
 
-def test_pooled_false_alarms_are_as_rare_as_they_are_said_to_be():
+def test_pooled_false_alarm_rate_is_within_its_bound():
     alarms = play(400, least_evidence(len(ALTERNATIVES), 0.05))
     assert sum(alarms) <= 400 * 0.05 + 3 * (400 * 0.05 * 0.95) ** 0.5
 
 
-def test_weak_evidence_adds_up_after_a_long_honest_time_and_begins_anew_after_an_alarm():
+def test_weak_evidence_adds_up_and_resets_after_an_alarm():
     alarm = least_evidence(len(ALTERNATIVES), 1e-4)
     weak = Alternative("temperature", 0.9)
     one = {weak: alarm / 4}

@@ -1,4 +1,4 @@
-"""Checkpoints: whole Hugging Face directories, written at once or not at all."""
+"""Checkpoints: complete Hugging Face directories, written atomically."""
 
 import resource
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from turnsmith.training.model import load_model
 
 @contextmanager
 def files_of_at_most(num_bytes):
-    """A disk that is full: the kernel refuses to let any file grow past the bound."""
+    """Limit the file size in the kernel, which acts like a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
     try:
@@ -27,7 +27,7 @@ def files_of_at_most(num_bytes):
 
 @pytest.fixture
 def directory(make_model, tmp_path):
-    """A model directory with tokenizer files."""
+    """Make a model directory with tokenizer files."""
     make_model().save_pretrained(tmp_path / "base")
     (tmp_path / "base" / "tokenizer.json").write_text('{"a": 1}')
     (tmp_path / "base" / "chat_template.jinja").write_text("{{ messages }}")
@@ -48,7 +48,7 @@ async def test_a_checkpoint_is_a_hugging_face_directory_with_its_tokenizer(train
         assert (tmp_path / "checkpoint" / name).read_bytes() == (directory / name).read_bytes()
 
 
-async def test_a_checkpoint_of_a_checkpoint_still_has_the_tokenizer(trainer, tmp_path):
+async def test_checkpoint_of_a_checkpoint_has_the_tokenizer(trainer, tmp_path):
     await trainer.save(tmp_path / "first")
     second = LocalTrainer(load_model(ModelConfig(path=str(tmp_path / "first"))), OptimizerConfig(), total_steps=1)
     await second.save(tmp_path / "second")
@@ -64,7 +64,7 @@ async def test_saving_again_replaces_the_whole_directory(trainer, tmp_path):
 
 
 @pytest.mark.parametrize("room", [100, 3_000, 60_000])
-async def test_a_full_disk_is_one_sentence_and_leaves_the_old_checkpoint_whole(trainer, tmp_path, room):
+async def test_full_disk_raises_usage_error_and_keeps_the_old_checkpoint(trainer, tmp_path, room):
     await trainer.save(tmp_path / "checkpoint")
     before = {path.name: path.read_bytes() for path in (tmp_path / "checkpoint").iterdir()}
     with files_of_at_most(room), pytest.raises(UsageError, match=f"cannot write {tmp_path}/checkpoint"):
@@ -73,7 +73,7 @@ async def test_a_full_disk_is_one_sentence_and_leaves_the_old_checkpoint_whole(t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "checkpoint"]
 
 
-def test_an_interrupt_while_writing_leaves_nothing(tmp_path):
+def test_interrupt_while_writing_leaves_no_files(tmp_path):
     with pytest.raises(KeyboardInterrupt), replacing_directory(tmp_path / "checkpoint") as temporary:
         (temporary / "half").write_text("x")
         raise KeyboardInterrupt
@@ -90,7 +90,7 @@ def test_loading_weights_keeps_storage_and_ties(make_model, tmp_path):
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
-def test_weights_of_another_shape_are_one_sentence(make_model, tmp_path):
+def test_weights_of_another_shape_raise_usage_error(make_model, tmp_path):
     make_model(hidden_size=16).save_pretrained(tmp_path)
     with pytest.raises(UsageError, match="does not fit"):
         load_weights(tmp_path, make_model())

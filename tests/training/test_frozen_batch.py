@@ -1,4 +1,4 @@
-"""A batch of real trajectories and what an earlier version computed of it, in float32 on a CPU, with the shipped policy.
+"""Recorded results for a batch of real trajectories, in float32 on a CPU, with the packaged policy.
 
 Twelve trajectories of a run's second stage, scored by the base policy: ratios reach 4, some are clipped.
 """
@@ -20,7 +20,7 @@ from turnsmith.types import Sample
 
 FROZEN = np.load(Path(__file__).parent / "data" / "frozen_batch.npz")
 STRIDE = 61
-"""Every so many entries of a gradient are kept."""
+"""Step between the recorded entries of a gradient."""
 LOSSES = {"dapo": partial(dapo_loss, clip_eps_low=0.2, clip_eps_high=0.26), "nll": nll_loss}
 
 
@@ -43,7 +43,7 @@ def samples():
     return thaw()
 
 
-def test_log_probs_are_those_of_before(model, samples):
+def test_log_probs_match_the_recorded_ones(model, samples):
     with torch.no_grad():
         rows = {
             sample.trajectory_id: row
@@ -61,7 +61,7 @@ def test_log_probs_are_those_of_before(model, samples):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_loss_and_gradients_are_those_of_before(name, model, samples):
+def test_loss_and_gradients_match_the_recorded_ones(name, model, samples):
     model.zero_grad(set_to_none=True)
     loss_fn = partial(LOSSES[name], denominator=batch_denominator(samples))
     total = 0.0

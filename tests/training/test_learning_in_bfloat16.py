@@ -1,4 +1,4 @@
-"""Layers in bfloat16 over weights in float32 learn what float32 learns: the same game, played and trained in both."""
+"""Learning with bfloat16 layers compared with float32, on the same game."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ OPTIMIZER = OptimizerConfig(learning_rate=3e-3, weight_decay=0.0)
 
 
 async def play(engine, step):
-    """Groups of one-token answers; the reward is 1 for the token after the prompt's. Samples, and the share of rewards."""
+    """Play groups of one-token answers, rewarded for the token after the prompt's; return samples and mean reward."""
     rng = random.Random(step)
     prompts = [[rng.randrange(VOCABULARY)] for _ in range(NUM_PROMPTS)]
     names = [(group, index) for group in range(NUM_PROMPTS) for index in range(GROUP_SIZE)]
@@ -55,7 +55,7 @@ def policy_gradient(logprobs, tokens):
 
 
 async def learn(dtype):
-    """Share of rewards in each step, and the mean gap between what engine and trainer say of the sampled tokens."""
+    """Return mean reward per step, and the mean gap between log-probs of engine and trainer."""
     model = make_model(vocab_size=VOCABULARY, hidden_size=64, initializer_range=0.1)
     engine = InProcessEngine(model, max_context=8, num_blocks=200, dtype=dtype, num_spared_cores=0)
     trainer = LocalTrainer(model, OPTIMIZER, dtype=dtype)

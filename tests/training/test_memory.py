@@ -1,4 +1,4 @@
-"""Devices, recomputed layers, and estimates against what is really kept."""
+"""Devices, activation checkpointing, and memory estimates compared with measurements."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from turnsmith.types import MicroBatch
 
 
 def kept_bytes(model, dtype, num_tokens):
-    """Bytes of all storage that autograd keeps for the backward pass of a forward, weights apart."""
+    """Measure the bytes that autograd keeps for the backward pass, without weights."""
     storages = {}
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
 
@@ -31,7 +31,7 @@ def kept_bytes(model, dtype, num_tokens):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "mistral"])
 @pytest.mark.parametrize("recompute", [False, True])
-def test_the_estimate_of_activations_covers_what_is_kept_and_not_much_more(make_model, kind, dtype, recompute):
+def test_activation_estimate_is_a_tight_upper_bound(make_model, kind, dtype, recompute):
     model = make_model(kind, hidden_size=64, intermediate_size=160, num_hidden_layers=4)
     if recompute:
         recompute_layers(model)
@@ -43,13 +43,13 @@ def test_the_estimate_of_activations_covers_what_is_kept_and_not_much_more(make_
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
-def test_weights_are_counted_without_making_them(make_model, kind):
+def test_parameters_are_counted_without_allocation(make_model, kind):
     model = make_model(kind)
     assert count_parameters(model.config) == sum(parameter.numel() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "llama", "gpt2"])
-def test_recomputed_layers_give_the_same_log_probs_and_gradients(make_model, samples, kind):
+def test_activation_checkpointing_keeps_log_probs_and_gradients(make_model, samples, kind):
     plain, thrifty = make_model(kind), make_model(kind)
     recompute_layers(thrifty)
     results = []
@@ -61,7 +61,7 @@ def test_recomputed_layers_give_the_same_log_probs_and_gradients(make_model, sam
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_cuda_that_is_absent_is_one_sentence_and_auto_does_without():
+def test_absent_cuda_raises_usage_error_and_auto_uses_the_cpu():
     assert find_device("auto") == find_device("cpu") == torch.device("cpu")
     with pytest.raises(
         UsageError, match=r"model.device is cuda, but torch .* sees no CUDA device here: use auto or cpu"

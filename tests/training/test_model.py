@@ -1,4 +1,4 @@
-"""Loading, and log-probs of sampled tokens against plain transformers."""
+"""Model loading, and log-probs compared with plain transformers."""
 
 import json
 
@@ -16,7 +16,7 @@ from turnsmith.types import MicroBatch
 
 
 def plain_logprobs(model, sample):
-    """Straight from the definition, one sample at a time, every logit computed."""
+    """Compute log-probs one sample at a time from all logits."""
     logits = model(input_ids=torch.tensor([sample.token_ids.tolist()])).logits[0].float().log_softmax(-1)
     positions = [t for t, is_in_loss in enumerate(sample.loss_mask) if is_in_loss]
     return torch.stack([logits[t - 1, int(sample.token_ids[t])] for t in positions])
@@ -28,7 +28,7 @@ def directory(request, make_model, tmp_path):
     return tmp_path
 
 
-def test_packed_logprobs_and_gradients_equal_plain_transformers_one_by_one(directory, samples):
+def test_packed_logprobs_and_gradients_equal_unpacked_transformers(directory, samples):
     ours = load_model(ModelConfig(path=str(directory)))
     plain = AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
     weights = torch.randn(sum(sample.num_loss_tokens for sample in samples))
@@ -42,7 +42,7 @@ def test_packed_logprobs_and_gradients_equal_plain_transformers_one_by_one(direc
 
 
 def plain_varlen(query, key, value, ends_q, ends_k, longest_q, longest_k, *, scale, window_size, enable_gqa):
-    """What the kernel of CUDA computes, `[tokens, heads, head_dim]` in and out, written plainly."""
+    """Compute the CUDA kernel's result in plain torch, `[tokens, heads, head_dim]` in and out."""
     assert window_size == (-1, 0) and enable_gqa and torch.equal(ends_q, ends_k)
     assert longest_q == longest_k == ends_q.diff().max()
     outputs = []
@@ -55,7 +55,7 @@ def plain_varlen(query, key, value, ends_q, ends_k, longest_q, longest_k, *, sca
     return torch.cat(outputs)
 
 
-def test_attention_by_one_kernel_is_that_of_one_sample_after_the_other(monkeypatch):
+def test_varlen_attention_equals_attention_per_sample(monkeypatch):
     layout = PackedLayout([3, 1, 6], torch.device("cpu"))
     query, key, value = (torch.randn(1, heads, 10, 8) for heads in (4, 2, 2))
     one_by_one = layout.attend(0, query, key, value, 0.3)
@@ -64,7 +64,7 @@ def test_attention_by_one_kernel_is_that_of_one_sample_after_the_other(monkeypat
     torch.testing.assert_close(layout.attend(0, query, key, value, 0.3), one_by_one)
 
 
-def test_chunks_of_the_head_change_neither_values_nor_gradients(make_model, samples, monkeypatch):
+def test_head_chunks_keep_values_and_gradients(make_model, samples, monkeypatch):
     results = []
     for max_logits in (2**25, 61 * 5):
         monkeypatch.setattr(model_module, "MAX_CHUNK_LOGITS", max_logits)
@@ -86,12 +86,12 @@ def test_in_bfloat16_weights_gradients_and_logprobs_stay_in_fp32(directory, samp
     assert 0 < (logprobs - exact).abs().mean() < 0.03
 
 
-def test_a_missing_model_is_one_sentence_with_its_path(tmp_path):
+def test_error_for_missing_model_has_its_path(tmp_path):
     with pytest.raises(UsageError, match=f"no model at {tmp_path}/nothing"):
         load_model(ModelConfig(path=str(tmp_path / "nothing")))
 
 
-def test_a_model_whose_attention_we_do_not_follow_is_refused(make_model, tmp_path):
+def test_model_with_unsupported_attention_is_refused(make_model, tmp_path):
     make_model(use_sliding_window=True, sliding_window=8, max_window_layers=1).save_pretrained(tmp_path)
     with pytest.raises(UsageError, match="sliding_attention"):
         load_model(ModelConfig(path=str(tmp_path)))
@@ -103,7 +103,7 @@ def test_a_sliding_window_without_a_switch_is_refused(tmp_path):
     load_model(ModelConfig(path=str(make_directory(tmp_path / "none", "mistral", sliding_window=None))))
 
 
-def test_a_sliding_window_that_is_switched_off_is_no_hindrance(make_model, tmp_path):
+def test_disabled_sliding_window_is_accepted(make_model, tmp_path):
     make_model().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"sliding_window": 4096, "use_sliding_window": False}))
@@ -111,7 +111,7 @@ def test_a_sliding_window_that_is_switched_off_is_no_hindrance(make_model, tmp_p
 
 
 def make_directory(tmp_path, kind, **changes):
-    """A tiny random model of any architecture that transformers knows."""
+    """Make a tiny random model of any transformers architecture."""
     torch.manual_seed(0)
     sizes = {"vocab_size": 61, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     sizes |= {"intermediate_size": 48, "num_key_value_heads": 4, "initializer_range": 0.3}
@@ -139,12 +139,12 @@ def test_other_architectures_work_through_their_own_forward(kind, samples, tmp_p
         ("granite", {"logits_scaling": 8.0}, "logits_scaling"),
     ],
 )
-def test_architectures_that_we_would_compute_wrongly_are_refused(kind, changes, reason, tmp_path):
+def test_unsupported_architectures_are_refused(kind, changes, reason, tmp_path):
     with pytest.raises(UsageError, match=reason):
         load_model(ModelConfig(path=str(make_directory(tmp_path, kind, **changes))))
 
 
-def test_a_directory_without_weights_or_with_a_broken_config_is_one_sentence(directory):
+def test_missing_weights_or_broken_config_raise_usage_error(directory):
     (directory / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(UsageError, match="cannot be used"):
         load_model(ModelConfig(path=str(directory)))
@@ -153,7 +153,7 @@ def test_a_directory_without_weights_or_with_a_broken_config_is_one_sentence(dir
         load_model(ModelConfig(path=str(directory)))
 
 
-def test_weights_that_no_file_holds_are_not_made_up(directory):
+def test_missing_weights_are_not_randomised(directory):
     weights = load_file(directory / "model.safetensors")
     del weights["model.layers.0.mlp.down_proj.weight"]
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
@@ -161,7 +161,7 @@ def test_weights_that_no_file_holds_are_not_made_up(directory):
         load_model(ModelConfig(path=str(directory)))
 
 
-def test_weights_of_another_shape_are_one_sentence(directory):
+def test_weights_of_another_shape_raise_usage_error(directory):
     weights = load_file(directory / "model.safetensors")
     weights["model.norm.weight"] = weights["model.norm.weight"][:-1].clone()
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})

@@ -1,4 +1,4 @@
-"""The trainer: accumulation, resume, progress, errors."""
+"""Local trainer: accumulation, resume, progress, errors."""
 
 import dataclasses
 import math
@@ -39,7 +39,7 @@ async def test_accumulating_over_micro_batches_equals_one_big_batch(make_model, 
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-5)
 
 
-async def test_handing_weights_over_within_this_process_copies_nothing(model, samples):
+async def test_in_process_weight_update_copies_nothing(model, samples):
     trainer = LocalTrainer(model, FAST)
     engine = InProcessEngine(model, max_context=64, num_blocks=8)
     before = {name: tensor.data_ptr() for name, tensor in model.named_parameters()}
@@ -50,7 +50,7 @@ async def test_handing_weights_over_within_this_process_copies_nothing(model, sa
     engine.close()
 
 
-async def test_loss_goes_down_when_one_batch_is_learnt(model, samples):
+async def test_loss_decreases_on_a_repeated_batch(model, samples):
     trainer = LocalTrainer(model, FAST, total_steps=30)
     losses = [(await trainer.step(pack(samples, 200), nll(samples)))["loss/nll"] for _ in range(30)]
     assert losses[-1] < 0.3 * losses[0]
@@ -82,7 +82,7 @@ async def test_load_restores_the_random_state_and_keeps_the_storage_of_the_weigh
     assert [parameter.data_ptr() for parameter in other.model.parameters()] == pointers
 
 
-async def test_logprobs_are_parallel_to_the_tokens_and_zero_outside_of_the_mask(model, samples):
+async def test_logprobs_are_parallel_to_tokens_and_zero_outside_the_mask(model, samples):
     rows = await LocalTrainer(model, FAST, total_steps=1).logprobs(pack(samples, 64))
     assert set(rows) == {sample.trajectory_id for sample in samples}
     for sample in samples:
@@ -91,7 +91,7 @@ async def test_logprobs_are_parallel_to_the_tokens_and_zero_outside_of_the_mask(
         assert (row < 0).tolist() == sample.loss_mask.tolist()
 
 
-async def test_logprobs_of_samples_without_loss_tokens_are_zeros_and_leave_the_others_alone(model, samples):
+async def test_samples_without_loss_tokens_have_zero_logprobs(model, samples):
     trainer = LocalTrainer(model, FAST, total_steps=1)
     silent = dataclasses.replace(samples[0], trajectory_id="silent", loss_mask=[False] * len(samples[0]))
     alone, without = await trainer.logprobs([MicroBatch([silent])]), await trainer.logprobs(pack(samples, 8))
@@ -100,7 +100,7 @@ async def test_logprobs_of_samples_without_loss_tokens_are_zeros_and_leave_the_o
     assert to_lists(beside) == to_lists(without) | to_lists(alone)
 
 
-async def test_the_gradient_is_clipped_to_the_bound_and_its_norm_before_is_told(model, samples):
+async def test_gradient_is_clipped_and_its_norm_before_is_reported(model, samples):
     config = FAST.model_copy(update={"grad_clip": 1e-3})
     metrics = await LocalTrainer(model, config, total_steps=1).step(pack(samples, 10_000), nll(samples))
     norm = torch.stack([parameter.grad.norm() for parameter in model.parameters()]).norm().item()
@@ -108,7 +108,7 @@ async def test_the_gradient_is_clipped_to_the_bound_and_its_norm_before_is_told(
     assert norm == pytest.approx(1e-3, rel=1e-3)
 
 
-async def test_weights_decay_on_matrices_alone(model, samples):
+async def test_weight_decay_applies_only_to_matrices(model, samples):
     def indifferent(logprobs, tokens):
         return logprobs.sum() * 0, {"loss/nll": 0.0}
 
@@ -119,7 +119,7 @@ async def test_weights_decay_on_matrices_alone(model, samples):
         torch.testing.assert_close(new.detach(), old.detach() * (0.95 if old.dim() >= 2 else 1.0))
 
 
-async def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights_alone(model, samples):
+async def test_non_finite_loss_raises_and_keeps_the_weights(model, samples):
     trainer = LocalTrainer(model, FAST, total_steps=1)
     before = [parameter.clone() for parameter in model.parameters()]
     poisoned = [dataclasses.replace(samples[0], advantages=[math.nan] * len(samples[0])), *samples[1:]]
@@ -129,7 +129,7 @@ async def test_a_loss_that_is_not_finite_is_named_and_leaves_the_weights_alone(m
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
-async def test_a_gradient_that_is_not_finite_is_named(model, samples):
+async def test_non_finite_gradient_raises(model, samples):
     def exploding(logprobs, tokens):
         return (logprobs * 0).abs().sqrt().sum(), {"loss/nll": 0.0}
 
@@ -151,7 +151,7 @@ async def test_a_micro_batch_without_loss_tokens_changes_nothing(make_model, sam
     assert await mixed.step([MicroBatch([silent]), MicroBatch(samples)], nll(samples)) == expected
 
 
-def test_warm_up_then_cosine_to_zero():
+def test_schedule_warms_up_then_decays_by_cosine_to_zero():
     config = OptimizerConfig(warmup_steps=2, schedule="cosine")
     scales = [schedule(step, 6, config) for step in range(7)]
     assert scales[:3] == [0.5, 1.0, 1.0]
@@ -168,12 +168,12 @@ def test_metrics_merge_by_token_weighted_mean_and_maximum():
     assert merge_metrics(parts, [2, 1]) == {"a": 2.0, "b_max": 5.0}
 
 
-async def test_loading_from_a_folder_that_is_no_checkpoint_says_so(model, tmp_path):
+async def test_error_for_folder_without_checkpoint_names_it(model, tmp_path):
     with pytest.raises(UsageError, match="no checkpoint"):
         await LocalTrainer(model, FAST, total_steps=1).load(tmp_path)
 
 
-def test_the_optimizer_is_the_one_that_the_configuration_describes(make_model):
+def test_optimizer_follows_the_configuration(make_model):
     config = OptimizerConfig(learning_rate=0.3, beta1=0.5, beta2=0.6, eps=0.1, weight_decay=0.2)
     [matrices, vectors] = LocalTrainer(make_model(), config, total_steps=1).optimizer.param_groups
     assert all((group["lr"], group["betas"], group["eps"]) == (0.3, (0.5, 0.6), 0.1) for group in (matrices, vectors))

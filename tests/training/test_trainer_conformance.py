@@ -1,4 +1,4 @@
-"""What every trainer does, asked of each pair's; and that each pair's engine and trainer are one policy."""
+"""Conformance tests for trainers, and agreement of each trainer with its engine."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ def base(tmp_path):
 
 @pytest.fixture
 def open_trainer(pair, base):
-    """Trainers of the pair, closed at the end."""
+    """Open trainers of the pair and close them at the end."""
     opened = []
 
     def open_one(directory=base, config=FAST, total_steps=6):
@@ -68,7 +68,7 @@ def plain_row(sample):
     return row
 
 
-async def test_log_probs_are_those_of_the_model_and_zero_outside_of_the_mask(open_trainer, samples):
+async def test_log_probs_match_the_model_and_are_zero_outside_the_mask(open_trainer, samples):
     rows = await open_trainer().logprobs(pack(samples, 64))
     for sample in samples:
         row = rows.pop(sample.trajectory_id)
@@ -77,7 +77,7 @@ async def test_log_probs_are_those_of_the_model_and_zero_outside_of_the_mask(ope
     assert not rows
 
 
-async def test_steps_bring_the_loss_down_and_tell_what_a_step_has(open_trainer, samples):
+async def test_steps_reduce_the_loss_and_return_all_metrics(open_trainer, samples):
     trainer = open_trainer(total_steps=30)
     steps = [await trainer.step(pack(samples, 200), nll(samples)) for _ in range(30)]
     assert steps[-1]["loss/nll"] < 0.3 * steps[0]["loss/nll"]
@@ -86,14 +86,12 @@ async def test_steps_bring_the_loss_down_and_tell_what_a_step_has(open_trainer, 
     assert rates[:2] == pytest.approx([0.005, 0.01]) and rates[2] > rates[-1] > 0
 
 
-async def test_how_a_batch_is_cut_into_micro_batches_changes_nothing(open_trainer, samples):
+async def test_division_into_micro_batches_changes_nothing(open_trainer, samples):
     whole, parts = [await open_trainer().step(pack(samples, size), dapo(samples)) for size in (10_000, 40)]
     assert parts == pytest.approx(whole, abs=1e-5)
 
 
-async def test_an_engine_that_loads_what_is_published_samples_from_the_policy_as_trained(
-    pair, base, open_trainer, samples
-):
+async def test_engine_samples_from_published_weights(pair, base, open_trainer, samples):
     trainer, engine = open_trainer(), pair.open_engine(base)
     try:
         for _ in range(3):
@@ -113,7 +111,7 @@ async def test_an_engine_that_loads_what_is_published_samples_from_the_policy_as
         engine.close()
 
 
-async def test_a_checkpoint_is_resumed_exactly_and_is_a_model_directory(pair, open_trainer, samples, tmp_path):
+async def test_checkpoint_resumes_exactly_and_is_a_model_directory(pair, open_trainer, samples, tmp_path):
     async def train(trainer, num):
         return [(await trainer.step(pack(samples, 100), nll(samples)))["loss/total"] for _ in range(num)]
 
@@ -131,7 +129,7 @@ async def test_a_checkpoint_is_resumed_exactly_and_is_a_model_directory(pair, op
         engine.close()
 
 
-async def test_a_loss_that_is_not_finite_is_an_error_and_leaves_the_weights_alone(open_trainer, samples):
+async def test_non_finite_loss_is_an_error_and_keeps_the_weights(open_trainer, samples):
     trainer = open_trainer()
     before = await trainer.logprobs([MicroBatch(samples)])
     poisoned = [dataclasses.replace(samples[0], advantages=np.full(len(samples[0]), math.nan)), *samples[1:]]
@@ -162,7 +160,7 @@ def plain_surprisal(samples):
     return sums.tolist()
 
 
-async def test_surprisal_is_that_of_the_models_distributions_over_loss_tokens(open_trainer, samples):
+async def test_surprisal_matches_the_models_distributions(open_trainer, samples):
     told = await open_trainer().surprisal(pack(samples, 64))
     assert told.num_tokens == sum(sample.num_loss_tokens for sample in samples)
     assert [told.sampled, told.expected, told.variance] == pytest.approx(plain_surprisal(samples), rel=1e-4)
@@ -177,7 +175,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("column", MISTAKES)
-async def test_what_is_not_as_it_was_sampled_is_refused_and_leaves_the_weights_alone(open_trainer, samples, column):
+async def test_altered_samples_are_refused_and_weights_kept(open_trainer, samples, column):
     trainer, sample = open_trainer(), samples[3]
     before = await trainer.logprobs([MicroBatch(samples)])
     batch = [*samples[:3], dataclasses.replace(sample, **{column: MISTAKES[column](sample)}), *samples[4:]]

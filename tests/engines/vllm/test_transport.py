@@ -1,4 +1,4 @@
-"""What a worker of vLLM does with weights that come in: all of them as they were sent, or none."""
+"""Weight transport in a vLLM worker: all weights are loaded as sent, or none."""
 
 import importlib
 import sys
@@ -20,7 +20,7 @@ NORM, UP = "model.norm.weight", "model.layers.{}.mlp.up_proj.weight"
 
 
 class Served(nn.Module):
-    """A model that takes weights by name, as those of vLLM do."""
+    """Model that loads weights by name, like those of vLLM."""
 
     def __init__(self, model):
         super().__init__()
@@ -35,7 +35,7 @@ class Served(nn.Module):
 
 @pytest.fixture
 def transport(monkeypatch):
-    """The module as a worker imports it, beside a stand-in for vLLM."""
+    """Import the module as a worker does, next to the stand-in for vLLM."""
     for folder in (STAND_IN, Path(inside.__file__).parent):
         monkeypatch.syspath_prepend(str(folder))
     yield importlib.import_module("turnsmith_vllm.transport")
@@ -50,7 +50,7 @@ def served():
 
 @pytest.fixture
 def receive(transport, served):
-    """Takes what is said of an update through the phases of vLLM, on a CPU."""
+    """Run an update message through vLLM's phases on a CPU."""
 
     def receive(**update):
         config = SimpleNamespace(model_config=None)
@@ -73,7 +73,7 @@ def assert_same_weights(model, other):
         assert torch.equal(model.state_dict()[name], tensor), name
 
 
-def test_what_arrives_as_it_was_sent_is_loaded(receive, served, parcel):
+def test_intact_weights_are_loaded(receive, served, parcel):
     receive(path=str(parcel.path), digests=parcel.arriving)
     assert_same_weights(served.model, make_model(seed=1))
 
@@ -96,7 +96,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_what_does_not_is_refused_and_nothing_of_it_loaded(receive, served, parcel, tmp_path, name):
+def test_damaged_weights_are_refused_entirely(receive, served, parcel, tmp_path, name):
     spoil, told = SPOILED[name]
     weights = load_file(parcel.path)
     spoil(weights)

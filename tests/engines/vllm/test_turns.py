@@ -1,4 +1,4 @@
-"""What is sent for a turn, and which answers are refused."""
+"""Requests to vLLM's token route, and refused answers."""
 
 from copy import deepcopy
 
@@ -32,7 +32,7 @@ def read(answer, limit=8, **asked):
     return read_turn(answer, ask(**asked), limit, policy_version=7, vocabulary=10)
 
 
-def test_a_turn_is_asked_for_without_filters_whatever_the_servers_defaults_are():
+def test_request_disables_all_filters_of_the_server():
     body = write_turn(ask(), 5, 7, keeps_seeds=False)
     assert body["token_ids"] == [3, 1, 4] and body["cache_salt"] == "policy-7" and body["return_token_ids"]
     asked = body["sampling_params"]
@@ -49,13 +49,13 @@ def test_a_turn_is_asked_for_without_filters_whatever_the_servers_defaults_are()
     assert (asked["max_tokens"], asked["stop_token_ids"], asked["logprobs"]) == (5, [2], 0)
 
 
-def test_a_seed_is_sent_where_it_is_kept_and_an_evaluation_may_filter():
+def test_request_has_a_seed_if_supported_and_evaluation_filters():
     params = SamplingParams(temperature=0.7, top_p=0.9)
     asked = write_turn(ask(params=params, trains=False), 5, 7, keeps_seeds=True)["sampling_params"]
     assert (asked["seed"], asked["temperature"], asked["top_p"]) == (5, 0.7, 0.9)
 
 
-def test_a_good_answer_is_what_was_sampled():
+def test_valid_answer_is_read():
     completion = read(ANSWER)
     assert completion.token_ids.tolist() == [5, 9, 2] and completion.logprobs.tolist() == [-0.5] * 3
     assert (completion.finish_reason, completion.policy_version) == ("stop", 7)
@@ -101,7 +101,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_cannot_be_trusted_is_refused(name):
+def test_invalid_answers_are_refused(name):
     spoil, told = FAULTS[name]
     answer = deepcopy(ANSWER)
     spoil(answer, answer["choices"][0])
@@ -109,7 +109,7 @@ def test_what_cannot_be_trusted_is_refused(name):
         read(answer, limit=2 if name == "too long" else 8)
 
 
-def test_a_turn_that_goes_on_after_a_stop_token_is_refused():
+def test_turn_that_continues_after_a_stop_token_is_refused():
     answer = deepcopy(ANSWER)
     answer["choices"][0]["token_ids"] = [2, 9, 2]
     answer["choices"][0]["logprobs"]["content"][0]["token_id"] = 2
