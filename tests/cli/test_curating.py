@@ -75,7 +75,7 @@ def test_records_of_runs_are_read(turnsmith, tmp_path, layered):
     assert result.exit_code == 0, result.output
     assert [(row["filter"], row["reason"]) for row in read_json_lines(tmp_path / "out/dropped.jsonl")] == [
         ("flaky", "t in 50 repeats"),
-        ("missing-names", "for want of to_area"),
+        ("missing-names", "missing names: to_area"),
     ]
     assert "1 of 3 tasks stay" in result.stdout and "flaky=50" in result.stdout
 

@@ -81,7 +81,7 @@ def test_a_server_that_refuses_or_never_answers_is_said_in_a_sentence(turnsmith,
     with pytest.raises(EngineError, match=r"no answer in 2 tries: HTTP 500"):
         ChatEndpoint(server.url, "judge", max_tries=2, first_wait_s=0).ask("?")
     result = turnsmith("tasks", "score", file, "--endpoint", "localhost", "--model", "judge")
-    assert result.exit_code == 2 and "is no address of an endpoint" in result.stderr
+    assert result.exit_code == 2 and "is not an endpoint address" in result.stderr
 
 
 @pytest.mark.parametrize("text", ["$nothing", "$patch alone", "$issue and $7", "$issue $other"])

@@ -58,7 +58,7 @@ def test_commands_that_play_take_some_of_the_tasks(turnsmith, task_folder, tmp_p
 def test_a_task_that_is_not_there_is_one_sentence(turnsmith, task_folder, command):
     result = turnsmith("tasks", command, task_folder, "--task", "nobody")
     assert result.exit_code == 2
-    assert f"{task_folder} has no task 'nobody': give ids as they stand there, e.g. " in result.stderr
+    assert f"{task_folder} has no task 'nobody': use ids from that file, e.g. " in result.stderr
 
 
 def test_an_evaluation_takes_some_of_the_tasks(turnsmith, config_file):

@@ -1,4 +1,4 @@
-"""Texts without lone surrogates, which JSON may hold, and which no UTF-8 file and no tokenizer takes."""
+"""Replacement of lone surrogates, which JSON allows and which UTF-8 files and tokenizers reject."""
 
 import re
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from typing import Any
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
-"""The beginning of a surrogate, lone or of a pair, in the text of JSON."""
+"""First escape of a surrogate, lone or paired, in JSON text."""
 
 
 def mend(value: Any) -> Any:
-    """Replace each lone surrogate in plain JSON with U+FFFD."""
+    """Replace each lone surrogate in a JSON value by U+FFFD."""
     if isinstance(value, str):
         return SURROGATE.sub("\ufffd", value)
     if isinstance(value, dict):
@@ -19,6 +19,6 @@ def mend(value: Any) -> Any:
 
 
 def describe_mended(names: Sequence[str]) -> str:
-    """Count the tasks whose texts were mended, and name one."""
+    """Summarise how many tasks were changed, naming the first."""
     number = "1 task" if len(names) == 1 else f"{len(names):,} tasks"
     return f"{number} held lone surrogates, now U+FFFD, e.g. {names[0]}"

@@ -1,4 +1,4 @@
-"""Task files: JSONL with the column names of SWE-bench, one task per line."""
+"""Task files: JSONL with SWE-bench's column names, one task per line."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -14,19 +14,19 @@ from turnsmith.types import Task
 
 FILE_NAME = "tasks.jsonl"
 SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
-"""Where paths lead that hold no working tree, but devices, and files without end."""
+"""Top-level folders of devices and virtual files, which cannot hold layers."""
 
 
 def load_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: None) -> list[Task]:
-    """Read a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line, or an empty file.
+    """Load a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line.
 
-    `on_mended` gets the id of each task whose text held halves of characters.
+    `on_mended` receives the id of each task whose text held lone surrogates.
     """
     return list(stream_tasks(path, on_mended))
 
 
 def stream_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: None) -> Iterator[Task]:
-    """Read the same, one task at a time."""
+    """Yield the tasks of a file one at a time; like `load_tasks`."""
     file, ids = find_task_file(path), Counter[str]()
     for number, line in enumerate(_read_lines(file), 1):
         if line.strip():
@@ -41,7 +41,7 @@ def stream_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: Non
 
 
 def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
-    """Write tasks to `tasks.jsonl` in a folder; returns the file. A reader sees all of it or nothing."""
+    """Write tasks to `tasks.jsonl` in a folder, atomically; return the file."""
     make_folder(folder)
     file = folder / FILE_NAME
     with replacing(file) as temporary:
@@ -50,7 +50,7 @@ def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
 
 
 def find_task_file(path: Path) -> Path:
-    """The file itself, or the task file of a folder. Raises UsageError where there is none."""
+    """Return the file itself, or the task file of a folder. Raises UsageError if there is none."""
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"no task file at {file}: give a .jsonl file or the folder that holds {FILE_NAME}")
@@ -58,7 +58,7 @@ def find_task_file(path: Path) -> Path:
 
 
 def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
-    """The layers of a task, lowest first, resolved against the folder of its task file. Raises UsageError."""
+    """Resolve a task's layers, lowest first, against its task file's folder. Raises UsageError."""
     paths = tuple(_resolve(task_file.parent / layer) for layer in task.layers)
     for path in paths:
         if fault := _find_fault_of_layer(path, paths.count(path)):
@@ -67,7 +67,7 @@ def layer_paths(task: Task, task_file: Path) -> tuple[Path, ...]:
 
 
 def environment_path(task: Task, task_file: Path) -> str:
-    """The environment of a task as an absolute path; empty where it has none. Raises UsageError."""
+    """Return the absolute path of a task's environment; empty if it has none. Raises UsageError."""
     if not task.environment:
         return ""
     path = _resolve(task_file.parent / task.environment)
@@ -78,7 +78,7 @@ def environment_path(task: Task, task_file: Path) -> str:
 
 
 def _resolve(path: Path) -> Path:
-    """Without links; a path that leads nowhere, being a ring of links or no name of a file, stays as it is."""
+    """Resolve symlinks; keep invalid paths and link cycles unresolved."""
     try:
         return path.resolve()
     except (RuntimeError, ValueError):
@@ -86,7 +86,7 @@ def _resolve(path: Path) -> Path:
 
 
 def _find_fault_of_layer(layer: Path, count: int) -> str:
-    """What is wrong with a layer that is named so many times, if anything is."""
+    """Describe the fault of a layer that is listed `count` times; empty if valid."""
     if not layer.is_dir():
         return f"needs the folder {layer}, which is missing"
     if layer.parts[1:2] in SYSTEM and not layer.is_relative_to("/dev/shm"):  # a place for ordinary files

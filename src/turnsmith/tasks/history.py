@@ -1,6 +1,6 @@
-"""A git history of exactly one commit, written as files: no process, no template, no hook, and nothing but the given tree.
+"""Writer of `.git` folders with exactly one commit, without running git: no templates, no hooks.
 
-The commit id is a function of the tree alone, so a task can be made twice and compare equal.
+The commit id depends on the tree alone, so equal trees give equal ids.
 """
 
 import hashlib
@@ -19,35 +19,35 @@ FIXED_FILES = {
     "config": b"[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n",
     "info/exclude": b"__pycache__/\n*.pyc\n.pytest_cache/\n",
 }
-"""Files that do not depend on the tree; what running the tests leaves behind is no change."""
+"""Files independent of the tree; leftovers of test runs are ignored."""
 
 
 @dataclass(frozen=True)
 class TreeFile:
-    """A file of a tree; the content of a symbolic link is its target."""
+    """File of a tree; a symlink's content is its target."""
 
     content: bytes
     mode: int = REGULAR
 
 
 Tree = Mapping[str, TreeFile]
-"""Files by their path from the root, with `/`."""
+"""Path relative to the root, with `/` → file."""
 
 
 @dataclass(frozen=True)
 class GitFolder:
-    """What a `.git` folder of one commit holds."""
+    """Content of a `.git` folder with one commit."""
 
     commit: str
-    """Its id, 40 hexadecimal digits."""
+    """Commit id, 40 hexadecimal digits."""
     objects: dict[str, bytes]
-    """Path in the folder → content before compression."""
+    """Path → content before compression."""
     files: dict[str, bytes]
-    """Path in the folder → content, of all other files."""
+    """Path → content of all other files."""
 
 
 def read_entry(place: Path) -> tuple[int, bytes]:
-    """Mode and content of what is there: of a link where it leads, of a folder nothing."""
+    """Return mode and content of a path; a symlink's content is its target, a folder's is empty."""
     mode = place.lstat().st_mode
     if stat.S_ISLNK(mode):
         return mode, os.fsencode(place.readlink())
@@ -55,7 +55,7 @@ def read_entry(place: Path) -> tuple[int, bytes]:
 
 
 def read_tree_file(place: Path) -> TreeFile:
-    """A file or a link as git keeps it."""
+    """Read a file or symlink as git stores it."""
     mode, content = read_entry(place)
     if stat.S_ISLNK(mode):
         return TreeFile(content, SYMLINK)
@@ -63,7 +63,7 @@ def read_tree_file(place: Path) -> TreeFile:
 
 
 def make_history(tree: Tree) -> GitFolder:
-    """The history whose only commit holds `tree`."""
+    """Build a history whose only commit holds `tree`."""
     objects: dict[str, bytes] = {}
     blobs = {path: _add_object(objects, b"blob", file.content) for path, file in tree.items()}
     root = _add_tree(objects, {path: (file.mode, blobs[path]) for path, file in tree.items()}).hex().encode()
@@ -74,12 +74,12 @@ def make_history(tree: Tree) -> GitFolder:
 
 
 def write_history(git: Path, tree: Tree) -> str:
-    """Write a `.git` folder whose only commit holds `tree`; returns the commit id."""
+    """Write a `.git` folder whose only commit holds `tree`; return the commit id."""
     return write_folder(git, make_history(tree))
 
 
 def write_folder(git: Path, history: GitFolder, left_out: Collection[str] = ()) -> str:
-    """Write a `.git` folder, but for paths that are left out; returns the commit id."""
+    """Write a `.git` folder without the left-out paths; return the commit id."""
     for folder in ("info", "objects/pack", "refs/heads", "refs/tags"):
         (git / folder).mkdir(parents=True)
     for path, data in history.objects.items():
@@ -93,7 +93,7 @@ def write_folder(git: Path, history: GitFolder, left_out: Collection[str] = ()) 
 
 
 def _add_object(objects: dict[str, bytes], kind: bytes, body: bytes) -> bytes:
-    """Add a loose object; returns its 20-byte id."""
+    """Add a loose object; return its 20-byte id."""
     data = b"%s %d\0%s" % (kind, len(body), body)
     digest = hashlib.sha1(data)
     name = digest.hexdigest()
@@ -102,7 +102,7 @@ def _add_object(objects: dict[str, bytes], kind: bytes, body: bytes) -> bytes:
 
 
 def _add_tree(objects: dict[str, bytes], files: Mapping[str, tuple[int, bytes]]) -> bytes:
-    """Add the tree object of a folder and of those below it, given mode and blob of each file; returns its id."""
+    """Add tree objects of a folder and its subfolders, given each file's mode and blob; return the id."""
     entries, folders = dict[str, tuple[int, bytes]](), defaultdict[str, dict[str, tuple[int, bytes]]](dict)
     for path, entry in files.items():
         name, slash, rest = path.partition("/")
@@ -112,7 +112,7 @@ def _add_tree(objects: dict[str, bytes], files: Mapping[str, tuple[int, bytes]])
             entries[name] = entry
     for name, below in folders.items():
         entries[f"{name}/"] = DIRECTORY, _add_tree(objects, below)
-    # git sorts the entries of a folder as if the names of sub-folders ended in `/`.
+    # git sorts entries as if names of subfolders ended in `/`
     body = b""
     for name in sorted(entries, key=str.encode):
         mode, digest = entries[name]
@@ -121,7 +121,7 @@ def _add_tree(objects: dict[str, bytes], files: Mapping[str, tuple[int, bytes]])
 
 
 def _index(tree: Tree, blobs: Mapping[str, bytes]) -> bytes:
-    """The index, version 2, with empty file times: git looks at the files themselves the first time."""
+    """Build an index (version 2) with zero file times, so that git rereads the files on first use."""
     data = b"DIRC" + (2).to_bytes(4, "big") + len(tree).to_bytes(4, "big")
     for path in sorted(tree, key=str.encode):
         name = path.encode()

@@ -1,4 +1,4 @@
-"""Predictions as SWE-bench has them: one patch for one task, by one model. Read in every form that occurs, written as JSONL."""
+"""Predictions in SWE-bench's format: one patch for one task by one model. Reads all common forms, writes JSONL."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,23 +10,23 @@ from turnsmith.errors import UsageError
 from turnsmith.runs import parse_json, replacing
 
 UNNAMED = "unnamed"
-"""The model of predictions that name none."""
+"""Model name of predictions without one."""
 FILE_NAMES = ("preds.json", "all_preds.jsonl", "output.jsonl")
-"""Files of SWE-agent, old and new, and of OpenHands."""
+"""Prediction files of SWE-agent (old and new) and OpenHands."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """The patch of a model for a task."""
+    """Patch of one model for one task."""
 
     instance_id: str
     model: str
     patch: str
-    """As it was written; empty where there is none."""
+    """Patch text as written; empty if there is none."""
 
 
 def read_predictions(place: Path) -> list[Prediction]:
-    """Read a file, or the folder of a run of SWE-agent or OpenHands. Raises UsageError that names the place of a fault."""
+    """Read a file or a run folder of SWE-agent or OpenHands. Raises UsageError that names the faulty place."""
     files = find_files(place) if place.is_dir() else [place]
     predictions = [each for file in files for each in _read_file(file)]
     if not predictions:
@@ -35,7 +35,7 @@ def read_predictions(place: Path) -> list[Prediction]:
 
 
 def find_files(folder: Path) -> list[Path]:
-    """Find the predictions in a folder: those of each task, which are never old, or else of all. Raises UsageError."""
+    """Find per-task prediction files, which are always current, or else a combined file. Raises UsageError."""
     if each := sorted([*folder.glob("*/*.pred"), *folder.glob("*.pred")]):
         return each
     if file := next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None):
@@ -44,7 +44,7 @@ def find_files(folder: Path) -> list[Path]:
 
 
 def _read_file(file: Path) -> list[Prediction]:
-    """Read JSONL, a list of rows, one row, or rows by their ids. Raises UsageError."""
+    """Read JSONL, a list of rows, one row, or a mapping of ids to rows. Raises UsageError."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -55,12 +55,12 @@ def _read_file(file: Path) -> list[Prediction]:
 
 
 def keep_last(predictions: Iterable[Prediction]) -> list[Prediction]:
-    """Keep the last prediction for each task, in the order in which the tasks first occur, as SWE-bench's harness does."""
+    """Keep the last prediction per task, in order of first occurrence, as SWE-bench's harness does."""
     return [*{each.instance_id: each for each in predictions}.values()]
 
 
 def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
-    """The official form, a line for each. A reader sees all of it or nothing."""
+    """Write predictions in SWE-bench's JSONL format, atomically."""
     columns = ("instance_id", "model_name_or_path", "model_patch")
     rows = (dict(zip(columns, (each.instance_id, each.model, each.patch), strict=True)) for each in predictions)
     with replacing(file) as temporary:
@@ -68,7 +68,7 @@ def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
 
 
 def _find_rows(text: str, file: Path) -> Iterator[tuple[str, Any]]:
-    """Each row, and where it stands."""
+    """Yield each row with its place in the file."""
     whole = _parse_whole(text)
     if isinstance(whole, list):
         yield from ((f"row {number}", row) for number, row in enumerate(whole, 1))
@@ -84,7 +84,7 @@ def _find_rows(text: str, file: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_whole(text: str) -> Any:
-    """A document of JSON; None for lines of it."""
+    """Parse text as one JSON document; None if it is not."""
     try:
         return parse_json(text)
     except ValueError:
@@ -118,7 +118,7 @@ def _is_of_openhands(row: dict[str, Any]) -> bool:
 
 
 def _convert_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Convert a row of OpenHands' output.jsonl; an attempt that broke off has no patch."""
+    """Convert a row of OpenHands' output.jsonl; an aborted attempt has no patch."""
     name = row.get("instance_id") or _as_dict(row.get("instance")).get("instance_id")
     metadata = _as_dict(row.get("metadata"))
     model = _as_dict(metadata.get("llm_config") or metadata.get("llm")).get("model")

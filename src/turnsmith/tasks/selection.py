@@ -1,4 +1,4 @@
-"""Which tasks of a data set: the first, those of some ids, named subsets; and the same task under another id."""
+"""Selection of tasks by id, limit or named subset, and detection of equal tasks under different ids."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
@@ -10,11 +10,11 @@ from turnsmith.errors import UsageError
 from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
-"""`verified-50`: the tasks of SWE-bench Verified that the paper evaluates intermediate checkpoints on."""
+"""Subset name → file. `verified-50` holds the SWE-bench Verified tasks of the paper's intermediate evaluations."""
 
 
 class Named(Protocol):
-    """A task, or what is said of one."""
+    """Object with a task id."""
 
     @property
     def instance_id(self) -> str: ...
@@ -24,27 +24,27 @@ N = TypeVar("N", bound=Named)
 
 
 def choose(rows: Iterable[N], place: object, names: Collection[str] = (), limit: int | None = None) -> Iterator[N]:
-    """Those of these ids, or all where no id is given, in their order; of them the first `limit`.
+    """Choose rows with these ids (all if none is given), in order, up to `limit`.
 
-    Raises UsageError that names the place where an id is not there.
+    Raises UsageError that names the place if an id is missing.
     """
     return islice(find_named(rows, place, names) if names else rows, limit)
 
 
 def find_named(rows: Iterable[N], place: object, names: Collection[str]) -> list[N]:
-    """Those of these ids, in their order. Raises UsageError where one is not there."""
+    """Return rows with these ids, in order. Raises UsageError if one is missing."""
     found, example = list[N](), ""
     for row in rows:
         example = example or row.instance_id
         found += [row] if row.instance_id in names else []
     there = {row.instance_id for row in found}
     if missing := [name for name in names if name not in there]:
-        raise UsageError(f"{place} has no task {missing[0]!r}: give ids as they stand there, e.g. {example}")
+        raise UsageError(f"{place} has no task {missing[0]!r}: use ids from that file, e.g. {example}")
     return found
 
 
 def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
-    """The tasks of a built-in subset, or of a file with one id per line, in its order. Raises UsageError where one is missing."""
+    """Return the tasks of a built-in subset or of an id file, in its order. Raises UsageError if one is missing."""
     by_id, wanted = {task.instance_id: task for task in tasks}, read_ids(subset)
     missing = [name for name in wanted if name not in by_id]
     if missing:
@@ -54,7 +54,7 @@ def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
 
 
 def read_ids(subset: str) -> list[str]:
-    """The ids of a subset, each once; blank lines and lines that begin with # are passed over. Raises UsageError."""
+    """Read the unique ids of a subset, skipping blank lines and `#` comments. Raises UsageError."""
     file = BUILT_IN.get(subset, Path(subset))
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
@@ -68,10 +68,10 @@ def read_ids(subset: str) -> list[str]:
 
 
 def digest_content(task: Task) -> str:
-    """Digest of the repository's name and of what the gold patch removes and adds where; empty where it changes nothing.
+    """Hash the repository's name and the changed lines of the gold patch; empty if nothing changes.
 
-    Owner, context, positions and white space at the ends of lines make no difference. Names of generated repositories may
-    repeat; with the path and the lines of the patch they do not.
+    Ignores owner, context, positions and trailing white space. Generated repositories may share a name, but not both name and
+    patch.
     """
     lines = [line.rstrip() for line in task.patch.splitlines() if line.startswith(("diff --git ", "+", "-"))]
     if not lines:

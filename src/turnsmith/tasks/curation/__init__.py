@@ -1,1 +1,1 @@
-"""Which tasks stay: filters with a funnel, splits, and decontamination, over rows of a task file as they stream by."""
+"""Curation of task files: filters with a funnel, splits, decontamination, scores. Rows are streamed."""

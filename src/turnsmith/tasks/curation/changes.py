@@ -1,4 +1,4 @@
-"""What a patch changes, read leniently: a set's own gold patch is measured and compared here, never applied."""
+"""Lenient reader of patches, for measuring and comparing gold patches. Its results are never applied."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ FILE = re.compile(r"diff --git .* b/(.*)|\+\+\+ (?:b/)?([^\t]*)")
 
 @dataclass(frozen=True)
 class Hunk:
-    """Lines of one place in a file, each with its mark."""
+    """Marked lines of one hunk, and the file's path."""
 
     path: str
     lines: tuple[str, ...]
@@ -21,7 +21,7 @@ class Hunk:
 
 
 def read_hunks(patch: str) -> Iterator[Hunk]:
-    """The hunks of a patch. Their headers say how long they are, so a removed `-- x` is not taken for the name of a file."""
+    """Yield the hunks of a patch. Lengths come from hunk headers, so a removed `-- x` is not read as a file name."""
     path, lines = "", iter(patch.split("\n"))
     for line in lines:
         if line.startswith("@@ ") and (header := HEADER.match(line)):
@@ -34,7 +34,7 @@ def read_hunks(patch: str) -> Iterator[Hunk]:
 def _read_body(lines: Iterator[str], num_old: int, num_new: int) -> Iterator[str]:
     while num_old > 0 or num_new > 0:
         line = next(lines, None)
-        if line is None:  # cut short
+        if line is None:  # truncated
             return
         mark = line[:1]
         if mark != "\\":
@@ -44,11 +44,11 @@ def _read_body(lines: Iterator[str], num_old: int, num_new: int) -> Iterator[str
 
 
 def count_files(patch: str) -> int:
-    """Files that a patch changes, adds, removes or renames."""
+    """Count the files that a patch changes, adds, removes or renames."""
     named = sum(line.startswith("diff --git ") for line in patch.split("\n"))
     return named or len({hunk.path for hunk in read_hunks(patch)})
 
 
 def count_lines(patch: str) -> int:
-    """Lines that a patch adds or removes."""
+    """Count the lines that a patch adds or removes."""
     return sum(hunk.num_changes for hunk in read_hunks(patch))

@@ -1,7 +1,7 @@
-"""Is a training row one of the rows that are evaluated on, in other clothes?
+"""Detection of training tasks that duplicate evaluation tasks.
 
-The evaluation set is held in memory, as shingles; training rows stream by. MinHash finds candidates, and what is said of a pair
-is its exact likeness.
+The evaluation set is held in memory as shingles; training rows are streamed. MinHash finds candidates, and the reported
+similarity is exact (Jaccard).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,22 +23,22 @@ from turnsmith.tasks.curation.similarity import (
 
 IDENTITIES = ("id", "repo")
 WAYS = (*IDENTITIES, "patch", "issue")
-"""What two rows are compared by."""
+"""Criteria for comparing two rows."""
 THRESHOLDS = {"patch": 0.5, "issue": 0.33}
-"""Likeness from which two rows are one task; tuned by `bench/curation.py`."""
+"""Minimum similarity of duplicates; tuned by `bench/curation.py`."""
 BANDS = {"patch": (42, 3), "issue": (63, 2)}
-"""Bands and their rows in the index: of pairs at the threshold, 99.6 and 99.9 % become candidates."""
+"""Bands and rows of the MinHash index: 99.6 and 99.9 % of pairs at the threshold become candidates."""
 
 
 def choose_ways(given: Sequence[str]) -> Sequence[str]:
-    """The ways that are named, each once, or all. Raises UsageError where there is none of that name."""
+    """Return the named criteria without repeats, or all. Raises UsageError for an unknown name."""
     if unknown := next((way for way in given if way not in WAYS), None):
         raise UsageError(f"--by {unknown}: rows are compared by {', '.join(WAYS)}")
     return list(dict.fromkeys(given)) or WAYS
 
 
 def parse_thresholds(given: Sequence[str]) -> dict[str, float]:
-    """`["patch=0.6"]` → `{"patch": 0.6}`. Raises UsageError."""
+    """Parse thresholds: `["patch=0.6"]` → `{"patch": 0.6}`. Raises UsageError."""
     found = {}
     for text in given:
         name, _, value = text.partition("=")
@@ -53,7 +53,7 @@ def parse_thresholds(given: Sequence[str]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Match:
-    """A training row and the evaluated row that it is taken for."""
+    """Training row and the evaluation row that it duplicates."""
 
     train_id: str
     eval_id: str
@@ -63,25 +63,25 @@ class Match:
 
 @dataclass
 class Likenesses:
-    """Evaluated texts of one column, to be found by what they have in common with another."""
+    """MinHash index of one text column of the evaluation set."""
 
     way: str
     threshold: float
     shingles: dict[str, Shingles] = field(default_factory=dict)
     num_too_short: int = 0
-    """Rows seen so far, of either side, that could not be compared."""
+    """Number of rows, of both sides, that were too short to compare."""
 
     def __post_init__(self) -> None:
         self.index = MinHashLSH(num_perm=NUM_HASHES, params=BANDS[self.way])
 
     def add(self, row: TaskRow) -> None:
-        """Hold an evaluated row, the first of its id: sets of one source share tasks."""
+        """Add an evaluation row; only the first of an id is kept."""
         if row.instance_id not in self.shingles and (found := self._cut(row)):
             self.shingles[row.instance_id] = found
             self.index.insert(row.instance_id, sketch(found))
 
     def find(self, row: TaskRow) -> Match | None:
-        """The likest evaluated row, where it is like enough."""
+        """Return the most similar evaluation row above the threshold."""
         if not (mine := self._cut(row)):
             return None
         candidates = [(measure_likeness(mine, self.shingles[name]), name) for name in self.index.query(sketch(mine))]
@@ -100,19 +100,19 @@ class Likenesses:
 
 @dataclass
 class Identities:
-    """Evaluated rows by their id and commit, or by their repository: its name, and commits, which forks share."""
+    """Index of evaluation rows by id and commit, or by repository (name, and commits, which forks share)."""
 
     way: str
     rows: dict[str, str] = field(default_factory=dict)
     num_too_short: int = 0
 
     def add(self, row: TaskRow) -> None:
-        """Hold an evaluated row."""
+        """Add an evaluation row."""
         for name in self._names(row):
             self.rows.setdefault(name, row.instance_id)
 
     def find(self, row: TaskRow) -> Match | None:
-        """An evaluated row of the same identity."""
+        """Return an evaluation row with the same identity."""
         found = [self.rows[name] for name in self._names(row) if name in self.rows]
         return Match(row.instance_id, found[0], self.way, 1.0) if found else None
 
@@ -125,7 +125,7 @@ Index = Sequence[Identities | Likenesses]
 
 
 def index_rows(rows: Iterable[TaskRow], ways: Sequence[str], thresholds: Mapping[str, float] = THRESHOLDS) -> Index:
-    """The evaluation set, to be searched in the given ways."""
+    """Build the index of the evaluation set for the given criteria."""
     index = [Identities(way) if way in IDENTITIES else Likenesses(way, thresholds[way]) for way in ways]
     for row in rows:
         for held in index:
@@ -134,5 +134,5 @@ def index_rows(rows: Iterable[TaskRow], ways: Sequence[str], thresholds: Mapping
 
 
 def find_matches(row: TaskRow, index: Index) -> list[Match]:
-    """What a training row is taken for, one match for each way at most."""
+    """Return the duplicates of a training row, at most one per criterion."""
     return [match for held in index if (match := held.find(row))]

@@ -1,4 +1,4 @@
-"""When a task came up: a later tree of its repository may hold its fix."""
+"""Creation dates of tasks; later trees of a repository may contain the fix."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def read_date(columns: Mapping[str, Any], meta: Mapping[str, Any]) -> datetime | None:
-    """The column `created_at`, or `meta.date` as mined tasks have it; UTC where no zone is named. None where neither is one."""
+    """Read `created_at`, or `meta.date` of mined tasks; UTC by default. None if neither is a date."""
     return parse_date(columns.get("created_at")) or parse_date(meta.get("date"))
 
 
 def parse_date(stated: Any) -> datetime | None:
-    """ISO text → a moment; None for anything else, milliseconds among it."""
+    """Parse ISO text; None for anything else, including milliseconds."""
     try:
         date = datetime.fromisoformat(stated)
     except (TypeError, ValueError):

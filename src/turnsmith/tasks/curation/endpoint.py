@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint, asked one question at a time."""
+"""Client of an OpenAI-compatible endpoint, one question at a time."""
 
 import json
 import time
@@ -10,14 +10,14 @@ from typing import Any
 from turnsmith.errors import EngineError, UsageError
 
 BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 529}
-"""Answers that a second try may better."""
+"""Status codes that are retried."""
 MAX_WAIT_S = 60.0
 MAX_ANSWER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class ChatEndpoint:
-    """Chat completions at `url`, which ends in `/v1`."""
+    """Chat completions endpoint; `url` ends in `/v1`."""
 
     url: str
     model: str
@@ -25,10 +25,10 @@ class ChatEndpoint:
     timeout_s: float = 120.0
     max_tries: int = 5
     first_wait_s: float = 1.0
-    """Before the second try; it doubles with each."""
+    """Seconds before the second try; doubles each time."""
 
     def ask(self, question: str) -> str:
-        """The text of the answer. Raises UsageError where the endpoint refuses, EngineError where it never answers."""
+        """Return the answer's text. Raises UsageError if the endpoint refuses, EngineError if all tries fail."""
         wait_s, fault = self.first_wait_s, ""
         for attempt in range(self.max_tries):
             if attempt:
@@ -57,18 +57,18 @@ class ChatEndpoint:
 
 
 def check_url(url: str) -> str:
-    """An address that can be asked. Raises UsageError."""
+    """Check the scheme of an endpoint URL and return it. Raises UsageError."""
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"{url!r} is no address of an endpoint: give one as http://localhost:8000/v1")
+        raise UsageError(f"{url!r} is not an endpoint address: give one like http://localhost:8000/v1")
     return url
 
 
 def read_answer(body: bytes) -> str:
-    """The first choice of a completion. Raises ValueError where there is none."""
+    """Extract the first choice of a completion. Raises ValueError if there is none."""
     try:
         answer: Any = json.loads(body)["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError, RecursionError):
-        raise ValueError("the answer is no chat completion") from None
+        raise ValueError("the answer is not a chat completion") from None
     if not isinstance(answer, str):
         raise ValueError("the answer holds no text")
     return answer

@@ -1,6 +1,6 @@
-"""Filters by name. Each says what it drops and why, and judges a row by what the row or its record holds.
+"""Filters by name, each with a description, a reason, and a rule on a row and its qualification record.
 
-A row that lacks what a filter looks at is `unknown` to it: that is counted, and never guessed.
+A row without the required data is `unknown` to a filter; it is counted and kept by default.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ IMPLICIT_NAMES = "B2"
 
 
 class Fate(StrEnum):
-    """What a filter says of a row."""
+    """Verdict of a filter on a row."""
 
     STAYS = "stays"
     DROPPED = "dropped"
@@ -26,22 +26,22 @@ class Fate(StrEnum):
 
 
 Judgement = tuple[Fate, str]
-"""And what it rests on, in a few words; empty where the row stays."""
+"""Verdict and its reason; the reason is empty if the row stays."""
 STAYS: Judgement = (Fate.STAYS, "")
 Measure = Callable[[TaskRow], float | None]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """A named predicate."""
+    """Named rule that drops rows."""
 
     name: str
     drops: str
-    """What it drops; `{limit}` stands for the limit."""
+    """Description of the dropped rows; `{limit}` is replaced by the limit."""
     why: str
     judge: Callable[[TaskRow, float], Judgement]
     limit: float | None = None
-    """What `name=value` sets; None where there is nothing to set."""
+    """Limit, set by `name=value`; None if the filter has none."""
 
     def look(self, row: TaskRow) -> Judgement:
         return self.judge(row, self.limit or 0)
@@ -51,17 +51,17 @@ class Filter:
 
 
 def at_most(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
-    """Judge by an upper limit, which itself stays."""
+    """Build a rule with an inclusive upper limit."""
     return _bounded(measure, unit, lambda value, limit: value <= limit)
 
 
 def at_least(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
-    """Judge by a lower limit, which itself stays."""
+    """Build a rule with an inclusive lower limit."""
     return _bounded(measure, unit, lambda value, limit: value >= limit)
 
 
 def below(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
-    """Judge by an upper limit, which itself is dropped."""
+    """Build a rule with an exclusive upper limit."""
     return _bounded(measure, unit, lambda value, limit: value < limit)
 
 
@@ -78,12 +78,12 @@ def _bounded(
 
 
 def count_modified_files(row: TaskRow) -> float | None:
-    """The set's own count, or that of the gold patch."""
+    """Return the data set's count of modified files, or else count them in the gold patch."""
     return _own_number(row, "num_modified_files", count_files)
 
 
 def count_modified_lines(row: TaskRow) -> float | None:
-    """The set's own count, or added and removed lines of the gold patch."""
+    """Return the data set's count of modified lines, or else count them in the gold patch."""
     return _own_number(row, "num_modified_lines", count_lines)
 
 
@@ -96,7 +96,7 @@ def _own_number(row: TaskRow, name: str, count: Callable[[str], int]) -> float |
 
 
 def count_words(column: str) -> Measure:
-    """Words of a column of text."""
+    """Build a measure that counts the words of a text column."""
 
     def measure(row: TaskRow) -> float | None:
         text = row.text(column)
@@ -106,7 +106,7 @@ def count_words(column: str) -> Measure:
 
 
 def count_tests(column: str) -> Measure:
-    """Tests in a list of them."""
+    """Build a measure that counts the tests of a list column."""
 
     def measure(row: TaskRow) -> float | None:
         tests = row.tests(column)
@@ -116,7 +116,7 @@ def count_tests(column: str) -> Measure:
 
 
 def measure_issue_english(row: TaskRow) -> float | None:
-    """Share of common English words in the prose of the issue."""
+    """Return the share of common English words in the issue's prose."""
     return measure_english(row.text("problem_statement") or "")
 
 
@@ -130,12 +130,12 @@ def judge_issue(row: TaskRow, limit: float) -> Judgement:
 
 
 def find_difficulty(row: TaskRow) -> float | None:
-    """The score of difficulty, 0 to 3."""
+    """Return the difficulty score, 0 to 3."""
     return read_scores(row).get(DIFFICULTY)
 
 
 def judge_scores(row: TaskRow, limit: float) -> Judgement:
-    """Drop what has any score as bad as the limit; unknown where one of the three was never given."""
+    """Drop rows with any score at or above the limit; unknown if one of the three is missing."""
     scores = read_scores(row)
     if bad := [f"{name} {value:g}" for name, value in scores.items() if value >= limit]:
         return Fate.DROPPED, ", ".join(bad)
@@ -144,17 +144,17 @@ def judge_scores(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_names(row: TaskRow, limit: float) -> Judgement:
-    """By the record of a qualification, or by V2's code for implicit naming."""
+    """Judge by the qualification record, or by V2's code for implicit names."""
     codes = read_codes(row)
     if IMPLICIT_NAMES in codes:
         return Fate.DROPPED, f"code {IMPLICIT_NAMES}"
     if row.facts and row.facts.missing_names:
-        return Fate.DROPPED, "for want of " + ", ".join(row.facts.missing_names)
+        return Fate.DROPPED, "missing names: " + ", ".join(row.facts.missing_names)
     return STAYS if codes or (row.facts and row.facts.num_repeats) else (Fate.UNKNOWN, "no run on record")
 
 
 def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
-    """By the record of a qualification; unknown where it holds fewer repeats than the limit, and all of them agree."""
+    """Judge by the repeats in the qualification record; unknown if they agree but are fewer than the limit."""
     if row.facts and row.facts.flaky_tests:
         return Fate.DROPPED, f"{row.facts.flaky_tests[0]} in {row.facts.num_repeats} repeats"
     repeats = row.facts.num_repeats if row.facts else 0
@@ -162,7 +162,7 @@ def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
 
 
 def judge_qualification(row: TaskRow, limit: float) -> Judgement:
-    """By the record of a qualification."""
+    """Judge by the verdict in the qualification record."""
     if not row.facts:
         return Fate.UNKNOWN, "no record"
     return STAYS if row.facts.is_qualified else (Fate.DROPPED, row.facts.verdict)
@@ -173,8 +173,8 @@ FILTERS = {
     for each in (
         Filter(
             "missing-names",
-            "tests that fail for want of names which only the gold patch brings (AttributeError, ImportError)",
-            "nobody could guess them from the issue",
+            "tests that fail because names exist only in the gold patch (AttributeError, ImportError)",
+            "names cannot be guessed from the issue",
             judge_names,
         ),
         Filter(
@@ -201,7 +201,7 @@ FILTERS = {
         Filter(
             "flaky",
             "tests that disagree over {limit} repeats",
-            "noise is not reward",
+            "flaky tests make the reward random",
             judge_steadiness,
             50,
         ),
@@ -262,7 +262,7 @@ FILTERS = {
         ),
         Filter(
             "qualified",
-            "what `turnsmith tasks qualify` found unfit",
+            "tasks that `turnsmith tasks qualify` rejected",
             "see the verdict",
             judge_qualification,
         ),
@@ -282,11 +282,11 @@ BUNDLES: dict[str, tuple[str, ...]] = {
         "max-fail-to-pass",
     ),
 }
-"""Names that stand for several filters: the four of arXiv 2508.03501, and those of SWE-rebench's leaderboard."""
+"""Bundle name → filters: those of arXiv 2508.03501, and those of SWE-rebench's leaderboard."""
 
 
 def choose_filters(wanted: Sequence[str]) -> list[Filter]:
-    """Filters by `NAME` or `NAME=value`, bundles unfolded, in the order given. One that is named twice takes its last limit.
+    """Parse filters `NAME` or `NAME=value`, with bundles expanded, in order; the last limit of a name wins.
 
     Raises UsageError.
     """
@@ -304,7 +304,7 @@ def _unfold(wanted: Sequence[str]) -> list[str]:
 
 
 def parse_filter(text: str) -> Filter:
-    """`max-files=3` → that filter with that limit. Raises UsageError."""
+    """Parse one filter, such as `max-files=3`. Raises UsageError."""
     name, has_value, value = text.partition("=")
     if name in BUNDLES:
         raise UsageError(f"filter {text!r}: {name} stands for {', '.join(BUNDLES[name])}: give each its own limit")

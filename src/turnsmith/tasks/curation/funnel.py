@@ -1,4 +1,4 @@
-"""Rows through a row of filters: what each stage saw, dropped, and could not tell."""
+"""Sequence of filters with counts of seen, dropped and undecided rows per stage."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from turnsmith.tasks.curation.rows import TaskRow
 
 @dataclass
 class Stage:
-    """The counts of one filter."""
+    """Counts of one filter."""
 
     filter: Filter
     num_seen: int = 0
@@ -24,7 +24,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Why a row has not stayed."""
+    """Dropped row, with filter and reason."""
 
     instance_id: str
     filter: str
@@ -33,11 +33,11 @@ class Dropped:
 
 @dataclass
 class Funnel:
-    """Counts per stage; a row that is dropped is not seen by the stages below."""
+    """Filter stages with counts; later stages do not see dropped rows."""
 
     filters: Sequence[Filter]
     drop_unknown: bool = False
-    """Does a row fall out where a filter cannot tell?"""
+    """True to drop rows that a filter cannot decide."""
     stages: list[Stage] = field(init=False)
     num_rows: int = 0
 
@@ -49,12 +49,12 @@ class Funnel:
         return self.stages[-1].num_left if self.stages else self.num_rows
 
     def sift(self, rows: Iterable[TaskRow]) -> Iterator[tuple[TaskRow, Dropped | None]]:
-        """Each row, and what has dropped it, if anything; counts as it goes."""
+        """Yield each row with its drop record, if any, counting it."""
         for row in rows:
             yield row, self.judge(row)
 
     def judge(self, row: TaskRow) -> Dropped | None:
-        """Let one row fall through the stages."""
+        """Pass one row through the stages; return its drop record, if any."""
         self.num_rows += 1
         for stage in self.stages:
             stage.num_seen += 1
@@ -66,7 +66,7 @@ class Funnel:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        """The counts, stage by stage."""
+        """Return the counts of all stages."""
         stages = [
             {
                 "filter": str(stage.filter),
@@ -83,5 +83,5 @@ class Funnel:
 
 
 def describe(given: Filter) -> str:
-    """What a filter drops, its limit put in."""
+    """Format a filter's description with its limit."""
     return given.drops.format(limit=f"{given.limit or 0:g}")

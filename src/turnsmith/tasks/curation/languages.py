@@ -1,4 +1,4 @@
-"""Is a text English? Told by its commonest words, code left out; a text too short to tell is not guessed at."""
+"""Detection of English text by its most common words, without code."""
 
 import re
 
@@ -14,7 +14,7 @@ MIN_WORDS = 8
 
 
 def measure_english(text: str) -> float | None:
-    """Share of common English words among the words of prose, 0 to 1; None where there are too few of them."""
+    """Return the share of common English words in prose, 0 to 1; None if there are too few words."""
     words = [word.lower() for word in WORD.findall(CODE.sub(" ", text))]
     if len(words) < MIN_WORDS:
         return None

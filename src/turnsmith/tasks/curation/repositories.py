@@ -1,4 +1,4 @@
-"""Which repository a row is of, whatever the set calls it: forks, mirrors and releases of one have one name. And which task."""
+"""Normalised repository names, equal for forks, mirrors and releases, and identities of tasks."""
 
 import re
 from typing import Any, TypeGuard
@@ -6,14 +6,16 @@ from typing import Any, TypeGuard
 from turnsmith.tasks.curation.rows import TaskRow
 
 MIRROR = re.compile(r"^[^/]+__(?P<name>.+?)(?:\.[0-9a-f]{7,40})?$")
-"""SWE-smith's: `swesmith/owner__name.0123abcd`."""
+"""Pattern of SWE-smith's mirrors: `swesmith/owner__name.0123abcd`."""
 RELEASE = re.compile(r"-v?\d+(?:\.\w+)*$")
-"""Of a package's source: `toolz-1.0.0`."""
+"""Version suffix of a package's source: `toolz-1.0.0`."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def normalise_repository(name: str) -> str:
-    """`https://github.com/Owner/My_Name.git`, `other/my-name`, `x/owner__my-name.0123abcd`, `my_name-1.0` → `my-name`."""
+    """Normalise a repository name: `https://github.com/Owner/My_Name.git`, `x/owner__my-name.0123abcd`,
+    `my_name-1.0` → `my-name`.
+    """
     last = name.strip().rstrip("/").removesuffix(".git").rpartition("/")[2]
     mirrored = MIRROR.match(last)
     bare = RELEASE.sub("", mirrored["name"] if mirrored else last)
@@ -21,14 +23,14 @@ def normalise_repository(name: str) -> str:
 
 
 def name_repository(row: TaskRow) -> str:
-    """The normalised name; empty where the row has none."""
+    """Return the normalised repository name of a row; empty if it has none."""
     return normalise_repository(row.text("repo") or "")
 
 
 def find_commits(row: TaskRow) -> list[str]:
-    """Whole hashes of its history, which forks share under any name.
+    """List the full commit hashes in a row's history, which forks share.
 
-    The base commit of a mined task is made for its layers: the history has its parent and the commit itself.
+    The base commit of a mined task is synthetic, so its parent and original commit are used too.
     """
     return [
         commit
@@ -38,11 +40,11 @@ def find_commits(row: TaskRow) -> list[str]:
 
 
 def is_hash(commit: Any) -> TypeGuard[str]:
-    """Is it a whole hash, and none of zeros alone?"""
+    """Return True for a full, non-zero commit hash."""
     return isinstance(commit, str) and COMMIT.fullmatch(commit) is not None and commit.strip("0") != ""
 
 
 def identify(row: TaskRow) -> list[str]:
-    """What no other task has: the id, and of a mined task the commit that it was made of."""
+    """Return the values that identify a task: its id and, for a mined task, its original commit."""
     commit = row.meta.get("commit") if row.meta.get("kind") == "mined" else None
     return [row.instance_id, *([commit] if is_hash(commit) and commit != row.instance_id else [])]

@@ -1,4 +1,4 @@
-"""Rows of a task file, one at a time: whatever its size, memory holds one row, and of those before it the ids."""
+"""Streamed rows of a task file; memory holds one row and the ids seen so far."""
 
 import json
 import os
@@ -13,34 +13,34 @@ from turnsmith.errors import UsageError
 from turnsmith.runs import parse_json
 
 PLACES = ("layers", "environment")
-"""Columns that name folders relative to the task file."""
+"""Columns with folder paths relative to the task file."""
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What running a task's tests has shown."""
+    """Qualification record of a task, from running its tests."""
 
     missing_names: tuple[str, ...] = ()
-    """Names for want of which all FAIL_TO_PASS tests fail, and which the gold patch brings."""
+    """Missing names that cause all FAIL_TO_PASS failures and that the gold patch defines."""
     num_repeats: int = 0
-    """Runs of the untouched tree and of the gold patch, each."""
+    """Number of runs, each on the untouched tree and with the gold patch."""
     flaky_tests: tuple[str, ...] = ()
-    """Tests that did not end the same way in all of them."""
+    """Tests with differing outcomes across the repeats."""
     verdict: str = ""
     is_qualified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A row as it stands in its file, and what is known of it besides."""
+    """Row of a task file and its additional records."""
 
     line: bytes
     columns: dict[str, Any]
     place: str
-    """File and line, for errors."""
+    """File and line, for error messages."""
     facts: RunFacts | None = None
     asked_scores: dict[str, int] = field(default_factory=dict)
-    """Scores that an endpoint gave, by name; read where the set has none."""
+    """Scores from an endpoint, by name; used if the data set has none."""
 
     @property
     def instance_id(self) -> str:
@@ -48,7 +48,7 @@ class TaskRow:
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Facts of the maker; none where there is no such column."""
+        """Return the `meta` column; empty if missing. Raises UsageError if it is not an object."""
         meta = self.columns.get("meta")
         if meta is None:
             return {}
@@ -57,14 +57,14 @@ class TaskRow:
         return meta
 
     def text(self, column: str) -> str | None:
-        """A column of text; None where there is none. Raises UsageError where it holds anything else."""
+        """Return a text column; None if missing. Raises UsageError if it is not text."""
         value = self.columns.get(column)
         if value is None or isinstance(value, str):
             return value
         raise UsageError(f"{self.place}: column {column!r} is no text")
 
     def tests(self, column: str) -> list[str] | None:
-        """A list of tests, or JSON of one as in classic SWE-bench; None where there is none. Raises UsageError."""
+        """Return a list of tests, given as a list or as JSON (classic SWE-bench); None if missing. Raises UsageError."""
         value = self.columns.get(column)
         if value is None:
             return None
@@ -78,7 +78,7 @@ class TaskRow:
 
 
 def read_rows(file: Path, limit: int | None = None) -> Iterator[TaskRow]:
-    """The rows of a task file, or the first of them. Raises UsageError that names file and line."""
+    """Yield the rows of a task file, up to `limit`. Raises UsageError that names file and line."""
     seen: set[str] = set()
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
@@ -96,7 +96,7 @@ def read_rows(file: Path, limit: int | None = None) -> Iterator[TaskRow]:
 
 
 def parse_row(line: bytes, place: str) -> TaskRow:
-    """A row of one line of JSON. Raises UsageError that names its place."""
+    """Parse one JSON line. Raises UsageError that names its place."""
     try:
         columns = from_json(line)
     except ValueError:
@@ -110,7 +110,7 @@ def parse_row(line: bytes, place: str) -> TaskRow:
 
 
 def _parse_slowly(line: bytes, place: str) -> Any:
-    """The standard library reads more, halves of surrogate pairs among it, and says better what is wrong."""
+    """Parse with the standard library, which accepts lone surrogates and gives better errors."""
     try:
         return parse_json(line.decode())
     except UnicodeDecodeError as error:
@@ -120,14 +120,14 @@ def _parse_slowly(line: bytes, place: str) -> Any:
 
 
 def count_rows(file: Path, limit: int | None = None) -> int:
-    """Count the rows of a file, for progress; no more than `limit`."""
+    """Count the rows of a file, for progress, up to `limit`."""
     with file.open("rb") as lines:
         num_rows = sum(1 for line in lines if line.strip())
     return num_rows if limit is None else min(limit, num_rows)
 
 
 def relocate(row: TaskRow, source: Path, target: Path) -> bytes:
-    """The line for a task file in the folder `target`: the same folders are found from there as from `source`."""
+    """Rewrite the row's relative folders from folder `source` to folder `target`; return its line."""
     moved = {name: _move(row.columns[name], source, target) for name in PLACES if row.columns.get(name)}
     if all(moved[name] == row.columns[name] for name in moved):
         return row.line

@@ -1,7 +1,7 @@
-"""How good a task is, as language models have judged it: 0 is best, 3 as bad as can be, absent where nobody has judged.
+"""Quality scores by language models: 0 is best, 3 worst; absent if not judged.
 
-SWE-rebench has three scores of 0 to 3 in `meta.llm_score`, where −1 says that nothing was given. SWE-rebench V2 has words and a
-defect code in `meta.llm_metadata`, a list of judgements or a single one: they are put on the same scale here.
+SWE-rebench stores three scores in `meta.llm_score`, with −1 for missing ones. SWE-rebench V2 stores words and defect codes in
+`meta.llm_metadata`, as one or several judgements; they are mapped to the same scale.
 """
 
 import re
@@ -13,14 +13,14 @@ from turnsmith.tasks.curation.rows import TaskRow
 DIFFICULTY, ISSUE, TESTS = NAMES = ("difficulty_score", "issue_text_score", "test_score")
 BEST, WORST = 0, 3
 WORDS = {"easy": 1, "medium": 2, "hard": 3}
-"""Of V2's difficulty. Its hardest word is put on the worst score."""
+"""V2 difficulty → score; its hardest word maps to the worst score."""
 OF_TESTS = {"B1", "B2", "B5", "B7", "B10"}
-"""Defects of tests or patches; the other codes that begin with B speak of the issue."""
+"""Codes of defects in tests or patches; other codes with B concern the issue."""
 CODE = re.compile(r"\b(?:A|B\d+)\b")
 
 
 def read_scores(row: TaskRow) -> dict[str, float]:
-    """Scores by name, of the set itself or else of the endpoint that was asked; those that nobody gave are left out."""
+    """Return scores by name, from the data set or else from the endpoint; missing scores are left out."""
     own = row.meta.get("llm_score")
     if isinstance(own, dict):
         return {name: own[name] for name in NAMES if _is_score(own.get(name))} or dict(row.asked_scores)
@@ -32,14 +32,14 @@ def _is_score(value: Any) -> bool:
 
 
 def read_judgements(row: TaskRow) -> list[dict[str, Any]]:
-    """What V2 holds of a row, one or several judgements."""
+    """Return V2's judgements of a row."""
     found = row.meta.get("llm_metadata")
     judgements = found if isinstance(found, list) else [found]
     return [judgement for judgement in judgements if isinstance(judgement, dict)]
 
 
 def read_codes(row: TaskRow) -> set[str]:
-    """V2's codes: `A` for a clean task, `B1` to `B11` for defects. Empty where nobody has judged."""
+    """Return V2's codes: `A` for a clean task, `B1` to `B11` for defects; empty if not judged."""
     return _read_codes(read_judgements(row))
 
 

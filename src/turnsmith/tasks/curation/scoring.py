@@ -1,4 +1,4 @@
-"""Scores from a model, for rows whose set has none."""
+"""Scoring of rows by a model, for data sets without scores."""
 
 import hashlib
 import json
@@ -15,29 +15,29 @@ from turnsmith.types import Record
 FILE_NAME = "scores.jsonl"
 PROMPT = Path(__file__).with_name("scoring.md")
 MAX_CHARACTERS = 20_000
-"""Of each part of a question."""
+"""Maximum length of each part of a question."""
 OBJECT = re.compile(r"\{[^{}]{0,1000}\}")
 
 
 class Scorer(Protocol):
-    """Whoever can be asked."""
+    """Protocol of a model that answers questions."""
 
     def ask(self, question: str) -> str:
-        """The answer to a question."""
+        """Return the answer to a question."""
 
 
 class ScoreRecord(Record):
-    """What was answered of one row."""
+    """Stored answer for one row."""
 
     instance_id: str
     key: str
     """Digest of the question."""
     scores: dict[str, int]
-    """Empty where no scores could be read in the answer."""
+    """Scores by name; empty if the answer had none."""
 
 
 def read_prompt(file: Path) -> Template:
-    """A prompt with $issue, $patch and $tests. Raises UsageError where it is none."""
+    """Read a prompt with $issue, $patch and $tests. Raises UsageError if it is invalid."""
     try:
         prompt = Template(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
@@ -50,24 +50,24 @@ def read_prompt(file: Path) -> Template:
 
 
 def write_question(row: TaskRow, prompt: Template) -> str:
-    """The question about a row."""
+    """Fill in the question about a row."""
     columns = {"issue": "problem_statement", "patch": "patch", "tests": "test_patch"}
     return prompt.substitute({name: (row.text(column) or "")[:MAX_CHARACTERS] for name, column in columns.items()})
 
 
 def make_key(question: str) -> str:
-    """What an answer rests on."""
+    """Hash a question, as the key of its answer."""
     return hashlib.sha256(question.encode(errors="surrogatepass")).hexdigest()
 
 
 def score(row: TaskRow, question: str, scorer: Scorer) -> ScoreRecord:
-    """Ask about a row; an answer without scores is asked for once more."""
+    """Ask for scores of a row; repeat once if the answer has none."""
     scores = read_scores_in(scorer.ask(question)) or read_scores_in(scorer.ask(question))
     return ScoreRecord(instance_id=row.instance_id, key=make_key(question), scores=scores)
 
 
 def read_scores_in(answer: str) -> dict[str, int]:
-    """The three scores of the last JSON object in an answer; nothing unless it has all of them."""
+    """Extract the three scores from the last JSON object with all of them; else return nothing."""
     for text in reversed(OBJECT.findall(answer)):
         try:
             found = json.loads(text)

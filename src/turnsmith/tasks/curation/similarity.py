@@ -1,8 +1,7 @@
-"""How much two patches, or two issues, have in common: the Jaccard likeness of their shingles, 0 to 1.
+"""Jaccard similarity, 0 to 1, of patches and of issues by their shingles.
 
-A patch is cut into runs of tokens within each hunk, so the order of hunks and the names of files make no difference. Names that
-a person chose are replaced by their place in the line, so renaming makes none either; keywords, built-in names, numbers and
-punctuation stay. An issue is the set of its words, so the order of sentences makes no difference.
+A patch yields token n-grams per hunk, independent of hunk order and file names. Identifiers are replaced by their position in the
+line, so that renaming has no effect; keywords, built-ins, numbers and punctuation stay. An issue yields the set of its words.
 """
 
 import builtins
@@ -24,7 +23,7 @@ OTHER_LANGUAGES = (
     "template typename auto unsigned sizeof extern inline virtual override require module exports"
 )
 FIXED = frozenset([*keyword.kwlist, *dir(builtins), "self", "cls", *OTHER_LANGUAGES.split()])
-"""Names that renaming leaves alone."""
+"""Names that are not replaced."""
 RUN_TOKENS = 5
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 SAYS_NOTHING = frozenset(
@@ -35,22 +34,22 @@ SAYS_NOTHING = frozenset(
     "then there these they thing this those to traceback trying up us use used user using version want was we were what when "
     "where which while who why will with without work works would wrong you your actual behavior behaviour call called".split()
 )
-"""Of templates and of the language, not of the matter."""
+"""Stop words of English and of issue templates."""
 ENDINGS = re.compile(r"(?:ing|ed|es|s)$")
 MIN_STEM = 4
 MIN_SHINGLES = {"patch": 12, "issue": 8}
-"""What has fewer says too little to be compared."""
+"""Minimum number of shingles for a comparison."""
 NUM_HASHES = 126
 
 
 def shingle_patch(patch: str) -> Shingles:
-    """Runs of tokens of its hunks, as hashes; empty where it is too short to be compared."""
+    """Return hashed token n-grams of a patch; empty if it is too short to compare."""
     found = frozenset(shingle for hunk in read_hunks(patch) for shingle in _cut(list(_spell(hunk))))
     return found if len(found) >= MIN_SHINGLES["patch"] else frozenset()
 
 
 def _spell(hunk: Hunk) -> Iterator[str]:
-    """The tokens of a hunk, line by line; chosen names by their place among those of their line."""
+    """Yield the tokens of a hunk, with identifiers replaced by their position in the line."""
     for line in hunk.lines:
         places: dict[str, str] = {}
         tokens = TOKEN.findall(line[1:])
@@ -67,7 +66,7 @@ def _cut(tokens: list[str]) -> Iterator[int]:
 
 
 def shingle_issue(text: str) -> Shingles:
-    """Its words without those that say nothing, as hashes; empty where it is too short to be compared."""
+    """Return hashed content words of an issue; empty if it is too short to compare."""
     words = {word.lower() for word in WORD.findall(text)}
     found = frozenset(_hash(_stem(word)) for word in words if len(word) > 1 and word not in SAYS_NOTHING)
     return found if len(found) >= MIN_SHINGLES["issue"] else frozenset()
@@ -83,12 +82,12 @@ def _hash(text: str) -> int:
 
 
 def measure_likeness(one: Shingles, other: Shingles) -> float:
-    """Of all shingles of both, the share that both have."""
+    """Return the Jaccard similarity of two shingle sets."""
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
 def sketch(shingles: Iterable[int]) -> MinHash:
-    """What finds candidates for a comparison; the shingles are hashes already."""
+    """Build the MinHash of shingles, which are hashes already."""
     made = MinHash(num_perm=NUM_HASHES, hashfunc=_same)
     made.update_batch(shingles)
     return made

@@ -1,4 +1,4 @@
-"""Rows to parts: whole repositories, as near to the wanted shares as they allow; rows by a hash of their ids; or by date."""
+"""Splits of rows into parts: by whole repositories, by a hash of the id, or by date."""
 
 import hashlib
 import random
@@ -19,14 +19,14 @@ SLACK = 1e-9
 
 @dataclass(frozen=True)
 class Part:
-    """A part and its share of the whole."""
+    """Part with its share of all rows."""
 
     name: str
     share: float
 
 
 def parse_parts(text: str) -> list[Part]:
-    """`train=0.9,eval=0.1` → two parts. Raises UsageError where they are no parts of a whole."""
+    """Parse parts such as `train=0.9,eval=0.1`. Raises UsageError if the shares do not add up to 1."""
     parts = [_parse_part(piece, text) for piece in text.split(",")]
     if len({part.name for part in parts}) < len(parts):
         raise UsageError(f"--into {text}: a part is named twice: give each its own name")
@@ -47,7 +47,7 @@ def _parse_part(piece: str, text: str) -> Part:
 
 
 def choose_part(instance_id: str, parts: Sequence[Part], seed: int) -> Part:
-    """Choose the part of a row by its id alone: the same in a larger file."""
+    """Choose a part by the id's hash; independent of the other rows."""
     place = (
         int.from_bytes(hashlib.sha256(f"{seed} {instance_id}".encode(errors="surrogatepass")).digest()[:8], "big")
         / 2**64
@@ -61,7 +61,7 @@ def choose_part(instance_id: str, parts: Sequence[Part], seed: int) -> Part:
 
 
 def find_repository(row: TaskRow) -> str:
-    """Name the repository of a row, its forks and mirrors alike. Raises UsageError where the row names none."""
+    """Return the normalised repository name of a row. Raises UsageError if it has none."""
     name = name_repository(row)
     if not name:
         raise UsageError(f"{row.place}: column 'repo' is missing or empty: give --by id")
@@ -69,10 +69,10 @@ def find_repository(row: TaskRow) -> str:
 
 
 def cut_by_repository(sizes: Mapping[str, int], parts: Sequence[Part], seed: int) -> dict[str, Part]:
-    """Find the part of each repository, given its number of tasks: the shares are as near as whole repositories allow.
+    """Assign repositories to parts, given their task counts, as near to the shares as possible.
 
-    The smallest part is filled first, and the largest gets the rest. The seed decides between equal choices alone.
-    Raises UsageError where there are fewer repositories than parts.
+    Fills the smallest part first; the largest gets the rest. The seed only breaks ties. Raises UsageError if there are fewer
+    repositories than parts.
     """
     if len(sizes) < len(parts):
         have = "1 repository" if len(sizes) == 1 else f"{len(sizes)} repositories"
@@ -88,7 +88,7 @@ def cut_by_repository(sizes: Mapping[str, int], parts: Sequence[Part], seed: int
 
 
 def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> list[str]:
-    """Choose names whose sizes add up as near to a number as can be; so many names at least are left."""
+    """Choose names whose sizes sum to the nearest possible number, leaving at least `num_left` names."""
     reached = list(accumulate(sizes.values(), lambda sums, size: sums | sums << size, initial=1))
     sums = [number for number, bit in enumerate(reversed(f"{reached[-1]:b}")) if bit == "1" and number]
     choices = (_trace(sizes, reached, number) for number in sorted(sums, key=lambda number: abs(number - wanted)))
@@ -96,7 +96,7 @@ def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> li
 
 
 def _trace(sizes: Mapping[str, int], reached: Sequence[int], total: int) -> list[str]:
-    """Find names with this sum. Bit N of `reached[n]` says that some of the first n sizes add up to N."""
+    """Find names with this sum. Bit N of `reached[n]` is set if some of the first n sizes sum to N."""
     names = []
     for (name, size), before in reversed([*zip(sizes.items(), reached, strict=False)]):
         if not before >> total & 1:
@@ -106,7 +106,7 @@ def _trace(sizes: Mapping[str, int], reached: Sequence[int], total: int) -> list
 
 
 def cut_by_date(rows: Iterable[TaskRow], parts: Sequence[Part]) -> dict[str, Part]:
-    """The part of each id: the oldest tasks in the first, the newest in the last. Raises UsageError where one has no date."""
+    """Assign ids to parts by date, oldest first. Raises UsageError if a row has no date."""
     dates = {row.instance_id: find_date(row) for row in rows}
     names = sorted(dates, key=lambda name: (dates[name], name))
     placed, start, reached = dict[str, Part](), 0, 0.0
@@ -119,7 +119,7 @@ def cut_by_date(rows: Iterable[TaskRow], parts: Sequence[Part]) -> dict[str, Par
 
 
 def find_date(row: TaskRow) -> datetime:
-    """When a task came up. Raises UsageError where the row does not say."""
+    """Return the creation date of a task. Raises UsageError if the row has none."""
     if date := read_date(row.columns, row.meta):
         return date
     raise UsageError(

@@ -1,4 +1,4 @@
-"""Issue texts that say too little to work from: a few words, a list of commits, release notes."""
+"""Detection of vague issues: few words, a list of commits, or release notes."""
 
 import re
 
@@ -6,20 +6,20 @@ REFERENCE = re.compile(r"(?:\b(?:fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\
 BULLET = re.compile(r"^\s*[*+-]\s+(.*)$")
 VERSION = r"v?\d+(?:\.\d+)+(?:\.?(?:a|b|rc|dev|post)\d*)?"
 RELEASE = re.compile(rf"(?:(?:version|release|changelog|bump|prepare)\b(?: [a-z]+){{0,3}}:? )?{VERSION}\W*", re.I)
-"""A title that names a release and says nothing more."""
+"""Title that only names a release."""
 SECTION = re.compile(
     r"^(?:#+ *|\*\*)?(?:added|changed|deprecated|removed|fixed|security|features|bug ?fixes|breaking changes)\W*$",
     re.I | re.MULTILINE,
 )
-"""A heading of a change log."""
+"""Heading of a change log."""
 MIN_WORDS = 12
-"""Fewer are too few."""
+"""Minimum number of words."""
 MAX_TITLE_WORDS = 8
-"""Of the points of a list, on average, where they are titles of commits."""
+"""Maximum average length, in words, of list points that are commit titles."""
 
 
 def find_vagueness(text: str) -> str:
-    """Name the reason why a text is vague; return nothing where it is clear."""
+    """Return the reason why a text is vague; empty if it is clear."""
     lines = [line for line in REFERENCE.sub("", text).splitlines() if line.strip()]
     points = [match[1] for line in lines if (match := BULLET.match(line))]
     prose = [line for line in lines if not BULLET.match(line)]
@@ -32,13 +32,13 @@ def find_vagueness(text: str) -> str:
 
 
 def _are_release_notes(prose: list[str], points: list[str]) -> bool:
-    """Report if this is a title of a release above a list, or headings of a change log."""
+    """Return True for a release title above a list, or for change log headings."""
     is_release = bool(prose and points) and RELEASE.fullmatch(prose[0].strip(" #")) is not None
     return bool(points) and (is_release or len(SECTION.findall("\n".join(prose))) > 1)
 
 
 def _are_commits(prose: list[str], points: list[str]) -> bool:
-    """Report if this is what a squash leaves: a title, and the titles of its commits."""
+    """Return True for a squashed commit message: a title and a list of commit titles."""
     return len(points) > 1 and _count_words(prose) < MIN_WORDS and _count_words(points) <= len(points) * MAX_TITLE_WORDS
 
 

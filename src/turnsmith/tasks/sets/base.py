@@ -1,7 +1,7 @@
-"""What a public data set of tasks is to us: columns that tell it, and a rule from its row to the columns of a task.
+"""Definition of a public data set: identifying columns, and a rule that maps a row to a task's columns.
 
-An imported task keeps every column of its row. Where a column has a name of ours and another spelling, or another meaning, the
-task remembers how it was written, so that it leaves as it came in.
+An imported task keeps every column of its row. If a column shares a task column's name but differs in spelling or meaning, the
+task records the original, so that an export restores it.
 """
 
 import json
@@ -16,15 +16,15 @@ from turnsmith.errors import TurnsmithError, UsageError, first_fault
 from turnsmith.types import Conversation, Task
 
 Row = Mapping[str, Any]
-"""A row as its set publishes it: column → plain JSON."""
+"""Row as its data set publishes it: column → plain JSON."""
 Columns = dict[str, Any]
-"""Columns of ours."""
+"""Task columns."""
 ORIGIN = "imported"
-"""The column of a task that says where it comes from: set, columns of its row, and those that were spelled otherwise."""
+"""Task column with its origin: data set, row columns, and columns with another spelling."""
 
 
 class Refused(TurnsmithError):
-    """A row that cannot become a task. The reason is short, to be counted; the message says more."""
+    """Error raised if a row cannot become a task. `reason` is short, for counting; the message has details."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -33,41 +33,41 @@ class Refused(TurnsmithError):
 
 @dataclass(frozen=True)
 class TaskFolders:
-    """Tasks as folders: how they are found, read and written."""
+    """Format of tasks that are folders: patterns, reader, writer."""
 
     patterns: tuple[str, ...]
-    """Of the file that each of them has, from the folder that was given."""
+    """Glob patterns, relative to the given folder, of a file that each task folder contains."""
     read: Callable[[Path], "dict[str, Any] | Refused"]
-    """The row that a folder is."""
+    """Read a folder as a row."""
     write: Callable[[dict[str, Any], Path], None]
-    """Write a row as a folder below another. Raises UsageError where it is there."""
+    """Write a row as a subfolder. Raises UsageError if it exists."""
 
     def find(self, source: Path) -> list[Path]:
-        """The folders that a folder is or holds."""
+        """List the task folders at or below a path."""
         return sorted({file.parent for pattern in self.patterns for file in source.glob(pattern)})
 
 
 @dataclass(frozen=True)
 class PublicSet:
-    """One public data set."""
+    """Public data set of tasks or trajectories."""
 
     name: str
     marks: frozenset[str]
-    """Columns that each of its rows has, and that tell it from the others."""
+    """Columns of every row that identify the data set."""
     describe: Callable[[Row], Columns | Task | Conversation]
-    """The columns of the task that a row is; the task itself where we wrote it; or a conversation. Raises Refused."""
+    """Map a row to task columns, to a task that Turnsmith exported, or to a conversation. Raises Refused."""
     identify: Callable[[Row], str] = lambda row: str(row.get("instance_id") or "")
-    """The id that its task has; empty where the row does not say."""
+    """Return the task id of a row; empty if missing."""
     complete: Callable[[dict[str, Any], Path], dict[str, Any]] = lambda row, folder: row
-    """The row with what lies beside its file."""
+    """Add data from files beside the row's file."""
     file_name: str = "tasks.jsonl"
-    """Where what it brings is kept."""
+    """Name of the file of imported records."""
     folders: "TaskFolders | None" = None
-    """Where the set has folders in place of rows."""
+    """Folder format; None for data sets of rows."""
 
 
 def to_record(source: PublicSet, row: Row) -> Task | Conversation:
-    """The task that a row is, or the conversation. Raises Refused."""
+    """Convert a row to a task or a conversation. Raises Refused."""
     described = source.describe(row)
     if isinstance(described, Conversation):
         return described.model_copy(update={"created_by": source.name})
@@ -75,7 +75,7 @@ def to_record(source: PublicSet, row: Row) -> Task | Conversation:
 
 
 def to_task(source: PublicSet, row: Row, described: Columns) -> Task:
-    """The task that a row is, with columns of ours. Raises Refused."""
+    """Build a task from a row and its mapped columns. Raises Refused."""
     columns = {"created_by": source.name, **described}
     ours = {*Task.model_fields, ORIGIN}
     spelled = {name: spell(row[name], columns.get(name)) for name in row if name in ours}
@@ -89,7 +89,7 @@ def to_task(source: PublicSet, row: Row, described: Columns) -> Task:
 
 
 def to_row(task: Task, source: PublicSet) -> dict[str, Any]:
-    """The row that a task was imported from, with what was changed since. Raises UsageError where it came from elsewhere."""
+    """Convert a task back to its row, with later changes. Raises UsageError if it comes from another data set."""
     columns = task.model_dump()
     if not came_from(task, source):
         raise UsageError(
@@ -101,13 +101,13 @@ def to_row(task: Task, source: PublicSet) -> dict[str, Any]:
 
 
 def came_from(task: Task, source: PublicSet) -> bool:
-    """Was it imported from this set?"""
+    """Return True if a task was imported from this data set."""
     origin = (task.model_extra or {}).get(ORIGIN)
     return isinstance(origin, dict) and origin.get("set") == source.name
 
 
 def spell(given: Any, value: Any) -> Any:
-    """How a value was written: None where as it is, the name of a spelling, or else `{"as": what was given}`."""
+    """Describe how a value was written: None if unchanged, a spelling's name, or `{"as": original}`."""
     if given == value:
         return None
     return next(
@@ -116,11 +116,11 @@ def spell(given: Any, value: Any) -> Any:
 
 
 def respell(value: Any, how: Any) -> Any:
-    """The opposite of `spell`."""
+    """Restore a value's original spelling; inverse of `spell`."""
     if isinstance(how, dict):
         return how["as"]
     return SPELLINGS[how](value) if how else value
 
 
 SPELLINGS: dict[str, Callable[[Any], str]] = {"json": json.dumps, "python": repr}
-"""Lists are written as text by many sets, in JSON or as Python would."""
+"""Text spellings of lists: JSON or Python's repr."""

@@ -1,4 +1,4 @@
-"""Cells of foreign rows, read in every spelling that occurs; each fault is a reason to refuse the row."""
+"""Readers of cells in public data sets, for all known spellings. Faults raise Refused."""
 
 import ast
 import json
@@ -9,11 +9,11 @@ from turnsmith.tasks.sets.base import Columns, Refused, Row
 from turnsmith.tasks.sets.diffs import BadDiff, FileDiff, parse_diff
 
 SHOWN = 60
-"""Characters of a cell that a message quotes."""
+"""Maximum characters of a cell quoted in a message."""
 
 
 def describe_core(row: Row) -> Columns:
-    """The columns that most sets spell as SWE-bench does. Raises Refused."""
+    """Read the columns that most data sets share with SWE-bench. Raises Refused."""
     if row.get("layers"):
         raise Refused(
             "a task of layers", "it was made here and names no image: use the task file that it was exported from"
@@ -30,7 +30,7 @@ def describe_core(row: Row) -> Columns:
 
 
 def read_text(row: Row, column: str, name: str = "") -> str:
-    """A text that is not empty. Raises Refused."""
+    """Read a non-empty text. Raises Refused."""
     value = row.get(column)
     if not isinstance(value, str | None):
         raise Refused(f"bad {name or column}", f"{column} is {_show(value)}, which is no text")
@@ -40,14 +40,14 @@ def read_text(row: Row, column: str, name: str = "") -> str:
 
 
 def read_patch(row: Row, column: str, name: str) -> str:
-    """A patch that can be read to its end. Raises Refused."""
+    """Read a complete, valid patch. Raises Refused."""
     text = read_text(row, column, name)
     read_files(text, name)
     return text
 
 
 def read_files(patch: str, name: str) -> list[FileDiff]:
-    """The files of a patch. Raises Refused."""
+    """Parse a patch into its files. Raises Refused."""
     try:
         return parse_diff(patch)
     except BadDiff as error:
@@ -55,7 +55,7 @@ def read_files(patch: str, name: str) -> list[FileDiff]:
 
 
 def read_expected(row: Row, failing: str, passing: str) -> Columns:
-    """The two lists of expected tests; a test in both must pass after the fix, which FAIL_TO_PASS says. Raises Refused."""
+    """Read both lists of expected tests; a test in both counts as FAIL_TO_PASS. Raises Refused."""
     fail_to_pass = read_list(row, failing)
     if not fail_to_pass:
         raise Refused(f"empty {failing}", "so no patch can resolve it")
@@ -65,12 +65,12 @@ def read_expected(row: Row, failing: str, passing: str) -> Columns:
 
 
 def read_list(row: Row, column: str) -> list[str]:
-    """A list of texts: a list, its JSON, its Python literal, or the keys of a dict that hold something. Raises Refused."""
+    """Read a list of strings: a list, JSON, a Python literal, or a dict's keys with non-null values. Raises Refused."""
     value = row.get(column)
     if isinstance(value, str):
         value = _read_literal(value)
     if isinstance(value, dict):
-        value = [key for key, held in value.items() if held is not None]  # Arrow pads with null
+        value = [key for key, held in value.items() if held is not None]  # Arrow pads with nulls
     if column not in row:
         raise Refused(f"no {column}", f"the column {column} is missing")
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
@@ -79,7 +79,7 @@ def read_list(row: Row, column: str) -> list[str]:
 
 
 def read_dict(row: Row, column: str) -> dict[str, Any]:
-    """A dict, or the JSON of one; empty where there is nothing. Raises Refused."""
+    """Read a dict, or JSON of one; empty if missing. Raises Refused."""
     value = row.get(column) or {}
     if isinstance(value, str):
         value = _read_literal(value)
@@ -89,13 +89,13 @@ def read_dict(row: Row, column: str) -> dict[str, Any]:
 
 
 def _read_literal(text: str) -> Any:
-    """What JSON or Python reads in a text; None where neither does."""
+    """Parse text as JSON or a Python literal; None if neither."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         pass
     try:
-        with warnings.catch_warnings(action="ignore"):  # of escapes that Python does not know
+        with warnings.catch_warnings(action="ignore"):  # invalid escape sequences
             return ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None

@@ -1,4 +1,4 @@
-"""Patches as git writes them, taken apart and put together again: to see that none is cut, to name files, to turn them round."""
+"""Strict parser and writer of git patches: rejects truncated ones, lists files, reverses changes."""
 
 import re
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ OPPOSITES = {
     "new file mode ": "deleted file mode ",
     "rename from ": "rename to ",
 }
-"""Beginnings of header lines that change places in a reversed patch."""
+"""Header prefixes swapped in a reversed patch."""
 
 
 class BadDiff(TurnsmithError):
-    """A text that is no patch, or a patch that is cut."""
+    """Error raised if a text is not a complete patch."""
 
 
 @dataclass(frozen=True)
 class DiffHunk:
-    """One hunk: first lines and numbers of lines before and after, what git wrote behind, and its lines with their marks."""
+    """Hunk: (start, count) before and after, text behind the header, and marked lines."""
 
     old: tuple[int, int]
     new: tuple[int, int]
@@ -35,15 +35,15 @@ class DiffHunk:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """What a patch says of one file."""
+    """Part of a patch about one file."""
 
     header: tuple[str, ...]
-    """The lines before the first hunk, `diff --git …` first."""
+    """Lines before the first hunk, starting with `diff --git …`."""
     hunks: tuple[DiffHunk, ...] = ()
 
     @property
     def path(self) -> str:
-        """The file's name after the patch, or before it where the patch deletes it."""
+        """Return the file's path after the patch, or before it if deleted."""
         new = self._named("+++ ") or self._named("rename to ")
         return new or self._named("--- ") or self.header[0].rpartition(" b/")[2]
 
@@ -53,7 +53,7 @@ class FileDiff:
 
     @property
     def is_cut_binary(self) -> bool:
-        """Does it only say that a binary file differs, without its content?"""
+        """Return True for a binary change without its content."""
         return any(line.startswith("Binary files ") for line in self.header)
 
     def _named(self, beginning: str) -> str:
@@ -65,7 +65,7 @@ class FileDiff:
 
 
 def parse_diff(patch: str) -> list[FileDiff]:
-    """List the files of a patch. Raises BadDiff."""
+    """Parse a patch into its files. Raises BadDiff."""
     before, *parts = ("\n" + patch.removesuffix("\n")).split("\ndiff --git ")
     if before or not parts:
         raise BadDiff(f"it begins with {patch[:40].partition(chr(10))[0]!r}, not with 'diff --git'")
@@ -82,32 +82,32 @@ def _parse_file(lines: list[str]) -> FileDiff:
 
 
 def _parse_hunk(lines: list[str]) -> DiffHunk:
-    """Read a hunk whose lines are as many as it says; blank lines after it are left out. Raises BadDiff."""
+    """Parse a hunk, checking its line counts and dropping trailing blank lines. Raises BadDiff."""
     head, *body = lines
     if not (found := HUNK.fullmatch(head)):
-        raise BadDiff(f"{head[:40]!r} is no head of a hunk")
+        raise BadDiff(f"{head[:40]!r} is not a hunk header")
     old, new = (int(found[1]), int(found[2] or 1)), (int(found[3]), int(found[4] or 1))
     num_old, num_new = _count_lines(body)
-    while num_old > old[1] and not body[-1]:  # some tools strip the blank of an empty line, others add empty lines
+    while num_old > old[1] and not body[-1]:  # some tools strip the space of an empty line, others add empty lines
         body.pop()
         num_old, num_new = num_old - 1, num_new - 1
     if (num_old, num_new) != (old[1], new[1]):
-        raise BadDiff(f"the hunk {head[:40]!r} has not as many lines as it says: it is cut, or more follows it")
+        raise BadDiff(f"the hunk {head[:40]!r} does not have the declared number of lines")
     return DiffHunk(old, new, found[5], tuple(body))
 
 
 def _count_lines(lines: list[str]) -> tuple[int, int]:
-    """Count the lines before and after the change. Raises BadDiff where one has no mark."""
+    """Count the lines before and after the change. Raises BadDiff for a line without a mark."""
     marks = [line[:1] for line in lines]
     both, removed, added = marks.count(" ") + marks.count(""), marks.count("-"), marks.count("+")
     if both + removed + added + marks.count("\\") != len(marks):
         odd = next(line for line in lines if line[:1] not in " -+\\")
-        raise BadDiff(f"{odd[:40]!r} is no line of a hunk")
+        raise BadDiff(f"{odd[:40]!r} is not a hunk line")
     return both + removed, both + added
 
 
 def render_diff(files: list[FileDiff]) -> str:
-    """The patch as text."""
+    """Format files as a patch."""
     return "".join(f"{line}\n" for file in files for line in (*file.header, *_render_hunks(file.hunks)))
 
 
@@ -122,7 +122,7 @@ def _render_range(lines: tuple[int, int]) -> str:
 
 
 def add_file(path: str, text: str) -> FileDiff:
-    """The part of a patch that adds a text file."""
+    """Build the part of a patch that adds a text file."""
     header = (f"diff --git a/{path} b/{path}", "new file mode 100644", "--- /dev/null", f"+++ b/{path}")
     if not text:
         return FileDiff((*header[:2], "index 0000000..e69de29"))
@@ -132,13 +132,13 @@ def add_file(path: str, text: str) -> FileDiff:
 
 
 def reverse_diff(files: list[FileDiff]) -> list[FileDiff]:
-    """Make the patch that undoes a patch. Raises BadDiff where it holds what cannot be turned round by its text alone."""
+    """Build the patch that reverts a patch. Raises BadDiff for copies and binary changes."""
     return [FileDiff(_reverse_header(file.header), tuple(map(_reverse_hunk, file.hunks))) for file in files]
 
 
 def _reverse_header(header: tuple[str, ...]) -> tuple[str, ...]:
     if odd := next((line for line in header if line.startswith(("copy ", "GIT binary patch"))), None):
-        raise BadDiff(f"{odd[:40]!r} cannot be turned round")
+        raise BadDiff(f"{odd[:40]!r} cannot be reversed")
     before, _, after = header[0].removeprefix("diff --git a/").partition(" b/")
     lines = [f"diff --git a/{after} b/{before}", *map(_reverse_line, header[1:])]
     for first, second in (("--- ", "+++ "), ("old mode ", "new mode "), ("rename from ", "rename to ")):
@@ -156,14 +156,14 @@ def _reverse_line(line: str) -> str:
 
 
 def _reverse_name(name: str, beginning: str) -> str:
-    """The prefix says on which side a name stands."""
+    """Exchange the prefix `a/` or `b/` of a name."""
     if beginning not in ("--- ", "+++ ") or name.startswith(NOTHING):
         return name
     return ("a/" if beginning == "--- " else "b/") + name.partition("/")[2]
 
 
 def _put_in_order(lines: list[str], first: str, second: str) -> None:
-    """What now stands in the order second, first changes places."""
+    """Swap two header lines that are in the wrong order."""
     places = [next((at for at, line in enumerate(lines) if line.startswith(it)), None) for it in (first, second)]
     if None not in places and places[0] > places[1]:  # type: ignore[operator]
         one, other = places
@@ -175,7 +175,7 @@ def _reverse_hunk(hunk: DiffHunk) -> DiffHunk:
 
 
 def _reverse_changes(lines: tuple[str, ...]) -> Iterator[str]:
-    """Marks changed; of each run of changes, what is removed first, as git writes it."""
+    """Swap the marks; in each run of changes, put removals first, as git does."""
     removed, added, last = list[str](), list[str](), list[str]()
     for line in lines:
         if line.startswith("+"):

@@ -1,4 +1,4 @@
-"""What a test command gets beside itself: the files of the hidden tests, or what the repository's own runner calls them."""
+"""Test arguments of a command: files of the hidden tests, or the names used by the repository's runner."""
 
 import re
 import tomllib
@@ -11,26 +11,26 @@ from typing import Any
 from turnsmith.tasks.sets.cells import read_files
 
 FILE_ID = re.compile(r"[^:]*\.\w+::")
-"""`tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
+"""Matches `tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
 NO_TESTS = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
-"""Files beside the tests that no runner takes, as SWE-bench counts them."""
+"""Endings of non-test files in a test patch, as in SWE-bench."""
 PYTEST = "pytest"
-"""The parser of suites whose report can be sealed."""
+"""Log parser name of suites whose report can be sealed."""
 
 
 @dataclass(frozen=True)
 class TestRule:
-    """How the tests of a repository are run."""
+    """Test command of a repository."""
 
-    __test__ = False  # pytest would take the name for a test class
+    __test__ = False  # keep pytest from collecting this class
 
     command: str
     parser: str
     takes: str
-    """`files`, `labels` (Django's dotted modules) or `ids`."""
+    """Kind of arguments: `files`, `labels` (Django's dotted modules) or `ids`."""
 
     def find_directives(self, test_patch: str, tests: list[str]) -> list[str]:
-        """What the command gets; nothing where the ids name their files, which the grader then gives. Raises Refused."""
+        """Return the command's arguments; empty if test ids name files, which the grader passes. Raises Refused."""
         if begin_with_files(tests):
             return []
         files = find_patched_tests(test_patch)
@@ -38,28 +38,28 @@ class TestRule:
 
 
 def names_file(test: str) -> bool:
-    """Is it an id of pytest's, which begins with a file?"""
+    """Return True for a pytest id, which starts with a file."""
     return FILE_ID.match(test) is not None
 
 
 def begin_with_files(tests: Iterable[str]) -> bool:
-    """Are all of them such ids?"""
+    """Return True if all tests are such ids."""
     return all(map(names_file, {test[: test.find("::") + 2] for test in tests}))
 
 
 def find_patched_tests(test_patch: str) -> list[str]:
-    """The files of the hidden tests that a runner takes: neither deleted nor data. Raises Refused."""
+    """List hidden test files, without deleted files and data files. Raises Refused."""
     files = read_files(test_patch, "test patch") if test_patch else []
     return [file.path for file in files if not file.is_deleted and not file.path.endswith(NO_TESTS)]
 
 
 def to_label(file: str) -> str:
-    """Django's name of a test file: `tests/auth_tests/test_a.py` → `auth_tests.test_a`."""
+    """Convert a test file to Django's label: `tests/auth_tests/test_a.py` → `auth_tests.test_a`."""
     return file.removesuffix(".py").removeprefix("tests/").replace("/", ".")
 
 
 def find_rule(repo: str, version: str) -> TestRule:
-    """The rule of a repository at a version; pytest for all that have none of their own."""
+    """Return the rule of a repository at a version; pytest by default."""
     table = _read_table()
     rule: dict[str, Any] = table["default"] | table["repositories"].get(repo.lower(), {})
     return TestRule(rule.get("versions", {}).get(version, rule["command"]), rule["parser"], rule["takes"])

@@ -1,4 +1,4 @@
-"""Tasks leave as rows or folders of a public set."""
+"""Export of tasks as rows or folders of a public data set."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,7 @@ CORE = ("repo", "instance_id", "base_commit", "patch", "test_patch", "problem_st
 
 
 def export_tasks(tasks: Iterable[Task], source: PublicSet, out: Path) -> Iterator[Task]:
-    """Write each task as a row of the set, or as a folder where it came as one; gives it when that is done. Raises UsageError."""
+    """Write each task in the data set's format, then yield it. Raises UsageError."""
     if (out / ROWS_NAME).exists():
         raise UsageError(f"{out / ROWS_NAME} exists: give another --out, nothing is written over")
     make_folder(out)
@@ -31,7 +31,7 @@ def export_tasks(tasks: Iterable[Task], source: PublicSet, out: Path) -> Iterato
 
 
 def make_row(task: Task, source: PublicSet) -> dict[str, Any]:
-    """The task as a row. What came from elsewhere is a row of SWE-bench with columns of ours. Raises UsageError."""
+    """Convert a task to a row; tasks of other origins become SWE-bench rows with extra columns. Raises UsageError."""
     if source is SWE_BENCH and not came_from(task, source):
         columns = task.model_dump()
         lists = {name: json.dumps(columns.pop(name)) for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
@@ -45,5 +45,5 @@ def make_row(task: Task, source: PublicSet) -> dict[str, Any]:
 
 
 def came_as_folder(row: dict[str, Any]) -> bool:
-    """Has the row what only a folder has?"""
+    """Return True if a row was imported from a folder."""
     return "files" in row or "dockerfile" in row

@@ -1,11 +1,11 @@
-"""Harbor task directories: one folder for each task, whose own scripts run the tests and write the reward.
+"""Harbor task directories: one folder per task, whose scripts run the tests and write the reward.
 
 ```
 <name>/task.toml · instruction.md · environment/Dockerfile · tests/test.sh … · solution/solve.sh
 ```
 
-A directory that Turnsmith has written comes back as the task that it was. Of any other, the one expected test is that its
-`tests/test.sh` writes a reward of 1; its files are the hidden tests, below `harbor_tests/` while they run.
+A directory written by Turnsmith is restored as the original task. For others, the only expected test is a reward of 1 from
+`tests/test.sh`; its files are the hidden tests, placed in `harbor_tests/` during the run.
 """
 
 import json
@@ -26,9 +26,9 @@ from turnsmith.types import Task
 
 TASK_FILE, DOCKERFILE, TEST, SOLUTION = "task.toml", "environment/Dockerfile", "tests/test.sh", "solution/solve.sh"
 OWN = "tests/turnsmith.json"
-"""The row of a task that we have written as a directory."""
+"""Row of a task that Turnsmith exported."""
 TREE = "environment/tree"
-"""Its working tree, where no image holds it."""
+"""Working tree, if no image holds it."""
 FOLDER, REWARD = "harbor_tests", "reward"
 RUN = (
     f"mkdir -p /logs/verifier && rm -rf /tests && cp -r {FOLDER} /tests && bash /tests/test.sh >&2; "
@@ -37,17 +37,17 @@ RUN = (
     'r = r.get("reward", 0) if isinstance(r, dict) else r; print("PASSED reward" if r >= 1 else "FAILED reward"); '
     "raise SystemExit(r < 1)'"
 )
-"""Runs the scripts of another maker, and says their reward as a test."""
+"""Command that runs another author's scripts and prints the reward as a test result."""
 PLAIN = ("FROM", "WORKDIR", "ENV", "USER", "LABEL", "CMD", "ENTRYPOINT", "ARG", "EXPOSE")
-"""Instructions of a Dockerfile that leave the image's files as they are."""
+"""Dockerfile instructions that do not change the image's files."""
 INSTRUCTION = re.compile(r"^([A-Za-z]+)\s+(.*)$", re.MULTILINE)
 CONTINUED = re.compile(r"\\\n")
 MAX_FILE = 4_000_000
-"""Bytes of a file that a row holds."""
+"""Maximum size of a file in a row, in bytes."""
 
 
 def describe(row: Row) -> Columns | Task:
-    """The task of our own directory, or the columns of anybody's. Raises Refused."""
+    """Return the task of a Turnsmith export, or the columns of another directory. Raises Refused."""
     files = read_dict(row, "files")
     if odd := next((path for path, text in files.items() if not isinstance(text, str)), None):
         raise Refused("unreadable files", f"the content of {odd} is no text")
@@ -80,12 +80,12 @@ def describe(row: Row) -> Columns | Task:
 
 
 def identify(row: Row) -> str:
-    """The name of the folder."""
+    """Return the folder's name."""
     return str(row.get("name") or "")
 
 
 def read_own(text: str, row: Row) -> Task:
-    """The task that we wrote; its tree lies in the directory. Raises Refused."""
+    """Restore an exported task, whose tree lies in the directory. Raises Refused."""
     try:
         columns = json.loads(text)
         layers = [] if columns["image"] else [str(Path(row["place"]) / TREE)]
@@ -97,7 +97,7 @@ def read_own(text: str, row: Row) -> Task:
 
 
 def read_settings(files: Row) -> dict[str, Any]:
-    """What task.toml says. Raises Refused."""
+    """Parse task.toml. Raises Refused."""
     try:
         return tomllib.loads(str(files.get(TASK_FILE) or ""))
     except tomllib.TOMLDecodeError as error:
@@ -105,7 +105,7 @@ def read_settings(files: Row) -> dict[str, Any]:
 
 
 def read_image(files: Row) -> str:
-    """The image that a Dockerfile begins with, where it changes nothing in it. Raises Refused."""
+    """Return the base image of a Dockerfile that does not change its files. Raises Refused."""
     instructions = _read_instructions(files)
     if other := next((name for name, _ in instructions if name not in PLAIN), None):
         remedy = "build it, and name it as docker_image under [environment]"
@@ -117,7 +117,7 @@ def read_image(files: Row) -> str:
 
 
 def find_workdir(files: Row) -> str:
-    """Where the Dockerfile ends; Harbor's own place where it does not say."""
+    """Return the Dockerfile's last WORKDIR; Harbor's default if there is none."""
     places = [rest.strip() for name, rest in _read_instructions(files) if name == "WORKDIR"]
     return places[-1] if places else "/app"
 
@@ -128,7 +128,7 @@ def _read_instructions(files: Row) -> list[tuple[str, str]]:
 
 
 def find_gold(files: Row) -> str:
-    """The one patch among the files of the solution; nothing where a script alone says what to do. Raises Refused."""
+    """Return the only patch in `solution/`; empty if there is none or several. Raises Refused."""
     patches = [path for path in files if path.startswith("solution/") and path.endswith((".patch", ".diff"))]
     if len(patches) != 1:
         return ""
@@ -137,13 +137,13 @@ def find_gold(files: Row) -> str:
 
 
 def render_tests(files: Row) -> str:
-    """A patch that adds the files of `tests/` as `harbor_tests/`."""
+    """Build a patch that adds the files of `tests/` as `harbor_tests/`."""
     tests = {path.removeprefix("tests/"): text for path, text in files.items() if path.startswith("tests/")}
     return render_diff([add_file(f"{FOLDER}/{path}", text) for path, text in sorted(tests.items())])
 
 
 def read_folder(folder: Path) -> "dict[str, Any] | Refused":
-    """One directory as a row: its name, its place, and the text of its files but those of the tree."""
+    """Read a directory as a row: name, place, and text files outside the tree."""
     files = {}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
@@ -159,12 +159,12 @@ def read_folder(folder: Path) -> "dict[str, Any] | Refused":
 
 
 def write_folder(row: dict[str, Any], out: Path) -> None:
-    """One task as a directory. Raises UsageError where it is there."""
+    """Write a row as a directory. Raises UsageError if it exists."""
     write_files(out / row["name"], row["files"])
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """A new folder of files, by their paths in it; scripts can be executed. Raises UsageError where it is there."""
+    """Write files into a new folder; scripts become executable. Raises UsageError if it exists."""
     if folder.exists():
         raise UsageError(f"{folder} exists: give another --out, nothing is written over")
     for path, text in files.items():

@@ -1,11 +1,11 @@
-"""Rows of a public set become a task file: row by row, in little memory, and what is done is not done again.
+"""Import of public data sets into a task file: streamed and resumable.
 
 ```
-DIR/tasks.jsonl      the tasks; of trajectory sets, conversations.jsonl
-DIR/refused.jsonl    a line for each row that cannot become one: set, place, id, reason, and more about it
+DIR/tasks.jsonl      tasks; conversations.jsonl for trajectory data sets
+DIR/refused.jsonl    one line per refused row: set, place, id, reason, details
 ```
 
-What was refused is tried again, since the user may have put right what it lacked.
+Refused rows are retried, since the user may have provided what was missing.
 """
 
 import json
@@ -28,31 +28,31 @@ from turnsmith.types import Conversation, Task
 
 REFUSED_NAME = "refused.jsonl"
 ID_FIRST = (b'{"instance_id":', b'{"conversation_id":')
-"""What a line that we wrote begins with."""
+"""Prefixes of lines written by Turnsmith."""
 IMPORTED, KEPT = "imported", "kept"
-"""What becomes of a row, where it is no reason to refuse it."""
+"""Fates of rows that are not refused."""
 
 
 @dataclass
 class ImportFunnel:
-    """Fates of the rows."""
+    """Counts of rows by fate."""
 
     fates: Counter[str] = field(default_factory=Counter)
     mended: list[str] = field(default_factory=list)
-    """Ids of new tasks whose text held halves of characters."""
+    """Ids of new tasks whose text held lone surrogates."""
 
     @property
     def imported(self) -> int:
-        """Rows that are tasks now, those that were before among them."""
+        """Return the number of rows that are tasks, including earlier imports."""
         return self.fates[IMPORTED] + self.fates[KEPT]
 
     @property
     def refused(self) -> Counter[str]:
-        """Rows that cannot be tasks, by reason."""
+        """Return the number of refused rows by reason."""
         return Counter({fate: count for fate, count in self.fates.items() if fate not in (IMPORTED, KEPT)})
 
     def __str__(self) -> str:
-        """`imported 21,330 · refused 6 (3 no image, 2 empty FAIL_TO_PASS, 1 bad patch)`."""
+        """Format as `imported 21,330 · refused 6 (3 no image, 2 empty FAIL_TO_PASS, 1 bad patch)`."""
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.refused.most_common())
         there = f" ({self.fates[KEPT]:,} were there)" if self.fates[KEPT] else ""
         return (
@@ -62,30 +62,30 @@ class ImportFunnel:
 
 @dataclass(frozen=True)
 class Done:
-    """What a folder holds already."""
+    """Content of a folder from earlier imports."""
 
     ids: frozenset[str]
     refused: dict[tuple[str, str, str], str]
-    """Set, place and id of a row → its line; it goes when the row becomes a task."""
+    """Data set, place and id of a row → its line; removed when the row becomes a task."""
 
 
 @dataclass(frozen=True)
 class Import:
-    """An import at work."""
+    """State of a running import."""
 
     source: PublicSet
     tasks: BinaryIO
-    """The file that grows."""
+    """Open output file."""
     done: Done
     on_task: Callable[[Task], None]
-    """Gets each new task."""
+    """Callback for each new task."""
     seen: set[str] = field(default_factory=set)
-    """Ids of the rows so far."""
+    """Ids of rows so far."""
     funnel: ImportFunnel = field(default_factory=ImportFunnel)
 
 
 def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundRow]:
-    """The rows of all sources, each with what lies beside its file."""
+    """Yield the rows of all sources, completed by files beside them."""
     for rows in sources:
         for row in rows:
             if isinstance(rows, RowFile) and isinstance(row.content, dict):
@@ -96,9 +96,9 @@ def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundR
 def import_rows(
     source: PublicSet, rows: Iterable[FoundRow], out: Path, on_task: Callable[[Task], None] = lambda task: None
 ) -> Iterator[ImportFunnel]:
-    """Append a task, or a refusal, for each row; gives the state of the funnel after each. Raises UsageError.
+    """Append a task or a refusal for each row, yielding the funnel after each. Raises UsageError.
 
-    Each line is written as soon as it is known, so a kill loses at most a torn one. `on_task` gets each new task.
+    Lines are written at once, so a kill loses at most one. `on_task` receives each new task.
     """
     with _held(out / source.file_name) as tasks:
         work = Import(source, tasks, read_done(out, source.file_name), on_task)
@@ -111,7 +111,7 @@ def import_rows(
 
 
 def take_row(row: FoundRow, work: Import) -> str:
-    """Write the task of one row. Give its fate: `imported`, `kept` from an earlier import, or a reason."""
+    """Write the task of one row; return its fate: `imported`, `kept` from an earlier import, or a reason."""
     name = "" if isinstance(row.content, Refused) else work.source.identify(row.content)
     key = (work.source.name, row.place, name)
     try:
@@ -132,21 +132,21 @@ def take_row(row: FoundRow, work: Import) -> str:
 
 
 def keep_refused(file: Path, lines: Collection[str]) -> None:
-    """Leave these lines only, where there are others: of rows that are tasks now, or that are refused for another reason."""
+    """Rewrite the refusals if they have changed, dropping rows that became tasks."""
     if [line.decode().rstrip("\n") for _, line in read_lines(file)] != [*lines]:
         with replacing(file) as temporary:
             temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
 
 
 def read_record(source: PublicSet, row: FoundRow) -> Task | Conversation:
-    """What a row is. Raises Refused."""
+    """Convert a row to a record. Raises Refused."""
     if isinstance(row.content, Refused):
         raise row.content
     return to_record(source, row.content)
 
 
 def write_record(record: Task | Conversation, name: str, work: Import) -> None:
-    """Write the line of a record, mended where it holds halves of characters, which UTF-8 cannot hold."""
+    """Write a record, replacing lone surrogates, which UTF-8 cannot encode."""
     try:
         line = record.model_dump_json()
     except PydanticSerializationError:
@@ -160,7 +160,7 @@ def write_record(record: Task | Conversation, name: str, work: Import) -> None:
 
 
 def read_done(out: Path, file_name: str) -> Done:
-    """What earlier imports left in a folder."""
+    """Read the results of earlier imports."""
     refused = {}
     for _, line in read_lines(out / REFUSED_NAME):
         facts = json.loads(line)
@@ -169,7 +169,7 @@ def read_done(out: Path, file_name: str) -> Done:
 
 
 def _read_id(line: bytes) -> str:
-    """The id of a task, without reading the rest of its line where we wrote it."""
+    """Return the id in a line, without parsing the rest if Turnsmith wrote it."""
     if line.startswith(ID_FIRST):
         name, _ = json.JSONDecoder().raw_decode(line.decode(), line.index(b":") + 1)
         return str(name)
@@ -177,7 +177,7 @@ def _read_id(line: bytes) -> str:
 
 
 def only(rows: Iterable[FoundRow], source: PublicSet, task: str, limit: int | None) -> Iterator[FoundRow]:
-    """The first rows, or the one of a task."""
+    """Limit rows to the first ones, or to one task."""
     if task:
         rows = (row for row in rows if not isinstance(row.content, Refused) and source.identify(row.content) == task)
     return islice(rows, 1 if task else limit)
@@ -185,7 +185,7 @@ def only(rows: Iterable[FoundRow], source: PublicSet, task: str, limit: int | No
 
 @contextmanager
 def _held(path: Path) -> Iterator[BinaryIO]:
-    """A task file, made where it is not there, and held against other processes. Raises UsageError."""
+    """Open a task file for appending, locked against other processes. Raises UsageError."""
     if path.parent.exists() and not path.parent.is_dir():
         raise UsageError(f"{path.parent} is a file: give another --out")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Multi-SWE-bench and Multi-SWE-RL: tests with what they did without patches, with the tests, and with the fix.
+"""Multi-SWE-bench and Multi-SWE-RL: test results without patches, with the tests, and with the fix.
 
-The images hold both patches and the scripts that apply them in clear; the set-up removes those, and what runs is `run.sh`.
+The images contain both patches and their scripts; the set-up removes them and keeps `run.sh`.
 """
 
 from typing import Any
@@ -26,11 +26,11 @@ PARSERS = {
     ".h": "multi-swe-c",
     ".py": "parse_log_pytest",
 }
-"""Ending of a file in the patch → who reads the log: the set's rows name neither language nor parser."""
+"""File ending in the gold patch → log parser, since rows name neither language nor parser."""
 
 
 def describe(row: Row) -> Columns:
-    """Columns with the issues that the change resolves. Raises Refused."""
+    """Map a row to task columns; the issue text joins the resolved issues. Raises Refused."""
     org, repo = read_text(row, "org"), read_text(row, "repo")
     fixed = read_list(row, "fixed_tests")
     if not fixed:
@@ -55,12 +55,12 @@ def describe(row: Row) -> Columns:
 
 
 def identify(row: Row) -> str:
-    """`google__gson-1093`."""
+    """Return the task id, such as `google__gson-1093`."""
     return str(row.get("instance_id") or f"{row.get('org')}__{row.get('repo')}-{row.get('number')}".lower())
 
 
 def read_base(row: Row) -> str:
-    """The commit that the change was made on. Raises Refused."""
+    """Return the base commit. Raises Refused."""
     base: Any = row.get("base")
     if not isinstance(base, dict) or not isinstance(base.get("sha"), str) or not base["sha"]:
         raise Refused("no base_commit", "base.sha is missing or empty")
@@ -68,7 +68,7 @@ def read_base(row: Row) -> str:
 
 
 def describe_issues(row: Row) -> str:
-    """Titles and texts of the resolved issues. Raises Refused."""
+    """Join titles and texts of the resolved issues. Raises Refused."""
     issues = row.get("resolved_issues")
     texts = [
         f"{each.get('title') or ''}\n\n{each.get('body') or ''}".strip()
@@ -81,7 +81,7 @@ def describe_issues(row: Row) -> str:
 
 
 def find_parser(patch: str) -> str:
-    """The parser of the language that most files of the fix are in. Raises Refused."""
+    """Return the log parser of the gold patch's most frequent language. Raises Refused."""
     endings = [f".{file.path.rpartition('.')[2]}" for file in read_files(patch, "gold patch")]
     known = [PARSERS[ending] for ending in endings if ending in PARSERS]
     if not known:

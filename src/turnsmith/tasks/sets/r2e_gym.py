@@ -1,6 +1,6 @@
-"""R2E-Gym: commits with the tests that were written for them, which ran before and after; the logs lie in the row.
+"""R2E-Gym: commits with tests generated for them; logs before and after are in the row.
 
-Its images show the tests to the agent in /r2e_tests; here they are a test patch, and the folder is removed first.
+Its images show the tests to the agent in /r2e_tests. Here they become a test patch, and the folder is removed first.
 """
 
 import re
@@ -17,13 +17,13 @@ RESULT = re.compile(r"^(PASSED|FAILED|ERROR) +(\S+?::.*)$", re.MULTILINE)
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*\.py|[^/]*_test\.py|conftest\.py)")
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 RUNNER = re.compile(r"\w+_runner\.py")
-"""A test file that runs the others and prints ids of modules, as rows of pillow and tornado have it."""
+"""Test file that runs the others and prints module ids, as in rows of pillow and tornado."""
 MARKS = {"added": "+", "deleted": "-", "context": " "}
 IN_ISSUE = re.compile(r"\s*\[ISSUE\](.*)\[/ISSUE\]\s*", re.DOTALL)
 
 
 def describe(row: Row) -> Columns:
-    """Columns by the run that the row holds. Raises Refused."""
+    """Map a row to task columns, using the recorded test run. Raises Refused."""
     run, commit = read_dict(row, "execution_result_content"), read_dict(row, "parsed_commit_content")
     image, issue = find_image(row, "docker_image"), read_text(row, "problem_statement", name="issue text")
     return find_expected(row, run) | {
@@ -41,20 +41,20 @@ def describe(row: Row) -> Columns:
 
 
 def describe_command(run: dict[str, Any]) -> Columns:
-    """Describe how the tests run: by the runner among the test files, else by pytest."""
+    """Return the test command: the runner among the test files, else pytest."""
     if runner := next(filter(RUNNER.fullmatch, run["test_file_names"]), None):
         return {"test_command": f"{PYTHON} {FOLDER}/{runner}", "log_parser": "lines"}
     return {"test_command": f"{PYTHON} -m pytest -rA", "test_files": [FOLDER]}
 
 
 def identify(row: Row) -> str:
-    """`aiohttp_216e082807d0`, or the id that somebody has added."""
+    """Return the row's id, or one like `aiohttp_216e082807d0`."""
     named = row.get("instance_id")
     return str(named or f"{row.get('repo_name')}_{str(row.get('commit_hash'))[:12]}")
 
 
 def find_expected(row: Row, run: dict[str, Any]) -> Columns:
-    """Tests that must pass, by whether they passed before, with the files that the set's own names lack. Raises Refused."""
+    """Find the tests that must pass, by their results before the commit; adds files to test names. Raises Refused."""
     expected = {COLOUR.sub("", name): word for name, word in read_dict(row, "expected_output_json").items()}
     before, after = (read_results(str(run.get(f"{when}_commit_res_stdout") or "")) for when in ("old", "new"))
     passed = [test for test, word in after.items() if word == "PASSED" and expected.get(to_name(test)) == "PASSED"]
@@ -68,7 +68,7 @@ def find_expected(row: Row, run: dict[str, Any]) -> Columns:
 
 
 def read_results(log: str) -> dict[str, str]:
-    """Read the summary of pytest: id → its last word."""
+    """Parse pytest's summary: id → result."""
     log = COLOUR.sub("", log)
     summary = SUMMARY.search(log)
     found = RESULT.findall(log[summary.end() :]) if summary else []
@@ -76,18 +76,18 @@ def read_results(log: str) -> dict[str, str]:
 
 
 def cut_message(text: str) -> str:
-    """`a.py::t[x - y] - assert 1` → `a.py::t[x - y]`: a bracket that was opened is closed."""
+    """Remove the message from a summary line, keeping brackets closed: `a.py::t[x - y] - assert 1` → `a.py::t[x - y]`."""
     cuts = [found.start() for found in re.finditer(" - ", text)]
     return next((text[:cut] for cut in cuts if "[" not in text[:cut] or text[cut - 1] == "]"), text)
 
 
 def to_name(test: str) -> str:
-    """`r2e_tests/test_1.py::T::test_x[a]` → `T.test_x[a]`, as the set names it."""
+    """Convert an id to the data set's name: `r2e_tests/test_1.py::T::test_x[a]` → `T.test_x[a]`."""
     return ".".join(test.split("::")[1:])
 
 
 def render_tests(run: dict[str, Any]) -> str:
-    """A patch that adds the hidden tests. Raises Refused."""
+    """Build a patch that adds the hidden tests. Raises Refused."""
     names, texts = run.get("test_file_names"), run.get("test_file_codes")
     if not isinstance(names, list) or not isinstance(texts, list) or not names or len(names) != len(texts):
         raise Refused("no test patch", "execution_result_content holds no test files")
@@ -97,7 +97,7 @@ def render_tests(run: dict[str, Any]) -> str:
 
 
 def render_commit(commit: dict[str, Any]) -> str:
-    """The commit without its tests, as a patch. Raises Refused."""
+    """Convert the commit without its tests to a patch. Raises Refused."""
     files = commit.get("file_diffs")
     try:
         kept = [_read_file(file) for file in files or [] if not TEST_FILE.fullmatch(file["header"]["file"]["path"])]

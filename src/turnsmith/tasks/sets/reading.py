@@ -1,4 +1,4 @@
-"""Rows of a source, one after the other in little memory: Parquet, JSON lines, a `datasets` folder, or the hub by name."""
+"""Streamed rows of Parquet files, JSON lines, and `datasets` folders."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -15,52 +15,52 @@ if TYPE_CHECKING:
     import pyarrow
 
 BATCH_ROWS = 64
-"""Rows of Parquet that are in memory at once; those of some sets have half a megabyte."""
+"""Rows of Parquet in memory at once; rows can have half a megabyte."""
 ROW_FILES = (".parquet", ".jsonl", ".ndjson", ".json", ".arrow")
 
 
 @dataclass(frozen=True)
 class FoundRow:
-    """A row where it was found; its content is a Refused where it cannot be read."""
+    """Row with its place; the content is a Refused if it cannot be read."""
 
     place: str
-    """`train.parquet, row 17`, counted from 1."""
+    """Place such as `train.parquet, row 17`, counted from 1."""
     content: "dict[str, Any] | Refused"
 
 
 class RowSource(Protocol):
-    """Rows, in their order, and how many there are."""
+    """Ordered rows and their number."""
 
     def __iter__(self) -> Iterator[FoundRow]: ...
 
     def count(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
 
 
 @dataclass(frozen=True)
 class FolderRows:
-    """Folders, each of which is a row."""
+    """Rows stored as folders."""
 
     folders: list[Path]
     read: Callable[[Path], "dict[str, Any] | Refused"]
 
     def __iter__(self) -> Iterator[FoundRow]:
-        """Its rows in order."""
+        """Yield the rows in order."""
         yield from (FoundRow(folder.name, self.read(folder)) for folder in self.folders)
 
     def count(self) -> int:
-        """Number of folders."""
+        """Return the number of folders."""
         return len(self.folders)
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """A file of rows."""
+    """Rows of one file."""
 
     path: Path
 
     def __iter__(self) -> Iterator[FoundRow]:
-        """Its rows in order. Raises UsageError where it is no such file."""
+        """Yield the rows in order. Raises UsageError if the format is invalid."""
         yield from (
             FoundRow(f"{self.path.name}, row {number}", content) for number, content in enumerate(self._read(), start=1)
         )
@@ -73,7 +73,7 @@ class RowFile:
         return read_json_list(self.path) if self.path.suffix == ".json" else read_json_lines(self.path)
 
     def count(self) -> int:
-        """Number of its rows, without reading what is in them."""
+        """Return the number of rows, without reading their content if possible."""
         if self.path.suffix == ".parquet":
             return int(_open_parquet(self.path).metadata.num_rows)
         if self.path.suffix in (".arrow", ".json"):
@@ -83,7 +83,7 @@ class RowFile:
 
 
 def find_row_files(source: Path, split: str = "") -> list[RowFile]:
-    """The files of rows that a source is or holds, of one split. Raises UsageError where there is none, or several splits."""
+    """Find the row files of a file or folder, of one split. Raises UsageError if there is none or several splits."""
     if source.is_file():
         return [RowFile(source)]
     if not source.is_dir():
@@ -102,18 +102,18 @@ def find_row_files(source: Path, split: str = "") -> list[RowFile]:
 
 
 def _is_description(file: Path) -> bool:
-    """Is it what `datasets` writes about its Arrow files?"""
+    """Return True for a metadata file of `datasets`."""
     return file.name in ("dataset_info.json", "state.json", "dataset_dict.json") or file.name.startswith(".")
 
 
 def _split_of(file: Path, source: Path) -> str:
-    """`data/test-00000-of-00003.parquet` and `test/data-00000-of-00001.arrow` → `test`."""
+    """Return the split of a file: `data/test-00000-of-00003.parquet`, `test/data-00000-of-00001.arrow` → `test`."""
     name = file.stem.partition("-0000")[0] if "-of-" in file.stem else file.stem
     return file.parent.name if name == "data" and file.parent != source else name
 
 
 def read_json_lines(file: Path) -> "Iterator[dict[str, Any] | Refused]":
-    """A row for each line that is not blank. Raises UsageError where it is no text."""
+    """Yield a row per non-blank line."""
     with file.open("rb") as lines:
         for line in lines:
             if line.strip():
@@ -131,7 +131,7 @@ def _parse(line: bytes) -> "dict[str, Any] | Refused":
 
 
 def read_json_list(file: Path) -> "Iterator[dict[str, Any] | Refused]":
-    """The objects of a JSON list, read at once. Raises UsageError."""
+    """Read a JSON list of objects into memory. Raises UsageError."""
     try:
         rows = parse_json(file.read_text(encoding="utf-8-sig"))
     except ValueError as error:
@@ -144,7 +144,7 @@ def read_json_list(file: Path) -> "Iterator[dict[str, Any] | Refused]":
 
 
 def read_parquet(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file. Raises UsageError where it is none, or cut."""
+    """Yield the rows of a Parquet file. Raises UsageError if it is invalid or truncated."""
     import pyarrow
 
     try:
@@ -155,14 +155,14 @@ def read_parquet(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_batch(batch: "pyarrow.RecordBatch") -> Iterator[dict[str, Any]]:
-    """The rows of a batch, as plain JSON."""
+    """Yield the rows of a record batch as plain JSON."""
     columns = map(_read_column, batch.columns)
     for cells in zip(*columns, strict=True):
         yield dict(zip(batch.schema.names, cells, strict=True))
 
 
 def _read_column(column: "pyarrow.Array") -> list[Any]:
-    """Its cells. Texts and lists of texts, of which most rows consist, go the fast way through numpy."""
+    """Convert a column to a list; strings and lists of strings take the faster path through numpy."""
     from pyarrow import types
 
     if types.is_string(column.type) or types.is_large_string(column.type):
@@ -184,7 +184,7 @@ def _open_parquet(file: Path) -> Any:
 
 
 def read_arrow(file: Path) -> Iterator[dict[str, Any]]:
-    """The rows of an Arrow file as `datasets` writes it: a stream; files of Arrow proper are read, too. Raises UsageError."""
+    """Yield the rows of an Arrow file: the stream format of `datasets` or the file format. Raises UsageError."""
     import pyarrow
 
     try:
@@ -212,7 +212,7 @@ def _unreadable(file: Path, kind: str, error: Exception) -> UsageError:
 
 
 def to_plain(value: Any) -> Any:
-    """Plain JSON: times as text, bytes as text, and null for what is no number."""
+    """Convert to plain JSON: times and bytes as text, non-finite numbers as null."""
     if isinstance(value, dict):
         return {key: to_plain(held) for key, held in value.items()}
     if isinstance(value, list):

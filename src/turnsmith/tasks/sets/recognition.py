@@ -1,4 +1,4 @@
-"""Which set rows are of, by their columns."""
+"""Recognition of data sets by their columns."""
 
 from collections.abc import Collection
 from itertools import chain
@@ -36,18 +36,18 @@ SETS = {
         SWE_AGENT,
     )
 }
-"""Sets of rows, those that add columns to another's before it."""
+"""Data sets by name; sets with extra columns come before those they extend."""
 
 
 def find_set(name: str) -> PublicSet:
-    """The set of that name. Raises UsageError."""
+    """Return the data set of that name. Raises UsageError."""
     if name not in SETS:
         raise UsageError(f"there is no set {name!r}: give one of {', '.join(SETS)}")
     return SETS[name]
 
 
 def find_rows(wanted: PublicSet, source: Path, split: str = "") -> list[RowSource]:
-    """What a source holds of a set: files of rows, or folders. Raises UsageError where that is nothing, or another set's."""
+    """Find the row files or folders of a data set. Raises UsageError if there are none or they belong to another set."""
     for each in SETS.values():
         if each.folders and source.is_dir() and (folders := each.folders.find(source)):
             if each is not wanted:
@@ -63,19 +63,19 @@ def find_rows(wanted: PublicSet, source: Path, split: str = "") -> list[RowSourc
 
 
 def recognise(columns: Collection[str]) -> PublicSet | None:
-    """The set whose rows have such columns, if one has."""
+    """Return the data set whose columns all occur, if any."""
     return next((each for each in SETS.values() if each.marks <= set(columns)), None)
 
 
 def recognise_file(file: Path) -> str:
-    """The name of the set whose rows a file has; nothing where no set has such. Raises UsageError where it cannot be read."""
+    """Return the data set name of a file's rows; empty if unknown. Raises UsageError if unreadable."""
     first = next((row.content for row in RowFile(file) if isinstance(row.content, dict)), {})
     found = recognise(first)
     return found.name if found else ""
 
 
 def check_set(wanted: PublicSet, columns: Collection[str], source: Path | str) -> None:
-    """Are rows with these columns of the set that they were said to be of? Raises UsageError that says which they look like."""
+    """Raise UsageError if the columns do not belong to the wanted data set, naming the likely one."""
     found = recognise(columns)
     if found and found is not wanted:
         remedy = f"give `turnsmith tasks import {found.name} --from {source}`"

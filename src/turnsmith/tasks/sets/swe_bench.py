@@ -1,4 +1,4 @@
-"""SWE-bench as it was until version 4: full, Lite, Verified, Multilingual. Its rows name neither an image nor a test command."""
+"""SWE-bench up to version 4: full, Lite, Verified, Multilingual. Rows name neither image nor test command."""
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Row
 from turnsmith.tasks.sets.cells import describe_core, read_text
@@ -6,16 +6,16 @@ from turnsmith.tasks.sets.directives import find_rule
 from turnsmith.tasks.sets.images import name_of_swe_bench
 
 CONDA = "source /opt/miniconda3/bin/activate testbed && "
-"""What a test command begins with in images of SWE-bench and of its descendants: the tests have an environment of their own."""
+"""Prefix of test commands in images of SWE-bench and derived sets, which have a conda environment."""
 
 
 def describe(row: Row) -> Columns:
-    """Columns by SWE-bench's rules. Raises Refused."""
+    """Map a row to task columns by SWE-bench's rules. Raises Refused."""
     return describe_suite(row) | {"image": name_of_swe_bench(read_text(row, "instance_id"))}
 
 
 def describe_suite(row: Row) -> Columns:
-    """All but the image, with the test command that the repository has in SWE-bench's harness. Raises Refused."""
+    """Map all columns but the image, with the test command of SWE-bench's harness. Raises Refused."""
     core = describe_core(row) | {"test_patch": read_text(row, "test_patch", name="test patch")}
     rule = find_rule(core["repo"], str(row.get("version") or ""))
     directives = rule.find_directives(core["test_patch"], [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]])

@@ -1,6 +1,6 @@
-"""SWE-bench Pro V1: texts are sometimes JSON strings, lists are Python's; how a task's tests run stands in files beside the rows.
+"""SWE-bench Pro V1: some texts are JSON strings, lists are Python literals, test scripts are files beside the rows.
 
-`run_scripts/<instance_id>/run_script.sh` and `parser.py` of the set's repository make the command; a row without them cannot be
+The command uses `run_scripts/<instance_id>/run_script.sh` and `parser.py` of the set's repository. A row without them cannot be
 graded and is refused.
 """
 
@@ -15,18 +15,18 @@ from turnsmith.tasks.sets.cells import read_expected, read_list, read_patch, rea
 from turnsmith.tasks.sets.images import check_image, name_of_swe_bench_pro
 
 SCRIPTS = {"run_script": "run_script.sh", "parser": "parser.py"}
-"""Column that we add → file that it comes from."""
+"""Added column → source file."""
 WORK = "/workspace"
 TELL = """import json, sys
 tests = json.load(open(sys.argv[1]))["tests"]
 for test in tests:
     print(test["status"], test["name"])
 sys.exit(any(test["status"] in ("FAILED", "ERROR") for test in tests))"""
-"""Says what the set's parser found, a line for each test."""
+"""Script that prints the results of the set's parser, one line per test."""
 
 
 def describe(row: Row) -> Columns:
-    """Columns with a command of the task's own two scripts. Raises Refused."""
+    """Map a row to task columns, with a command built from the task's two scripts. Raises Refused."""
     name, repo = read_text(row, "instance_id"), read_text(row, "repo")
     tag = row.get("dockerhub_tag")
     image = check_image(f"jefzda/sweap-images:{tag}") if tag else name_of_swe_bench_pro(name, repo)
@@ -49,7 +49,7 @@ def describe(row: Row) -> Columns:
 
 
 def describe_problem(row: Row) -> str:
-    """The issue with the requirements and the interface that the set gives beside it. Raises Refused."""
+    """Join the issue with the row's requirements and interface. Raises Refused."""
     issue = unquote(read_text(row, "problem_statement", name="issue text"))
     more = {"Requirements": row.get("requirements"), "New interfaces introduced": row.get("interface")}
     return issue + "".join(
@@ -58,16 +58,16 @@ def describe_problem(row: Row) -> str:
 
 
 def unquote(text: str) -> str:
-    """A text that is a JSON string becomes what it says; others stay."""
+    """Decode a text that is a JSON string; return others unchanged."""
     try:
-        said: Any = json.loads(text) if text.startswith('"') else text
+        decoded: Any = json.loads(text) if text.startswith('"') else text
     except ValueError:
         return text
-    return said if isinstance(said, str) else text
+    return decoded if isinstance(decoded, str) else text
 
 
 def make_command(row: Row) -> str:
-    """Run the script on the selected files, then the parser on what it printed. Raises Refused where one is missing."""
+    """Build a command that runs the script on selected files, then the parser on its output. Raises Refused."""
     if not all(row.get(column) for column in SCRIPTS):
         files = " and ".join(f"run_scripts/{row['instance_id']}/{file}" for file in SCRIPTS.values())
         raise Refused("no run script", f"put {files} of the set's repository beside the rows")
@@ -81,7 +81,7 @@ def make_command(row: Row) -> str:
 
 
 def add_scripts(row: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The row with the scripts that lie beside its file, where they do."""
+    """Add the scripts that lie beside the row's file."""
     place = folder / "run_scripts" / to_folder_name(Path(str(row.get("instance_id"))).name)
     found = {column: place / file for column, file in SCRIPTS.items() if column not in row and (place / file).is_file()}
     return row | {column: file.read_text(encoding="utf-8") for column, file in found.items()}

@@ -1,4 +1,4 @@
-"""SWE-bench since version 5: each row says its image and how it is run, as a row or as a folder.
+"""SWE-bench since version 5: rows or folders that name their image and test command.
 
 ```
 DIR/sweb.yaml · DIR/tasks/<id>/task.yaml tests.json problem_statement.md hints.md gold.patch test.patch eval.sh Dockerfile
@@ -18,9 +18,9 @@ from turnsmith.tasks.sets.directives import PYTEST, begin_with_files, find_patch
 from turnsmith.tasks.sets.images import find_image
 
 BEGIN, END = ">>>>> Start Test Output", ">>>>> End Test Output"
-"""What the script prints around the output of the tests."""
+"""Markers around the test output."""
 ENVIRONMENT = ("source ", ". ", "conda activate ", "export ", "cd ")
-"""Lines of the script that make its environment; the others fetch, install and apply what is in the image or comes from us."""
+"""Prefixes of script lines that set up the environment; other lines repeat what the image or the grader does."""
 IN_FILES = {
     "patch": "gold.patch",
     "test_patch": "test.patch",
@@ -29,12 +29,12 @@ IN_FILES = {
     "hints_text": "hints.md",
     "dockerfile": "Dockerfile",
 }
-"""Columns that lie in files of their own."""
+"""Column → file in a task folder."""
 TASK, TESTS, CONFIG = "task.yaml", "tests.json", "sweb.yaml"
 
 
 def describe(row: Row) -> Columns:
-    """Columns by the row's own script. Raises Refused."""
+    """Map a row to task columns by its own script. Raises Refused."""
     core, parser = describe_core(row), read_text(row, "log_parser")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
     has_files = begin_with_files(tests)
@@ -52,7 +52,7 @@ def describe(row: Row) -> Columns:
 
 
 def read_script(script: str) -> tuple[list[str], str]:
-    """Lines that make the environment, each once, and the command between the markers. Raises Refused."""
+    """Extract the environment lines and the command between the markers. Raises Refused."""
     before, begun, rest = script.partition(BEGIN)
     between, ended, _ = rest.partition(END)
     lines = [line for line in between.split("\n")[1:-1] if line.strip()]
@@ -63,7 +63,7 @@ def read_script(script: str) -> tuple[list[str], str]:
 
 
 def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
-    """The command without the files that it ends with, and those; nothing where it ends otherwise. Raises Refused."""
+    """Split a command into command and trailing test files; no files if it ends otherwise. Raises Refused."""
     files = find_patched_tests(test_patch)
     for directives in (files, [to_label(file) for file in files]):
         if directives and command.endswith(ending := " " + " ".join(directives)):
@@ -72,7 +72,7 @@ def split_directives(command: str, test_patch: str) -> tuple[str, list[str]]:
 
 
 def read_folder(folder: Path) -> "dict[str, Any] | Refused":
-    """Read one task as a row, its files as columns."""
+    """Read a task folder as a row."""
     try:
         texts = {column: _read(folder / file) for column, file in IN_FILES.items() if (folder / file).is_file()}
         row = _read_yaml(folder / TASK) | texts | _read_json(folder / TESTS)
@@ -105,7 +105,7 @@ def _check_object(value: Any, file: Path) -> dict[str, Any]:
 
 
 def _read(file: Path) -> str:
-    """Read the text of a file with its own line ends, which a patch needs. Raises Refused."""
+    """Read a text file with its original line endings, which patches need. Raises Refused."""
     try:
         return file.read_bytes().decode()
     except OSError as error:
@@ -115,7 +115,7 @@ def _read(file: Path) -> str:
 
 
 def write_folder(row: dict[str, Any], out: Path) -> None:
-    """One task as a folder below `tasks/`. Raises UsageError where it is there."""
+    """Write a row as a folder below `tasks/`. Raises UsageError if it exists."""
     import yaml
 
     folder = out / "tasks" / to_folder_name(row["instance_id"])

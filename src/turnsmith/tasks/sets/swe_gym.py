@@ -1,4 +1,4 @@
-"""SWE-Gym: rows of SWE-bench's columns, without the commit of the set-up; images of its own."""
+"""SWE-Gym: SWE-bench's columns without the set-up commit, and its own images."""
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Row
 from turnsmith.tasks.sets.cells import read_text
@@ -7,7 +7,7 @@ from turnsmith.tasks.sets.swe_bench import describe_suite
 
 
 def describe(row: Row) -> Columns:
-    """Columns by SWE-bench's rules, in SWE-Gym's image. Raises Refused."""
+    """Map a row to task columns by SWE-bench's rules, with SWE-Gym's image. Raises Refused."""
     return describe_suite(row) | {"image": name_of_swe_gym(read_text(row, "instance_id"))}
 
 

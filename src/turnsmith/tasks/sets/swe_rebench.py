@@ -1,4 +1,4 @@
-"""SWE-rebench V1, its leaderboard, and SWE-bench-extra: each row says how its repository is installed and tested."""
+"""SWE-rebench V1, its leaderboard, and SWE-bench-extra: rows name their installation and test commands."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from turnsmith.tasks.sets.swe_bench import CONDA
 
 
 def describe(row: Row) -> Columns:
-    """Columns by what the row itself says. Raises Refused."""
+    """Map a row to task columns. Raises Refused."""
     core, config = describe_core(row), read_dict(row, "install_config")
     tests = [*core["FAIL_TO_PASS"], *core["PASS_TO_PASS"]]
     has_files = begin_with_files(tests)
@@ -26,7 +26,7 @@ def describe(row: Row) -> Columns:
 
 
 def read_command(config: dict[str, Any]) -> str:
-    """The test command: a text, or several that follow each other. Raises Refused."""
+    """Return the test command: one text or several joined by `&&`. Raises Refused."""
     command = config.get("test_cmd")
     lines = [command] if isinstance(command, str) else command
     if (

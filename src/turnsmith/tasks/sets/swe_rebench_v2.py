@@ -1,4 +1,4 @@
-"""SWE-rebench V2: twenty languages, the tests that pass are compared name by name."""
+"""SWE-rebench V2: twenty languages; passing tests are compared by name."""
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Row
 from turnsmith.tasks.sets.cells import describe_core, read_dict
@@ -7,7 +7,7 @@ from turnsmith.tasks.sets.swe_rebench import read_command
 
 
 def describe(row: Row) -> Columns:
-    """Columns by what the row itself says; the tree lies in a folder of the repository's name. Raises Refused."""
+    """Map a row to task columns; the tree lies in a folder with the repository's name. Raises Refused."""
     core, config = describe_core(row), read_dict(row, "install_config")
     return core | {
         "image": find_image(row, "image_name"),

@@ -1,7 +1,7 @@
-"""SWE-smith: its `patch` puts a bug in, so the gold patch is the reverse; one image for each repository holds the clean tree.
+"""SWE-smith: its `patch` adds a bug, so the gold patch is its reverse; one image per repository holds the clean tree.
 
-The set-up puts the bug in itself. The image's own branches, of which `main` shows the fix, are gone with the history that a
-sandbox replaces; to check one out would ask for a network, since images are older than most branches.
+The set-up applies the bug. The image's branches are not used: the sandbox replaces the history (`main` shows the fix), and most
+branches are newer than the images.
 """
 
 from shlex import quote
@@ -15,11 +15,11 @@ from turnsmith.tasks.sets.images import find_image, name_of_swe_smith
 from turnsmith.tasks.sets.swe_bench import CONDA
 
 MAX_BUG = 100_000
-"""Bytes of a bug that a set-up command can hold."""
+"""Maximum size of a bug in a set-up command, in bytes."""
 
 
 def describe(row: Row) -> Columns:
-    """Columns with the bug in the set-up, and its reverse as the gold patch. Raises Refused."""
+    """Map a row to task columns: the bug in the set-up, its reverse as gold patch. Raises Refused."""
     bug = read_text(row, "patch", name="bug patch")
     if len(bug.encode(errors="replace")) > MAX_BUG:
         raise Refused("bug patch too large", f"more than {MAX_BUG} bytes")
@@ -43,7 +43,7 @@ def describe(row: Row) -> Columns:
 
 
 def check_python(expected: dict[str, Any]) -> None:
-    """Raises Refused where the tests are not pytest's: how other languages' are run stands in SWE-smith's profiles alone."""
+    """Raise Refused unless all tests are pytest's; commands of other languages exist only in SWE-smith's profiles."""
     tests = [*expected["FAIL_TO_PASS"], *expected["PASS_TO_PASS"]]
     if other := next((test for test in tests if not names_file(test)), None):
         raise Refused(

@@ -1,7 +1,7 @@
-"""The two trajectory sets of Nebius, SWE-agent's and OpenHands', as conversations that RFT can imitate.
+"""Trajectory data sets of Nebius (SWE-agent and OpenHands), as conversations for RFT.
 
-A call of a tool is written as text, as chat templates of Qwen and Hermes write it, and the tools stand in the system message:
-what is imitated is text under our own template.
+Tool calls become text, as in the chat templates of Qwen and Hermes; tools are listed in the system message. Imitation uses text
+under Turnsmith's template.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ ROLES = {"system": "system", "user": "user", "tool": "user", "ai": "assistant", 
 
 
 def describe_swe_agent(row: Row) -> Conversation:
-    """Role `ai`, the system's text in a column of its own, and a mask that says which turns train. Raises Refused."""
+    """Convert a SWE-agent row, with role `ai`, separate system text, and a training mask per turn. Raises Refused."""
     turns = [
         (read_role(turn), str(turn.get("text") or turn.get("system_prompt") or ""), bool(turn.get("mask")))
         for turn in read_turns(row)
@@ -32,7 +32,7 @@ def describe_swe_agent(row: Row) -> Conversation:
 
 
 def describe_openhands(row: Row) -> Conversation:
-    """Messages with calls of tools; every turn of the assistant trains. Raises Refused."""
+    """Convert an OpenHands row with tool calls; every assistant turn trains. Raises Refused."""
     turns = [(read_role(turn), render_turn(turn), read_role(turn) == "assistant") for turn in read_turns(row)]
     if tools := drop_nulls(row.get("tools") or []):
         schemas = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
@@ -41,7 +41,7 @@ def describe_openhands(row: Row) -> Conversation:
 
 
 def read_turns(row: Row) -> list[dict[str, Any]]:
-    """The messages of a row: a list, or the JSON of one. Raises Refused."""
+    """Return the messages of a row, given as a list or as JSON. Raises Refused."""
     turns = row.get("trajectory")
     try:
         turns = json.loads(turns) if isinstance(turns, str) else turns
@@ -53,7 +53,7 @@ def read_turns(row: Row) -> list[dict[str, Any]]:
 
 
 def read_role(turn: dict[str, Any]) -> str:
-    """Whose message it is. Raises Refused."""
+    """Return the normalised role of a message. Raises Refused."""
     role = turn.get("role")
     if role not in ROLES:
         raise Refused("unknown role", f"{role!r} is none of {', '.join(ROLES)}")
@@ -61,33 +61,33 @@ def read_role(turn: dict[str, Any]) -> str:
 
 
 def render_turn(turn: dict[str, Any]) -> str:
-    """The text of a message, and its calls of tools."""
+    """Format a message with its tool calls."""
     calls = [render_call(call) for call in drop_nulls(turn.get("tool_calls") or [])]
     return "\n".join(filter(None, [str(turn.get("content") or ""), *calls]))
 
 
 def render_call(call: dict[str, Any]) -> str:
-    """`<tool_call>` with name and arguments as JSON; the set has the arguments as a text of JSON."""
+    """Format a tool call as `<tool_call>` with JSON; the data set stores arguments as JSON text."""
     function = call.get("function") or {}
     arguments = function.get("arguments") or {}
-    with suppress(ValueError):  # what the model wrote was no JSON, and is imitated as it was written
+    with suppress(ValueError):  # invalid JSON of the model is kept unchanged
         arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
-    said = json.dumps({"name": function.get("name"), "arguments": arguments}, ensure_ascii=False)
-    return f"<tool_call>\n{said}\n</tool_call>"
+    rendered = json.dumps({"name": function.get("name"), "arguments": arguments}, ensure_ascii=False)
+    return f"<tool_call>\n{rendered}\n</tool_call>"
 
 
 def drop_nulls(value: Any) -> Any:
-    """Without what Arrow has padded objects with."""
+    """Remove nulls that Arrow adds to objects."""
     if isinstance(value, dict):
         return {name: drop_nulls(held) for name, held in value.items() if held is not None}
     return [drop_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def make_conversation(row: Row, turns: Iterable[tuple[str, str, bool]], *, resolved: bool, patch: Any) -> Conversation:
-    """Role, text and mask of each turn become messages by turns. Raises Refused."""
+    """Build a conversation from the role, text and training mask of each turn. Raises Refused."""
     messages = list(join_turns(turns))
     while messages and messages[-1].role != "assistant":
-        messages.pop()  # nobody answered it
+        messages.pop()  # no answer follows
     if not any(message.trains for message in messages):
         raise Refused("nothing to imitate", "no turn of the assistant is marked to train")
     try:
@@ -103,7 +103,7 @@ def make_conversation(row: Row, turns: Iterable[tuple[str, str, bool]], *, resol
 
 
 def join_turns(turns: Iterable[tuple[str, str, bool]]) -> Iterator[Message]:
-    """Neighbours with one role and one mask are one message."""
+    """Join neighbouring turns with equal role and mask into one message."""
     for (role, trains), group in groupby(turns, key=lambda turn: (turn[0], turn[2])):
         yield Message.model_validate(
             {"role": role, "text": "\n\n".join(text for _, text, _ in group), "trains": trains}
@@ -111,11 +111,11 @@ def join_turns(turns: Iterable[tuple[str, str, bool]]) -> Iterator[Message]:
 
 
 def identify(row: Row) -> str:
-    """The id of a row; where it has none, that of its task with a digest of what was said."""
+    """Return the row's id, or else the task id with a digest of the trajectory."""
     if row.get("trajectory_id"):
         return str(row["trajectory_id"])
-    said = json.dumps(row.get("trajectory"), sort_keys=True, default=str)
-    return f"{row.get('instance_id')}/{hashlib.sha256(said.encode(errors='replace')).hexdigest()[:12]}"
+    text = json.dumps(row.get("trajectory"), sort_keys=True, default=str)
+    return f"{row.get('instance_id')}/{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
 
 
 SWE_AGENT = PublicSet(
