@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from turnsmith.audit.ability import judge_audit, try_gold
+from turnsmith.audit.ability import is_killed, judge_audit, try_gold
 from turnsmith.audit.auditor import Auditor
-from turnsmith.audit.expected_tests import read_tests
+from turnsmith.audit.expected_tests import Ends, read_tests
 from turnsmith.rewards.cases import Case
 from turnsmith.rewards.grading import Grader
 
@@ -73,6 +73,30 @@ async def test_an_audit_that_cannot_decide_has_a_reason(provider, task, layers, 
     text, reason = UNDECIDABLE[name]
     _, ability = await find_ability(provider, task, layers, HEAD + text, ["test_it"])
     assert not ability.can_decide and reason in ability.reason
+
+
+@pytest.mark.parametrize(("decisive", "other"), [(1, 2), (2, 1)])
+async def test_a_mutant_decides_only_by_a_fail_to_pass_case_that_fails_it(provider, task, layers, decisive, other):
+    """The case with 1 returns before the expectation that is made wrong."""
+    text = HEAD + DECIDABLE["code after an early return"]
+    ids = f"test_it[{decisive}]", f"test_it[{other}]"
+    _, ability = await find_ability(provider, task, layers, text, ids[:1], ids[1:])
+    assert [mutant.passing for mutant in ability.mutants] == [("test_calc.py::test_it[1]",)]
+    assert ability.can_decide is (decisive == 2), ability
+
+
+BOTH, FIRST, SECOND, NONE = frozenset("ab"), frozenset("a"), frozenset("b"), frozenset()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [(Ends(NONE, BOTH), Ends(NONE, BOTH), True), (Ends(FIRST, SECOND), Ends(FIRST, SECOND), True),
+     (Ends(FIRST, SECOND), Ends(SECOND, FIRST), False), (Ends(NONE, BOTH), Ends(FIRST, SECOND), False),
+     (Ends(NONE, BOTH), Ends(NONE, FIRST), False), (Ends(NONE, FIRST), Ends(NONE, FIRST), False),
+     (Ends(BOTH, NONE), Ends(BOTH, NONE), False)],
+)  # fmt: skip
+def test_a_mutant_is_killed_where_the_same_cases_fail_twice_by_an_unmet_expectation(first, second, expected):
+    assert is_killed(Ends(BOTH, NONE), first, second) is expected
 
 
 async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provider, task, layers):

@@ -5,6 +5,9 @@ import tomllib
 
 import pytest
 
+from turnsmith.audit.ability import Ability
+from turnsmith.audit.mutants import Mutant
+from turnsmith.audit.sources import Edit
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.harbor.directory import write_directory
@@ -69,6 +72,20 @@ async def test_what_was_found_out_stands_in_its_metadata(directory):
     assert (folder / "instruction.md").read_text() and "COPY tree /testbed" in (
         folder / "environment/Dockerfile"
     ).read_text()
+
+
+async def test_mutants_on_record_are_in_no_file(directory, tmp_path):
+    """Who can read a mutant knows a wrong expectation that the audit asks for."""
+    task, folder = directory
+    mutant = Mutant(
+        "tests/test_a.py::test_a", (Edit(0, 1, "a-secret-edit"),), ("tests/test_a.py::test_a[a-secret-case]",)
+    )
+    record = RECORD.model_copy(update={"audit": Ability(mutants=(mutant,))})
+    written = write_directory(task, (folder / "environment" / "tree",), record, tmp_path / "other")
+    files = [path for path in written.rglob("*") if path.is_file()]
+    assert files and not any(b"a-secret" in path.read_bytes() for path in files)
+    settings = tomllib.loads((written / "task.toml").read_text())
+    assert settings["metadata"]["qualification"]["audit"] == {"reason": ""}
 
 
 async def test_hidden_tests_are_applied_first(provider, directory, tmp_path):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shop_texts import BASE, FIXED, VISIBLE
+from turnsmith.errors import SandboxError
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine
 from turnsmith.qualification.readings import Notes, find_test_data, sort_out
@@ -52,6 +53,20 @@ def case(origin, provider):
 
 async def test_what_tests_alone_read_is_found_and_what_source_reads_too_is_not(case):
     assert await find_test_data(case) == ["examples/total.json"]
+
+
+class Dead:
+    """A provider that starts nothing."""
+
+    async def start(self, spec):
+        raise SandboxError("no room")
+
+
+async def test_a_suite_of_another_runner_is_not_run_for_its_data(case):
+    task = case.task.model_copy(update={"log_parser": "unittest"})
+    assert await find_test_data(replace(case, task=task, provider=Dead())) == []
+    with pytest.raises(SandboxError):
+        await find_test_data(replace(case, provider=Dead()))
 
 
 async def test_what_the_fix_changes_is_not_kept_from_patches(case):

@@ -74,6 +74,16 @@ async def test_chosen_patches_are_audited(task, when, rate, alarmed, asked):
         assert bool(judge.num_asked) is bool(seen.grade.audit) is (patch in asked) and seen.resolved
 
 
+async def test_the_files_of_the_task_tell_which_names_of_a_patch_are_imported(task):
+    """The import stands too far from the added line to be in the patch."""
+    [rollout] = plan(task, 1)
+    (rollout.layers[-1] / "m.py").write_text("import json\n" + "\n" * 9 + "x = 1\n")
+    inspector = Inspector(judge := Judge(), AuditConfig(rate=0.0), Silence(), seed=0)
+    for line, num_asked in (("other.dumps = x", 0), ("json.dumps = x", 1)):
+        await inspector.inspect(resolved(rollout, adding(line)), rollout)
+        assert judge.num_asked == num_asked
+
+
 def test_default_audits_suspicious_patches_and_5_percent_of_the_others():
     assert AuditConfig() == AuditConfig(when="suspicious", rate=0.05)
 

@@ -96,7 +96,7 @@ async def _keep_killed(tests: ExpectedTests, gold: str, mutants: list[Mutant], p
     return [
         replace(mutant, passing=tuple(sorted(_select(tests, first, mutant).passed)))
         for mutant in mutants
-        if _is_killed(*(_select(tests, ends, mutant) for ends in (plain, first, second)))
+        if is_killed(*(_select(tests, ends, mutant) for ends in (plain, first, second)))
     ]
 
 
@@ -109,7 +109,7 @@ def _select(tests: ExpectedTests, ends: Ends, mutant: Mutant) -> Ends:
     return Ends(passed, unmet)
 
 
-def _is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
+def is_killed(plain: Ends, first: Ends, second: Ends) -> bool:
     """Check that the same cases fail in both runs, each by an unmet expectation."""
     num_failed = len(plain.passed) - len(first.passed)
     return first == second and 0 < num_failed <= len(first.unmet)
@@ -120,7 +120,7 @@ def judge_audit(tests: ExpectedTests, trial: GoldTrial) -> Ability:
     # Mutants of tests that keep their names are large, so that records hold those of FAIL_TO_PASS alone.
     functions = {*tests.functions} - ({*tests.nameless} - tests.decisive)
     kept = [mutant for function, mutant in trial.killed.items() if function in functions]
-    known = tuple(mutant for mutant in kept if mutant.passing or mutant not in trial.drawn)
+    known = tuple(mutant for mutant in kept if mutant not in trial.drawn)
     return Ability(_find_hindrance(tests, trial), known)
 
 
