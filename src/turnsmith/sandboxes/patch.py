@@ -176,5 +176,5 @@ def _run_git(repository: Path, arguments: list[str], stdin: bytes = b"") -> byte
     except subprocess.TimeoutExpired as error:
         raise SandboxError(f"cannot take a diff: {error}") from None
     if finished.returncode:
-        raise SandboxError(f"cannot take a diff: git said {finished.stderr.decode(errors='replace').strip()!r}")
+        raise SandboxError(f"cannot take a diff: git reported {finished.stderr.decode(errors='replace').strip()!r}")
     return finished.stdout

@@ -107,9 +107,7 @@ def _read_lines(file: Path) -> Iterator[str]:
 
             found = recognise_file(file)
             remedy = f"make tasks of them by `turnsmith tasks import {found or 'SET'} --from {file} --out DIR`"
-            raise UsageError(
-                f"{file} holds rows of {found or 'a data set'}, which are no tasks yet: {remedy}"
-            ) from None
+            raise UsageError(f"{file} holds rows of {found or 'a data set'}, not tasks yet: {remedy}") from None
         reason = f"{error.reason} at byte {offset + error.start}"
         raise UsageError(f"{file} is not UTF-8 text ({reason}): is it a task file?") from None
 
@@ -127,7 +125,7 @@ def _parse(line: str, file: Path, number: int, on_mended: Callable[[str], None])
 
         if isinstance(row, dict) and (found := recognise(row)):
             remedy = f"make tasks of them by `turnsmith tasks import {found.name} --from {file} --out DIR`"
-            raise UsageError(f"{file}, line {number}: a row of {found.name}, which is no task yet: {remedy}") from None
+            raise UsageError(f"{file}, line {number}: a row of {found.name}, not a task yet: {remedy}") from None
         raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
     if fault := _find_fault_of_tests(task):
         raise UsageError(f"{file}, line {number}: {task.instance_id} {fault}")

@@ -104,12 +104,12 @@ def _read_row(row: Any, place: str) -> Prediction:
     row = _convert_row(row) if _is_of_openhands(row) else row
     name, patch = row.get("instance_id"), row.get("model_patch")
     if not isinstance(name, str) or not name.strip():
-        fault = "is missing" if name is None else "is empty or no text"
+        fault = "is missing" if name is None else "is empty or not text"
         raise UsageError(f"{place}: column 'instance_id' {fault}: give the id of the task, or leave the row out")
     if "model_patch" not in row:
         raise UsageError(f"{place}: column 'model_patch' is missing: give the patch, or null for none")
     if patch is not None and not isinstance(patch, str):
-        raise UsageError(f"{place}: column 'model_patch' is no text: give the patch of {name}, or null for none")
+        raise UsageError(f"{place}: column 'model_patch' is not text: give the patch of {name}, or null for none")
     return Prediction(name, _read_model(row.get("model_name_or_path"), place), patch or "")
 
 
@@ -133,5 +133,5 @@ def _as_dict(value: Any) -> dict[str, Any]:
 def _read_model(model: Any, place: str) -> str:
     name = model or UNNAMED
     if not isinstance(name, str):
-        raise UsageError(f"{place}: model_name_or_path is no text: give the name of the model, or leave it out")
+        raise UsageError(f"{place}: model_name_or_path is not text: give the name of the model, or leave it out")
     return name

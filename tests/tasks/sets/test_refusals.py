@@ -158,10 +158,10 @@ def test_the_table_has_the_number_that_was_promised():
 @pytest.mark.parametrize(
     ("file", "content", "complaint"),
     [
-        ("task.yaml", b"a: [", "task.yaml is no YAML: "),
-        ("task.yaml", b"- 1", "task.yaml holds no object"),
-        ("tests.json", b"{", "tests.json is no JSON: "),
-        ("tests.json", b"[]", "tests.json holds no object"),
+        ("task.yaml", b"a: [", "task.yaml is not YAML"),
+        ("task.yaml", b"- 1", "task.yaml is not an object"),
+        ("tests.json", b"{", "tests.json is not JSON"),
+        ("tests.json", b"[]", "tests.json is not an object"),
         ("gold.patch", b"\xff", "gold.patch is not UTF-8 text at byte 0"),
     ],
 )

@@ -70,5 +70,5 @@ def read_answer(body: bytes) -> str:
     except (KeyError, IndexError, TypeError, RecursionError):
         raise ValueError("the answer is not a chat completion") from None
     if not isinstance(answer, str):
-        raise ValueError("the answer holds no text")
+        raise ValueError("the answer contains no text")
     return answer

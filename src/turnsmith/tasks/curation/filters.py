@@ -222,21 +222,21 @@ FILTERS = {
         Filter(
             "min-issue-words",
             "issues of fewer than {limit} words",
-            "too little is said",
+            "the issue says too little",
             at_least(count_words("problem_statement"), "words of issue"),
             16,
         ),
         Filter(
             "max-issue-words",
             "issues of more than {limit} words",
-            "too much is said",
+            "the issue says too much",
             at_most(count_words("problem_statement"), "words of issue"),
             1000,
         ),
         Filter(
             "vague",
             "issues that are a few words, a list of commits or release notes",
-            "too little is said",
+            "the issue says too little",
             judge_issue,
         ),
         Filter(

@@ -53,7 +53,7 @@ class TaskRow:
         if meta is None:
             return {}
         if not isinstance(meta, dict):
-            raise UsageError(f"{self.place}: column 'meta' is no object")
+            raise UsageError(f"{self.place}: column 'meta' is not an object")
         return meta
 
     def text(self, column: str) -> str | None:
@@ -61,7 +61,7 @@ class TaskRow:
         value = self.columns.get(column)
         if value is None or isinstance(value, str):
             return value
-        raise UsageError(f"{self.place}: column {column!r} is no text")
+        raise UsageError(f"{self.place}: column {column!r} is not text")
 
     def tests(self, column: str) -> list[str] | None:
         """Return a list of tests, given as a list or as JSON (classic SWE-bench); None if missing. Raises UsageError."""
@@ -71,9 +71,9 @@ class TaskRow:
         try:
             value = parse_json(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise UsageError(f"{self.place}: column {column!r} is no list, and no JSON of one: {error}") from None
+            raise UsageError(f"{self.place}: column {column!r} is neither a list nor JSON of one: {error}") from None
         if not isinstance(value, list) or not all(isinstance(test, str) for test in value):
-            raise UsageError(f"{self.place}: column {column!r} is no list of tests")
+            raise UsageError(f"{self.place}: column {column!r} is not a list of tests")
         return value
 
 
@@ -105,7 +105,7 @@ def parse_row(line: bytes, place: str) -> TaskRow:
         raise UsageError(f"{place}: a task is an object")
     name = columns.get("instance_id")
     if not isinstance(name, str) or not name:
-        raise UsageError(f"{place}: column 'instance_id' is missing, or no text")
+        raise UsageError(f"{place}: column 'instance_id' is missing or not text")
     return TaskRow(line, columns, place)
 
 

@@ -43,7 +43,7 @@ def read_prompt(file: Path) -> Template:
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"no prompt at {file}: give a text file") from None
     if not prompt.is_valid() or "issue" not in prompt.get_identifiers():
-        raise UsageError(f"{file} is no prompt: it needs $issue, may have $patch and $tests, and $$ stands for $")
+        raise UsageError(f"{file} is not a prompt: it needs $issue, may have $patch and $tests, and $$ stands for $")
     if unknown := set(prompt.get_identifiers()) - {"issue", "patch", "tests"}:
         raise UsageError(f"{file} asks for ${min(unknown)}: there is $issue, $patch and $tests")
     return prompt

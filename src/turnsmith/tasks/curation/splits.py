@@ -42,7 +42,7 @@ def _parse_part(piece: str, text: str) -> Part:
     except ValueError:
         part = Part(name, 0.0)
     if not PART_NAME.fullmatch(name) or not 0 < part.share < 1:
-        raise UsageError(f"--into {text}: {piece!r} is no NAME=SHARE with a share between 0 and 1")
+        raise UsageError(f"--into {text}: {piece!r} is not NAME=SHARE with a share between 0 and 1")
     return part
 
 

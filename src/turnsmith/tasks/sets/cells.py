@@ -33,7 +33,7 @@ def read_text(row: Row, column: str, name: str = "") -> str:
     """Read a non-empty text. Raises Refused."""
     value = row.get(column)
     if not isinstance(value, str | None):
-        raise Refused(f"bad {name or column}", f"{column} is {_show(value)}, which is no text")
+        raise Refused(f"bad {name or column}", f"{column} is {_show(value)}, which is not text")
     if not value or not value.strip():
         raise Refused(f"no {name or column}", f"the column {column} is missing or empty")
     return value
@@ -74,7 +74,9 @@ def read_list(row: Row, column: str) -> list[str]:
     if column not in row:
         raise Refused(f"no {column}", f"the column {column} is missing")
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise Refused(f"unreadable {column}", f"{_show(row[column])} is no list of texts, nor JSON or Python of one")
+        raise Refused(
+            f"unreadable {column}", f"{_show(row[column])} is not a list of strings, nor JSON or Python of one"
+        )
     return value
 
 
@@ -84,7 +86,7 @@ def read_dict(row: Row, column: str) -> dict[str, Any]:
     if isinstance(value, str):
         value = _read_literal(value)
     if not isinstance(value, dict):
-        raise Refused(f"unreadable {column}", f"{_show(row[column])} is no object, nor the JSON of one")
+        raise Refused(f"unreadable {column}", f"{_show(row[column])} is not an object, nor JSON of one")
     return value
 
 

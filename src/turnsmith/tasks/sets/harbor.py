@@ -50,7 +50,7 @@ def describe(row: Row) -> Columns | Task:
     """Return the task of a Turnsmith export, or the columns of another directory. Raises Refused."""
     files = read_dict(row, "files")
     if odd := next((path for path, text in files.items() if not isinstance(text, str)), None):
-        raise Refused("unreadable files", f"the content of {odd} is no text")
+        raise Refused("unreadable files", f"the content of {odd} is not text")
     if OWN in files:
         return read_own(files[OWN], row)
     settings = read_settings(files)
@@ -154,7 +154,7 @@ def read_folder(folder: Path) -> "dict[str, Any] | Refused":
         try:
             files[path] = file.read_bytes().decode()
         except UnicodeDecodeError:
-            return Refused("binary file", f"{path} is no text")
+            return Refused("binary file", f"{path} is not text")
     return {"name": folder.name, "files": files} | ({"place": str(folder.absolute())} if OWN in files else {})
 
 

@@ -23,7 +23,7 @@ def find_image(row: Row, *columns: str) -> str:
 def check_image(name: Any) -> str:
     """Return a valid image name. Raises Refused."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refused("bad image", f"{str(name)[:60]!r} is no name of an image")
+        raise Refused("bad image", f"{str(name)[:60]!r} is not a valid image name")
     return name
 
 

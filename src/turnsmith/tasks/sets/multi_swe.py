@@ -85,7 +85,7 @@ def find_parser(patch: str) -> str:
     endings = [f".{file.path.rpartition('.')[2]}" for file in read_files(patch, "gold patch")]
     known = [PARSERS[ending] for ending in endings if ending in PARSERS]
     if not known:
-        raise Refused("unknown language", f"no file of the fix says how its tests are read: {', '.join(endings)}")
+        raise Refused("unknown language", f"no file of the fix has a known language: {', '.join(endings)}")
     return max(known, key=known.count)
 
 

@@ -92,7 +92,7 @@ def render_tests(run: dict[str, Any]) -> str:
     if not isinstance(names, list) or not isinstance(texts, list) or not names or len(names) != len(texts):
         raise Refused("no test patch", "execution_result_content holds no test files")
     if not all(isinstance(text, str) for text in [*names, *texts]):
-        raise Refused("bad test patch", "a test file in execution_result_content is no text")
+        raise Refused("bad test patch", "a test file in execution_result_content is not text")
     return render_diff([add_file(f"{FOLDER}/{name}", text) for name, text in zip(names, texts, strict=True)])
 
 

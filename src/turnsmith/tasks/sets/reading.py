@@ -127,7 +127,7 @@ def _parse(line: bytes) -> "dict[str, Any] | Refused":
         return Refused("unreadable row", f"it is not UTF-8 text at byte {error.start}")
     except ValueError as error:
         return Refused("unreadable row", f"not valid JSON: {error}")
-    return row if isinstance(row, dict) else Refused("unreadable row", "it is no object")
+    return row if isinstance(row, dict) else Refused("unreadable row", "it is not an object")
 
 
 def read_json_list(file: Path) -> "Iterator[dict[str, Any] | Refused]":
@@ -140,7 +140,7 @@ def read_json_list(file: Path) -> "Iterator[dict[str, Any] | Refused]":
         ) from None
     if not isinstance(rows, list):
         raise UsageError(f"{file} holds no list of rows: give a file of JSON lines, or a list")
-    return (row if isinstance(row, dict) else Refused("unreadable row", "it is no object") for row in rows)
+    return (row if isinstance(row, dict) else Refused("unreadable row", "it is not an object") for row in rows)
 
 
 def read_parquet(file: Path) -> Iterator[dict[str, Any]]:

@@ -88,19 +88,19 @@ def _read_yaml(file: Path) -> dict[str, Any]:
     try:
         return _check_object(yaml.safe_load(_read(file)), file)
     except yaml.YAMLError as error:
-        raise Refused("unreadable row", f"{file.name} is no YAML: {str(error).replace(chr(10), ' ')}") from None
+        raise Refused("unreadable row", f"{file.name} is not YAML: {str(error).replace(chr(10), ' ')}") from None
 
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
         return _check_object(parse_json(_read(file)), file)
     except ValueError as error:
-        raise Refused("unreadable row", f"{file.name} is no JSON: {error}") from None
+        raise Refused("unreadable row", f"{file.name} is not JSON: {error}") from None
 
 
 def _check_object(value: Any, file: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Refused("unreadable row", f"{file.name} holds no object")
+        raise Refused("unreadable row", f"{file.name} is not an object")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_expected, read_files, read_text
 from turnsmith.tasks.sets.diffs import BadDiff, render_diff, reverse_diff
-from turnsmith.tasks.sets.directives import PYTEST, names_file
+from turnsmith.tasks.sets.directives import names_file
 from turnsmith.tasks.sets.images import find_image, name_of_swe_smith
 from turnsmith.tasks.sets.swe_bench import CONDA
 
@@ -46,9 +46,7 @@ def check_python(expected: dict[str, Any]) -> None:
     """Raise Refused unless all tests are pytest's; commands of other languages exist only in SWE-smith's profiles."""
     tests = [*expected["FAIL_TO_PASS"], *expected["PASS_TO_PASS"]]
     if other := next((test for test in tests if not names_file(test)), None):
-        raise Refused(
-            "no test command", f"{other!r} is no id of {PYTEST}'s, and the row does not say how its tests run"
-        )
+        raise Refused("no test command", f"{other!r} is not a pytest id, and the row names no test command")
 
 
 SWE_SMITH = PublicSet("swe-smith", frozenset({"instance_id", "repo", "patch", "FAIL_TO_PASS", "image_name"}), describe)

@@ -48,7 +48,7 @@ def read_turns(row: Row) -> list[dict[str, Any]]:
     except ValueError:
         turns = None
     if not isinstance(turns, list) or not turns or not all(isinstance(turn, dict) for turn in turns):
-        raise Refused("unreadable trajectory", "it is no list of messages")
+        raise Refused("unreadable trajectory", "it is not a list of messages")
     return turns
 
 
@@ -56,7 +56,7 @@ def read_role(turn: dict[str, Any]) -> str:
     """Return the normalised role of a message. Raises Refused."""
     role = turn.get("role")
     if role not in ROLES:
-        raise Refused("unknown role", f"{role!r} is none of {', '.join(ROLES)}")
+        raise Refused("unknown role", f"{role!r} is not one of {', '.join(ROLES)}")
     return ROLES[role]
 
 
