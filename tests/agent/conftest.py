@@ -1,4 +1,4 @@
-"""A small real sandbox (a directory and subprocesses), a small real tokenizer, and a way to play commands."""
+"""Small real sandbox (a directory and subprocesses), small real tokenizer, and a runner of commands."""
 
 import asyncio
 import difflib
@@ -18,7 +18,7 @@ from turnsmith.types import ExecResult, Task
 
 
 class DirectorySandbox:
-    """The sandbox protocol over a plain directory; isolates nothing."""
+    """Sandbox protocol over a plain directory, without isolation."""
 
     isolation = "none"
 
@@ -28,7 +28,7 @@ class DirectorySandbox:
         self.freeze_base()
 
     def freeze_base(self):
-        """Take the tree as it is now for the layers that a diff is taken against."""
+        """Take the current tree as the layers of later diffs."""
         self.base = self._texts()
 
     async def exec(self, command, *, timeout_s, cwd=None, stdin=b"", env=None):
@@ -81,7 +81,7 @@ class DirectorySandbox:
 
 
 class Player:
-    """Plays commands one after another, as the loop does, and remembers the session."""
+    """Runner of commands, one after another, that keeps the session as the loop does."""
 
     def __init__(self, sandbox, scaffold, window_lines=10, timeout_s=10.0):
         self.scaffold = scaffold
@@ -109,7 +109,7 @@ def sandbox(project):
 
 @pytest.fixture
 def play_with(sandbox):
-    """A player of any scaffold."""
+    """Command runner of any scaffold."""
     return lambda scaffold, **limits: Player(sandbox, scaffold, **limits)
 
 
@@ -120,7 +120,7 @@ def play(play_with):
 
 @pytest.fixture
 def numbered(project):
-    """Writes a file of `count` lines `line 1`, `line 2`, … and gives its name."""
+    """Write a file of `count` lines `line 1`, `line 2`, … and return its name."""
 
     def write(name, count):
         (project / name).write_text("".join(f"line {number}\n" for number in range(1, count + 1)))

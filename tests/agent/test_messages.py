@@ -1,4 +1,4 @@
-"""Episodes in messages: the same loop, limits by the server's figures and by estimate, and a record that says what it is."""
+"""Message episodes: the same loop, with limits by the server's token counts and estimates."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ def say(command):
 
 @dataclass
 class Talker:
-    """Says the given things, each of ten tokens after a history of so many a message; a ContextFull among them is raised."""
+    """Engine with scripted replies of ten tokens each; a scripted ContextFull is raised."""
 
     texts: list
     tokens_per_message: int = 100

@@ -31,7 +31,7 @@ every = pytest.mark.parametrize("name", SCAFFOLDS)
 
 
 def turns_of(demonstration):
-    """(text, observation) of each turn of a demonstration."""
+    """Return (text, observation) of each turn of a demonstration."""
     parts = re.split(r"\[(?:YOU|ENVIRONMENT)\]\n", demonstration.replace("</demonstration>", ""))[2:]
     return list(zip(parts[::2], [*parts[1::2], ""], strict=False))
 

@@ -1,4 +1,4 @@
-"""The shell alone, and how a scaffold and more tools are chosen."""
+"""Shell-only scaffold, and selection of scaffolds and extra tools."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The nine defects found by executing the original tools, each as the behaviour that we want in its place."""
+"""Nine defects found by running the original tools, each tested as the corrected behaviour."""
 
 import shutil
 import subprocess

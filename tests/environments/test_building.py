@@ -1,4 +1,4 @@
-"""Environments are built, or leave nothing: neither a process, nor a folder, nor a note against the recipe."""
+"""Builds of environments; a failed build leaves no process, no folder and no record."""
 
 import os
 import subprocess

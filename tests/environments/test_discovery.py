@@ -1,4 +1,4 @@
-"""What a repository says that its tests need, in the ways in which projects say so."""
+"""Test requirements of a repository, in all supported declarations."""
 
 import pytest
 

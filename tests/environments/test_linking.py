@@ -1,4 +1,4 @@
-"""A plain installation, linked: the tree is imported, and nothing of the project is left beside its metadata."""
+"""Plain installation linked to the tree: modules are imported from the tree, only metadata stays installed."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def packages(python):
 
 @pytest.fixture
 def install(packages, tree):
-    """Leave what an installer leaves of a project."""
+    """Create the files that an installer leaves for a project."""
 
     def write(modules):
         metadata = packages / "shop-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""The Pythons of this machine, and which of them a project of some day gets."""
+"""Python interpreters of this machine, and the choice for a project by date."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from turnsmith.errors import UsageError
 
 @pytest.fixture
 def known(monkeypatch, tmp_path):
-    """As if these were installed."""
+    """Pretend that these interpreters are installed."""
     found = tuple(Python(Version(name), tmp_path, tmp_path) for name in ("3.13.1", "3.11.7", "3.9.18", "3.7.9"))
     monkeypatch.setattr(pythons, "find_pythons", lambda: found)
 

@@ -1,4 +1,4 @@
-"""A small working tree in two layers, and each kind of provider over it."""
+"""Small working tree in two layers, and a provider of each kind."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from turnsmith.sandboxes.base import SandboxSpec
 
 
 def provide(kind, **settings):
-    """A provider, or a skip that says why this machine has none."""
+    """Return a provider, or skip with the reason why it is unavailable."""
     try:
         return make_provider(configure(kind, **settings))
     except UsageError as error:
@@ -28,7 +28,7 @@ def configure(kind, **settings):
 
 @pytest.fixture
 def layers(tmp_path):
-    """A base with a package, and a second layer that changes one file and adds one."""
+    """Create a base layer with a package and a second layer that changes one file and adds one."""
     lower, upper = tmp_path / "lower", tmp_path / "upper"
     for folder in (lower / "pkg" / "sub", upper / "pkg"):
         folder.mkdir(parents=True)
@@ -75,7 +75,7 @@ def shared_providers():
 
 @pytest.fixture
 async def provider(kind, config, shared_providers):
-    """A provider; what a test has started is stopped at its end."""
+    """Yield a provider and stop its sandboxes after the test."""
     provider = shared_providers.get(config.model_dump_json()) or provide_for(config)
     if kind == "local":
         shared_providers[config.model_dump_json()] = provider
@@ -88,7 +88,7 @@ async def provider(kind, config, shared_providers):
 
 @pytest.fixture
 async def own_provider(config):
-    """A provider that nobody else uses, to be closed or killed."""
+    """Yield a provider that no other test uses, to be closed or killed."""
     provider = provide_for(config)
     yield provider
     await provider.close()
@@ -108,7 +108,7 @@ async def sandbox(provider, spec):
 
 @pytest.fixture
 def run(sandbox):
-    """Run a command in the sandbox; returns its result."""
+    """Run a command in the sandbox and return its result."""
 
     async def run(command, timeout_s=60.0, **options):
         return await sandbox.exec(command, timeout_s=timeout_s, **options)

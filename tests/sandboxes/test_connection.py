@@ -1,4 +1,4 @@
-"""The host's end of a connection, with a liar at the other end."""
+"""Host side of a connection, with an untrusted peer."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What only containers have: images, an engine, an interpreter that is lent."""
+"""Container-specific behaviour: images, engine, mounted interpreter."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What is left when somebody dies: the supervisor, or the process that asked for the sandbox."""
+"""Cleanup after the death of the supervisor or of the host process."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The patch of a sandbox, whatever was done in it, rebuilds the same tree when git applies it to the base."""
+"""Patch of a sandbox: applied by git to the base, it rebuilds the same tree."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Where a supervisor can start nothing: what the agent used up is taken from it, what the machine lacks is not put down to it."""
+"""Supervisor under exhaustion: resources of the agent are freed; shortage of the machine is not blamed on the agent."""
 
 import contextlib
 import errno

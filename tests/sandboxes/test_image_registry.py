@@ -1,4 +1,4 @@
-"""What a registry says of an image, asked of one on this machine; nothing here needs podman."""
+"""Registry client against a local registry; needs no podman."""
 
 import base64
 import json

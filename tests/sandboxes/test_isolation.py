@@ -1,7 +1,4 @@
-"""What a local sandbox keeps in, and what it survives. Everything that runs inside is taken to be hostile.
-
-Attempts to get out of it have a folder of their own, `escape`.
-"""
+"""Limits of a local sandbox against hostile code. Escape attempts are in the folder `escape`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The same promises when an ordinary user, not root, starts the sandboxes."""
+"""Sandboxes started by an ordinary user instead of root."""
 
 import os
 import subprocess

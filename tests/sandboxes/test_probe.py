@@ -1,4 +1,4 @@
-"""What a machine allows is found by doing; what it forbids is said with the setting that would allow it."""
+"""Checks of the machine: features are tested in a sandbox; a forbidden one names the setting that allows it."""
 
 import os
 import subprocess

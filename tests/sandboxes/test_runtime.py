@@ -1,4 +1,4 @@
-"""The folder with pytest in it: complete, alone, made once, readable by anyone."""
+"""Test runtime folder: complete, isolated, built once, readable by everyone."""
 
 import os
 import subprocess

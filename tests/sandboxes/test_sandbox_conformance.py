@@ -1,4 +1,4 @@
-"""What every kind of sandbox owes its caller."""
+"""Conformance tests of the sandbox protocol, for every kind."""
 
 import asyncio
 import contextlib

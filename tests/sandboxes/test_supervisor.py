@@ -1,4 +1,4 @@
-"""The supervisor at the wire, without any namespace: frames in, frames out."""
+"""Supervisor at the wire level, without namespaces."""
 
 import errno
 import multiprocessing
@@ -30,7 +30,7 @@ def serve(connection, other_end, toolbox):
 
 @pytest.fixture
 def ask(tmp_path):
-    """Send a request to a supervisor in a process of its own; returns the answer."""
+    """Send a request to a supervisor in a separate process and return its answer."""
     write_toolbox(
         tmp_path / "toolbox", "/usr/bin/python3", shell_setup(resource_limits(LIMITS, has_own_processes=False))
     )

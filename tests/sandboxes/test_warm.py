@@ -1,4 +1,4 @@
-"""A fork of a process that has imported pytest, beside the interpreter that a shell would start."""
+"""Fork of a process that has imported pytest, compared with the interpreter that a shell starts."""
 
 import json
 import shutil

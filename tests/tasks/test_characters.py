@@ -1,4 +1,4 @@
-"""Halves of characters are replaced, and nothing else is changed."""
+"""Lone surrogates are replaced; other text is unchanged."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Tasks in other clothes are found, and those that have nothing to do with each other are not taken for one."""
+"""Disguised duplicates are found; unrelated tasks are not reported."""
 
 import json
 from itertools import product

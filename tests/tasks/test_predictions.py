@@ -1,4 +1,4 @@
-"""Predictions in the forms that occur, and what is wrong with others."""
+"""Predictions in all supported formats, and errors in invalid ones."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Splits by whole repositories: compared with all splits there are."""
+"""Splits by whole repositories, compared with all possible splits."""
 
 from collections import Counter
 from itertools import product

@@ -1,7 +1,6 @@
-"""Real attempts to get out of a local sandbox, made by code as an agent runs it.
+"""Real attempts to escape from a local sandbox by code that an agent could run.
 
-What counts is what became of the host and of the siblings. Where that is possible the same attempt is made from outside as well,
-or on something of the sandbox's own, where it succeeds: that shows that it is one.
+Each test checks the host and sibling sandboxes. Where possible, a control runs the same attempt where it must succeed.
 """
 
 import asyncio
@@ -63,7 +62,7 @@ def script(code, values):
 
 
 def run_outside(code, *wrapper, **values):
-    """The same code as a process of this machine; what it printed."""
+    """Run the code as a process of this machine and return its output."""
     command = [*wrapper, sys.executable, "-"]
     finished = subprocess.run(
         command, input=script(code, values), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -72,7 +71,7 @@ def run_outside(code, *wrapper, **values):
 
 
 def attempt_in(sandbox):
-    """Run code in a sandbox; what it printed."""
+    """Run code in a sandbox and return its output."""
 
     async def attempt(code, timeout_s=30.0, **values):
         result = await sandbox.exec("python -", stdin=script(code, values).encode(), timeout_s=timeout_s)
@@ -94,7 +93,7 @@ def inside(sandbox):
 
 @pytest.fixture
 def inside_of():
-    """The same of a sandbox that a test has started."""
+    """Run code in a given sandbox and return its output."""
     return attempt_in
 
 
@@ -106,7 +105,7 @@ def outside():
 
 @pytest.fixture
 def as_root_outside():
-    """Run it as root of new namespaces: what any user of this machine can be given."""
+    """Run the code as root of new namespaces, which any user can create."""
     wrapper = ("unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--uts", "--ipc")
     return lambda code, **values: run_outside(code, *wrapper, **values)
 

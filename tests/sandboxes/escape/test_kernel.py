@@ -1,4 +1,4 @@
-"""What the kernel shares among all who run on it: its settings, its log, its clock, its odd corners."""
+"""Kernel state shared by all users: settings, log, clock and rarely used interfaces."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Sockets: services of the host, of the machine below, and of other sandboxes."""
+"""Sockets: services of the host, of the hypervisor, and of other sandboxes."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ for family, address in addresses:
 
 
 def heard(server):
-    """Has anyone knocked?"""
+    """Return True if a connection was attempted."""
     server.setblocking(False)
     with contextlib.suppress(BlockingIOError):
         if server.type == socket.SOCK_STREAM:

@@ -1,4 +1,4 @@
-"""What one sandbox uses up, others and the host must still have: some of the kernel's purses are one for all of a user."""
+"""Resource exhaustion in one sandbox must not affect siblings or the host; some kernel limits count per user."""
 
 import asyncio
 import os

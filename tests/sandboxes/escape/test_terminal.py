@@ -1,4 +1,4 @@
-"""The terminal of whoever starts a run: who may type into it runs commands as that person."""
+"""Terminal of the user who starts a run: sandboxed code must not type into it."""
 
 import os
 import pty

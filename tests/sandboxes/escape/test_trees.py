@@ -1,4 +1,4 @@
-"""Trees that the host reads: links, races, odd files, and the marks by which an overlay knows its own."""
+"""Trees read by the host: symlinks, races, special files, and overlay marks."""
 
 import asyncio
 import contextlib

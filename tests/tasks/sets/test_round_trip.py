@@ -1,4 +1,4 @@
-"""A row comes in, leaves equal to what it was, and comes in again as the same task."""
+"""Round trip: an exported row equals the imported one and imports as the same task."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the rows of each set mean: image, place, command, parser, rule, and what is done to the tree first."""
+"""Mapping of each data set's rows: image, workdir, command, parser, status rules, set-up."""
 
 import json
 import subprocess
