@@ -64,13 +64,15 @@ def test_kernels_differ_only_by_rounding_and_bfloat16_by_more(model, trajectory)
 
 def test_stale_weights_use_the_earlier_model(model, trajectory):
     earlier = plain(make_model(seed=1))
-    told = weights.of_earlier("before", earlier).rescore(model, trajectory)
-    assert close(told, forward.rescore(earlier, trajectory)) and not close(told, forward.rescore(model, trajectory))
+    rescored = weights.make_hypothesis("before", earlier).rescore(model, trajectory)
+    assert close(rescored, forward.rescore(earlier, trajectory)) and not close(
+        rescored, forward.rescore(model, trajectory)
+    )
 
 
 def test_cache_of_the_same_weights_changes_nothing(model, trajectory):
     reference = forward.rescore(model, trajectory)
-    for each in cache.of_earlier("now", model, [trajectory.token_ids]):
+    for each in cache.list_hypotheses("now", model, [trajectory.token_ids]):
         assert close(each.rescore(model, trajectory), reference), each.name
 
 
@@ -98,20 +100,20 @@ def test_positions_shift_from_the_given_turn(model, trajectory):
 
 
 def test_turns_are_scored_after_the_retokenised_history(model, trajectory):
-    same = tokenisation.Retelling(lambda t, number, ids: ids, list)
-    assert close(tokenisation.rescore_retold(same, model, trajectory), forward.rescore(model, trajectory))
-    longer = tokenisation.Retelling(lambda t, number, ids: [5, *ids], list)
+    same = tokenisation.Retokenisation(lambda t, number, ids: ids, list)
+    assert close(tokenisation.rescore_retokenised(same, model, trajectory), forward.rescore(model, trajectory))
+    longer = tokenisation.Retokenisation(lambda t, number, ids: [5, *ids], list)
     ids = trajectory.token_ids
-    told = np.concatenate([ids[:16], [5], ids[16:27], [5], ids[27:]])
+    history = np.concatenate([ids[:16], [5], ids[16:27], [5], ids[27:]])
     wanted = np.concatenate(
         [trajectory.sampled[:16], [False], trajectory.sampled[16:27], [False], trajectory.sampled[27:]]
     )
-    expected = by_hand(model, told)[wanted[1:]]
-    assert close(tokenisation.rescore_retold(longer, model, trajectory), expected)
+    expected = by_hand(model, history)[wanted[1:]]
+    assert close(tokenisation.rescore_retokenised(longer, model, trajectory), expected)
     # A turn that is read otherwise later stays what it was where it was sampled.
-    shorter = tokenisation.Retelling(lambda t, number, ids: ids, lambda ids: ids[:-1])
+    shorter = tokenisation.Retokenisation(lambda t, number, ids: ids, lambda ids: ids[:-1])
     last = by_hand(model, np.concatenate([ids[:15], ids[16:26], ids[27:]]))[-7:]
-    assert close(tokenisation.rescore_retold(shorter, model, trajectory)[-7:], last)
+    assert close(tokenisation.rescore_retokenised(shorter, model, trajectory)[-7:], last)
 
 
 def test_reported_setting_is_fitted(model, trajectory):
@@ -119,9 +121,9 @@ def test_reported_setting_is_fitted(model, trajectory):
         said = settings.rescore_shaped(alternative, model, trajectory)
         logprobs = np.zeros(LENGTH, np.float32)
         logprobs[trajectory.sampled] = said
-        told = trajectory.grow(logprobs=logprobs)
-        first = min(settings.fit(model, [told]), key=lambda fit: fit.gap)
-        best = min(settings.fit(model, [told], settings.refine(first.alternative)), key=lambda fit: fit.gap)
+        reported = trajectory.grow(logprobs=logprobs)
+        first = min(settings.fit(model, [reported]), key=lambda fit: fit.gap)
+        best = min(settings.fit(model, [reported], settings.refine(first.alternative)), key=lambda fit: fit.gap)
         assert best.alternative.kind == alternative.kind and best.gap < 0.02
     at_half = torch.from_numpy(by_hand(model, trajectory.token_ids)[trajectory.sampled[1:]])
     assert close(settings.rescore_shaped(Alternative("temperature", 1.0), model, trajectory), at_half)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.losses import batch_denominator, bounded, ratio_metrics
+from turnsmith.algo.losses import batch_denominator, clamp_log_ratio, ratio_metrics
 from turnsmith.types import Sample
 
 
@@ -30,7 +30,7 @@ def cispo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, max_weight: float
 ) -> tuple[Tensor, Metrics]:
     """Compute −weight · Â log π summed over tokens, then divide; `logprobs` has shape `[num_tokens]`."""
-    log_ratio = bounded(logprobs - tokens.old_logprobs).detach()
+    log_ratio = clamp_log_ratio(logprobs - tokens.old_logprobs).detach()
     weight = log_ratio.exp().clamp(max=max_weight)
     loss = -(weight * tokens.advantages * logprobs / tokens.divisor(denominator)).sum()
     return loss, ratio_metrics(logprobs, log_ratio, tokens.advantages, 1.0, max_weight - 1)

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from turnsmith.algo.advantages import NormalisedOptions, normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
-from turnsmith.algo.losses import bounded, clipped_surrogate, sequence_denominators
+from turnsmith.algo.losses import clamp_log_ratio, clipped_surrogate, sequence_denominators
 from turnsmith.types import Sample
 
 
@@ -52,7 +52,7 @@ def grpo_loss(
 def kl_to_reference(logprobs: Tensor, tokens: LossTokens) -> Tensor:
     """Compute π_ref/π − log(π_ref/π) − 1 of each token (Eq. 4): unbiased and never negative."""
     assert tokens.ref_logprobs is not None, "GrpoOptions refuses beta > 0 without a reference"
-    log_ratio = bounded(tokens.ref_logprobs - logprobs)
+    log_ratio = clamp_log_ratio(tokens.ref_logprobs - logprobs)
     return log_ratio.exp() - log_ratio - 1
 
 

@@ -12,7 +12,7 @@ MAX_LOG_RATIO = 20.0
 """Bound on log-ratios before `exp`, which keeps the loss finite if two policies differ strongly on a token."""
 
 
-def bounded(log_ratio: Tensor) -> Tensor:
+def clamp_log_ratio(log_ratio: Tensor) -> Tensor:
     """Clamp log-ratios so that their exponentials are finite."""
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
@@ -21,7 +21,7 @@ def clipped_surrogate(
     logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
     """Compute min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) of each token, and `ratio_metrics` of ρ."""
-    log_ratio = bounded(log_ratio)
+    log_ratio = clamp_log_ratio(log_ratio)
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip_eps_low, 1 + clip_eps_high)
     metrics = ratio_metrics(logprobs, log_ratio, advantages, clip_eps_low, clip_eps_high)

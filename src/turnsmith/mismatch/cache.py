@@ -59,7 +59,7 @@ def earlier_turns(trajectory: Trajectory, turn: int) -> int:
     return trajectory.turns[turn].start
 
 
-def of_earlier(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) -> list[Hypothesis]:
+def list_hypotheses(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) -> list[Hypothesis]:
     """List hypotheses of stale keys: of shared prompt prefixes, and of all earlier turns."""
     boundaries: dict[str, Boundary] = {"all before each turn": earlier_turns}
     if seen:

@@ -87,7 +87,7 @@ def fit_reported(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> 
     """Return the setting whose log-probs are closest to the reported ones."""
     first = min(settings.fit(model, trajectories), key=lambda fit: fit.gap)
     finer = settings.fit(model, trajectories, settings.refine(first.alternative))
-    return settings.reports(min(finer, key=lambda fit: fit.gap).alternative)
+    return settings.make_hypothesis(min(finer, key=lambda fit: fit.gap).alternative)
 
 
 def fit_drawn(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Setting:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from turnsmith.engines.sampling import shape_logits
 from turnsmith.mismatch import forward
 from turnsmith.mismatch.base import Hypothesis, reported
-from turnsmith.training.alternatives import ALTERNATIVES, Alternative, Sampled, leaky, log_ratio
+from turnsmith.training.alternatives import ALTERNATIVES, Alternative, Sampled, log_ratio, mix_with_policy
 from turnsmith.types import SamplingParams, Trajectory
 
 FORBIDDEN = -30.0
@@ -49,7 +49,7 @@ def fit(
         for sampled in distributions(model, trajectory):
             own = sampled.own[:, 0]
             ratios = torch.stack([log_ratio(sampled, each) for each in alternatives])
-            nats += leaky(ratios).double().sum(1).cpu().numpy()
+            nats += mix_with_policy(ratios).double().sum(1).cpu().numpy()
             differences = (own + ratios).clamp(min=FORBIDDEN) - said[done : done + len(own)]
             gaps += differences.abs().double().sum(1).cpu().numpy()
             done += len(own)
@@ -84,7 +84,7 @@ def rescore_shaped(alternative: Alternative, model: PreTrainedModel, trajectory:
     return torch.cat(rows).cpu().numpy()
 
 
-def reports(alternative: Alternative) -> Hypothesis:
+def make_hypothesis(alternative: Alternative) -> Hypothesis:
     """Make the hypothesis that the engine draws with a setting and reports those log-probs."""
     return Hypothesis("settings", f"{alternative}, drawn and reported", partial(rescore_shaped, alternative))
 

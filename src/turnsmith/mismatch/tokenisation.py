@@ -15,7 +15,7 @@ from turnsmith.types import Trajectory
 Ids = Sequence[int]
 
 
-class Retelling(NamedTuple):
+class Retokenisation(NamedTuple):
     """Way in which the parts of a history are tokenised again."""
 
     between: Callable[[Trajectory, int, Ids], Ids]
@@ -24,20 +24,20 @@ class Retelling(NamedTuple):
     """Function from a turn's tokens to its tokens in later histories."""
 
 
-def rescore_retold(retelling: Retelling, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
+def rescore_retokenised(retokenisation: Retokenisation, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
     """Rescore each turn as sampled, after a retokenised history."""
     ids, turns = trajectory.token_ids, trajectory.turns
-    told, as_sampled, rows = list(ids[: turns[0].start]), True, []
-    pieces: list[tuple[Ids, bool]] = [([*told], False)]
+    context, as_sampled, rows = list(ids[: turns[0].start]), True, []
+    pieces: list[tuple[Ids, bool]] = [([*context], False)]
     for number, turn in enumerate(turns):
         sampled = ids[turn.start : turn.end].tolist()
-        rows.append(([*told], sampled))
-        retold = retelling.turn(sampled)
-        as_sampled = as_sampled and list(retold) == sampled
+        rows.append(([*context], sampled))
+        later = retokenisation.turn(sampled)
+        as_sampled = as_sampled and list(later) == sampled
         end = turns[number + 1].start if number + 1 < len(turns) else turn.end
-        between = retelling.between(trajectory, number, ids[turn.end : end].tolist()) if end > turn.end else []
+        between = retokenisation.between(trajectory, number, ids[turn.end : end].tolist()) if end > turn.end else []
         pieces += [(sampled, True), (between, False)]
-        told += [*retold, *between]
+        context += [*later, *between]
     if as_sampled:
         return score_pieces(model, pieces)
     return np.concatenate([score_pieces(model, [(history, False), (sampled, True)]) for history, sampled in rows])
@@ -70,20 +70,20 @@ def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
     def recorded(trajectory: Trajectory, number: int, ids: Ids) -> Ids:
         return ids
 
-    def read_again(trajectory: Trajectory, number: int, ids: Ids) -> Ids:
+    def retokenised_observation(trajectory: Trajectory, number: int, ids: Ids) -> Ids:
         return retokenised(ids)
 
     ways = {
-        "observations tokenised from their text": Retelling(observed(str), list),
-        "observations stripped of white space": Retelling(observed(str.strip), list),
-        "observations with a space before them": Retelling(observed(lambda text: f" {text}"), list),
-        "observations re-tokenised, special tokens in them seen as such": Retelling(read_again, list),
-        "earlier turns re-tokenised": Retelling(recorded, retokenised),
+        "observations tokenised from their text": Retokenisation(observed(str), list),
+        "observations stripped of white space": Retokenisation(observed(str.strip), list),
+        "observations with a space before them": Retokenisation(observed(lambda text: f" {text}"), list),
+        "observations re-tokenised, special tokens in them seen as such": Retokenisation(retokenised_observation, list),
+        "earlier turns re-tokenised": Retokenisation(recorded, retokenised),
     }
-    return [Hypothesis("tokenisation", name, partial(rescore_retold, way)) for name, way in ways.items()]
+    return [Hypothesis("tokenisation", name, partial(rescore_retokenised, way)) for name, way in ways.items()]
 
 
-def count_retold(renderer: ChatRenderer, trajectories: Iterable[Trajectory]) -> dict[str, int]:
+def count_retokenised(renderer: ChatRenderer, trajectories: Iterable[Trajectory]) -> dict[str, int]:
     """Count, without a model, observations and turns that change if tokenised again."""
     counts = {"observations": 0, "observations_differ": 0, "turns": 0, "turns_differ": 0}
     for trajectory in trajectories:

@@ -15,6 +15,6 @@ def rescore_by(earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Tra
     return forward.rescore(earlier, trajectory)
 
 
-def of_earlier(name: str, earlier: PreTrainedModel) -> Hypothesis:
+def make_hypothesis(name: str, earlier: PreTrainedModel) -> Hypothesis:
     """Make the hypothesis that the engine kept these weights."""
     return Hypothesis("weights", f"stale weights, those of {name}", partial(rescore_by, earlier))

@@ -167,8 +167,8 @@ def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Ite
     yield from positions.list_hypotheses(max(len(each.turns) for each in case.trajectories))
     for standing in case.earlier:
         earlier = load_plain(standing.directory, case.model.device)
-        yield weights.of_earlier(standing.name, earlier)
-        yield from cache.of_earlier(standing.name, earlier, list_seen(standing, config, folder))
+        yield weights.make_hypothesis(standing.name, earlier)
+        yield from cache.list_hypotheses(standing.name, earlier, list_seen(standing, config, folder))
 
 
 def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
@@ -186,7 +186,7 @@ def list_remarks(case: Examined) -> Iterator[str]:
         yield f"not tried: weights and cache of {standing.name}, which is gone (runs.keep_checkpoints)"
     if not case.earlier and not case.gone:
         yield "not tried: weights and cache of before; there was no update yet"
-    counts = tokenisation.count_retold(case.renderer, case.trajectories)
+    counts = tokenisation.count_retokenised(case.renderer, case.trajectories)
     yield f"{counts['observations_differ']} of {counts['observations']} observations are other tokens than their text makes"
     yield f"{counts['turns_differ']} of {counts['turns']} turns are other tokens than their text makes, as sampling has it"
 

@@ -17,7 +17,7 @@ def prove(trajectory: Trajectory) -> Provenance:
     return Provenance(tuple(Link(turn.start, turn.end, turn.policy_version, turn.digest) for turn in turns))
 
 
-def prove_behind(prompt: np.ndarray, trajectory: Trajectory, trains: Sequence[bool]) -> Provenance:
+def prove_with_prompt(prompt: np.ndarray, trajectory: Trajectory, trains: Sequence[bool]) -> Provenance:
     """Return the provenance of turns after a new first prompt (int32); `trains` marks turns in the loss."""
     shift = len(prompt) - trajectory.prompt_tokens
     links = (

@@ -9,7 +9,7 @@ import numpy as np
 
 from turnsmith.config import StageConfig
 from turnsmith.rewards.shaping import shape_reward
-from turnsmith.rollouts.links import prove, prove_behind
+from turnsmith.rollouts.links import prove, prove_with_prompt
 from turnsmith.types import Group, Sample, Trajectory, Turn
 
 
@@ -62,7 +62,7 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_
         loss_mask=np.concatenate([zeros > 0, trains[start:]]),
         sampled_logprobs=np.concatenate([zeros, trajectory.logprobs[start:]]),
         advantages=np.ones(len(token_ids)),
-        provenance=prove_behind(prompt, trajectory, imitated),
+        provenance=prove_with_prompt(prompt, trajectory, imitated),
     )
 
 

@@ -42,10 +42,10 @@ ALTERNATIVES = tuple(Alternative(kind, value) for kind, values in VALUES.items()
 def weigh(logits: Tensor, token_ids: Tensor, alternatives: tuple[Alternative, ...] = ALTERNATIVES) -> Tensor:
     """Sum log(alternative / policy) over sampled tokens: `[tokens, vocabulary]` to `[alternatives]`, float64, nats."""
     sampled = Sampled(logits.float(), token_ids)
-    return torch.stack([leaky(log_ratio(sampled, each)).double().sum() for each in alternatives])
+    return torch.stack([mix_with_policy(log_ratio(sampled, each)).double().sum() for each in alternatives])
 
 
-def leaky(log_ratio: Tensor) -> Tensor:
+def mix_with_policy(log_ratio: Tensor) -> Tensor:
     """Return log ratios for a mixture that draws a fraction `LEAK` from the policy."""
     return (LEAK + (1 - LEAK) * log_ratio.exp()).log()
 

@@ -52,7 +52,7 @@ class LocalTrainer:
         await asyncio.sleep(0)
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)
-        micro_batches = with_loss_tokens(micro_batches)
+        micro_batches = drop_without_loss_tokens(micro_batches)
         self.optimizer.zero_grad(set_to_none=True)
         parts = [self._accumulate(micro_batch, loss_fn) for micro_batch in micro_batches]
         metrics = merge_metrics(parts, [micro_batch.num_loss_tokens for micro_batch in micro_batches])
@@ -110,7 +110,10 @@ class LocalTrainer:
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
         """Return the surprisal of the loss tokens; other tasks run between micro-batches."""
-        micro_batches, sums = with_loss_tokens(micro_batches), torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64)
+        micro_batches, sums = (
+            drop_without_loss_tokens(micro_batches),
+            torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64),
+        )
         for micro_batch in micro_batches:
             sums += surprisal_of_sampled(self.model, micro_batch, self.dtype).cpu()
             await asyncio.sleep(0)
@@ -162,7 +165,7 @@ def schedule(step: int, total_steps: int, config: OptimizerConfig) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def with_loss_tokens(micro_batches: list[MicroBatch]) -> list[MicroBatch]:
+def drop_without_loss_tokens(micro_batches: list[MicroBatch]) -> list[MicroBatch]:
     """Drop micro-batches without loss tokens. Raises ValueError if none is left."""
     kept = [micro_batch for micro_batch in micro_batches if micro_batch.num_loss_tokens]
     if not kept:

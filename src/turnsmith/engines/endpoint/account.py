@@ -65,18 +65,20 @@ class Account:
     def total(self) -> Entry:
         return sum(self.entries.values(), Entry())
 
-    def book_refusal(self, stage: str) -> None:
-        self._book(stage, Entry(requests=1, refused=1))
+    def record_refusal(self, stage: str) -> None:
+        self._record(stage, Entry(requests=1, refused=1))
 
-    def book_loss(self, stage: str) -> None:
-        self._book(stage, Entry(requests=1, unanswered=1))
+    def record_loss(self, stage: str) -> None:
+        self._record(stage, Entry(requests=1, unanswered=1))
 
-    def book_answer(self, stage: str, usage: Usage) -> None:
+    def record_answer(self, stage: str, usage: Usage) -> None:
         tokens = usage.model_dump(exclude={"is_estimated"})
         estimated = int(usage.is_estimated)
-        self._book(stage, Entry(requests=1, answered=1, estimated=estimated, cost=price(usage, self.prices), **tokens))
+        self._record(
+            stage, Entry(requests=1, answered=1, estimated=estimated, cost=price(usage, self.prices), **tokens)
+        )
 
-    def _book(self, stage: str, added: Entry) -> None:
+    def _record(self, stage: str, added: Entry) -> None:
         self.entries[stage] = self.entries.get(stage, Entry()) + added
         write_json(self.file, self._dump())
 

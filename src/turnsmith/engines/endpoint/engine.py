@@ -51,7 +51,7 @@ class EndpointEngine:
     async def chat(self, request: ChatRequest) -> Reply:
         """Sample one turn. Raises EngineError, ContextFull, OutOfBudget, and UsageError if no request can succeed."""
         try:
-            return await self.persist(request)
+            return await self.chat_with_retries(request)
         except Refusal as refusal:
             if refusal.is_full:
                 raise ContextFull(self.hide(f"the context of the server is full: {refusal}")) from None
@@ -61,7 +61,7 @@ class EndpointEngine:
                 ) from None
             raise EngineError(self.hide(f"{self.config.address} refuses the request ({refusal})")) from None
 
-    async def persist(self, request: ChatRequest) -> Reply:
+    async def chat_with_retries(self, request: ChatRequest) -> Reply:
         """Retry until a turn arrives or the retries are used up. Raises Refusal, EngineError."""
         wait_s = self.config.first_wait_s
         for num_left in range(self.config.retries, -1, -1):
@@ -72,11 +72,11 @@ class EndpointEngine:
                     raise EngineError(
                         self.hide(f"{self.config.address} gave no turn in {self.config.retries + 1} tries: {fault}")
                     ) from None
-                await self._rest(fault.wait_s, wait_s)
+                await self._pause(fault.wait_s, wait_s)
                 wait_s *= 2
         raise AssertionError("unreachable")
 
-    async def _rest(self, asked_s: float | None, wait_s: float) -> None:
+    async def _pause(self, asked_s: float | None, wait_s: float) -> None:
         """Pause all requests if the server asks for it, else wait a random 50 to 150 % of `wait_s`."""
         if asked_s is not None:
             self._pace.hold(min(asked_s, self.config.max_wait_s))
@@ -91,7 +91,7 @@ class EndpointEngine:
             with self._under_way():
                 answer = await self._send(request)
                 usage = read_usage(answer, request)
-                self.account.book_answer(stage_of(request), usage)
+                self.account.record_answer(stage_of(request), usage)
         try:
             return read_reply(answer, request, usage)
         except ValueError as error:
@@ -127,13 +127,13 @@ class EndpointEngine:
                 raw = await create(model=self.config.model, messages=messages, extra_body=body)
             return self.hide_all(to_object(raw.content.decode()))
         except APIStatusError as error:
-            self.account.book_refusal(stage)
+            self.account.record_refusal(stage)
             raise judge(error) from None
         except (APIConnectionError, TimeoutError, ValueError) as error:
-            self.account.book_loss(stage)
+            self.account.record_loss(stage)
             raise PassingFault(describe(error)) from None
         except asyncio.CancelledError:
-            self.account.book_loss(stage)
+            self.account.record_loss(stage)
             raise
 
     def remark(self) -> str:

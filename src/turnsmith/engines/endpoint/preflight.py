@@ -55,7 +55,7 @@ async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]
     """Try a short turn with the usual parameters. Raises UsageError, EngineError."""
     config, messages = engine.config, (Message(role="system", text="Be brief."), Message(role="user", text="Say OK."))
     try:
-        await engine.persist(ChatRequest(f"{STAGE}/0", messages, max_new_tokens, seed=0))
+        await engine.chat_with_retries(ChatRequest(f"{STAGE}/0", messages, max_new_tokens, seed=0))
     except Refusal as refusal:
         refuse_key(engine, refusal.status, str(refusal))
         said = engine.hide(str(refusal))

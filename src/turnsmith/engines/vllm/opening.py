@@ -11,7 +11,7 @@ from turnsmith.engines.base import SavedWeights
 from turnsmith.engines.vllm.client import Client
 from turnsmith.engines.vllm.engine import VllmEngine
 from turnsmith.engines.vllm.handover import Packer, Parcel
-from turnsmith.engines.vllm.replica import Care, Replica
+from turnsmith.engines.vllm.replica import Replica, Supervision
 from turnsmith.engines.vllm.server import Server, check_interpreter
 from turnsmith.engines.vllm.settings import Wanted, list_arguments
 from turnsmith.temporary import find_place, temporary_folder
@@ -42,10 +42,10 @@ def make_replicas(
     config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack, logs: Path | None
 ) -> list[Replica]:
     """Start all servers side by side, to be closed with `held`; or connect to the running one."""
-    care = Care(config.start_timeout_s, config.restarts, config.check_held)
+    supervision = Supervision(config.start_timeout_s, config.restarts, config.check_held)
     if config.address:
         client = Client(config.address, turn_timeout_s=config.turn_timeout_s)
-        return [Replica(None, client, wanted, care, parcel)]
+        return [Replica(None, client, wanted, supervision, parcel)]
     sockets = held.enter_context(temporary_folder("vllm"))
     if logs:
         logs.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def make_replicas(
         arguments = list_arguments(wanted, socket, eager=config.eager, more=config.arguments)
         client = Client(f"http://replica-{number}", str(socket), turn_timeout_s=config.turn_timeout_s)
         begin = partial(start, str(config.python), arguments, socket, log)
-        replicas.append(Replica(begin, client, wanted, care, parcel))
+        replicas.append(Replica(begin, client, wanted, supervision, parcel))
         held.callback(end, replicas[-1], None if logs else log)
     return replicas
 

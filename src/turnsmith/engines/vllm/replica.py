@@ -19,7 +19,7 @@ DYING_S = 15.0
 
 
 @dataclass(frozen=True)
-class Care:
+class Supervision:
     """Limits for supervising a server."""
 
     start_timeout_s: float
@@ -32,14 +32,19 @@ class Replica:
     """Replica of a server; turns interrupted by its death are sampled again by the next server, with the same weights."""
 
     def __init__(
-        self, start: Callable[[], Server] | None, client: Client, wanted: Wanted, care: Care, parcel: Parcel
+        self,
+        start: Callable[[], Server] | None,
+        client: Client,
+        wanted: Wanted,
+        supervision: Supervision,
+        parcel: Parcel,
     ) -> None:
         """Start a server with `start`; None means a running one that is not ended here."""
-        self._start, self._client, self._wanted, self._care = start, client, wanted, care
+        self._start, self._client, self._wanted, self._supervision = start, client, wanted, supervision
         self._parcel = parcel
         self._server = start() if start else None
         self._num_restarts = 0
-        self._reviving = asyncio.Lock()
+        self._restarting = asyncio.Lock()
         self._is_closed = False
 
     def wait(self) -> None:
@@ -55,12 +60,12 @@ class Replica:
         body = write_turn(request, limit, policy_version, keeps_seeds=self._keeps_seeds)
         while True:
             # Wait until a starting server is ready, so that it is not mistaken for a dead one.
-            async with self._reviving:
+            async with self._restarting:
                 server = self._server
             try:
                 answer = await self._client.sample(ROUTE, body)
             except (ServerGone, ServerRefused) as error:
-                await self._outlive(server, error)
+                await self._replace_if_dead(server, error)
             else:
                 return read_turn(answer, request, limit, policy_version, self._wanted.vocabulary)
 
@@ -71,7 +76,7 @@ class Replica:
         try:
             await asyncio.to_thread(self._hand_over)
         except (ServerGone, ServerRefused) as error:
-            await self._outlive(server, error)
+            await self._replace_if_dead(server, error)
 
     @property
     def has_died(self) -> bool:
@@ -84,25 +89,25 @@ class Replica:
         if self._server:
             self._server.end()
 
-    async def _outlive(self, server: Server | None, error: EngineError) -> None:
+    async def _replace_if_dead(self, server: Server | None, error: EngineError) -> None:
         """Replace the server if it died, else raise the error."""
         # For some seconds after its engine died, a server still answers with errors.
         if isinstance(error, ServerRefused) and (
             server is None or not await asyncio.to_thread(server.ends_within, DYING_S)
         ):
             raise error
-        await self._revive(server, error)
+        await self._restart(server, error)
 
-    async def _revive(self, dead: Server | None, why: EngineError) -> None:
+    async def _restart(self, dead: Server | None, why: EngineError) -> None:
         """Replace a dead server; the first turn that notices does it."""
-        async with self._reviving:
+        async with self._restarting:
             if self._is_closed:
                 raise EngineError("the engine was closed during a turn") from why
             if self._server is not dead:
                 return
             if not self._start or dead is None:
                 raise why
-            if self._num_restarts == self._care.restarts:
+            if self._num_restarts == self._supervision.restarts:
                 raise EngineError(
                     f"{why}; it was started again {self._num_restarts} times: engine.vllm.restarts (its log is {dead.log})"
                 ) from why
@@ -117,13 +122,13 @@ class Replica:
     def _make_ready(self) -> None:
         """Wait for the server, check its settings and send weights. Raises UsageError, EngineError."""
         if self._server:
-            self._server.wait_until_ready(self._client, self._care.start_timeout_s)
+            self._server.wait_until_ready(self._client, self._supervision.start_timeout_s)
         reported = self._ask_settings()
         check_settings(reported, self._wanted, self._client.address)
         # On a CPU, a per-request seed kills the engine of vLLM 0.32.0 if a prompt is computed in parts.
         self._keeps_seeds: bool = reported["device"] != "cpu"
         # With several workers, each holds a part of every matrix.
-        self._compares_held: bool = self._care.check_held and reported["num_workers"] == 1
+        self._compares_held: bool = self._supervision.check_held and reported["num_workers"] == 1
         self._client.call("POST", "/init_weight_transfer_engine", {"init_info": {}})
         self._hand_over()
 
