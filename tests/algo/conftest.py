@@ -2,5 +2,5 @@
 
 import torch
 
-# Tiny tensors on shared cores: a second thread only waits at barriers.
+# Use one thread: tiny tensors gain nothing from a second one.
 torch.set_num_threads(1)

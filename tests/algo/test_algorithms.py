@@ -158,7 +158,7 @@ def test_group_with_fewer_than_two_counted_members_has_no_advantages(name):
 @given(rewards, st.floats(-10, 10))
 @settings(max_examples=25)
 def test_advantages_sum_to_zero_and_ignore_a_constant_reward_shift(name, values, shift):
-    # Rewards that differ by rounding alone are no rewards: dividing by their deviation would show the rounding.
+    # Skip rewards that differ only by rounding, which the division by their deviation would amplify.
     values = [round(value, 3) for value in values]
     before = list(advantages_of(name, rewarded(*values)).values())
     after = list(advantages_of(name, rewarded(*(value + shift for value in values))).values())

@@ -39,7 +39,7 @@ def per_token_losses(name, samples, logprobs):
 def test_loss_and_gradient_match_a_reference_implementation(name, seed):
     samples = scored_samples(seed)
     tokens, logprobs = tokens_of(samples), near_old(samples, seed)
-    # As the post writes it, on torch tensors.
+    # Follow the formula of the blog post.
     weights = (tokens.old_logprobs - tokens.sampled_logprobs).exp().clamp(max=CAP).detach()
     assert (weights == CAP).any() and (weights < 1).any()
     reference = (weights * per_token_losses(name, samples, logprobs)).sum()

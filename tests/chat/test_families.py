@@ -15,7 +15,7 @@ SPELLED = sorted({token for family in FAMILIES.values() for token in family.spec
 RENDERERS = {name: make_renderer(name) for name in FAMILIES}
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Co"]) | st.sampled_from(" \n\t▁"), max_size=40)
 HOSTILE = st.lists(st.sampled_from(SPELLED) | TEXTS, max_size=4).map(lambda parts: "".join(parts).strip()).filter(bool)
-# A reply that begins or ends with white space would be trimmed, or merged with the prompt; a sampled one never is.
+# Replies have no outer white space, which a rendering would trim or merge with the prompt, unlike sampled tokens.
 REPLIES = TEXTS.map(str.strip).filter(bool)
 find_tokenizer = cache(make_family_tokenizer)
 few_examples = settings(max_examples=40, deadline=None, derandomize=True)
@@ -149,7 +149,7 @@ def test_every_stop_token_is_hidden_and_followed_by_the_templates_end_of_turn(na
     texts = {renderer.turn_text([*said, stop]).strip() for stop in stops} | {renderer.turn_text(said).strip()}
     assert texts == {"ls -l"}
     ended = renderer.observation_ids("ok", after=stops[0])
-    for last in (*stops[1:], said[-1]):  # another token ends the turn, or its length
+    for last in (*stops[1:], said[-1]):  # another stop token, or a turn cut by length
         assert renderer.observation_ids("ok", after=last) == [stops[0], *ended]
 
 

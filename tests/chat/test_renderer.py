@@ -18,7 +18,7 @@ DROPS_REASONING = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 ASCII = st.text(alphabet=st.characters(min_codepoint=9, max_codepoint=126), max_size=60)
-# A reply that starts with a space could be merged with the newline before it; a sampled one never is.
+# Replies do not start with a space, which a rendering could merge with the newline before, unlike sampled tokens.
 REPLIES = ASCII.filter(lambda text: text[:1].strip())
 
 

@@ -19,7 +19,7 @@ from turnsmith.errors import EngineError, UsageError
 from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample, SamplingParams
 
-# Tiny tensors on shared cores: a second thread only waits at barriers.
+# Use one thread: tiny tensors gain nothing from a second one.
 torch.set_num_threads(1)
 
 STOP = 7

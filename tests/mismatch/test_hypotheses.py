@@ -110,7 +110,7 @@ def test_turns_are_scored_after_the_retokenised_history(model, trajectory):
     )
     expected = by_hand(model, history)[wanted[1:]]
     assert close(tokenisation.rescore_retokenised(longer, model, trajectory), expected)
-    # A turn that is read otherwise later stays what it was where it was sampled.
+    # A turn that is retokenised in later histories is scored as sampled.
     shorter = tokenisation.Retokenisation(lambda t, number, ids: ids, lambda ids: ids[:-1])
     last = by_hand(model, np.concatenate([ids[:15], ids[16:26], ids[27:]]))[-7:]
     assert close(tokenisation.rescore_retokenised(shorter, model, trajectory)[-7:], last)

@@ -149,7 +149,7 @@ async def test_patch_that_blocks_hidden_tests_gets_an_agent_outcome(provider, ta
     grader = Grader(provider, tests_timeout_s=3, num_workers=1)
     gold, blocked = await asyncio.gather(*(grader.grade(record, layers, p) for p in (record.patch, in_the_way)))
     assert gold.outcome is Outcome.RESOLVED
-    assert blocked.outcome is Outcome.EMPTY_PATCH  # it is test surface, which is left out
+    assert blocked.outcome is Outcome.EMPTY_PATCH  # test files are left out of the patch
 
 
 async def test_fix_that_replaces_the_test_folder_by_a_file_is_graded_without_it(provider, tmp_path):

@@ -55,7 +55,7 @@ def test_wandb_writes_one_offline_run(send, monkeypatch):
     folder = send("wandb")
     files = sorted(folder.glob("wandb/offline-run-*/*.wandb"))
     assert {file.stem for file in files} == {f"run-{(folder / 'id').read_text()}"}
-    deadline = time.monotonic() + 60  # a process of the library's own writes, when it comes to it
+    deadline = time.monotonic() + 60  # a background process of the library writes the file
     while not all(map(holds_the_numbers, files)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert all(map(holds_the_numbers, files))

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from small_models import VOCABULARY, make_model
 from turnsmith.types import Sample, as_written
 
-# Tiny tensors on shared cores: a second thread only waits at barriers.
+# Use one thread: tiny tensors gain nothing from a second one.
 torch.set_num_threads(1)
 
 

@@ -55,7 +55,7 @@ def test_log_probs_match_the_recorded_ones(model, samples):
             )
         }
     found = torch.cat([rows[sample.trajectory_id] for sample in samples]).numpy()
-    # In float64 the recorded ones are wrong by up to 1.1e-5, and those of the model's own forward by up to 7.1e-6.
+    # Compared with float64, recorded log-probs err by up to 1.1e-5, and the model's own forward by up to 7.1e-6.
     np.testing.assert_allclose(found, FROZEN["logprobs"], rtol=1e-5, atol=1e-5)
     assert np.abs(found - FROZEN["logprobs"]).mean() < 1e-6
 

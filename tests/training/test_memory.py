@@ -38,7 +38,7 @@ def test_activation_estimate_is_a_tight_upper_bound(make_model, kind, dtype, rec
     kept, num_tokens = kept_bytes(model, dtype, 2_000), 2_000
     head = 3 * 4 * num_tokens * model.config.vocab_size
     estimate = activation_bytes(model.config, dtype, num_tokens, recompute=recompute) - head
-    # Of recomputed layers, two more exist while one goes back.
+    # With recomputation, activations of two more layers exist during the backward pass of one.
     assert kept < estimate < (1.7 if not recompute else 10) * kept
 
 

@@ -1,8 +1,8 @@
 """Truncated importance sampling, which corrects the engine–trainer mismatch per token.
 
-min(π_old / π_sampler, cap) weighs the loss of each token without a gradient (Yao et al., "Your Efficient RL Framework
-Secretly Brings You Off-Policy RL Training", fengyao.notion.site/off-policy-rl, August 2025, a blog post). IcePop
-(Ring-1T, arXiv 2510.18855) drops tokens outside a band of ratios instead.
+min(π_old / π_sampler, cap) weighs the loss of each token without a gradient. The method is by Yao et al., "Your
+Efficient RL Framework Secretly Brings You Off-Policy RL Training" (blog post, August 2025,
+fengyao.notion.site/off-policy-rl). IcePop (Ring-1T, arXiv 2510.18855) drops tokens outside a band of ratios instead.
 """
 
 from dataclasses import replace

@@ -23,7 +23,7 @@ class DrGrpoOptions(Section):
 
 
 def make_loss(batch: list[Sample], options: DrGrpoOptions) -> LossFn:
-    """Make the loss of an optimizer batch; all tokens weigh the same, whatever the length of their sequence."""
+    """Make the loss of an optimizer batch; all tokens weigh the same, independent of sequence length."""
     denominator = float(len(batch) * options.max_context)
     return partial(dapo_loss, denominator=denominator, clip_eps_low=options.clip_eps, clip_eps_high=options.clip_eps)
 

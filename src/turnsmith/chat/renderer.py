@@ -67,7 +67,7 @@ class ChatRenderer:
         """Return token ids between two sampled turns: end of turn, observation, start of the next turn.
 
         `after` is the last sampled token. If it is not the end of turn (the turn was cut by length), the result begins
-        with that token, which does not train because it was not sampled.
+        with the end of turn. That token does not train, because it was not sampled.
         """
         token_ids = self._fill(self._glue_pieces, {OBSERVATION: text})
         return token_ids[1:] if after == self.end_of_turn_id else token_ids

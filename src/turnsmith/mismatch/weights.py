@@ -11,7 +11,7 @@ from turnsmith.types import Trajectory
 
 
 def rescore_by(earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Rescore with the earlier weights, whatever model is given."""
+    """Rescore with the earlier weights; the given model is ignored."""
     return forward.rescore(earlier, trajectory)
 
 

@@ -1,9 +1,8 @@
 """Likelihood of sampled tokens under alternative sampler settings (temperatures, filters), relative to the policy.
 
-For tokens drawn from the policy, each likelihood ratio has mean 1 whatever the histories, so its logarithm reaches x
-with probability at most exp(−x) (Ville's inequality). Entropy shows only that tokens are less surprising than expected.
-Likelihood also uses that filtered tokens never occur, and identifies the filter. Logarithms of several iterations add
-up.
+For tokens drawn from the policy, each likelihood ratio has mean 1 for any history. So its logarithm reaches x with
+probability at most exp(−x) (Ville's inequality). Entropy shows only that tokens are less surprising than expected.
+Likelihood also shows that filtered tokens never occur, and identifies the filter. Logarithms of iterations add up.
 """
 
 from collections.abc import Callable, Mapping

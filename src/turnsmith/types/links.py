@@ -51,7 +51,7 @@ def digest_turn(
 
 
 def is_of_tokens(digest: str, other: str) -> bool:
-    """Return True if two digests cover the same history and tokens, whatever their log-probs and policy versions."""
+    """Return True if two digests cover the same history and tokens, even if log-probs or policy versions differ."""
     return digest[: 2 * HALF_BYTES] == other[: 2 * HALF_BYTES]
 
 

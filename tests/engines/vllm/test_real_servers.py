@@ -203,7 +203,7 @@ def check_collected(folder):
         assert measure_turns(weights, trajectories).max() < ROUNDING
     if versions[0] == versions[1]:
         pytest.skip("no group of the first iteration had a signal, so all was sampled by the same weights")
-    # Other weights would have been seen.
+    # Other weights would show a larger difference.
     assert np.mean(measure_turns(base, trajectories) > ROUNDING) > 0.95
 
 
