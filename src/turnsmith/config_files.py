@@ -17,9 +17,9 @@ from turnsmith.types import SamplingParams
 SHORTHANDS = {"sandbox": "sandbox.kind"}
 """Options that stand for a key."""
 REMOVED_KEYS = {
-    "engine.speculate": "the engine computes no tokens ahead any more, and samples the same ones: remove the key",
+    "engine.speculate": "speculative decoding was removed without effect on samples: remove the key",
 }
-"""Keys of the last version that have no effect any more, and the remedy; the next version refuses them."""
+"""Removed keys and their remedy. This version accepts them with a warning; the next one refuses them."""
 C = TypeVar("C", bound=Section)
 
 

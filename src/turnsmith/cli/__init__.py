@@ -3,6 +3,7 @@
 Torch and the recipes are imported by the command that needs them, so that `--help` is instant.
 """
 
+import warnings
 from typing import Annotated
 
 import typer
@@ -33,8 +34,14 @@ MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what i
 def main() -> None:
     """Run the command line; treat SIGTERM as Ctrl-C."""
     interruption.listen()
+    warnings.showwarning = show_warning  # type: ignore[assignment]
     with interruption.ending_quickly(), printing():
         make_app()()
+
+
+def show_warning(message: Warning | str, *place: object) -> None:
+    """Print a warning, such as that of a deprecated key, as one line without its place in the code."""
+    typer.echo(f"warning: {message}", err=True)
 
 
 def make_app() -> typer.Typer:
