@@ -15,7 +15,7 @@ from turnsmith.errors import GradingError, OutOfBudget, SandboxError, UsageError
 from turnsmith.journals import append_trajectory
 from turnsmith.recipes.players import Player
 from turnsmith.recipes.solutions import STAGE, TASK_SET, write_tests
-from turnsmith.rewards.cases import set_up
+from turnsmith.rewards.cases import set_up_for_agent
 from turnsmith.rewards.given_tests import GivenTests, TestRun
 from turnsmith.rollouts.generator import LOST, persist
 from turnsmith.rollouts.rollout import Rollout
@@ -72,7 +72,7 @@ async def play(rollout: Rollout, work: Work) -> Trajectory:
     decoding = None if config.eval.sampling.is_policy else config.eval.sampling
     try:
         async with started(work.provider, SandboxSpec.of(task, rollout.layers)) as sandbox:
-            await set_up(sandbox, task, rollout.layers)
+            await set_up_for_agent(sandbox, task, rollout.layers)
             dialogue = work.player.speaker.open(rollout.trajectory, config.agent, decoding)
             episode = Episode(rollout.trajectory, task, dialogue, sandbox, work.scaffold, config.agent)
             episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)

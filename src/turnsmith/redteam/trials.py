@@ -11,7 +11,7 @@ from turnsmith.audit.screening import find_suspicions
 from turnsmith.errors import SandboxError
 from turnsmith.redteam.scripts import LAYERS, Script, When
 from turnsmith.redteam.targets import TESTS_TIMEOUT_S, Target, make_target
-from turnsmith.rewards.cases import set_up
+from turnsmith.rewards.cases import set_up_for_agent
 from turnsmith.rewards.grading import Grader, to_one_line
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.temporary import temporary_folder
@@ -131,7 +131,7 @@ async def leave_patch(script: Script, target: Target, provider: SandboxProvider)
 
 async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
     """Run a script as an agent would; only honest ones are given the fix, on standard input. Raises SandboxError."""
-    await set_up(sandbox, target.task, target.layers)
+    await set_up_for_agent(sandbox, target.task, target.layers)
     stdin = target.task.patch.encode() if script.kind == "honest" else b""
     await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
 

@@ -119,6 +119,16 @@ async def set_up(sandbox: Sandbox, task: Task, layers: Sequence[Path]) -> None:
         await write_one_commit(sandbox)
 
 
+async def set_up_for_agent(sandbox: Sandbox, task: Task, layers: Sequence[Path]) -> None:
+    """Set up the sandbox of an agent: the changes of the set-up commands are no part of its patch.
+
+    Raises SetupFailed, SandboxError.
+    """
+    await set_up(sandbox, task, layers)
+    if task.setup:
+        await sandbox.settle()
+
+
 async def _apply(sandbox: Sandbox, patch: str) -> str:
     """Apply a patch to the tree; returns git's complaint, or nothing. Raises SandboxError, GradingError."""
     if not patch:

@@ -17,7 +17,7 @@ from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm, SandboxError
 from turnsmith.journals import append_trajectory, read_trajectories
-from turnsmith.rewards.cases import set_up
+from turnsmith.rewards.cases import set_up_for_agent
 from turnsmith.rewards.grading import Grader
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import Rollout
@@ -126,7 +126,7 @@ class Generator:
         task, spec = rollout.task, SandboxSpec.of(rollout.task, rollout.layers)
         try:
             async with self._free_slots, started(self.provider, spec) as sandbox:
-                await set_up(sandbox, task, rollout.layers)
+                await set_up_for_agent(sandbox, task, rollout.layers)
                 dialogue = self.speaker.open(rollout.trajectory, agent, rollout.decoding)
                 episode = Episode(rollout.trajectory, task, dialogue, sandbox, self.scaffold, agent, demonstration)
                 return await episode.play()

@@ -84,7 +84,10 @@ class Sandbox(Protocol):
         """Write a file as the sandbox's user, creating parent directories. Raises the same errors as `read`."""
 
     async def diff(self) -> str:
-        """Return the git-style patch of the working tree against its layers, computed on the host; new files are included."""
+        """Return the git-style patch of the working tree against its base, computed on the host; new files are included."""
+
+    async def settle(self) -> None:
+        """Take the tree as it is now as the base of `diff`, in place of the layers."""
 
     async def stop(self) -> None:
         """Kill every process and drop the writable layer. Can be called twice."""

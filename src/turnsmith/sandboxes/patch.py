@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,18 @@ def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> li
                     changes.append(Change(os.fsencode(path), *files))
                     budget -= sum(len(file.content) for file in files if file)
     return changes
+
+
+def subtract(changes: Sequence[Change], earlier: Sequence[Change]) -> list[Change]:
+    """List the changes since a state that was itself a list of changes to the same layers."""
+    now, before = ({change.path: change for change in each} for each in (changes, earlier))
+    found = []
+    for path in sorted(now.keys() | before.keys()):
+        old = before[path].new if path in before else now[path].old
+        new = now[path].new if path in now else before[path].old
+        if old != new:
+            found.append(Change(path, old, new))
+    return found
 
 
 def _belongs(path: str) -> bool:

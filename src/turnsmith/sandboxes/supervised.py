@@ -12,6 +12,7 @@ from turnsmith.errors import SandboxError, TurnsmithError, UsageError
 from turnsmith.sandboxes.base import PytestCommand, SandboxSpec
 from turnsmith.sandboxes.connection import STOPPED, Connection
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
+from turnsmith.sandboxes.patch import Change
 from turnsmith.sandboxes.working_tree import WorkingTree
 from turnsmith.types import ExecResult
 
@@ -36,6 +37,8 @@ class SupervisedSandbox:
     resources: AsyncExitStack
     """Resources released on stop."""
     is_stopped: bool = False
+    settled: list[Change] = field(default_factory=list)
+    """Changes that `diff` leaves out."""
     _in_use: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lock held during a diff, so that `stop` does not remove the tree."""
 
@@ -97,7 +100,14 @@ class SupervisedSandbox:
         async with self._in_use:
             if self.is_stopped:
                 raise SandboxError(STOPPED)
-            return await self.tree.diff()
+            return await self.tree.diff(self.settled)
+
+    async def settle(self) -> None:
+        """Take the tree as it is now as the base of `diff`."""
+        async with self._in_use:
+            if self.is_stopped:
+                raise SandboxError(STOPPED)
+            self.settled = await self.tree.list_changes()
 
     async def stop(self) -> None:
         """Kill all processes and release resources. Can be called twice."""

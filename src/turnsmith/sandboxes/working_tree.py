@@ -1,6 +1,7 @@
 """Working tree of a sandbox, as the host sees it."""
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -8,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.launch import finish_in_thread
 from turnsmith.sandboxes.layers import Place, copy_merged
-from turnsmith.sandboxes.patch import compare, format_patch
+from turnsmith.sandboxes.patch import Change, compare, format_patch, subtract
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,15 @@ class WorkingTree:
     is_stacked: bool
     """True if `written` is an upper layer, False if it is the whole tree."""
 
-    async def diff(self) -> str:
-        """Return the patch of the tree against its layers, computed on the host. Raises SandboxError."""
+    async def diff(self, earlier: Sequence[Change] = ()) -> str:
+        """Return the patch of the tree against its layers and earlier changes, computed on the host. Raises SandboxError."""
+        changes = await self.list_changes()
+        return await finish_in_thread(lambda: format_patch(subtract(changes, earlier) if earlier else changes))
+
+    async def list_changes(self) -> list[Change]:
+        """List the changes of the tree against its layers. Raises SandboxError."""
         try:
-            return await finish_in_thread(
-                lambda: format_patch(compare(self.layers, self.written, is_stacked=self.is_stacked))
-            )
+            return await finish_in_thread(lambda: compare(self.layers, self.written, is_stacked=self.is_stacked))
         except OSError as error:
             raise SandboxError(f"cannot take a diff: {error}") from None
 
