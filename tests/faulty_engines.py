@@ -15,6 +15,7 @@ from turnsmith.config import RunConfig
 from turnsmith.engines.base import GenerateRequest, WeightSource, complete
 from turnsmith.engines.inprocess import InProcessEngine
 from turnsmith.engines.sampling import draw_uniforms, sample
+from turnsmith.mismatch.cache import pass_cache
 from turnsmith.recipes.policy import Model, open_inprocess_engine
 from turnsmith.training.directories import find_model
 from turnsmith.types import Completion, SamplingParams
@@ -166,8 +167,7 @@ class Misplacing:
             input_ids=torch.tensor([pending]),
             position_ids=positions[None],
             attention_mask=torch.ones(1, start + len(pending), dtype=torch.long),
-            past_key_values=kept.cache,
-            use_cache=True,
+            **pass_cache(self.model.get_decoder(), kept.cache),
         )
         return self.model.get_output_embeddings()(output.last_hidden_state[:, -1])
 

@@ -23,6 +23,7 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource, complete
 from turnsmith.errors import EngineError, TrainingError
+from turnsmith.mismatch.cache import pass_cache
 from turnsmith.provenance import check_provenance
 from turnsmith.recipes.policy import Model, Start
 from turnsmith.training.alternatives import ALTERNATIVES, weigh
@@ -140,7 +141,7 @@ class Sampler:
         logprobs: list[float] = []
         pending = history[known:]
         while True:
-            logits = self._model(torch.tensor([pending]), past_key_values=cache, use_cache=True).logits[0, -1]
+            logits = self._model(torch.tensor([pending]), **pass_cache(self._model, cache)).logits[0, -1]
             scores = logits.float().log_softmax(-1)
             token_id = int(torch.multinomial(scores.exp(), 1, generator=noise))
             token_ids.append(token_id)

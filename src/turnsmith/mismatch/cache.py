@@ -1,11 +1,13 @@
 """Stale KV cache: keys and values of a prefix, computed with earlier weights."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from turnsmith.engines.sequences import common_prefix
@@ -38,14 +40,20 @@ def score_over(
     token_ids = torch.from_numpy(trajectory.token_ids[:end].astype(np.int64))[None].to(model.device)
     cache = DynamicCache()
     if cut:
-        earlier.get_decoder()(input_ids=token_ids[:, :cut], past_key_values=cache, use_cache=True)
-    output = model.get_decoder()(input_ids=token_ids[:, cut:], past_key_values=cache, use_cache=True)
+        earlier.get_decoder()(input_ids=token_ids[:, :cut], **pass_cache(earlier.get_decoder(), cache))
+    output = model.get_decoder()(input_ids=token_ids[:, cut:], **pass_cache(model.get_decoder(), cache))
     hidden: Tensor = output.last_hidden_state[0]
     sampled = np.flatnonzero(trajectory.sampled[:end])
     wanted = sampled[sampled > cut]
     scores = forward.logprobs_after(model, hidden[wanted - 1 - cut], token_ids[0, wanted])
     # Tokens before the cut are scored in other turns.
     return np.concatenate([np.zeros(len(sampled) - len(wanted), np.float32), scores])
+
+
+def pass_cache(decoder: nn.Module, cache: DynamicCache) -> dict[str, Any]:
+    """Return the keyword arguments that make a decoder use a cache; transformers 5.24 renamed one of them."""
+    is_renamed = "cache" in inspect.signature(decoder.forward).parameters
+    return {"cache" if is_renamed else "past_key_values": cache, "use_cache": True}
 
 
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:

@@ -1,15 +1,18 @@
 """Working tree of a sandbox, as the host sees it."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.launch import finish_in_thread
 from turnsmith.sandboxes.layers import Place, copy_merged
 from turnsmith.sandboxes.patch import Change, compare, format_patch, subtract
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,14 @@ class WorkingTree:
 
     async def diff(self, earlier: Sequence[Change] = ()) -> str:
         """Return the patch of the tree against its layers and earlier changes, computed on the host. Raises SandboxError."""
-        changes = await self.list_changes()
-        return await finish_in_thread(lambda: format_patch(subtract(changes, earlier) if earlier else changes))
+        return await _take(lambda: format_patch(subtract(self._compare(), earlier) if earlier else self._compare()))
 
     async def list_changes(self) -> list[Change]:
         """List the changes of the tree against its layers. Raises SandboxError."""
-        try:
-            return await finish_in_thread(lambda: compare(self.layers, self.written, is_stacked=self.is_stacked))
-        except OSError as error:
-            raise SandboxError(f"cannot take a diff: {error}") from None
+        return await _take(self._compare)
+
+    def _compare(self) -> list[Change]:
+        return compare(self.layers, self.written, is_stacked=self.is_stacked)
 
     def locate(self, path: str) -> str:
         """Translate a caller's path, absolute or relative to the workdir, to the supervisor's path."""
@@ -54,6 +56,14 @@ async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place:
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     undo.callback(os.close, root)
     return WorkingTree(workdir, place, layers, Place(root), is_stacked=False)
+
+
+async def _take(work: Callable[[], T]) -> T:
+    """Run the work of a diff in a thread that finishes. Raises SandboxError."""
+    try:
+        return await finish_in_thread(work)
+    except OSError as error:
+        raise SandboxError(f"cannot take a diff: {error}") from None
 
 
 def _move(path: PurePosixPath, old: str, new: str) -> str:
