@@ -35,9 +35,9 @@ from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.mutants import Mutant
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.grading.cases import Case
+from turnsmith.grading.grading import Grader
 from turnsmith.qualification.examination import find_ability
-from turnsmith.rewards.cases import Case
-from turnsmith.rewards.grading import Grader
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks

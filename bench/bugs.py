@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from turnsmith.runs import read_json
+from turnsmith.runs.folder import read_json
 from turnsmith.synthesis.records import MAKING
 from turnsmith.tasks.dataset import load_tasks
 

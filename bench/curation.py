@@ -4,7 +4,7 @@
 
 Filtered is a file of rows in the layout of SWE-rebench V1, 17 kB each as in the public set, by the paper's filters and by the
 leaderboard's: reading alone, then reading and judging, in seconds of the processor. The likeness of duplicates is what the
-thresholds of `tasks/curation/contamination.py` were chosen by; the tests use other seeds. Under `--check`, exit code 1 where
+thresholds of `curation/contamination.py` were chosen by; the tests use other seeds. Under `--check`, exit code 1 where
 fewer than 20,000 rows a second are judged, or where a threshold is not below all duplicates and above 99 % of the others.
 """
 
@@ -19,13 +19,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from planted_duplicates import disguise, make_tasks
-from set_rows import PATCH, make_rebench_row
-from turnsmith.tasks.curation.contamination import THRESHOLDS
-from turnsmith.tasks.curation.filters import choose_filters
-from turnsmith.tasks.curation.funnel import Funnel
-from turnsmith.tasks.curation.rows import read_rows
-from turnsmith.tasks.curation.similarity import measure_likeness, shingle_issue, shingle_patch
+from support.data_sets.planted_duplicates import disguise, make_tasks
+from support.data_sets.set_rows import PATCH, make_rebench_row
+from turnsmith.curation.contamination import THRESHOLDS
+from turnsmith.curation.filters import choose_filters
+from turnsmith.curation.funnel import Funnel
+from turnsmith.curation.rows import read_rows
+from turnsmith.curation.similarity import measure_likeness, shingle_issue, shingle_patch
 
 MIN_ROWS_PER_S = 20_000
 NUM_TASKS = 100

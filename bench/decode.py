@@ -30,10 +30,10 @@ import torch
 from transformers import PreTrainedModel
 
 from turnsmith.config import ModelConfig
-from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.blocks import blocks_for, kv_bytes_per_token
-from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.engines.torch import attention
+from turnsmith.engines.torch.blocks import blocks_for, kv_bytes_per_token
+from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.training.directories import find_model
 from turnsmith.training.model import load_model
 

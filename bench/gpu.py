@@ -26,10 +26,10 @@ from turnsmith.algo.algorithm import Metrics
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
-from turnsmith.engines import attention
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.blocks import GIB, size_cache
-from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.engines.torch import attention
+from turnsmith.engines.torch.blocks import GIB, size_cache
+from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.memory import free_bytes
 from turnsmith.training.model import find_device, recompute_layers

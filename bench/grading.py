@@ -29,8 +29,8 @@ from rich.table import Column, Table
 
 from suites import SUITES, SmallSuite
 from turnsmith.config import SandboxConfig
-from turnsmith.rewards.grading import Grader
-from turnsmith.rewards.testing import Suite, SuiteReport, run_cold, run_warm
+from turnsmith.grading.grading import Grader
+from turnsmith.grading.testing import Suite, SuiteReport, run_cold, run_warm
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.synthesis.repositories import make_patch

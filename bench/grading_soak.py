@@ -38,8 +38,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from turnsmith.config import SandboxConfig
-from turnsmith.rewards.grading import Grader
-from turnsmith.rewards.patches import read_patch
+from turnsmith.git.patch_policy import read_patch
+from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.generator import persist
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks

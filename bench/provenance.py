@@ -19,9 +19,9 @@ import torch
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import ModelConfig, OptimizerConfig
-from turnsmith.provenance import check_provenance
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.model import load_model
+from turnsmith.training.provenance import check_provenance
 from turnsmith.types import Link, MicroBatch, Provenance, Sample, digest_turn
 
 MAX_SHARE = 0.01

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, list_differences, read_json
+from turnsmith.runs.folder import RunFolder, list_differences, read_json
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, TRAIN_KINDS
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.ui.comparison import Comparison, load_evaluation

@@ -22,8 +22,8 @@ import numpy as np
 
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
-from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.rollouts.samples import to_sample
+from turnsmith.runs.journal import append_trajectory, read_trajectories
 from turnsmith.types import MicroBatch, Outcome, StopReason, Trajectory, Turn
 
 MAX_SECONDS, MAX_GB = 60.0, 3.0

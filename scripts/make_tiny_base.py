@@ -33,7 +33,7 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.agent.tools.viewing import number_line
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import OptimizerConfig, SandboxConfig
-from turnsmith.engines import attention
+from turnsmith.engines.torch import attention
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.functions import TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_repositories

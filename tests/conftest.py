@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from turnsmith.cli import make_app
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import append_trajectory
-from turnsmith.runs import RunFolder, claim, write_json
+from turnsmith.runs.folder import RunFolder, claim, write_json
+from turnsmith.runs.journal import append_trajectory
 from turnsmith.sandboxes import make_provider
 from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnsmith.rewards.logparse import TestResult
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.issues import write_issue
 from turnsmith.synthesis.mutators import Mutation

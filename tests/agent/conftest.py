@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from small_tokenizers import make_tokenizer
+from support.models.small_tokenizers import make_tokenizer
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.agent.tools.base import Session, ToolContext
 from turnsmith.chat.renderer import ChatRenderer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from page_examples import write_examples
+from support.pages.page_examples import write_examples
 from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.agent.loop import Episode

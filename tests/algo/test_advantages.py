@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from small_batches import make_group, rewarded
+from support.episodes.small_batches import make_group, rewarded
 from turnsmith.algo.advantages import NormalisedOptions, has_signal, leave_one_out, normalised
 from turnsmith.config import Section
 from turnsmith.types import Outcome

@@ -9,14 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from page_examples import write_examples
-from small_batches import make_group, make_sample, near_old, random_samples, rewarded, tokens_of
+from support.episodes.small_batches import make_group, make_sample, near_old, random_samples, rewarded, tokens_of
+from support.pages.page_examples import write_examples
 from turnsmith.algo.algorithm import choose_algorithm, find_algorithm, read_options
 from turnsmith.algo.packing import pack
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import StageConfig
+from turnsmith.config.names import BUILT_IN
 from turnsmith.errors import UsageError
-from turnsmith.plugins import BUILT_IN
 from turnsmith.types import OUTCOMES, MicroBatch, Outcome
 
 ALGORITHMS = sorted(BUILT_IN["algorithm"])
@@ -244,6 +244,8 @@ def test_custom_algorithm_is_imported_from_the_working_directory(working_directo
 
 
 def test_algorithms_and_their_options_are_checked_without_torch():
-    code = "import sys; from turnsmith.plugins import BUILT_IN; from turnsmith.algo.algorithm import find_algorithm\n"
+    code = (
+        "import sys; from turnsmith.config.names import BUILT_IN; from turnsmith.algo.algorithm import find_algorithm\n"
+    )
     code += "for name in BUILT_IN['algorithm']: find_algorithm(name)\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,11 +7,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from small_batches import make_sample, near_old, random_samples, tokens_of
+from support.episodes.small_batches import make_sample, near_old, random_samples, tokens_of
 from turnsmith.algo.algorithm import find_algorithm, read_options
 from turnsmith.algo.corrections import correct, describe_weights, find_weights
 from turnsmith.config import StageConfig
-from turnsmith.plugins import BUILT_IN
+from turnsmith.config.names import BUILT_IN
 
 CAP = 2.0
 

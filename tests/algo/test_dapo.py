@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from small_batches import make_sample, near_old, random_samples, tokens_of
+from support.episodes.small_batches import make_sample, near_old, random_samples, tokens_of
 from turnsmith.algo.dapo import dapo_loss
 from turnsmith.algo.losses import batch_denominator, group_denominators, nll_loss
 

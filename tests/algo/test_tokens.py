@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from small_batches import make_sample
+from support.episodes.small_batches import make_sample
 from turnsmith.algo.tokens import LossTokens
 from turnsmith.types import MicroBatch, Sample
 

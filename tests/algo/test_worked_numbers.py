@@ -9,7 +9,7 @@ import math
 import pytest
 import torch
 
-from small_batches import logprobs_by_hand, rewarded, tokens_of, two_by_hand
+from support.episodes.small_batches import logprobs_by_hand, rewarded, tokens_of, two_by_hand
 from turnsmith.algo.algorithm import find_algorithm, read_options
 from turnsmith.config import StageConfig
 

@@ -7,8 +7,8 @@ import pytest
 from turnsmith.audit.ability import is_killed, judge_audit, try_gold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.expected_tests import Ends, read_tests
-from turnsmith.rewards.cases import Case
-from turnsmith.rewards.grading import Grader
+from turnsmith.grading.cases import Case
+from turnsmith.grading.grading import Grader
 
 from .test_auditor import ALWAYS, GOLD, layers, replace_body, task
 

@@ -4,7 +4,7 @@ import pytest
 
 from turnsmith.audit.auditor import Auditor
 from turnsmith.errors import SandboxError
-from turnsmith.rewards.grading import Grader
+from turnsmith.grading.grading import Grader
 from turnsmith.types import Task
 
 BUGGY = "def add(a, b):\n    return a - b\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turnsmith.runs import RunFolder, write_json
+from turnsmith.runs.folder import RunFolder, write_json
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
 

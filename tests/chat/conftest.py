@@ -1,6 +1,6 @@
 import pytest
 
-from small_tokenizers import make_tokenizer
+from support.models.small_tokenizers import make_tokenizer
 from turnsmith.chat.renderer import ChatRenderer
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chat_families import AS_SHIPPED, FAMILIES, KEEP, make_family_tokenizer, make_renderer
+from support.models.chat_families import AS_SHIPPED, FAMILIES, KEEP, make_family_tokenizer, make_renderer
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import ChatConfig
 from turnsmith.errors import UsageError

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from small_tokenizers import CHATML
+from support.models.small_tokenizers import CHATML
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.chat.tokenizers import load_renderer, load_tokenizer, read_stop_tokens
 from turnsmith.config import ChatConfig

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from small_tokenizers import make_tokenizer
+from support.models.small_tokenizers import make_tokenizer
 from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import make_result
-from turnsmith.extras import EXTRAS
-from turnsmith.runs import write_json
+from turnsmith.config.extras import EXTRAS
+from turnsmith.runs.folder import write_json
 from turnsmith.sandboxes.runtime import required_distributions
 
 MAX_BYTES = 150e6

@@ -12,9 +12,9 @@ from turnsmith import __version__
 from turnsmith.__main__ import main
 from turnsmith.cli.running import with_absolute_paths
 from turnsmith.config import RunConfig
-from turnsmith.config_files import load
-from turnsmith.journals import append_trajectory
-from turnsmith.runs import locked, write_json
+from turnsmith.config.files import load
+from turnsmith.runs.folder import locked, write_json
+from turnsmith.runs.journal import append_trajectory
 from turnsmith.tracking.feed import flatten
 from turnsmith.types import Outcome
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from set_rows import make_mined_row, make_rebench_row, write_rows
+from support.data_sets.set_rows import make_mined_row, make_rebench_row, write_rows
 from turnsmith.config import SandboxConfig
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
-from turnsmith.runs import append_record, read_records
+from turnsmith.runs.folder import append_record, read_records
 from turnsmith.tasks.dataset import layer_paths, load_tasks
 
 

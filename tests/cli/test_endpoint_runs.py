@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("openai", reason="turnsmith[endpoint] is not installed")
 pytest.importorskip("uvicorn", reason="turnsmith[dev] is not installed")
 
-from chat_server import KEY, MODEL, apply_gold, serving, solve
+from support.engines.chat_server import KEY, MODEL, apply_gold, serving, solve
 from turnsmith.config import SandboxConfig
-from turnsmith.journals import read_trajectories
-from turnsmith.runs import RunFolder, read_json
+from turnsmith.runs.folder import RunFolder, read_json
+from turnsmith.runs.journal import read_trajectories
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.tasks.dataset import load_tasks

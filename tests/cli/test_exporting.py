@@ -10,12 +10,12 @@ import torch
 from huggingface_hub import ModelCard
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from small_tokenizers import CHATML
-from turnsmith.runs import RunFolder, append_record, claim, read_json, write_json
+from support.models.small_tokenizers import CHATML
+from turnsmith.runs.folder import RunFolder, append_record, claim, read_json, write_json
+from turnsmith.runs.versions import Versions
 from turnsmith.training.checkpoint import save_checkpoint
 from turnsmith.training.directories import find_model
 from turnsmith.ui.reading import read_results
-from turnsmith.versions import Versions
 
 TOKEN_IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 VLLM = os.environ.get("TURNSMITH_VLLM", "")

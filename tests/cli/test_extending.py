@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from page_examples import PAGE, write_examples
-from turnsmith import plugins
+from support.pages.page_examples import PAGE, write_examples
+from turnsmith.config import names as plugins
 
 OWN = {
     "agent.scaffold": "my_scaffold:MINE",
@@ -32,7 +32,7 @@ def test_the_page_has_an_example_of_each_kind(tmp_path):
 
 def test_an_algorithm_and_a_scaffold_touch_two_files_each(tmp_path):
     """A file of their own, and one line in the table of names: the diffs of the page."""
-    names = tmp_path / "src/turnsmith/plugins.py"
+    names = tmp_path / "src/turnsmith/config/names.py"
     names.parent.mkdir(parents=True)
     shutil.copyfile(plugins.__file__, names)
     for diff in re.findall(r"^```diff\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from turnsmith.cli.grading import save_predictions
-from turnsmith.new_folders import to_folder_name
+from turnsmith.runs.new_folders import to_folder_name
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tasks.predictions import Prediction, write_predictions

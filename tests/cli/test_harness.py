@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from odd_predictions import FAIL_TO_PASS, GOLD, KINDS, PASS_TO_PASS, SKIPS, TREE, add_file
-from swebench_package import find_package
-from swebench_runs import LIMIT_S
+from support.grading.odd_predictions import FAIL_TO_PASS, GOLD, KINDS, PASS_TO_PASS, SKIPS, TREE, add_file
+from support.grading.swebench_package import find_package
+from support.grading.swebench_runs import LIMIT_S
 from turnsmith.synthesis.repositories import to_tree, write_bug_layer
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
@@ -60,7 +60,13 @@ def write_predictions(folder, predictions):
 
 
 def run_swebench(package, folder, *options):
-    command = [sys.executable, Path(__file__).parents[1] / "swebench_runs.py", package, folder, *options]
+    command = [
+        sys.executable,
+        Path(__file__).parents[1] / "support/grading/swebench_runs.py",
+        package,
+        folder,
+        *options,
+    ]
     return subprocess.run(command, capture_output=True, text=True)
 
 

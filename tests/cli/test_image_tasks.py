@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from image_tasks import RELEASES, SUITES_IMAGE, write_rows
-from ordinary_user import NOBODY, become_user
-from podman_engine import find_podman
+from support.machine.image_tasks import RELEASES, SUITES_IMAGE, write_rows
+from support.machine.ordinary_user import NOBODY, become_user
+from support.machine.podman_engine import find_podman
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 TESTS = Path(__file__).parents[1]
@@ -20,7 +20,7 @@ model.path = "{model}"
 model.threads = 1
 eval_tasks.images.path = "{tasks}"
 agent = {{ prompts = "brief", max_context = 8192, max_new_tokens = 4096, max_turns = 3 }}
-engine.kind = "scripted_agents:{agent}"
+engine.kind = "support.engines.scripted_agents:{agent}"
 rollouts.concurrency = 2
 eval = {{ num_runs = 1, k = 1 }}
 sandbox = {{ kind = "podman", container_engine = "{engine}" }}

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from image_registry import LocalRegistry, add_image, serving
-from podman_engine import find_podman
-from turnsmith.sandboxes.containers import pulling, requests
-from turnsmith.sandboxes.containers.cache import count_bytes, list_kept
-from turnsmith.sandboxes.containers.images import find_image
-from turnsmith.sandboxes.containers.preflight import list_names
+from support.machine.image_registry import LocalRegistry, add_image, serving
+from support.machine.podman_engine import find_podman
+from turnsmith.sandboxes.images import pulling, requests
+from turnsmith.sandboxes.images.cache import count_bytes, list_kept
+from turnsmith.sandboxes.images.images import find_image
+from turnsmith.sandboxes.images.preflight import list_names
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
 

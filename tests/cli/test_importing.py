@@ -14,7 +14,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from golden_rows import HARBOR, MULTI_SWE, SWE_BENCH, SWE_BENCH_PRO, SWE_BENCH_V5, SWE_GYM, SWE_REBENCH
+from support.data_sets.golden_rows import (
+    HARBOR,
+    MULTI_SWE,
+    SWE_BENCH,
+    SWE_BENCH_PRO,
+    SWE_BENCH_V5,
+    SWE_GYM,
+    SWE_REBENCH,
+)
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.tasks.sets.recognition import SETS
 

@@ -13,8 +13,8 @@ from turnsmith.cli.machine import (
     examine_openmp,
     find_requirements,
 )
-from turnsmith.engines.compiled import HAS_OPENMP
-from turnsmith.extras import EXTRAS
+from turnsmith.config.extras import EXTRAS
+from turnsmith.engines.torch.compiled import HAS_OPENMP
 
 
 def test_memory_is_what_the_kernel_says_is_available(tmp_path):

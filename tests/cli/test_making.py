@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from host_processes import wait_until
+from support.machine.host_processes import wait_until
 
 SOURCE = "def grow(n):\n    while n < 10:\n        n += 1\n    return n\n\n\ndef halve(n):\n    return n // 2\n"
 TESTS = "import sprout\n\n\ndef test_grow(): assert sprout.grow(3) == 10\n\n\ndef test_halve(): assert sprout.halve(9) == 4\n"

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
 
 pytestmark = pytest.mark.slow
 

@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import make_config, make_trajectory
-from digests import with_digests
+from support.episodes.digests import with_digests
 from turnsmith.cli import make_app
-from turnsmith.journals import append_trajectory, arrays_file
-from turnsmith.recipes import provenance
+from turnsmith.recipes.review import provenance
 from turnsmith.rollouts.samples import to_sample
-from turnsmith.runs import RunFolder, claim
+from turnsmith.runs.folder import RunFolder, claim
+from turnsmith.runs.journal import append_trajectory, arrays_file
 from turnsmith.types import MicroBatch, Outcome
 
 

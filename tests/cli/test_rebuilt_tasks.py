@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from turnsmith.journals import read_trajectories
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
+from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Outcome
 
@@ -32,7 +32,7 @@ model.path = "{model}"
 model.threads = 1
 eval_tasks.rebuilt.path = "{tasks}"
 agent = {{ prompts = "brief", max_context = 65536, max_new_tokens = 32768, max_turns = 3 }}
-engine.kind = "scripted_agents:{agent}"
+engine.kind = "support.engines.scripted_agents:{agent}"
 rollouts = {{ concurrency = 2, tests_timeout_s = 1800.0 }}
 eval = {{ num_runs = 1, k = 1 }}
 """

@@ -6,10 +6,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from set_rows import make_rebench_row, write_rows
+from support.data_sets.set_rows import make_rebench_row, write_rows
+from turnsmith.curation.scoring import PROMPT, read_prompt, read_scores_in
+from turnsmith.engines.endpoint.ask import ChatEndpoint, read_answer
 from turnsmith.errors import EngineError, UsageError
-from turnsmith.tasks.curation.endpoint import ChatEndpoint, read_answer
-from turnsmith.tasks.curation.scoring import PROMPT, read_prompt, read_scores_in
 
 GOOD = 'Let me see.\n{"difficulty_score": 1, "issue_text_score": 3, "test_score": 0}'
 

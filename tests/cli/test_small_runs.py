@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from golden_rows import NEBIUS_SWE_AGENT
-from host_processes import descendants, is_alive, wait_until
-from turnsmith.journals import read_trajectories
-from turnsmith.runs import RunFolder, read_json
+from support.data_sets.golden_rows import NEBIUS_SWE_AGENT
+from support.machine.host_processes import descendants, is_alive, wait_until
+from turnsmith.runs.folder import RunFolder, read_json
+from turnsmith.runs.journal import read_trajectories
+from turnsmith.runs.versions import find_versions, read_versions
 from turnsmith.tasks.dataset import load_tasks
-from turnsmith.versions import find_versions, read_versions
 
 pytestmark = pytest.mark.slow
 

@@ -9,18 +9,18 @@ import time
 
 import pytest
 
-import scripted_agents
 from conftest import HOSTILE
-from host_processes import wait_until
-from turnsmith.journals import read_trajectories
-from turnsmith.runs import RunFolder
+from support.engines import scripted_agents
+from support.machine.host_processes import wait_until
+from turnsmith.runs.folder import RunFolder
+from turnsmith.runs.journal import read_trajectories
 
 ISSUE = "total([1, 2]) is 2, it must be 3"
 FIX = "sed -i 's/ - 1//' calc.py"
 BREAK = "sed -i 's/ - 1/ - 2/' calc.py"
 PYTEST = "python -m pytest -q tests"
 SECRET = "tok-5f3a"
-AGENT = "scripted_agents:open_commanding_engine"
+AGENT = "support.engines.scripted_agents:open_commanding_engine"
 
 
 def git(checkout, *arguments):
@@ -194,7 +194,7 @@ def test_nothing_reaches_the_network(solve, tmp_path):
 
 
 def test_a_patch_is_not_applied_over_what_has_changed_since(solve, checkout, monkeypatch):
-    from turnsmith.recipes import solving
+    from turnsmith.recipes.solve import solve as solving
 
     play = solving.make_attempts
 
@@ -319,7 +319,7 @@ def test_a_solved_issue_does_not_go_on(solve, turnsmith, tmp_path):
 @pytest.mark.usefixtures("obeys_ctrl_c")
 def test_ctrl_c_keeps_what_was_found(checkout, model_directory, tmp_path):
     (tmp_path / "sleepy.py").write_text(
-        f"import scripted_agents\n\nscripted_agents.COMMANDS = [[{FIX!r}, 'sleep 300']]\n"
+        f"from support.engines import scripted_agents\n\nscripted_agents.COMMANDS = [[{FIX!r}, 'sleep 300']]\n"
         "open_engine = scripted_agents.open_commanding_engine\n"
     )
     policy = ["--model.path", model_directory, "--engine.kind", "sleepy:open_engine", "--agent.prompts", "brief"]

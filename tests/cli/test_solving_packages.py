@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-import chat_server
-from git_trees import rebuild
+from support.engines import chat_server
+from support.repositories.git_trees import rebuild
 from turnsmith.tasks.dataset import layer_paths, load_tasks
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from podman_engine import IMAGE, find_podman
+from support.machine.podman_engine import IMAGE, find_podman
 from turnsmith.audit.ability import Ability
 from turnsmith.cli.qualifying import print_records
 from turnsmith.cli.task_counts import TaskCounts

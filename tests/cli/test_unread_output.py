@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from conftest import make_trajectory
-from turnsmith.journals import append_trajectory
+from turnsmith.runs.journal import append_trajectory
 
 COMMANDS = [
     ("--help",),

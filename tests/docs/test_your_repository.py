@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from release_histories import write_releases
-from turnsmith.runs import RunFolder, read_json
+from support.repositories.release_histories import write_releases
+from turnsmith.runs.folder import RunFolder, read_json
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/your-repository.md"

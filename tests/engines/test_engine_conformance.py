@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from pairs import NAMES, PAIRS
-from small_models import VOCABULARY, make_model
+from support.engines.pairs import NAMES, PAIRS
+from support.models.small_models import VOCABULARY, make_model
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.errors import EngineError
 from turnsmith.types import digest_turn

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from host_processes import wait_until
+from support.machine.host_processes import wait_until
 from turnsmith.environments import equipping
 from turnsmith.environments.building import FOLDER, BuildFailed, BuildStopped, build, find_cause
 from turnsmith.environments.equipping import Wishes, equip

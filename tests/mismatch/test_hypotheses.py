@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from small_models import make_model
+from support.models.small_models import make_model
 from turnsmith.mismatch import cache, forward, kernels, positions, precision, settings, tokenisation, weights
 from turnsmith.mismatch.report import MismatchReport, Setting, Toggle
-from turnsmith.training.alternatives import Alternative
+from turnsmith.training.sampler_settings import Alternative
 from turnsmith.types import Trajectory, Turn
 
 torch.set_num_threads(1)

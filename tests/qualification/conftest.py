@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shop_texts import BASE, FIXED, HIDDEN, OLD, VISIBLE
+from support.repositories.shop_texts import BASE, FIXED, HIDDEN, OLD, VISIBLE
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.types import Task
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from podman_engine import IMAGE, find_podman
+from support.machine.podman_engine import IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.git.one_commit import write_history
+from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import SystemFiles, find_installed, look_into_system
 from turnsmith.qualification.examination import run_untouched_afresh
 from turnsmith.qualification.record import LeakKind
-from turnsmith.rewards.cases import Case
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.tasks.history import write_history
 from turnsmith.types import Task
 
 

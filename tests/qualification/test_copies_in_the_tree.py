@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
+from support.repositories.shop_texts import BASE, FIXED, HIDDEN, VISIBLE
+from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import look_into_tree
 from turnsmith.qualification.record import LeakKind
-from turnsmith.rewards.cases import Case
 
 
 @pytest.fixture

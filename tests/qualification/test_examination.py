@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
+from support.repositories.shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from turnsmith.audit.ability import Ability
 from turnsmith.cli.qualifying import say_why
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
+from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine, is_settled, look_into_tests
 from turnsmith.qualification.record import Leak, LeakKind, Qualification, Verdict, digest_tree, make_key
-from turnsmith.rewards.cases import Case
 from turnsmith.synthesis.repositories import make_patch
 
 pytestmark = pytest.mark.slow

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from turnsmith.grading.logparse import TestResult, parse_log
+from turnsmith.grading.testing import SuiteReport
 from turnsmith.qualification.failures import find_messages, find_missing_names
-from turnsmith.rewards.logparse import TestResult, parse_log
-from turnsmith.rewards.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.types import Task
 

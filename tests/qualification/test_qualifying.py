@@ -2,16 +2,17 @@
 
 import pytest
 
-from shop_texts import BASE, FIXED, HIDDEN, VISIBLE
-from silence import Silence
+from support.episodes.silence import Silence
+from support.repositories.shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from turnsmith.audit.ability import Ability, describe_abilities
 from turnsmith.audit.mutants import Mutant
 from turnsmith.audit.sources import Edit
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.grading.logparse import PARSERS
 from turnsmith.qualification.examination import Criteria
 from turnsmith.qualification.record import VERSION, Qualification, Verdict, make_key
-from turnsmith.recipes.qualifying import (
+from turnsmith.qualification.task_set import (
     admit,
     find_record_file,
     keep_qualified,
@@ -19,12 +20,13 @@ from turnsmith.recipes.qualifying import (
     qualify_task_set,
     read_qualifications,
 )
-from turnsmith.recipes.task_sets import list_mutants, read_task_set
-from turnsmith.runs import append_record, hold, read_records
+from turnsmith.recipes.task_sets import list_mutants
+from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec, started
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
+from turnsmith.tasks.task_set import read_task_set
 from turnsmith.types import Task
 
 PLAIN = SandboxConfig()
@@ -75,7 +77,7 @@ def tasks(tmp_path):
             )
         )  # fmt: skip
     save_tasks(folder, made)
-    return read_task_set("train", folder)
+    return read_task_set("train", folder, PARSERS)
 
 
 def write_down(task_set, verdicts, quarantined=()):
@@ -122,7 +124,7 @@ async def test_a_task_that_has_changed_is_unknown_again(tasks, tmp_path):
     assert len(read_qualifications(tasks, PLAIN)) == 3
     first, *rest = load_tasks(tmp_path / "tasks")
     save_tasks(tmp_path / "tasks", [first.model_copy(update={"problem_statement": "another"}), *rest])
-    changed = read_task_set("train", tmp_path / "tasks")
+    changed = read_task_set("train", tmp_path / "tasks", PARSERS)
     assert set(read_qualifications(changed, PLAIN)) == {task.instance_id for task in rest}
     with pytest.raises(
         UsageError, match=r"1 of 3 tasks in .*tasks.jsonl are not qualified, e.g. .*turnsmith tasks qualify"

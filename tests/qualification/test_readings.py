@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from shop_texts import BASE, FIXED, VISIBLE
+from support.repositories.shop_texts import BASE, FIXED, VISIBLE
 from turnsmith.errors import SandboxError
+from turnsmith.grading.cases import Case
+from turnsmith.grading.grading import Grader
+from turnsmith.grading.patch_selection import Project
+from turnsmith.grading.readings import Notes, find_test_data, sort_out
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine
-from turnsmith.qualification.readings import Notes, find_test_data, sort_out
 from turnsmith.qualification.record import Qualification, Verdict, qualified
-from turnsmith.rewards.cases import Case
-from turnsmith.rewards.grading import Grader
-from turnsmith.rewards.hunks import Project
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.types import Outcome
 

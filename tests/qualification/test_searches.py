@@ -2,7 +2,7 @@
 
 import pytest
 
-from podman_engine import IMAGE, STATIC_IMAGE, find_podman
+from support.machine.podman_engine import IMAGE, STATIC_IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.qualification.copies import SYSTEM, TREE, find_paths, find_texts

@@ -2,9 +2,9 @@
 
 import pytest
 
+from turnsmith.grading.cases import limit_tests
 from turnsmith.qualification.record import Passes, Qualification, Verdict, qualified
 from turnsmith.qualification.verdicts import decide
-from turnsmith.rewards.cases import limit_tests
 from turnsmith.types import Grade, Outcome, Task
 
 TASK = Task(

@@ -10,25 +10,25 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from digests import with_digests
-from silence import Silence
-from small_models import make_model
-from small_tokenizers import make_tokenizer
+from support.episodes.digests import with_digests
+from support.episodes.silence import Silence
+from support.models.small_models import make_model
+from support.models.small_tokenizers import make_tokenizer
 from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import AgentConfig, GapConfig, OptimizerConfig, RFTConfig, RolloutConfig, RunConfig, StageConfig
 from turnsmith.engines.base import SharedWeights
-from turnsmith.engines.blocks import blocks_for
-from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.engines.torch.blocks import blocks_for
+from turnsmith.engines.torch.inprocess import InProcessEngine
+from turnsmith.grading.grading import Grader
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.policy import Policy, Start
-from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.rewards.grading import Grader
+from turnsmith.recipes.policy.local import Policy, Start
 from turnsmith.rollouts.generator import Generator
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
 from turnsmith.synthesis.repositories import to_tree, write_shared_layer
+from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking.feed import Feed
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, StopReason, Task, Trajectory, Turn

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from golden_rows import NEBIUS_OPENHANDS, NEBIUS_SWE_AGENT
-from small_tokenizers import make_tokenizer
+from support.data_sets.golden_rows import NEBIUS_OPENHANDS, NEBIUS_SWE_AGENT
+from support.models.small_tokenizers import make_tokenizer
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.errors import UsageError
 from turnsmith.recipes.conversations import load_samples, read_conversations, render_conversation

@@ -1,6 +1,6 @@
 from pytest import approx, mark
 
-from attempts import attempt
+from support.episodes.attempts import attempt
 from turnsmith.config import EvalConfig
 from turnsmith.recipes.evaluate import evaluate, rates_of_runs, summarise
 from turnsmith.types import Outcome, SamplingParams, StopReason, Turn

@@ -8,10 +8,10 @@ import pytest
 
 from conftest import make_config
 from turnsmith.config import EndpointConfig, EngineConfig, PricesConfig, RunConfig
-from turnsmith.config_files import lay_over
+from turnsmith.config.files import lay_over
 from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import FREE, GROWING, extend
-from turnsmith.runs import read_json, write_json
+from turnsmith.runs.folder import read_json, write_json
 from turnsmith.tracking.feed import flatten, list_records
 from turnsmith.ui.comparison import compare
 from turnsmith.ui.curves import draw_curves

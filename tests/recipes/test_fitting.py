@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pytest import fixture, mark, raises
 
-from silence import Silence
+from support.episodes.silence import Silence
 from turnsmith.config import TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.fitting import keep_fitting

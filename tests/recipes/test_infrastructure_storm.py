@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from turnsmith.errors import InfrastructureStorm
-from turnsmith.journals import read_trajectories
 from turnsmith.recipes.rl import run_stage
+from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Outcome
 
 from .conftest import CONFIG, STAGE

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pytest import fixture, mark
 
 from turnsmith.config import AuditConfig, EvalConfig
-from turnsmith.journals import read_trajectories
 from turnsmith.recipes import rft, rl
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.evaluate import evaluate
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.runs import write_json
+from turnsmith.runs.folder import write_json
+from turnsmith.runs.journal import read_trajectories
 
 from .conftest import CONFIG, RFT, STAGE
 

@@ -5,7 +5,7 @@ import math
 
 from pytest import mark
 
-from silence import Silence
+from support.episodes.silence import Silence
 from turnsmith.config import (
     AgentConfig,
     EngineConfig,
@@ -17,7 +17,7 @@ from turnsmith.config import (
     TrainerConfig,
 )
 from turnsmith.recipes.recipe import run_recipe
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
 
 NUM_ITERATIONS = 3
 NUM_TASKS, GROUP_SIZE = 8, 10
@@ -70,8 +70,8 @@ async def test_rl_learns_from_rewards_and_not_from_permuted_ones(tmp_path):
 async def test_a_pair_of_other_code_in_other_processes_learns_as_well(tmp_path):
     """The recipe knows two protocols and nothing else: an engine and a trainer chosen by import path take the place of ours."""
     pair = {
-        "engine": EngineConfig(kind="remote_pair:open_engine"),
-        "trainer": TrainerConfig(kind="remote_pair:open_trainer"),
+        "engine": EngineConfig(kind="support.engines.remote_pair:open_engine"),
+        "trainer": TrainerConfig(kind="support.engines.remote_pair:open_trainer"),
     }
     before, after = await learn(tmp_path / "run", CONFIG.model_copy(update=pair))
     assert gain_in_standard_errors(before, after) > 3

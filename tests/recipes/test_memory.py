@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from turnsmith.config import AgentConfig, EngineConfig, ModelConfig, RunConfig, TrainerConfig
-from turnsmith.config_files import load
-from turnsmith.engines.blocks import BLOCK_TOKENS
+from turnsmith.config.files import load
+from turnsmith.engines.torch.blocks import BLOCK_TOKENS
 from turnsmith.errors import UsageError
-from turnsmith.recipes.policy import load_base, load_policy
+from turnsmith.recipes.policy.local import load_base, load_policy
 from turnsmith.training.memory import estimate, plan_cache, read_config
 from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample

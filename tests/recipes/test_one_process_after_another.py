@@ -9,13 +9,12 @@ import torch
 from pytest import fixture, mark, raises
 from safetensors.torch import load_file
 
-from silence import Silence
+from support.episodes.silence import Silence
 from turnsmith.agent.loop import first_messages
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import EvalConfig, RFTConfig, RunsConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.recipes import rft
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.curriculum import draw_tasks
@@ -24,6 +23,7 @@ from turnsmith.recipes.recipe import run_parts
 from turnsmith.recipes.rft import keep_resolved, make_epochs, make_loss, render_samples, run_rft
 from turnsmith.recipes.rl import collect, resume, run_stage
 from turnsmith.recipes.steps import take_steps
+from turnsmith.runs.journal import append_trajectory, read_trajectories
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, StopReason
 

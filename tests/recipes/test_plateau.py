@@ -8,12 +8,12 @@ from pytest import mark, raises
 
 from turnsmith.config import EvalConfig, RunConfig, StageConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import append_trajectory, read_trajectories
 from turnsmith.recipes.curriculum import choose_pool, draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside, is_evaluated
 from turnsmith.recipes.rl import run_stage
 from turnsmith.recipes.stopping import count_since_best, has_plateaued
-from turnsmith.runs import RunFolder, find_stage, read_json, write_json
+from turnsmith.runs.folder import RunFolder, find_stage, read_json, write_json
+from turnsmith.runs.journal import append_trajectory, read_trajectories
 from turnsmith.types import Outcome
 from turnsmith.ui.reading import list_evaluations, read_results
 

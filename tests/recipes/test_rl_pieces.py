@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx, fixture, mark, raises
 
-from attempts import attempt
+from support.episodes.attempts import attempt
 from turnsmith.config import StageConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import append_trajectory
 from turnsmith.recipes.curriculum import apply_curriculum, draw_tasks, is_kept
 from turnsmith.recipes.metrics import describe
-from turnsmith.recipes.task_sets import TaskSet
 from turnsmith.rollouts.samples import to_groups
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
+from turnsmith.runs.journal import append_trajectory
+from turnsmith.tasks.task_set import TaskSet
 from turnsmith.types import Outcome
 
 from .conftest import make_task

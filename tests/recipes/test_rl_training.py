@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 from pytest import approx, fixture, mark, raises
 
-from digests import with_digests
-from silence import Silence
-from small_models import make_model
+from support.episodes.digests import with_digests
+from support.episodes.silence import Silence
+from support.models.small_models import make_model
 from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig
+from turnsmith.config.names import BUILT_IN
 from turnsmith.errors import TrainingError
-from turnsmith.plugins import BUILT_IN
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
 from turnsmith.recipes.rl import learn, score

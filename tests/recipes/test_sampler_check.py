@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 from pytest import fixture, mark, raises
 
-from small_models import make_model
+from support.models.small_models import make_model
 from turnsmith.config import GapConfig, OptimizerConfig, RunConfig
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.blocks import blocks_for
-from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.engines.torch.blocks import blocks_for
+from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError
-from turnsmith.journals import append_trajectory
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.rl import run_stage, score
 from turnsmith.recipes.sampler_check import (
@@ -26,6 +25,7 @@ from turnsmith.recipes.sampler_check import (
     measure_surprisal,
 )
 from turnsmith.rollouts.samples import to_sample
+from turnsmith.runs.journal import append_trajectory
 from turnsmith.training.base import Surprisal
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Outcome, SamplingParams, Trajectory

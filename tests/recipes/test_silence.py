@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from silence import Silence
+from support.episodes.silence import Silence
 from turnsmith.config import GapConfig
 from turnsmith.errors import NoSignal
-from turnsmith.journals import append_trajectory
 from turnsmith.recipes.rl import run_stage
 from turnsmith.recipes.stopping import check_silence
-from turnsmith.runs import write_json
+from turnsmith.runs.folder import write_json
+from turnsmith.runs.journal import append_trajectory
 from turnsmith.types import Outcome
 
 from .conftest import CONFIG, STAGE, make_attempt

@@ -4,21 +4,16 @@ from dataclasses import replace
 
 from pytest import mark, raises
 
-from silence import Silence
+from support.episodes.silence import Silence
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.recipes.task_sets import (
-    TaskSet,
-    check_disjoint,
-    narrow_evaluation,
-    prepare_task_set,
-    read_task_set,
-    warn_of_older,
-)
-from turnsmith.runs import RunFolder
+from turnsmith.grading.logparse import PARSERS
+from turnsmith.recipes.task_sets import narrow_evaluation, prepare_task_set, warn_of_older
+from turnsmith.runs.folder import RunFolder
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.tasks.selection import digest_content
+from turnsmith.tasks.task_set import TaskSet, check_disjoint, read_task_set
 from turnsmith.types import Task
 
 PATCH = """diff --git a/shop.py b/shop.py
@@ -141,7 +136,7 @@ def save_with_odd(tmp_path):
 
 def test_tasks_that_cannot_be_graded_are_set_aside_with_their_reasons_and_the_others_are_read(tmp_path):
     save_with_odd(tmp_path)
-    found = read_task_set("train", tmp_path)
+    found = read_task_set("train", tmp_path, PARSERS)
     assert [task.instance_id for task in found.tasks] == ["b"]
     assert found.aside["a"].detail.startswith("asks for the log parser 'ward': there is pytest, lines")
     assert found.aside["c"].detail.startswith("expects '[100%]', which is no id of pytest's")
@@ -156,12 +151,12 @@ def test_halves_of_characters_are_mended_and_counted_when_a_set_is_read(tmp_path
     rows = [task.model_dump() for task in task_set("train", tmp_path, "a", "b").tasks]
     rows[1] |= {"problem_statement": "x \ud800 \ud83d\ude00", "meta": {"note": ["\udfff"]}}
     (tmp_path / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = read_task_set("train", tmp_path)
+    found = read_task_set("train", tmp_path, PARSERS)
     assert found.tasks[1].problem_statement == "x \N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
     assert all(task.model_dump_json() for task in found.tasks)
     [remark] = found.remarks()
     assert remark.startswith("train: 1 task held lone surrogates") and remark.endswith("e.g. b")
-    assert read_task_set("train", tmp_path, TaskSetConfig(path=str(tmp_path), tasks=["a"])).remarks() == []
+    assert read_task_set("train", tmp_path, PARSERS, TaskSetConfig(path=str(tmp_path), tasks=["a"])).remarks() == []
 
 
 async def test_a_run_says_how_many_tasks_of_a_set_it_leaves_out_and_why(tmp_path, provider):
@@ -181,7 +176,7 @@ async def test_a_run_says_how_many_tasks_of_a_set_it_leaves_out_and_why(tmp_path
 def test_a_task_that_was_asked_for_or_is_all_there_is_must_be_gradable(tmp_path, wanted, fault):
     save_with_odd(tmp_path)
     with raises(UsageError, match=fault):
-        read_task_set("train", tmp_path, TaskSetConfig(path=str(tmp_path), **wanted))
+        read_task_set("train", tmp_path, PARSERS, TaskSetConfig(path=str(tmp_path), **wanted))
 
 
 def test_ids_of_other_suites_need_not_be_those_of_pytest(tmp_path):
@@ -189,13 +184,13 @@ def test_ids_of_other_suites_need_not_be_those_of_pytest(tmp_path):
     [task] = task_set("train", tmp_path, "a").tasks
     django = task.model_copy(update={"FAIL_TO_PASS": ["test_x (queries.tests.T)"], "log_parser": "unittest"})
     save_tasks(tmp_path, [django])
-    assert len(read_task_set("train", tmp_path).tasks) == 1
+    assert len(read_task_set("train", tmp_path, PARSERS).tasks) == 1
 
 
 def test_a_task_whose_image_holds_the_tree_needs_no_layers(tmp_path):
     [task] = task_set("train", tmp_path, "a").tasks
     save_tasks(tmp_path, [task.model_copy(update={"layers": [], "image": "octo/shop:1"})])
-    assert read_task_set("train", tmp_path).with_layers()[0][1] == ()
+    assert read_task_set("train", tmp_path, PARSERS).with_layers()[0][1] == ()
 
 
 async def test_a_subset_is_read_by_its_ids(tmp_path, provider):
@@ -203,7 +198,7 @@ async def test_a_subset_is_read_by_its_ids(tmp_path, provider):
     save_tasks(tmp_path, task_set("x", tmp_path, "a", "b", "c").tasks)
     (tmp_path / "two.txt").write_text("c\na\n")
     chosen = TaskSetConfig(path=str(tmp_path), subset=str(tmp_path / "two.txt"))
-    assert [task.instance_id for task in read_task_set("x", tmp_path, chosen).tasks] == ["c", "a"]
+    assert [task.instance_id for task in read_task_set("x", tmp_path, PARSERS, chosen).tasks] == ["c", "a"]
     prepared = await prepare_task_set("x", chosen, RunConfig(), RunFolder(tmp_path / "run"), provider, Silence())
     assert [task.instance_id for task in prepared.tasks] == ["c", "a"]
     with raises(ValueError, match="subset goes with path"):
@@ -224,7 +219,7 @@ def test_a_task_set_may_be_some_ids_or_the_first_of_them(tmp_path, monkeypatch, 
     (tmp_path / "base").mkdir()
     save_tasks(tmp_path, task_set("x", tmp_path, "a", "b", "c").tasks)
     (tmp_path / "two.txt").write_text("c\na\n")
-    chosen = read_task_set("x", tmp_path, TaskSetConfig(path=str(tmp_path), **keys))
+    chosen = read_task_set("x", tmp_path, PARSERS, TaskSetConfig(path=str(tmp_path), **keys))
     assert [task.instance_id for task in chosen.tasks] == ids
 
 
@@ -233,7 +228,7 @@ def test_an_evaluation_of_some_tasks_leaves_out_the_sets_that_hold_none(tmp_path
     config = make_evaluation(tmp_path)
     narrowed = RunConfig.model_validate(narrow_evaluation(config, names, limit).model_dump())
     found = {
-        name: [task.instance_id for task in read_task_set(name, tmp_path / name, source).tasks]
+        name: [task.instance_id for task in read_task_set(name, tmp_path / name, PARSERS, source).tasks]
         for name, source in narrowed.eval_tasks.items()
         if source.path
     }

@@ -6,10 +6,10 @@ import pytest
 
 from turnsmith.config import RFTConfig, RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import append_trajectory
-from turnsmith.recipes.auditing import AuditedPatch
+from turnsmith.recipes.review.audit import AuditedPatch
 from turnsmith.recipes.teachers import read_run
-from turnsmith.runs import RunFolder, append_record, claim
+from turnsmith.runs.folder import RunFolder, append_record, claim
+from turnsmith.runs.journal import append_trajectory
 from turnsmith.types import Audit, Grade, Isolation, Message, Outcome, StopReason, Trajectory, Turn
 
 TIER = Isolation.NAMESPACES_USER

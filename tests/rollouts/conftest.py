@@ -2,15 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from silence import Silence
-from small_tokenizers import make_tokenizer
+from support.episodes.silence import Silence
+from support.models.small_tokenizers import make_tokenizer
 from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
-from turnsmith.rewards.grading import Grader
+from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.generator import Generator
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer

@@ -10,10 +10,11 @@ import asyncio
 import pytest
 
 from turnsmith.config import AgentConfig, RolloutConfig, SandboxConfig
-from turnsmith.rewards.grading import Grader
-from turnsmith.rewards.patches import MAX_PATCH_BYTES
+from turnsmith.git import diff
+from turnsmith.git.patch_policy import MAX_PATCH_BYTES
+from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.rollout import plan_rollouts
-from turnsmith.sandboxes import make_provider, patch
+from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.types import OUTCOMES, Outcome, Task
 
@@ -108,7 +109,7 @@ async def test_too_large_patch_is_cut_flagged_and_scored(make_generator, task, j
 
 
 def test_patch_within_the_graders_limit_is_not_cut():
-    assert patch.MAX_PATCH_BYTES == MAX_PATCH_BYTES
+    assert diff.MAX_PATCH_BYTES == MAX_PATCH_BYTES
 
 
 STEALING = ["import os, threading, time", "def steal():", "    fd = os.open('/proc/self/fd/1', os.O_RDONLY)", "    while True: os.read(fd, 1)",

@@ -1,4 +1,4 @@
-from attempts import attempt
+from support.episodes.attempts import attempt
 from turnsmith.rollouts.inspection import describe_contact, rises_with_reward
 from turnsmith.types import Grade, Outcome
 

@@ -2,9 +2,9 @@ from pytest import raises
 
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
-from turnsmith.journals import read_trajectories
 from turnsmith.rollouts.generator import persist
 from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Outcome, StopReason
 
 from .conftest import FIX, GIVE_UP

@@ -2,13 +2,13 @@
 
 import pytest
 
-from silence import Silence
+from support.episodes.silence import Silence
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, AuditConfig, RolloutConfig
-from turnsmith.journals import append_trajectory, read_last, read_trajectories
-from turnsmith.recipes.auditing import read_paid
+from turnsmith.recipes.review.audit import read_paid
 from turnsmith.rollouts.inspection import Inspector, describe_audits
 from turnsmith.rollouts.rollout import plan_rollouts
+from turnsmith.runs.journal import append_trajectory, read_last, read_trajectories
 from turnsmith.types import Audit, Grade, Outcome
 
 AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tokens=200)

@@ -3,7 +3,7 @@ from pytest import approx, mark
 
 from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.config import StageConfig
-from turnsmith.plugins import BUILT_IN
+from turnsmith.config.names import BUILT_IN
 from turnsmith.rollouts.samples import to_groups, to_rft_sample, to_samples
 from turnsmith.types import Outcome, StopReason, Trajectory, Turn
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from podman_engine import IMAGE, STATIC_IMAGE, find_podman
+from support.machine.podman_engine import IMAGE, STATIC_IMAGE, find_podman
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes import make_provider

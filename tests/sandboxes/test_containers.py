@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from host_processes import wait_for
+from support.machine.host_processes import wait_for
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
-from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes import make_provider, podman
 from turnsmith.sandboxes.base import PytestCommand, SandboxSpec
-from turnsmith.sandboxes.containers import podman
 from turnsmith.sandboxes.containers import provider as containers
-from turnsmith.sandboxes.containers.images import name_root
 from turnsmith.sandboxes.containers.interpreter import find_libraries, find_loader
-from turnsmith.sandboxes.containers.podman import LABEL
+from turnsmith.sandboxes.images.images import name_root
+from turnsmith.sandboxes.podman import LABEL
 from turnsmith.sandboxes.probes import probe_podman
 from turnsmith.sandboxes.runtime import cache_folder
 

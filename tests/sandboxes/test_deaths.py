@@ -13,8 +13,8 @@ import pytest
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes import launch, make_provider
-from turnsmith.temporary import temporary_folder
 
 PATIENCE_S = 60.0
 

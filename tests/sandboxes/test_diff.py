@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from git_trees import files_of, rebuild
-from turnsmith.sandboxes.layers import Place, copy_merged
-from turnsmith.sandboxes.patch import MAX_PATCH_BYTES, Change, GitFile, compare, format_patch, read_file
+from support.repositories.git_trees import files_of, rebuild
+from turnsmith.git.diff import MAX_PATCH_BYTES, Change, GitFile, compare, format_patch, read_file
+from turnsmith.git.layers import Place, copy_merged
 
 EDITS = {
     "add": "echo new > added.txt; mkdir -p p/q; echo deep > p/q/deep.txt",

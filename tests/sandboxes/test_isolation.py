@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from host_processes import ancestor_in_sandbox, processes_named, wait_for, wait_until
+from support.machine.host_processes import ancestor_in_sandbox, processes_named, wait_for, wait_until
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes import make_provider
-from turnsmith.temporary import temporary_folder
 
 
 @pytest.fixture

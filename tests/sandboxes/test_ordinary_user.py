@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ordinary_user import NOBODY, open_to_all
+from support.machine.ordinary_user import NOBODY, open_to_all
 
 REPOSITORY = Path(__file__).parents[2]
 PROMISES = (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from host_processes import wait_for
+from support.machine.host_processes import wait_for
 from turnsmith.errors import SandboxError
 from turnsmith.sandboxes.inside.toolbox import CWD_FD, REPORT_FD
 from turnsmith.sandboxes.launch import finish_in_thread

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from host_processes import wait_until
+from support.machine.host_processes import wait_until
 from turnsmith.sandboxes.inside import kernel, privileges, processes, wire
 from turnsmith.sandboxes.inside.command import Pipe
 from turnsmith.sandboxes.inside.supervisor import Supervisor

@@ -1,5 +1,5 @@
-from turnsmith.rewards.logparse import TestResult
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.issues import write_issue
 
 

@@ -6,10 +6,10 @@ import zlib
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.rewards.grading import Grader
-from turnsmith.rewards.one_commit import has_one_commit
-from turnsmith.rewards.testing import Suite
-from turnsmith.runs import read_json
+from turnsmith.grading.grading import Grader
+from turnsmith.grading.one_commit import has_one_commit
+from turnsmith.grading.testing import Suite
+from turnsmith.runs.folder import read_json
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.making import make_bugs
 from turnsmith.synthesis.mutators import PROCEDURAL, find_mutations

@@ -12,8 +12,9 @@ import zlib
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.rewards.grading import Grader
-from turnsmith.rewards.testing import Suite
+from turnsmith.git.one_commit import EXECUTABLE, TreeFile
+from turnsmith.grading.grading import Grader
+from turnsmith.grading.testing import Suite
 from turnsmith.synthesis.mutators import FAMILIES, find_mutations
 from turnsmith.synthesis.packages import (
     find_modules,
@@ -26,7 +27,6 @@ from turnsmith.synthesis.packages import (
 from turnsmith.synthesis.repositories import to_tree, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source, read_archive
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
-from turnsmith.tasks.history import EXECUTABLE, TreeFile
 from turnsmith.types import ExecResult, Outcome
 
 CORE = '''"""Counting."""

@@ -9,7 +9,7 @@ from pytest import mark, raises
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.rewards.grading import Grader
+from turnsmith.grading.grading import Grader
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories, make_practice_tasks

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnsmith.git.one_commit import EXECUTABLE, TreeFile, write_history
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
-from turnsmith.tasks.history import EXECUTABLE, TreeFile, write_history
 
 SECRET = "return first - second  # the clean line"
 

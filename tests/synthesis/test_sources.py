@@ -10,12 +10,12 @@ from threading import Thread
 
 import pytest
 
-from host_processes import wait_until
+from support.machine.host_processes import wait_until
 from turnsmith.errors import UsageError
 from turnsmith.synthesis.sources import check_source, fetch_source, find_fault
 
 FETCH = "from turnsmith.synthesis.sources import fetch_source; fetch_source('shop==1.0')"
-MAKE_FOLDER = "from turnsmith.temporary import temporary_folder; temporary_folder('x').__enter__()"
+MAKE_FOLDER = "from turnsmith.runs.temporary import temporary_folder; temporary_folder('x').__enter__()"
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 
-from turnsmith.rewards import judging
-from turnsmith.rewards.logparse import TestResult
-from turnsmith.rewards.testing import Suite, SuiteReport, run_suite
+from turnsmith.grading import judging
+from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.testing import Suite, SuiteReport, run_suite
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.mutators import find_mutations
 from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository

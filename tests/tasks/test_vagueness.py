@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.tasks.curation.vagueness import find_vagueness
+from turnsmith.tasks.vagueness import find_vagueness
 
 CLEAR = """total() fails
 

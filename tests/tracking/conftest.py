@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from silence import Silence
+from support.episodes.silence import Silence
 from turnsmith.config import RunConfig
 
 

@@ -5,9 +5,9 @@ from importlib.metadata import metadata
 
 import pytest
 
+from turnsmith.config.names import BUILT_IN
 from turnsmith.errors import UsageError
-from turnsmith.plugins import BUILT_IN
-from turnsmith.runs import write_json
+from turnsmith.runs.folder import write_json
 from turnsmith.tracking.feed import Feed, check_tracker, flatten, list_records
 
 TRACKER = f"{__name__}:Notebook"
@@ -105,7 +105,7 @@ def test_unknown_tracker_is_refused(tracked):
 
 
 def test_missing_package_is_refused_before_the_run(monkeypatch):
-    monkeypatch.setattr("turnsmith.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("turnsmith.config.extras.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnsmith\[wandb\]'"):
         check_tracker("wandb")
 

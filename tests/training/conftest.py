@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from small_models import VOCABULARY, make_model
+from support.models.small_models import VOCABULARY, make_model
 from turnsmith.types import Sample, as_written
 
 # Use one thread: tiny tensors gain nothing from a second one.

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from small_models import make_model
+from support.models.small_models import make_model
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest
-from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Link, Provenance, Sample
 

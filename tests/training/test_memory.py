@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from turnsmith.config import ModelConfig
-from turnsmith.engines.attention import hidden_states
-from turnsmith.engines.precision import computing_in
+from turnsmith.engines.torch.attention import hidden_states
+from turnsmith.engines.torch.precision import computing_in
 from turnsmith.errors import UsageError
 from turnsmith.training.attention import PackedLayout
 from turnsmith.training.memory import activation_bytes, count_parameters

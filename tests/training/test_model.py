@@ -59,7 +59,7 @@ def test_varlen_attention_equals_attention_per_sample(monkeypatch):
     layout = PackedLayout([3, 1, 6], torch.device("cpu"))
     query, key, value = (torch.randn(1, heads, 10, 8) for heads in (4, 2, 2))
     one_by_one = layout.attend(0, query, key, value, 0.3)
-    monkeypatch.setattr("turnsmith.engines.attention.varlen_attn", plain_varlen)
+    monkeypatch.setattr("turnsmith.engines.torch.attention.varlen_attn", plain_varlen)
     monkeypatch.setattr("turnsmith.training.attention.has_kernel", lambda device, dtype: True)
     torch.testing.assert_close(layout.attend(0, query, key, value, 0.3), one_by_one)
 

@@ -12,7 +12,7 @@ from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import SharedWeights
-from turnsmith.engines.inprocess import InProcessEngine
+from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.training.local import LocalTrainer, merge_metrics, schedule
 from turnsmith.types import MicroBatch, as_written

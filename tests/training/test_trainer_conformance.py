@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from pairs import NAMES, PAIRS
-from small_models import make_model
+from support.engines.pairs import NAMES, PAIRS
+from support.models.small_models import make_model
 from turnsmith.algo.dapo import dapo_loss
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack

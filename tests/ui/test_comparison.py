@@ -5,7 +5,7 @@ import json
 import pytest
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, claim, read_json, write_json
+from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Task
 from turnsmith.ui.comparison import compare, split_address

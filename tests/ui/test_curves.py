@@ -5,7 +5,7 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.image import imread
 
-from turnsmith.runs import RunFolder, claim, read_json, write_json
+from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
 from turnsmith.ui.curves import STYLE, compose, draw_curves, lay_out
 from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
 

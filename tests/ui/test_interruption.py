@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from host_processes import is_alive, wait_until
+from support.machine.host_processes import is_alive, wait_until
 from turnsmith.ui import interruption
 
 DEAF = """

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from conftest import make_trajectory
-from turnsmith.journals import JournalEntry
+from turnsmith.runs.journal import JournalEntry
 from turnsmith.types import Outcome, Task
 from turnsmith.ui.reading import FinishedIteration, list_entries, read_iterations, read_results
 from turnsmith.ui.tables import (

@@ -1,5 +1,6 @@
-"""RL algorithms as pure functions, one file each, with shared losses, advantages and packing.
+"""Algorithms of reinforcement learning as pure functions: rewards, advantages, losses, and packing of samples.
 
-Recipes import `find_algorithm` and `choose_algorithm`; trainers receive a loss function.
-This room knows no engine and no trainer.
+Each algorithm is one file with an advantage and a loss: `dapo`, `grpo`, `dr_grpo`, `rloo`, `gspo`, `cispo`. `algorithm`
+defines their interface. Trainers, rollouts and recipes import these modules. The package knows no model, no engine and
+no file.
 """

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from turnsmith.config import Section, StageConfig
+from turnsmith.config.names import load_instance
 from turnsmith.errors import UsageError, first_fault
-from turnsmith.plugins import load_instance
 from turnsmith.types import Group, Sample
 
 # Only the type checker imports torch here: configurations are checked without its slow import.

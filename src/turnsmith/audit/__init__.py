@@ -1,1 +1,6 @@
-"""The audit of a patch that resolves its task: mutation testing of the expected tests, looking for lies. No part of a verdict."""
+"""Audits of patches that resolve their tasks: mutated and renamed tests show whether a patch is honest.
+
+`auditor` audits one patch, `screening` selects suspicious ones, `ability` measures whether an audit can decide.
+`redteam` attacks the grader. Rollouts, qualification and recipes import them. An audit is not part of a verdict, and
+the grader knows nothing of it.
+"""

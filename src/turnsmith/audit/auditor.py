@@ -16,10 +16,10 @@ from types import MappingProxyType
 from turnsmith.audit.expected_tests import ExpectedTests, read_tests
 from turnsmith.audit.mutants import Mutant, find_mutants
 from turnsmith.errors import GradingError, SandboxError
-from turnsmith.rewards.cases import Case, limit_tests
-from turnsmith.rewards.grading import to_one_line
-from turnsmith.rewards.hunks import describe_project, select_gold, select_hunks
-from turnsmith.rewards.patches import PatchRefused
+from turnsmith.git.patch_policy import PatchRefused
+from turnsmith.grading.cases import Case, limit_tests
+from turnsmith.grading.grading import to_one_line
+from turnsmith.grading.patch_selection import describe_project, select_gold, select_hunks
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.types import Audit, Task
 

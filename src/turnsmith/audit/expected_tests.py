@@ -12,8 +12,8 @@ from turnsmith.audit.mutants import Mutant, to_function
 from turnsmith.audit.renaming import draw_renaming
 from turnsmith.audit.sources import Edit, Source, apply_edits, read_source
 from turnsmith.errors import GradingError
-from turnsmith.rewards.cases import Case, prepare, run_tests
-from turnsmith.rewards.testing import CLEAN_STATUSES, find_test_files
+from turnsmith.grading.cases import Case, prepare, run_tests
+from turnsmith.grading.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec, started
 
 UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")

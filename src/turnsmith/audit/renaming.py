@@ -8,7 +8,7 @@ from secrets import token_hex
 
 from turnsmith.audit.definitions import find_definition, find_imported
 from turnsmith.audit.sources import Source, Test, rename_words
-from turnsmith.rewards.sentinels import draw_path
+from turnsmith.grading.sentinels import draw_path
 
 
 @dataclass(frozen=True)

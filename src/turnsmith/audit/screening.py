@@ -11,7 +11,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from turnsmith.audit.sources import read_source
-from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch, to_bytes
+from turnsmith.git.patch_policy import FilePatch, PatchRefused, read_patch, to_bytes
 
 _REFLECTED = "add|sub|mul|matmul|truediv|floordiv|mod|divmod|pow|lshift|rshift|and|xor|or"
 SUSPICIONS = {

@@ -1,5 +1,6 @@
-"""Text and tokens: commands in turns, conversations as token ids, observations cut to a budget.
+"""Conversion of conversations to token ids: chat templates, tokenizers, parsing of commands, truncation of observations.
 
-Text is tokenised once; a conversation only grows (`renderer`), so the sampled tokens are the trained ones. Agents and
-recipes import `renderer`, `parsing`, `truncation` and `tokenizers`. This room knows no engine and no sandbox.
+Text is tokenised once and never again: `renderer` only appends to a conversation. The sampled tokens are therefore the
+trained tokens. Agents, recipes, and the diagnosis of mismatch import these modules. The package knows neither the model
+nor the sandbox.
 """

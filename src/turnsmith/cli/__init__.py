@@ -1,6 +1,7 @@
-"""The command line. What a person got wrong comes back as one sentence and exit code 2.
+"""Command line: one module for each group of commands. A mistake of the user becomes one sentence and exit code 2.
 
-Torch and the recipes are imported by the command that needs them, so that `--help` is instant.
+`make_app` assembles the commands, and `main` runs them. A command that needs torch or recipes imports them itself, so
+that `--help` is instant. No other part imports this package. A command parses, calls one function and prints.
 """
 
 import warnings

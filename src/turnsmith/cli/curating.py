@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import typer
 
 from turnsmith.cli.options import Json, Limit, Out, TaskPath
-from turnsmith.config_files import read_toml
+from turnsmith.config.files import read_toml
+from turnsmith.curation.filters import choose_filters
+from turnsmith.curation.funnel import Funnel
+from turnsmith.curation.splits import parse_parts
 from turnsmith.errors import UsageError
-from turnsmith.tasks.curation.filters import choose_filters
-from turnsmith.tasks.curation.funnel import Funnel
-from turnsmith.tasks.curation.splits import parse_parts
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -71,7 +71,7 @@ def filter_tasks(
 
     Writes tasks.jsonl, dropped.jsonl with a reason for each task that fell out, and funnel.json.
     """
-    from turnsmith.recipes.curating import filter_task_file
+    from turnsmith.curation.files import filter_task_file
 
     filters = choose_filters([*(read_filter_file(filter_file) if filter_file else ()), *(wanted or ())])
     with watching() as progress:
@@ -122,7 +122,7 @@ def split_tasks(
     By id a hash decides, so that a task falls into the same part in a larger file. By date the oldest tasks go into the
     first part: of one history, a later tree holds the fixes of earlier tasks.
     """
-    from turnsmith.recipes.curating import split_task_file
+    from turnsmith.curation.files import split_task_file
 
     parts = parse_parts(into)
     with watching() as progress:
@@ -144,7 +144,7 @@ def merge_tasks(
     as_json: Json = False,
 ) -> None:
     """Put several task files into one, with what is on record of their tasks; layers and environments stay where they are."""
-    from turnsmith.recipes.curating import merge_task_files
+    from turnsmith.curation.files import merge_task_files
 
     with watching() as progress:
         counts = merge_task_files(paths, out, progress)
@@ -167,8 +167,8 @@ def decontaminate(
 
     Writes tasks.jsonl, and contaminated.jsonl with each pair that was found and its likeness.
     """
-    from turnsmith.recipes.decontaminating import decontaminate_task_file
-    from turnsmith.tasks.curation.contamination import THRESHOLDS, choose_ways, parse_thresholds
+    from turnsmith.curation.contamination import THRESHOLDS, choose_ways, parse_thresholds
+    from turnsmith.curation.decontaminate import decontaminate_task_file
 
     chosen, thresholds = choose_ways(ways or []), THRESHOLDS | parse_thresholds(likeness or [])
     with watching() as progress:
@@ -194,9 +194,9 @@ def score_tasks(
 
     The key of the endpoint, if it needs one, is read from OPENAI_API_KEY.
     """
-    from turnsmith.recipes.scoring import find_key, score_task_file
-    from turnsmith.tasks.curation.endpoint import ChatEndpoint, check_url
-    from turnsmith.tasks.curation.scoring import PROMPT, read_prompt
+    from turnsmith.curation.score_file import find_key, score_task_file
+    from turnsmith.curation.scoring import PROMPT, read_prompt
+    from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url
 
     endpoint, template = ChatEndpoint(check_url(url), model, find_key()), read_prompt(prompt or PROMPT)
     with watching() as progress:

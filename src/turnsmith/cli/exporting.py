@@ -8,11 +8,11 @@ import typer
 
 from turnsmith.cli.options import Json, Run
 from turnsmith.config import RunConfig
-from turnsmith.config_files import validate
-from turnsmith.new_folders import building
+from turnsmith.config.files import validate
 from turnsmith.recipes.checkpoints import find_checkpoint
-from turnsmith.runs import RunFolder, locked, read_json
-from turnsmith.versions import read_versions
+from turnsmith.runs.folder import RunFolder, locked, read_json
+from turnsmith.runs.new_folders import building
+from turnsmith.runs.versions import read_versions
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the model.")]
 Name = Annotated[
@@ -28,7 +28,7 @@ def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32", 
     with locked(folder):
         found = find_checkpoint(config, folder, checkpoint)
         with building(out) as new:
-            from turnsmith.recipes.release import write_model
+            from turnsmith.training.export import write_model
             from turnsmith.ui.model_card import write_card
 
             write_model(found.directory, new, dtype, config.model.chat)

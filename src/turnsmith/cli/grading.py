@@ -26,9 +26,9 @@ from turnsmith.cli.qualifying import Timeout
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.cli.tasks import read_tasks, refuse_other_kinds
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_trajectories
-from turnsmith.runs import RunFolder
-from turnsmith.sandboxes.patch import NO_PATCH
+from turnsmith.git.diff import NO_PATCH
+from turnsmith.runs.folder import RunFolder
+from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.predictions import Prediction, keep_last, read_predictions, write_predictions
 from turnsmith.tasks.selection import choose
 from turnsmith.types import OUTCOMES, Outcome, Trajectory
@@ -62,9 +62,9 @@ def grade(
 
     What has a report is not graded again. Exit code 1 where the infrastructure kept a patch from a verdict.
     """
-    from turnsmith.recipes.reports import Report
-    from turnsmith.recipes.submissions import Submission, grade_submission, pair, refuse_unknown
-    from turnsmith.recipes.task_sets import refuse_aside
+    from turnsmith.grading.predictions import Submission, grade_submission, pair, refuse_unknown
+    from turnsmith.grading.reports import Report
+    from turnsmith.tasks.task_set import refuse_aside
 
     config = configure_sandbox(sandbox, image, engine)
     task_set = read_tasks(tasks)

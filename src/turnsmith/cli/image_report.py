@@ -9,9 +9,8 @@ from typing import Any
 import typer
 
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.containers.logins import read_logins
-from turnsmith.sandboxes.containers.podman import find_users
-from turnsmith.sandboxes.containers.preflight import (
+from turnsmith.sandboxes.images.logins import read_logins
+from turnsmith.sandboxes.images.preflight import (
     Estimate,
     ImageFacts,
     KnownManifests,
@@ -20,8 +19,9 @@ from turnsmith.sandboxes.containers.preflight import (
     find_free_bytes,
     look_for,
 )
-from turnsmith.sandboxes.containers.pulling import DiskFull, Pull, pull_images
-from turnsmith.sandboxes.containers.registry import Registry
+from turnsmith.sandboxes.images.pulling import DiskFull, Pull, pull_images
+from turnsmith.sandboxes.images.registry import Registry
+from turnsmith.sandboxes.podman import find_users
 from turnsmith.sandboxes.runtime import cache_folder
 from turnsmith.tasks.dataset import stream_tasks
 from turnsmith.tasks.selection import choose

@@ -10,8 +10,8 @@ import typer
 from turnsmith.cli.options import Chosen, Json, Limit, OneTask, TaskPath
 from turnsmith.cli.tasks import load_reported, say_number
 from turnsmith.errors import UsageError
-from turnsmith.tasks.curation.vagueness import find_vagueness
 from turnsmith.tasks.selection import choose
+from turnsmith.tasks.vagueness import find_vagueness
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
@@ -42,8 +42,9 @@ def import_set(
     as_json: Json = False,
 ) -> None:
     """Make tasks of the rows of a public data set; what cannot be one goes with its reason into refused.jsonl."""
-    from turnsmith.recipes.gradability import SetAside, describe_aside, find_faulty
+    from turnsmith.grading.logparse import PARSERS
     from turnsmith.tasks.characters import describe_mended
+    from turnsmith.tasks.gradability import SetAside, describe_aside, find_faulty
     from turnsmith.tasks.sets.importing import REFUSED_NAME, import_rows, only, read_all
     from turnsmith.tasks.sets.recognition import find_rows, find_set
 
@@ -51,7 +52,7 @@ def import_set(
     with watching() as progress:
         sources = find_rows(public, open_place(source), split)
         rows = only(read_all(public, sources), public, task, limit)
-        funnels = import_rows(public, rows, out, on_task=lambda new: aside.update(find_faulty([new])))
+        funnels = import_rows(public, rows, out, on_task=lambda new: aside.update(find_faulty([new], PARSERS)))
         total = sum(each.count() for each in sources)
         funnel = watch_import(public.name, funnels, 1 if task else min(total, limit or total), progress)
     if funnel is None:
@@ -95,7 +96,7 @@ def export_set(
     path: TaskPath, as_set: As, out: Into, limit: Limit = None, tasks: Chosen = None, as_json: Json = False
 ) -> None:
     """Write tasks as rows of a public data set, or as Harbor directories with the records of their qualification."""
-    from turnsmith.recipes.task_exports import export_task_file
+    from turnsmith.curation.export import export_task_file
     from turnsmith.tasks.sets.recognition import find_set
 
     chosen, public = list(choose(load_reported(path), path, tasks or [], limit)), find_set(as_set)

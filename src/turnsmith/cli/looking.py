@@ -11,8 +11,8 @@ import typer
 
 from turnsmith.cli.options import Json, Run, work_in_sandboxes
 from turnsmith.config import ChatConfig, RunConfig
-from turnsmith.config_files import validate
-from turnsmith.runs import RunFolder, read_json
+from turnsmith.config.files import validate
+from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.ui.comparison import compare as compare_all
 from turnsmith.ui.comparison import comparison_table
 from turnsmith.ui.reading import (
@@ -109,7 +109,7 @@ def compare(first: First, second: Second, as_json: Json = False) -> None:
 
 def audit(run: Run, limit: NumPatches = None, as_json: Json = False) -> None:
     """Look for tampering among the patches of a run that resolved their tasks; what was audited is not done again."""
-    from turnsmith.recipes.auditing import review_run, sum_up
+    from turnsmith.recipes.review.audit import review_run, sum_up
 
     folder = RunFolder(run)
     config = validate(read_json(folder.config), folder.config, RunConfig)

@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from turnsmith.extras import EXTRAS
+from turnsmith.config.extras import EXTRAS
 from turnsmith.sandboxes.probes import MachineCheck, probe_local, probe_podman
 
 MIN_MEMORY_BYTES = 3 * 2**30

@@ -24,7 +24,7 @@ from turnsmith.cli.qualifying import Plugins
 from turnsmith.cli.tasks import say_number
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import UsageError
-from turnsmith.runs import read_json
+from turnsmith.runs.folder import read_json
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -118,8 +118,8 @@ def make_of_packages(
     sandbox: SandboxConfig,
 ) -> None:
     """Bugs of real packages, so many of each; what is found is kept. Raises UsageError."""
-    from turnsmith.recipes.making import make_package_bugs
     from turnsmith.synthesis.records import MakingSpec
+    from turnsmith.synthesis.watch import make_package_bugs
 
     check_one_exists(sources)
     spec = MakingSpec(tuple(dict.fromkeys(sources)), num, seed)
@@ -143,10 +143,10 @@ def check_one_exists(sources: Sequence[str]) -> None:
 
 def choose_writer(url: str | None, prompt: Path | None, model: str | None) -> "IssueWriter":
     """The template, or an endpoint. Raises UsageError where but a part of an endpoint is named, or a part is no good."""
-    from turnsmith.recipes.scoring import find_key
-    from turnsmith.synthesis.endpoint import EndpointWriter, read_issue_prompt
+    from turnsmith.curation.score_file import find_key
+    from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url
+    from turnsmith.synthesis.issue_writer import EndpointWriter, read_issue_prompt
     from turnsmith.synthesis.issues import keep_template
-    from turnsmith.tasks.curation.endpoint import ChatEndpoint, check_url
 
     if url and prompt and model:
         return EndpointWriter(ChatEndpoint(check_url(url), model, find_key()), read_issue_prompt(prompt))

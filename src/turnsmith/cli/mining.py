@@ -19,8 +19,8 @@ from turnsmith.cli.options import (
     work_in_sandboxes,
 )
 from turnsmith.cli.tasks import say_number
+from turnsmith.config.extras import require
 from turnsmith.errors import UsageError
-from turnsmith.extras import require
 from turnsmith.types import Task
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -84,8 +84,8 @@ def mine(
     --python, --install, --test-command or --timeout it tries again what has made no task.
     """
     from turnsmith.environments.equipping import Wishes
+    from turnsmith.git.history import open_history
     from turnsmith.synthesis.mining.candidates import Bounds
-    from turnsmith.synthesis.mining.history import open_history
     from turnsmith.synthesis.mining.issues import read_export
     from turnsmith.synthesis.mining.measuring import COMMANDS
     from turnsmith.synthesis.mining.mining import Mine, Search, mine_tasks
@@ -116,7 +116,7 @@ def mine(
 def check_wishes(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
     """Refuse what would fail with every commit or row. Raises UsageError."""
     from turnsmith.environments.pythons import find_python
-    from turnsmith.rewards.logparse import PARSERS
+    from turnsmith.grading.logparse import PARSERS
 
     require("uv")
     if python:

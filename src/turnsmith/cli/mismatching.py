@@ -8,9 +8,9 @@ import typer
 
 from turnsmith.cli.options import Json, Run
 from turnsmith.config import RunConfig
-from turnsmith.config_files import validate
+from turnsmith.config.files import validate
 from turnsmith.mismatch.report import MismatchReport
-from turnsmith.runs import RunFolder, read_json
+from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.ui.live import watching
 from turnsmith.ui.mismatch import places_table, toggles_table
 from turnsmith.ui.terminal import make_console
@@ -34,7 +34,7 @@ def mismatch(
     out: Picture = None,
 ) -> None:
     """Score rollouts of an iteration again, fault by fault, and say why engine and policy differ."""
-    from turnsmith.recipes.mismatch import examine_run
+    from turnsmith.recipes.review.mismatch import examine_run
 
     folder = RunFolder(run)
     config = validate(read_json(folder.config), folder.config, RunConfig)

@@ -11,7 +11,7 @@ import typer
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
-from turnsmith.sandboxes.patch import check_git
+from turnsmith.git.diff import check_git
 from turnsmith.tracking import Progress
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching

@@ -75,7 +75,7 @@ def qualify(
     task file. Exit code 1 where the infrastructure kept it from finding out, 2 where no task is fit.
     """
     from turnsmith.qualification.examination import Criteria
-    from turnsmith.recipes.qualifying import qualify_task_set
+    from turnsmith.qualification.task_set import qualify_task_set
 
     hidden = [*SandboxConfig().hidden, *map(check_folder, hide or [])]
     config = configure_sandbox(sandbox, image, engine, hidden=hidden, test_plugins=plugins or [])

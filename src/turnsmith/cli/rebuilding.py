@@ -52,7 +52,7 @@ def rebuild(
     again the tasks that were not rebuilt.
     """
     from turnsmith.environments.equipping import Wishes
-    from turnsmith.synthesis.mining.history import open_history
+    from turnsmith.git.history import open_history
     from turnsmith.synthesis.mining.rebuilding import REBUILT, Yard, rebuild_tasks
     from turnsmith.synthesis.mining.trees import TreeStore
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from turnsmith.audit.redteam.scripts import TargetName, When, find_folder, read_scripts
 from turnsmith.cli.options import Json, work_in_sandboxes
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import SandboxConfig
-from turnsmith.redteam.scripts import TargetName, When, find_folder, read_scripts
 from turnsmith.ui.tables import count_up, make_table
 from turnsmith.ui.terminal import make_console
 
@@ -39,7 +39,7 @@ def redteam(
     Exit code 1 where an attack is paid or breaks the infrastructure, or where an honest patch is not paid. Attacks that
     only the audit stops may be paid under --audit suspicious and off.
     """
-    from turnsmith.redteam.trials import attack, score_scripts, sum_up
+    from turnsmith.audit.redteam.trials import attack, score_scripts, sum_up
 
     folder = find_folder(scripts)
     chosen = read_scripts(folder, only or [])

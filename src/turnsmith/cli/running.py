@@ -18,19 +18,19 @@ from turnsmith.cli.options import Chosen, Limit, Run
 from turnsmith.cli.sentences import is_disk_full
 from turnsmith.cli.showing import print_next_look
 from turnsmith.config import RunConfig
-from turnsmith.config_files import lay_over, load, validate
+from turnsmith.config.files import lay_over, load, validate
 from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.policies import PACKAGED
 from turnsmith.recipes.extension import extend
 from turnsmith.recipes.faults import find_faults
-from turnsmith.runs import RunFolder, claim, locked, read_json, remove_unless_named, sweep, write_json
+from turnsmith.runs.folder import RunFolder, claim, locked, read_json, remove_unless_named, sweep, write_json
+from turnsmith.runs.versions import record_versions
 from turnsmith.synthesis.sources import REQUIREMENT
 from turnsmith.tasks.selection import BUILT_IN
 from turnsmith.tracking import Progress
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline, read_results
-from turnsmith.versions import record_versions
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, print the resolved configuration as JSON, and stop.")]

@@ -7,8 +7,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from turnsmith.config.extras import EXTRA_OF, describe_missing
 from turnsmith.errors import TurnsmithError, UsageError
-from turnsmith.extras import EXTRA_OF, describe_missing
 from turnsmith.ui.interruption import EXIT_STOPPED
 from turnsmith.ui.terminal import to_line
 

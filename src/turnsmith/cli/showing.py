@@ -12,8 +12,9 @@ import typer
 from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Json, Run
 from turnsmith.errors import UsageError
-from turnsmith.journals import JournalEntry
-from turnsmith.runs import RunFolder, is_held
+from turnsmith.runs.folder import RunFolder, is_held
+from turnsmith.runs.journal import JournalEntry
+from turnsmith.runs.versions import read_versions
 from turnsmith.types import Outcome, Trajectory
 from turnsmith.ui.reading import (
     find_state,
@@ -29,7 +30,6 @@ from turnsmith.ui.reading import (
 from turnsmith.ui.tables import describe_shared, endings_table, iterations_table, trajectories_table
 from turnsmith.ui.terminal import make_console, to_line
 from turnsmith.ui.trajectory import show_trajectory
-from turnsmith.versions import read_versions
 
 Id = Annotated[
     str,
@@ -93,7 +93,7 @@ def show(
 
 def show_solved(folder: RunFolder, *, as_json: bool) -> None:
     """Show what `turnsmith solve` came to. Raises UsageError where it is at work still, or was killed."""
-    from turnsmith.recipes.solutions import read_solution
+    from turnsmith.recipes.solve.solution import read_solution
     from turnsmith.ui.solving import show_solution
 
     if not folder.solution.exists():

@@ -14,18 +14,18 @@ from turnsmith.cli.options import Json
 from turnsmith.cli.running import refuse_faulty, with_absolute_paths
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import RunConfig
-from turnsmith.config_files import lay_over, read_toml
+from turnsmith.config.extras import require
+from turnsmith.config.files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
-from turnsmith.extras import require
-from turnsmith.runs import RunFolder, claim, locked, remove_unless_named
+from turnsmith.runs.folder import RunFolder, claim, locked, remove_unless_named
+from turnsmith.runs.versions import record_versions
 from turnsmith.ui.interruption import EXIT_STOPPED, announcing
 from turnsmith.ui.terminal import make_console, to_line
-from turnsmith.versions import record_versions
 
 if TYPE_CHECKING:
     from turnsmith.environments.equipping import Wishes
-    from turnsmith.recipes.solutions import Solution
-    from turnsmith.recipes.solving import Assignment
+    from turnsmith.recipes.solve.solution import Solution
+    from turnsmith.recipes.solve.solve import Assignment
 
 Checkout = Annotated[Path, typer.Argument(metavar="PATH", help="Git checkout. It stays as it is, but for --apply.")]
 Issue = Annotated[str, typer.Option("--issue", metavar="FILE|TEXT", help="What is wrong.")]
@@ -70,8 +70,8 @@ def solve(
 
     The agent sees a copy of what git tracks, changes that are not committed among it, in a sandbox without network."""
     from turnsmith.environments.equipping import Wishes
-    from turnsmith.recipes.checkout import open_checkout, read_tree
-    from turnsmith.recipes.solving import Assignment
+    from turnsmith.git.checkout import open_checkout, read_tree
+    from turnsmith.recipes.solve.solve import Assignment
 
     text, resolved = read_issue(issue), configure(config, context.args)
     checkout = open_checkout(path)
@@ -132,7 +132,7 @@ def choose_folder(out: Path | None, checkout: Path, name: str) -> Path:
 
 def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     """Make the attempts, say what came of them, apply. Ends with the exit code of what came of it."""
-    from turnsmith.recipes.solutions import STAGE, TASK_SET, conclude
+    from turnsmith.recipes.solve.solution import STAGE, TASK_SET, conclude
 
     folder, was_stopped = assignment.folder, False
     is_new = claim(folder, assignment.config.model_dump(mode="json"))
@@ -170,7 +170,7 @@ def warn(error: Exception) -> None:
 
 def watch_attempts(assignment: "Assignment") -> None:
     """Watched on standard error."""
-    from turnsmith.recipes.solving import solve
+    from turnsmith.recipes.solve.solve import solve
     from turnsmith.ui.solving import Screen
 
     screen = Screen(make_console(stderr=True), assignment.folder.log)
@@ -182,7 +182,7 @@ def watch_attempts(assignment: "Assignment") -> None:
 
 def put_into_checkout(assignment: "Assignment") -> list[str]:
     """The files that were changed. Raises UsageError where the checkout has changed since it was copied."""
-    from turnsmith.recipes.checkout import apply_patch
+    from turnsmith.git.checkout import apply_patch
 
     patch = assignment.folder.patch
     try:

@@ -23,9 +23,9 @@ from turnsmith.cli.options import (
 )
 from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.config import SandboxConfig, TaskSetConfig
+from turnsmith.curation.rows import count_rows
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.tasks.characters import describe_mended
-from turnsmith.tasks.curation.rows import count_rows
 from turnsmith.tasks.dataset import find_task_file, load_tasks, stream_tasks
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
@@ -33,8 +33,8 @@ from turnsmith.ui.tables import make_table, yes_no_table
 from turnsmith.ui.terminal import make_console, to_line
 
 if TYPE_CHECKING:
-    from turnsmith.recipes.soundness import Check
-    from turnsmith.recipes.task_sets import TaskSet
+    from turnsmith.qualification.soundness import Check
+    from turnsmith.tasks.task_set import TaskSet
 
 MAX_NAMED = 3
 """Tasks that an error names; the table has all."""
@@ -51,9 +51,10 @@ def open_tasks(
 
 def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = None) -> "TaskSet":
     """Read the tasks of a file that are wanted; report what was set aside or mended on the error output. Raises UsageError."""
-    from turnsmith.recipes.task_sets import read_task_set
+    from turnsmith.grading.logparse import PARSERS
+    from turnsmith.tasks.task_set import read_task_set
 
-    task_set = read_task_set(path.name, path, TaskSetConfig(path=str(path), tasks=names or [], limit=limit))
+    task_set = read_task_set(path.name, path, PARSERS, TaskSetConfig(path=str(path), tasks=names or [], limit=limit))
     for line in task_set.remarks():
         typer.echo(to_line(line), err=True)
     return task_set
@@ -97,7 +98,7 @@ def check(
 
     The one must score 1 and the other 0, or the task is not sound.
     """
-    from turnsmith.recipes.soundness import check_tasks
+    from turnsmith.qualification.soundness import check_tasks
 
     config = configure_sandbox(sandbox, image, engine)
     checks = work_in_sandboxes(config, partial(check_tasks, open_tasks(path, config, tasks, limit)))
@@ -138,7 +139,7 @@ def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
 
 def count_up(path: Path, limit: int | None) -> TaskCounts:
     """The first tasks of a file, watched."""
-    from turnsmith.recipes.curating import follow
+    from turnsmith.curation.files import follow
 
     counted_up, total = TaskCounts(), count_rows(find_task_file(path), limit)
     with watching() as progress:

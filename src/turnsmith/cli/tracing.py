@@ -8,16 +8,16 @@ import typer
 
 from turnsmith.cli.options import Json, Run
 from turnsmith.cli.sentences import EXIT_FAILED
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
 from turnsmith.ui.terminal import to_line
 
 if TYPE_CHECKING:
-    from turnsmith.recipes.provenance import Traced
+    from turnsmith.recipes.review.provenance import Traced
 
 
 def provenance(run: Run, as_json: Json = False) -> None:
     """Prove that what a run trained on was sampled; where it was not, the first broken link, and exit code 1."""
-    from turnsmith.recipes.provenance import trace_run
+    from turnsmith.recipes.review.provenance import trace_run
 
     folder = RunFolder(run)
     traced = trace_run(folder)

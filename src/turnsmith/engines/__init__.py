@@ -1,4 +1,5 @@
-"""Engines, which sample turns: in this process, from vLLM servers, or from an OpenAI-compatible address.
+"""Inference engines that take token ids and return token ids with log-probs, and engines that exchange messages.
 
-Other rooms import the protocols (`base`, `chat`) and the openers. This room knows no agent, no reward and no trainer.
+`base` defines the interface of engines on tokens, and `chat` that of engines on messages. `torch`, `vllm` and
+`endpoint` implement them. Recipes open engines, and agents call the interfaces. An engine on tokens never handles text.
 """

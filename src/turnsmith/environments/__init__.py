@@ -1,4 +1,6 @@
-"""Python environments for the tests of repositories, built once per set of requirements and shared.
+"""Python environments for the tests of a repository: requirements, interpreters and packages, built once and shared.
 
-Discovers requirements, chooses an interpreter, and builds the environment with uv. Knows nothing of rollouts or grading.
+`discovery` reads the requirements of a repository. `building` installs them with uv. `equipping` tries recipes, from
+the most faithful to the plainest. Task makers and recipes import these modules. The package does not know tasks,
+grading or training.
 """

@@ -16,11 +16,11 @@ from turnsmith.environments.pythons import Python, find_python
 from turnsmith.environments.recipe import Recipe
 from turnsmith.environments.workplace import UPPER, WORK, Workplace
 from turnsmith.errors import TurnsmithError
-from turnsmith.runs import write_json
+from turnsmith.git.diff import is_excluded
+from turnsmith.git.layers import walk_merged
+from turnsmith.runs.folder import write_json
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.inside.local.root import ENVIRONMENT
-from turnsmith.sandboxes.layers import walk_merged
-from turnsmith.sandboxes.patch import is_excluded
-from turnsmith.temporary import temporary_folder
 
 FOLDER = "environments"
 """Folder of environments beside the task file."""

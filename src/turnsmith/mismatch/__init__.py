@@ -1,5 +1,5 @@
-"""Diagnosis of engine–policy mismatch: stored rollouts are rescored under one possible fault after another.
+"""Diagnosis of differences between the log-probs of engine and trainer: stored rollouts are scored under one fault at a time.
 
-Recipes import `examination` and `report`; views import `report`, which needs no torch. This room knows no run folder
-and no engine.
+`examination` runs the hypotheses, one module for each family. `report` holds the result, which commands and views
+import. The package reads trajectories and loads a model. It does not know how they were collected.
 """

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-from turnsmith.engines.sequences import common_prefix
+from turnsmith.engines.torch.sequences import common_prefix
 from turnsmith.mismatch import forward
 from turnsmith.mismatch.base import Hypothesis
 from turnsmith.types import Trajectory

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from turnsmith.mismatch import forward, precision, settings
 from turnsmith.mismatch.base import Hypothesis, reported
 from turnsmith.mismatch.report import Setting, Stretch, Toggle
-from turnsmith.training.alternatives import ALTERNATIVES, least_evidence
+from turnsmith.training.sampler_settings import ALTERNATIVES, least_evidence
 from turnsmith.types import Trajectory
 
 FALSE_ALARMS = 1e-4

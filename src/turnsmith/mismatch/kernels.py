@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from turnsmith.engines import attention
+from turnsmith.engines.torch import attention
 from turnsmith.mismatch import forward
 from turnsmith.mismatch.base import Hypothesis
 from turnsmith.training.model import logprobs_of_sampled

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from turnsmith.engines.sampling import shape_logits
+from turnsmith.engines.torch.sampling import shape_logits
 from turnsmith.mismatch import forward
 from turnsmith.mismatch.base import Hypothesis, reported
-from turnsmith.training.alternatives import ALTERNATIVES, Alternative, Sampled, log_ratio, mix_with_policy
+from turnsmith.training.sampler_settings import ALTERNATIVES, Alternative, Sampled, log_ratio, mix_with_policy
 from turnsmith.types import SamplingParams, Trajectory
 
 FORBIDDEN = -30.0

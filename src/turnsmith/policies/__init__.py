@@ -1,4 +1,8 @@
-"""The models that ship with the package, by name."""
+"""Models that ship with the package, by name.
+
+`locate` returns the directory of such a model. `tiny` is the policy of the demo. Any part may import this package. It
+knows only names and paths, and never loads a model.
+"""
 
 from pathlib import Path
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from shlex import quote
 
 from turnsmith.errors import SandboxError
+from turnsmith.grading.cases import Case, set_up
 from turnsmith.qualification.fragments import Fragment, changed_paths, make_fragments, strip_lines
 from turnsmith.qualification.record import Leak, LeakKind
-from turnsmith.rewards.cases import Case, set_up
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.types import Isolation, Task
 

@@ -12,18 +12,18 @@ from turnsmith.audit.ability import Ability, GoldTrial, judge_audit, try_gold
 from turnsmith.audit.expected_tests import UnreadableTests, read_tests
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, PluginFailed, SandboxError
+from turnsmith.git.patch_policy import PatchRefused
+from turnsmith.grading.cases import Case, SetupFailed, run_tests
+from turnsmith.grading.grading import PLUGIN, Grader
+from turnsmith.grading.judging import judge
+from turnsmith.grading.patch_selection import select_gold
+from turnsmith.grading.readings import find_test_data
+from turnsmith.grading.testing import SuiteReport, check_plugin
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
-from turnsmith.qualification.cures import Cure
 from turnsmith.qualification.failures import find_messages, find_missing_names
-from turnsmith.qualification.readings import find_test_data
+from turnsmith.qualification.gold_runs import Cure
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.qualification.verdicts import FINAL, count_passes, decide
-from turnsmith.rewards.cases import Case, SetupFailed, run_tests
-from turnsmith.rewards.grading import PLUGIN, Grader
-from turnsmith.rewards.hunks import select_gold
-from turnsmith.rewards.judging import judge
-from turnsmith.rewards.patches import PatchRefused
-from turnsmith.rewards.testing import SuiteReport, check_plugin
 from turnsmith.types import Grade, Outcome
 
 T = TypeVar("T")

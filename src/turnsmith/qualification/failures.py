@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
+from turnsmith.grading.log_parsers.base import clean
+from turnsmith.grading.log_parsers.methods import METHOD
+from turnsmith.grading.testing import SuiteReport
 from turnsmith.qualification.fragments import new_words
-from turnsmith.rewards.parsers.base import clean
-from turnsmith.rewards.parsers.methods import METHOD
-from turnsmith.rewards.testing import SuiteReport
 from turnsmith.types import Task
 
 COLLECTING = re.compile(r"^_+ ERROR collecting (\S+) _+$(.*?)(?=^_+ |^=+ |\Z)", re.MULTILINE | re.DOTALL)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+from turnsmith.git.patch_policy import FilePatch, PatchRefused, read_patch
 from turnsmith.qualification.record import LeakKind
-from turnsmith.rewards.patches import FilePatch, PatchRefused, read_patch
 
 RUN_LINES, RUN_CHARACTERS = 4, 80
 """Added lines in a row that make a fragment of their own, and what they hold together at least."""

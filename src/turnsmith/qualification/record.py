@@ -13,11 +13,11 @@ from pydantic import Field
 
 from turnsmith.audit.ability import Ability
 from turnsmith.config import SandboxConfig
-from turnsmith.rewards.cases import GOLD_S
-from turnsmith.rewards.hunks import TEST_DATA
-from turnsmith.sandboxes.layers import walk_merged
+from turnsmith.git.layers import walk_merged
+from turnsmith.git.one_commit import read_entry
+from turnsmith.grading.cases import GOLD_S
+from turnsmith.grading.patch_selection import TEST_DATA
 from turnsmith.sandboxes.runtime import required_distributions
-from turnsmith.tasks.history import read_entry
 from turnsmith.types import Record, Task
 
 VERSION = 16

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)

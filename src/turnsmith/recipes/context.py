@@ -8,17 +8,17 @@ from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
-from turnsmith.recipes.players import Player
-from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.recipes.policy.player import Player
 from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import draw_seed
-from turnsmith.runs import RunFolder, read_json
+from turnsmith.runs.folder import RunFolder, read_json
+from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.tracking.feed import Feed
 
 if TYPE_CHECKING:
-    from turnsmith.recipes.policy import Policy
+    from turnsmith.recipes.policy.local import Policy
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class RunContext:
     @property
     def policy(self) -> "Policy":
         """The one that learns, in what trains: an endpoint's run trains nothing."""
-        from turnsmith.recipes.policy import Policy
+        from turnsmith.recipes.policy.local import Policy
 
         assert isinstance(self.player, Policy)
         return self.player

@@ -7,7 +7,7 @@ import numpy as np
 
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.errors import UsageError
-from turnsmith.runs import read_records
+from turnsmith.runs.folder import read_records
 from turnsmith.tasks.sets.trajectories import FILE_NAME
 from turnsmith.types import Conversation, Sample, as_written
 

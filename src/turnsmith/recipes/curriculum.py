@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from turnsmith.config import StageConfig
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_last
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.runs import RunFolder, find_stage, read_json, write_json
+from turnsmith.runs.folder import RunFolder, find_stage, read_json, write_json
+from turnsmith.runs.journal import read_last
+from turnsmith.tasks.task_set import TaskSet
 from turnsmith.types import OUTCOMES
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder, list_differences, read_json, write_json
+from turnsmith.runs.folder import RunFolder, list_differences, read_json, write_json
 
 FREE = (
     "model.threads",

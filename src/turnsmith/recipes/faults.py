@@ -8,13 +8,15 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.algo.algorithm import choose_algorithm
 from turnsmith.chat.template import OWN, read_template
 from turnsmith.config import RunConfig
+from turnsmith.config.extras import EXTRAS, require
+from turnsmith.config.names import BUILT_IN, load_by_name
 from turnsmith.errors import UsageError
-from turnsmith.extras import EXTRAS, require
-from turnsmith.plugins import BUILT_IN, load_by_name
-from turnsmith.recipes import endpoint
-from turnsmith.runs import find_stage
-from turnsmith.sandboxes.patch import check_git
+from turnsmith.git.diff import check_git
+from turnsmith.grading.logparse import PARSERS
+from turnsmith.recipes.policy import endpoint
+from turnsmith.runs.folder import find_stage
 from turnsmith.synthesis.sources import check_source
+from turnsmith.tasks.task_set import read_task_set
 from turnsmith.tracking.feed import check_tracker
 from turnsmith.training.directories import check_model
 
@@ -49,10 +51,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
     needed = config.task_sets if config.rft or config.stages else config.eval_tasks
     for name, task_set in needed.items():
         if task_set.path:
-            # What makes tasks imports libcst.
-            from turnsmith.recipes.task_sets import read_task_set
-
-            yield partial(read_task_set, name, Path(task_set.path), task_set)
+            yield partial(read_task_set, name, Path(task_set.path), PARSERS, task_set)
         if task_set.package:
             yield partial(check_source, task_set.package)
     for tracker in config.tracking:

@@ -7,8 +7,8 @@ from turnsmith.agent.loop import find_misfit
 from turnsmith.config import TRAIN, AgentConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.gradability import SetAside, describe_aside
-from turnsmith.recipes.task_sets import TaskSet
+from turnsmith.tasks.gradability import SetAside, describe_aside
+from turnsmith.tasks.task_set import TaskSet
 from turnsmith.types import Task
 
 

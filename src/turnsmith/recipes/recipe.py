@@ -9,18 +9,19 @@ from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import TRAIN, RunConfig
 from turnsmith.errors import UsageError
+from turnsmith.grading.grading import Grader
+from turnsmith.qualification.task_set import admit, leave_out_unfit
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.curriculum import choose_pool
 from turnsmith.recipes.evaluate import BASE, EvalResult, announce, evaluate_all, read_finished
 from turnsmith.recipes.fitting import keep_fitting
-from turnsmith.recipes.players import Player, open_player
-from turnsmith.recipes.qualifying import admit, leave_out_unfit
-from turnsmith.recipes.task_sets import TaskSet, check_disjoint, list_mutants, prepare_task_set, warn_of_older
-from turnsmith.rewards.grading import Grader
+from turnsmith.recipes.policy.player import Player, open_player
+from turnsmith.recipes.task_sets import list_mutants, prepare_task_set, warn_of_older
 from turnsmith.rollouts.generator import Generator
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.tasks.task_set import TaskSet, check_disjoint
 from turnsmith.tracking import Progress
 from turnsmith.tracking.feed import Feed
 from turnsmith.types import Isolation

@@ -12,17 +12,17 @@ from turnsmith.audit.ability import describe_abilities
 from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.conversations import load_samples, read_conversations
 from turnsmith.recipes.steps import deal, take_steps
-from turnsmith.recipes.task_sets import TaskSet, find_shared
 from turnsmith.recipes.teachers import list_known_tasks, name_origin, read_run
 from turnsmith.rollouts.inspection import describe_audits
-from turnsmith.rollouts.links import refuse_unproven
+from turnsmith.rollouts.provenance import refuse_unproven
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
-from turnsmith.runs import RunFolder, read_json, write_json
+from turnsmith.runs.folder import RunFolder, read_json, write_json
+from turnsmith.runs.journal import read_trajectories
+from turnsmith.tasks.task_set import TaskSet, find_shared
 from turnsmith.types import OUTCOMES, Conversation, MicroBatch, Sample, StopReason, Trajectory
 
 STAGE = "rft"

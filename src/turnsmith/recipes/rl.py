@@ -12,9 +12,9 @@ from turnsmith.algo.advantages import has_signal
 from turnsmith.algo.algorithm import Metrics, choose_algorithm
 from turnsmith.algo.corrections import correct, describe_weights
 from turnsmith.algo.packing import pack
+from turnsmith.algo.shaping import permute_rewards
 from turnsmith.audit.ability import describe_abilities
 from turnsmith.config import StageConfig
-from turnsmith.journals import read_trajectories
 from turnsmith.recipes.context import Iteration, RunContext
 from turnsmith.recipes.curriculum import draw_tasks
 from turnsmith.recipes.evaluate import evaluate_inside
@@ -22,12 +22,12 @@ from turnsmith.recipes.metrics import describe, merge_steps, report
 from turnsmith.recipes.sampler_check import check_sampler, measure_gap
 from turnsmith.recipes.steps import deal, take_steps
 from turnsmith.recipes.stopping import check_silence, has_plateaued
-from turnsmith.recipes.task_sets import TaskSet
-from turnsmith.rewards.shaping import permute_rewards
-from turnsmith.rollouts.links import refuse_unproven
+from turnsmith.rollouts.provenance import refuse_unproven
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.rollouts.samples import to_groups, to_samples
-from turnsmith.runs import drop_old_checkpoints, write_json
+from turnsmith.runs.folder import drop_old_checkpoints, write_json
+from turnsmith.runs.journal import read_trajectories
+from turnsmith.tasks.task_set import TaskSet
 from turnsmith.training.base import Trainer
 from turnsmith.types import Group, Sample, Trajectory
 

@@ -22,9 +22,9 @@ from turnsmith.config import GapConfig, RunConfig, StageConfig
 from turnsmith.errors import TrainingError
 from turnsmith.recipes.context import Iteration
 from turnsmith.rollouts.samples import to_sample
-from turnsmith.runs import write_json
-from turnsmith.training.alternatives import ALTERNATIVES, VALUES, Alternative, find_best, least_evidence, pool
+from turnsmith.runs.folder import write_json
 from turnsmith.training.base import Surprisal, Trainer
+from turnsmith.training.sampler_settings import ALTERNATIVES, VALUES, Alternative, find_best, least_evidence, pool
 from turnsmith.types import Sample, Trajectory
 
 NUM_ERRORS = 4

@@ -9,7 +9,7 @@ from turnsmith.config import StageConfig
 from turnsmith.errors import NoSignal
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.evaluate import is_evaluated
-from turnsmith.runs import read_json
+from turnsmith.runs.folder import read_json
 
 REMEDIES = {0.0: "easier tasks, more turns or a stronger base", 1.0: "harder tasks"}
 """What helps where no rollout is resolved, or every one."""

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from turnsmith.config import RFTConfig, RunConfig
-from turnsmith.config_files import validate
+from turnsmith.config.files import validate
 from turnsmith.errors import UsageError
-from turnsmith.journals import read_last
-from turnsmith.recipes.auditing import AuditedPatch
+from turnsmith.git.patch_policy import digest_patch
+from turnsmith.recipes.review.audit import AuditedPatch
 from turnsmith.recipes.task_sets import read_known_sets
-from turnsmith.rewards.patches import digest_patch
-from turnsmith.runs import RunFolder, read_json, read_records
+from turnsmith.runs.folder import RunFolder, read_json, read_records
+from turnsmith.runs.journal import read_last
 from turnsmith.types import Conversation, Isolation, Message, StopReason, Task, Trajectory, Turn
 
 

@@ -1,4 +1,6 @@
-"""Collection of rollouts: concurrent episodes are played and graded, then converted into groups and samples.
+"""Collection of rollouts: many episodes at once, each prepared, played and graded, then made into groups and samples.
 
-Recipes import `plan_rollouts`, `Generator` and the conversions. This room knows no trainer and no command line.
+`generator` runs the episodes, `inspection` audits suspicious patches, `samples` makes samples for the trainer.
+`provenance` adds the digests that prove them. Recipes import these modules. The package knows no algorithm and no
+optimizer.
 """

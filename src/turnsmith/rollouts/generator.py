@@ -16,11 +16,11 @@ from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm, SandboxError
-from turnsmith.journals import append_trajectory, read_trajectories
-from turnsmith.rewards.cases import set_up_for_agent
-from turnsmith.rewards.grading import Grader
+from turnsmith.grading.cases import set_up_for_agent
+from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import Rollout
+from turnsmith.runs.journal import append_trajectory, read_trajectories
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory

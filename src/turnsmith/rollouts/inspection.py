@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.screening import find_suspicions
 from turnsmith.config import AuditConfig
-from turnsmith.rewards.patches import digest_patch
+from turnsmith.git.patch_policy import digest_patch
 from turnsmith.rollouts.rollout import Rollout, draw_seed
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory

@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from turnsmith.algo.shaping import shape_reward
 from turnsmith.config import StageConfig
-from turnsmith.rewards.shaping import shape_reward
-from turnsmith.rollouts.links import prove, prove_with_prompt
+from turnsmith.rollouts.provenance import prove, prove_with_prompt
 from turnsmith.types import Group, Sample, Trajectory, Turn
 
 

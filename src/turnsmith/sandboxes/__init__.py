@@ -1,6 +1,8 @@
-"""Sandboxes: start, run commands, read and write files, diff, stop. `make_provider` opens the configured kind.
+"""Sandboxes that start, run commands, read and write files, return a diff and stop.
 
-Processes inside a sandbox import this package without third-party packages, so other modules are imported on use.
+`make_provider` opens one provider by kind: `local`, `containers` or `subprocesses`. Other parts import it and the
+interfaces in `base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported
+here before it is needed. The package knows neither agents nor grading.
 """
 
 from __future__ import annotations

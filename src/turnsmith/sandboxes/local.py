@@ -12,6 +12,7 @@ from pathlib import Path
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
+from turnsmith.git.layers import Place
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import toolbox, wire
@@ -19,7 +20,6 @@ from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.process_one import UPPER
 from turnsmith.sandboxes.inside.wire import HostPython, StartRequest
 from turnsmith.sandboxes.launch import run_inside, wait_or_kill
-from turnsmith.sandboxes.layers import Place
 from turnsmith.sandboxes.runtime import describe_python
 from turnsmith.sandboxes.supervised import Parts, SupervisedProvider
 from turnsmith.sandboxes.working_tree import WorkingTree

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import TurnsmithError, UsageError
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
-from turnsmith.sandboxes.containers.images import import_root
 from turnsmith.sandboxes.containers.interpreter import find_libraries, find_loader
-from turnsmith.sandboxes.containers.podman import ask
-from turnsmith.temporary import temporary_folder
+from turnsmith.sandboxes.images.images import import_root
+from turnsmith.sandboxes.podman import ask
 
 _LOCAL, _PODMAN = "local sandbox", "containers by podman"
 _LIMITS = SandboxConfig(kind="local", memory_mb=128, max_processes=32, disk_mb=32)

@@ -14,8 +14,8 @@ from py_compile import PycInvalidationMode
 from packaging.requirements import Requirement
 
 from turnsmith.errors import UsageError
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.inside.wire import HostPython
-from turnsmith.temporary import temporary_folder
 
 
 def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> HostPython:

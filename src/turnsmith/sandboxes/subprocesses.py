@@ -4,6 +4,7 @@ from contextlib import ExitStack
 from dataclasses import astuple
 
 from turnsmith.config import SandboxConfig
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.connection import Connection
 from turnsmith.sandboxes.inside import toolbox
@@ -11,7 +12,6 @@ from turnsmith.sandboxes.launch import run_inside, wait_or_kill
 from turnsmith.sandboxes.runtime import describe_python
 from turnsmith.sandboxes.supervised import Parts, SupervisedProvider
 from turnsmith.sandboxes.working_tree import copy_tree
-from turnsmith.temporary import temporary_folder
 from turnsmith.types import Isolation
 
 

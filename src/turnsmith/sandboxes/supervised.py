@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, TurnsmithError, UsageError
+from turnsmith.git.diff import Change
 from turnsmith.sandboxes.base import PytestCommand, SandboxSpec
 from turnsmith.sandboxes.connection import STOPPED, Connection
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
-from turnsmith.sandboxes.patch import Change
 from turnsmith.sandboxes.working_tree import WorkingTree
 from turnsmith.types import ExecResult
 

@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from turnsmith.errors import SandboxError
+from turnsmith.git.diff import Change, compare, format_patch, subtract
+from turnsmith.git.layers import Place, copy_merged
 from turnsmith.sandboxes.launch import finish_in_thread
-from turnsmith.sandboxes.layers import Place, copy_merged
-from turnsmith.sandboxes.patch import Change, compare, format_patch, subtract
 
 T = TypeVar("T")
 

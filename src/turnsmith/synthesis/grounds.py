@@ -8,7 +8,7 @@ from pathlib import Path
 import libcst as cst
 
 from turnsmith.errors import UsageError
-from turnsmith.rewards.testing import Suite, SuiteReport, run_suite
+from turnsmith.grading.testing import Suite, SuiteReport, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.mutators import PROCEDURAL, Mutation, find_mutations
 from turnsmith.synthesis.packages import find_modules, find_steady_suite, find_suite

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from turnsmith.rewards.testing import SuiteReport, find_test_files
+from turnsmith.grading.testing import SuiteReport, find_test_files
 from turnsmith.types import Task
 
 IssueWriter = Callable[[Task], Awaitable[str]]

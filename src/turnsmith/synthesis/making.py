@@ -16,8 +16,8 @@ from random import Random
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.rewards.testing import run_suite
-from turnsmith.runs import append_record, hold, read_records
+from turnsmith.grading.testing import run_suite
+from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug, combine, spread
 from turnsmith.synthesis.grounds import Ground, prepare

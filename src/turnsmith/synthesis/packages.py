@@ -14,10 +14,10 @@ from shlex import quote
 import libcst as cst
 
 from turnsmith.errors import UsageError
-from turnsmith.new_folders import building
-from turnsmith.rewards.hunks import HunkClass, classify
-from turnsmith.rewards.testing import Suite, SuiteReport, find_test_files, run_suite
-from turnsmith.runs import write_json
+from turnsmith.grading.patch_selection import HunkClass, classify
+from turnsmith.grading.testing import Suite, SuiteReport, find_test_files, run_suite
+from turnsmith.runs.folder import write_json
+from turnsmith.runs.new_folders import building
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.issues import write_issue

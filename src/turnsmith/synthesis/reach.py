@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from types import CodeType
 
-from turnsmith.rewards.testing import TEST_ENV, Suite
+from turnsmith.grading.testing import TEST_ENV, Suite
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.synthesis.bugs import Bug
 

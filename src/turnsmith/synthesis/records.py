@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.new_folders import refuse_taken
-from turnsmith.runs import read_json, write_json
+from turnsmith.runs.folder import read_json, write_json
+from turnsmith.runs.new_folders import refuse_taken
 from turnsmith.types import Record
 
 KEPT = "kept"

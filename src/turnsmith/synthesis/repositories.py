@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from turnsmith.new_folders import building
+from turnsmith.git.one_commit import EXECUTABLE, SYMLINK, Tree, TreeFile, make_history, write_folder
+from turnsmith.runs.new_folders import building
 from turnsmith.synthesis.bugs import Bug
-from turnsmith.tasks.history import EXECUTABLE, SYMLINK, Tree, TreeFile, make_history, write_folder
 
 
 @dataclass(frozen=True)

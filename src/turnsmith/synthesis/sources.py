@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.history import EXECUTABLE, REGULAR, TreeFile
-from turnsmith.temporary import temporary_folder
+from turnsmith.git.one_commit import EXECUTABLE, REGULAR, TreeFile
+from turnsmith.runs.temporary import temporary_folder
 
 REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
 MAX_TREE_BYTES = 200_000_000

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
-from turnsmith.rewards.testing import CLEAN_STATUSES, Suite, SuiteReport, holds, run_suite
+from turnsmith.grading.testing import CLEAN_STATUSES, Suite, SuiteReport, holds, run_suite
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.ordering import run_in_order
 from turnsmith.synthesis.records import KEPT

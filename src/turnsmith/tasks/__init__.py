@@ -1,1 +1,5 @@
-"""Records of tasks: task files, selection, predictions, public data sets, and one-commit histories."""
+"""Tasks as rows: task files, selection, predictions, task sets, and readers of public data sets in `sets`.
+
+`dataset` reads and writes task files. `task_set` holds the tasks of a run with their folders. Any part above may import
+them. The package knows how tasks are stored. It does not know how they are made, run or graded.
+"""

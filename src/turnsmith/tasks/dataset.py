@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from turnsmith.errors import UsageError, first_fault
-from turnsmith.new_folders import make_folder
-from turnsmith.runs import parse_json, replacing
+from turnsmith.runs.folder import parse_json, replacing
+from turnsmith.runs.new_folders import make_folder
 from turnsmith.tasks.characters import ESCAPED, mend
 from turnsmith.types import Task
 

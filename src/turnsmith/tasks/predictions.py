@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import parse_json, replacing
+from turnsmith.runs.folder import parse_json, replacing
 
 UNNAMED = "unnamed"
 """Model name of predictions without one."""

@@ -1,7 +1,8 @@
-"""Progress of a run for its viewer, and metric trackers.
+"""Interfaces of progress and metric trackers, and one module for each tracking service.
 
-A tracker is one class in one file: `tensorboard`, `wandb`, `mlflow`, or a custom one by import path. Every room may
-import `Progress`; recipes import `Feed`. This room knows run folders, but no recipe and no view.
+A run reports its progress to a `Progress` and its metrics to every `Tracker`. `feed` sends metrics of a run folder to
+trackers. Trackers are `tensorboard`, `wandb`, `mlflow`, or any class by import path. The package does not know how
+metrics are computed or shown.
 """
 
 from collections.abc import Mapping

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.config import RunConfig
-from turnsmith.extras import require
-from turnsmith.plugins import BUILT_IN, load_by_name
-from turnsmith.runs import RunFolder, read_json, write_json
+from turnsmith.config.extras import require
+from turnsmith.config.names import BUILT_IN, load_by_name
+from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.tracking import Progress, Tracker
 
 NEEDED = {"tensorboard": ("tensorboard", "torch")}

@@ -1,4 +1,6 @@
-"""Trainers, models, checkpoints and the memory estimate.
+"""Training of a policy: model loading, the trainer, checkpoints, provenance of samples, memory estimates and export.
 
-Recipes import the protocol (`base`) and the openers of models and trainers. This room knows no algorithm and no agent.
+`base` defines the interface of a trainer, and `local` implements it in this process. `provenance` proves that the batch
+holds what was sampled. Recipes and rollouts import these modules. The trainer knows no algorithm: it gets a loss
+function and samples.
 """

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from turnsmith.engines.attention import Boundaries, attend_packed, has_kernel
+from turnsmith.engines.torch.attention import Boundaries, attend_packed, has_kernel
 
 
 class PackedLayout:

@@ -9,7 +9,7 @@ import numpy as np
 
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.engines.base import WeightSource
-from turnsmith.training.alternatives import Alternative
+from turnsmith.training.sampler_settings import Alternative
 from turnsmith.types import MicroBatch
 
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 
 from turnsmith.engines.weights import load_weights
 from turnsmith.errors import UsageError
-from turnsmith.new_folders import follow_umask
+from turnsmith.runs.new_folders import follow_umask
 
 STATE = "trainer.pt"
 

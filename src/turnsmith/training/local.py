@@ -15,11 +15,11 @@ from turnsmith.algo.tokens import LossTokens
 from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import SharedWeights
 from turnsmith.errors import TrainingError
-from turnsmith.provenance import check_provenance
-from turnsmith.training.alternatives import ALTERNATIVES
 from turnsmith.training.base import Surprisal
 from turnsmith.training.checkpoint import load_checkpoint, save_checkpoint
 from turnsmith.training.model import logprobs_of_sampled, surprisal_of_sampled
+from turnsmith.training.provenance import check_provenance
+from turnsmith.training.sampler_settings import ALTERNATIVES
 from turnsmith.types import MicroBatch
 
 COUNTERS = ("num_steps", "total_steps", "policy_version")

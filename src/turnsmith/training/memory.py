@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 
 from turnsmith.config import RFTConfig, RunConfig, StageConfig
-from turnsmith.engines.blocks import GIB, bytes_for, size_cache
+from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
 from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, naming
 

@@ -16,14 +16,14 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging
 
 from turnsmith.config import ModelConfig
-from turnsmith.engines import attention
-from turnsmith.engines.attention import hidden_states
-from turnsmith.engines.precision import computing_in
+from turnsmith.engines.torch import attention
+from turnsmith.engines.torch.attention import hidden_states
+from turnsmith.engines.torch.precision import computing_in
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
-from turnsmith.training.alternatives import weigh
 from turnsmith.training.attention import PackedLayout
 from turnsmith.training.directories import find_model
+from turnsmith.training.sampler_settings import weigh
 from turnsmith.types import MicroBatch
 
 logging.disable_progress_bar()

@@ -1,8 +1,8 @@
-"""Records that the rooms exchange: Task → Turn* → Trajectory → Group → Sample → MicroBatch.
+"""Records of the whole program: Task → Turn* → Trajectory → Group → Sample → MicroBatch.
 
-Records and their arrays are frozen. Parallel arrays are declared and checked once, at construction. A field takes
-anything that reads as an array of its type; an array of that type is not copied. Every room may import these names.
-This room imports no other room.
+Records are frozen, and so are their arrays. Arrays that belong together are declared parallel and checked once, at
+construction. An array of the right type is used as it is, without a copy. Any part may import these records. The
+package imports pydantic and numpy, and no other part of Turnsmith.
 """
 
 from turnsmith.types.conversations import Conversation, Message

@@ -85,7 +85,7 @@ class Trajectory(Record):
 
     `token_ids`, `sampled` and `logprobs` are parallel. For example a prompt of three tokens and a sampled turn of two:
     `token_ids=[5, 6, 7, 8, 2]`, `sampled=[False, False, False, True, True]`, `logprobs=[0.0, 0.0, 0.0, -1.2, -0.1]`.
-    The JSON leaves out the three arrays, which `journals` stores separately.
+    The JSON leaves out the three arrays, which `runs.journal` stores separately.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)

@@ -1,1 +1,5 @@
-"""Faces of a run: live progress, tables, one trajectory, curves. They read run folders and know nothing of how a run works."""
+"""Views of a run: live progress, tables, curves, single trajectories, comparisons and model cards.
+
+`reading` reads run folders, and the other modules show what it returns. `terminal` makes text safe to print. Only the
+command line imports this package. A view never imports torch and does not know how a run works.
+"""

@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
 from turnsmith.stats import LEVEL, PairedRates
 from turnsmith.ui.reading import list_evaluations, read_evaluation, read_tasks
 from turnsmith.ui.terminal import to_line

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from turnsmith.mismatch.report import MismatchReport, Stretch, Toggle
-from turnsmith.runs import replacing
+from turnsmith.runs.folder import replacing
 from turnsmith.ui.curves import COLOURS, FAINT, INK, STYLE
 from turnsmith.ui.mismatch import NUM_SHOWN
 

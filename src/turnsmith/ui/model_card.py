@@ -9,7 +9,7 @@ import yaml
 
 from turnsmith.config import TRAIN, RunConfig, TaskSetConfig
 from turnsmith.recipes.checkpoints import Checkpoint
-from turnsmith.runs import RunFolder, read_json
+from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.ui.comparison import Comparison, describe_p, load_evaluation
 from turnsmith.ui.reading import list_evaluations, read_results, read_tasks
 from turnsmith.ui.tables import list_remarks, result_cells, result_headings

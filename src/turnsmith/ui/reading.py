@@ -11,15 +11,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from turnsmith import journals
 from turnsmith.config import TRAIN
-from turnsmith.config_files import explain
+from turnsmith.config.extras import require
+from turnsmith.config.files import explain
 from turnsmith.engines.endpoint.account import Entry, read_entries
 from turnsmith.errors import UsageError
-from turnsmith.extras import require
-from turnsmith.journals import JournalEntry
 from turnsmith.policies import locate
-from turnsmith.runs import RunFolder, is_held, read_json
+from turnsmith.runs import journal as journals
+from turnsmith.runs.folder import RunFolder, is_held, read_json
+from turnsmith.runs.journal import JournalEntry
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Task, Trajectory
 

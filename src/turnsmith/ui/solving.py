@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
-from turnsmith.recipes.solutions import STAGE, Attempt, Solution
-from turnsmith.rewards.given_tests import TestRun
-from turnsmith.runs import RunFolder
+from turnsmith.recipes.solve.given_tests import TestRun
+from turnsmith.recipes.solve.solution import STAGE, Attempt, Solution
+from turnsmith.runs.folder import RunFolder
 from turnsmith.types import Turn
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import to_line

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnsmith.engines.endpoint.account import Entry
-from turnsmith.journals import JournalEntry
+from turnsmith.runs.journal import JournalEntry
 from turnsmith.ui.reading import FinishedIteration, name_stage
 from turnsmith.ui.terminal import to_line
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-import plain_digests
-from small_models import make_model
+from support.engines import plain_digests
+from support.models.small_models import make_model
 from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.vllm.handover import Packer, WeightsDiffer, compare_held
 from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import digest_bytes, digest_layers

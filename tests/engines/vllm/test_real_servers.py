@@ -20,8 +20,8 @@ from turnsmith.engines.vllm.handover import hand_over
 from turnsmith.engines.vllm.opening import open_vllm
 from turnsmith.engines.vllm.settings import Wanted
 from turnsmith.errors import EngineError, UsageError
-from turnsmith.journals import read_trajectories
-from turnsmith.runs import RunFolder
+from turnsmith.runs.folder import RunFolder
+from turnsmith.runs.journal import read_trajectories
 from turnsmith.training.directories import find_model
 from turnsmith.types import SamplingParams
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from small_models import make_model
+from support.models.small_models import make_model
 from turnsmith.engines.vllm.settings import Wanted, find_problem
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from small_models import VOCABULARY, make_model
+from support.models.small_models import VOCABULARY, make_model
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
 from turnsmith.engines.vllm.opening import open_vllm
@@ -36,7 +36,7 @@ def python(tmp_path, faults):
     """Return an interpreter whose vLLM is the stand-in."""
     script = tmp_path / "python"
     script.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{TESTS / "vllm_stand_in"}:{TESTS}" exec {sys.executable} "$@"\n'
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{TESTS / "support/vllm_stand_in"}:{TESTS}" exec {sys.executable} "$@"\n'
     )
     script.chmod(0o755)
     return str(script)

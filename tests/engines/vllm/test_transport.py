@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from small_models import make_model
+from support.models.small_models import make_model
 from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.vllm import inside
 from turnsmith.engines.vllm.handover import Packer
 
-STAND_IN = Path(__file__).parents[2] / "vllm_stand_in"
+STAND_IN = Path(__file__).parents[2] / "support/vllm_stand_in"
 NORM, UP = "model.norm.weight", "model.layers.{}.mlp.up_proj.weight"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from host_processes import ancestor_in_sandbox, processes_named, wait_until
+from support.machine.host_processes import ancestor_in_sandbox, processes_named, wait_until
 from turnsmith.sandboxes.inside import privileges
 
 IS_ROOT = os.geteuid() == 0

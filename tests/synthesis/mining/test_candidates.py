@@ -2,18 +2,11 @@
 
 import pytest
 
-from histories import commit, git, make_shop, start
+from support.repositories.histories import commit, git, make_shop, start
 from turnsmith.errors import UsageError
+from turnsmith.git.history import find_date, find_version, make_diff, open_history, read_commits, read_snapshot
+from turnsmith.git.one_commit import SYMLINK
 from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
-from turnsmith.synthesis.mining.history import (
-    find_date,
-    find_version,
-    make_diff,
-    open_history,
-    read_commits,
-    read_snapshot,
-)
-from turnsmith.tasks.history import SYMLINK
 
 
 @pytest.fixture

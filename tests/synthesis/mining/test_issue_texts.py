@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from histories import commit, git, start
+from support.repositories.histories import commit, git, start
 from turnsmith.errors import UsageError
-from turnsmith.synthesis.mining.history import open_history, read_commits, read_merged_messages
+from turnsmith.git.history import open_history, read_commits, read_merged_messages
 from turnsmith.synthesis.mining.issues import find_issue, read_export
 
 ROWS = [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from turnsmith.rewards.logparse import TestResult
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.mining.measuring import compare, measure
 
 

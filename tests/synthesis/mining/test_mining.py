@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from histories import PROJECT, commit, make_shop, start
-from silence import Silence
+from support.episodes.silence import Silence
+from support.repositories.histories import PROJECT, commit, make_shop, start
 from turnsmith.environments.equipping import Wishes
 from turnsmith.synthesis.mining.bases import UNBUILT
 from turnsmith.synthesis.mining.mining import KEPT, Mined, Search, Tally, is_settled

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from histories import PROJECT, commit, git, make_shop
-from turnsmith.runs import hold
+from support.repositories.histories import PROJECT, commit, git, make_shop
+from turnsmith.runs.folder import hold
 from turnsmith.synthesis.mining.rebuilding import read_date
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.types import Task

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden_rows import (
+from support.data_sets.golden_rows import (
     GOLD,
     GOLDEN,
     HARBOR,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden_rows import FAILING, GOLDEN, ISSUE, PASSING, SWE_BENCH
+from support.data_sets.golden_rows import FAILING, GOLDEN, ISSUE, PASSING, SWE_BENCH
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tasks.sets.base import Refused, to_record, to_row
 from turnsmith.tasks.sets.recognition import SETS, recognise

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from golden_rows import (
+from support.data_sets.golden_rows import (
     FAILING,
     GOLD,
     HARBOR,

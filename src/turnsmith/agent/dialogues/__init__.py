@@ -1,1 +1,5 @@
-"""Dialogues of episodes: as tokens, which can train, or as messages, for servers without token ids."""
+"""Dialogues of an episode: as tokens, which can be trained on, or as messages for servers that give no tokens.
+
+`base` defines the interface that the loop uses. `tokens` and `messages` implement it. Recipes choose one of them. A
+dialogue knows neither tools nor the sandbox.
+"""

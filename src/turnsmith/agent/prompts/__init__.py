@@ -1,7 +1,8 @@
-"""Prompt folders with three templates: `system`, `issue` and `demonstration` (paper §3.5, §3.6).
+"""Prompts as folders of three templates: `system`, `issue` and `demonstration` (paper §3.5, §3.6).
 
-`paper` follows the paper's prompts in new wording; `brief` has the same structure for tiny models; `bash` is for the shell alone.
-The demonstration is shown only to a base model that collects trajectories (paper §3.3).
+`paper` follows the structure of the paper's prompts in our own words. `brief` has it for tiny models, `bash` is for the
+shell alone. The demonstration is shown only to a base model that collects (paper §3.3). Scaffolds import these
+functions. The package does not know the tools that a prompt describes.
 """
 
 from functools import cache

@@ -10,8 +10,8 @@ from turnsmith.agent.prompts import fill_in, find_prompts
 from turnsmith.agent.tools.base import Session, Tool, ToolContext, ToolError, ToolResult, legible
 from turnsmith.agent.tools.command_line import first_word, read_call
 from turnsmith.agent.tools.shell import run_shell
+from turnsmith.config.names import load_instance
 from turnsmith.errors import UsageError
-from turnsmith.plugins import load_instance
 
 
 @dataclass(frozen=True)

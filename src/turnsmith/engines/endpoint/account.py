@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from turnsmith.config import PricesConfig
 from turnsmith.errors import UsageError
-from turnsmith.runs import read_json, write_json
+from turnsmith.runs.folder import read_json, write_json
 
 MILLION = 1_000_000
 

@@ -1,4 +1,5 @@
-"""vLLM engine: servers in a separate environment, which receive weights from this process.
+"""Engine on vLLM servers that run in another Python environment: start, requests, weight updates and restarts.
 
-Recipes import `open_vllm`. This folder knows no recipe, and `inside` imports nothing of Turnsmith.
+`opening` starts replicas and returns the engine. `handover` moves weights to the servers. `inside` runs in the other
+environment. Recipes import `opening` and `settings`. The package does not import vLLM itself.
 """

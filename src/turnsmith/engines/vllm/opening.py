@@ -14,7 +14,7 @@ from turnsmith.engines.vllm.handover import Packer, Parcel
 from turnsmith.engines.vllm.replica import Replica, Supervision
 from turnsmith.engines.vllm.server import Server, check_interpreter
 from turnsmith.engines.vllm.settings import Wanted, list_arguments
-from turnsmith.temporary import find_place, temporary_folder
+from turnsmith.runs.temporary import find_place, temporary_folder
 
 MEMORY = Path("/dev/shm")
 """File system in memory."""

@@ -14,16 +14,16 @@ from pathlib import Path
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
+from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.connection import Connection
-from turnsmith.sandboxes.containers.images import Image, find_image, find_tree
 from turnsmith.sandboxes.containers.interpreter import prepare_interpreter, to_command, write_toolbox
-from turnsmith.sandboxes.containers.podman import LABEL, ask, find_users, remove_forgotten, remove_owned
+from turnsmith.sandboxes.images.images import Image, find_image, find_tree
 from turnsmith.sandboxes.inside import container, toolbox
 from turnsmith.sandboxes.launch import finish_in_thread
+from turnsmith.sandboxes.podman import LABEL, ask, find_users, remove_forgotten, remove_owned
 from turnsmith.sandboxes.supervised import Parts, SupervisedProvider
 from turnsmith.sandboxes.working_tree import copy_tree
-from turnsmith.temporary import temporary_folder
 
 START_TIMEOUT_S = 60.0
 RESERVE_BYTES = 128 << 20

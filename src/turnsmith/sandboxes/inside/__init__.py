@@ -1,5 +1,6 @@
-"""Sandbox-side code: the builder, which becomes the spawner, and the supervisor, process 1 of each sandbox.
+"""Code that runs on the sandbox's side: the supervisor, which is process 1, and the modules that it uses.
 
-Imports the standard library only, so that processes start in milliseconds. `warm` also imports pytest, when the first sandbox for
-tests is requested.
+These modules import only the standard library and each other, so that they start in milliseconds. `warm` is the
+exception: it imports pytest when the first sandbox for tests is requested. Providers and graders import `wire` and
+`toolbox`. The package knows nothing of the host beyond its arguments.
 """

@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 from turnsmith.environments.equipping import Wishes, equip
-from turnsmith.synthesis.mining.history import GitHistory, find_date, find_version, read_snapshot
+from turnsmith.git.history import GitHistory, find_date, find_version, read_snapshot
 from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
 
 WORKDIR = "/testbed"

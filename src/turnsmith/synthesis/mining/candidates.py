@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from turnsmith.environments.discovery import COMPILED
-from turnsmith.rewards.hunks import HunkClass, classify
-from turnsmith.synthesis.mining.history import Commit, FileChange
+from turnsmith.git.history import Commit, FileChange
+from turnsmith.grading.patch_selection import HunkClass, classify
 
 TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
 """Names of files that hold tests, as runners look for them."""

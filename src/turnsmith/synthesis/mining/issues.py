@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.tasks.curation.vagueness import find_vagueness
+from turnsmith.tasks.vagueness import find_vagueness
 
 MERGED = re.compile(r"Merge (pull request #\d+ from \S+|(remote-tracking )?branch .*|in \S+ from .*)")
 SQUASHED = re.compile(r" \(#\d+\)$")

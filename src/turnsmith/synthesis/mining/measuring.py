@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from turnsmith.rewards.cases import Case, run_tests
-from turnsmith.rewards.testing import SuiteReport
+from turnsmith.grading.cases import Case, run_tests
+from turnsmith.grading.testing import SuiteReport
 from turnsmith.types import PYTEST_COMMAND
 
 COMMANDS = (

@@ -14,15 +14,15 @@ from pathlib import Path
 from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import GradingError, TurnsmithError, UsageError
-from turnsmith.new_folders import make_folder
-from turnsmith.rewards.cases import Case, SetupFailed
-from turnsmith.rewards.hunks import select_gold
-from turnsmith.rewards.patches import PatchRefused
-from turnsmith.runs import append_record, hold, read_records
+from turnsmith.git.history import Commit, GitHistory, make_diff, read_commits, read_merged_messages
+from turnsmith.git.patch_policy import PatchRefused
+from turnsmith.grading.cases import Case, SetupFailed
+from turnsmith.grading.patch_selection import select_gold
+from turnsmith.runs.folder import append_record, hold, read_records
+from turnsmith.runs.new_folders import make_folder
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.mining.bases import UNBUILT, Base, make_base
 from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
-from turnsmith.synthesis.mining.history import Commit, GitHistory, make_diff, read_commits, read_merged_messages
 from turnsmith.synthesis.mining.issues import Issue, Thread, find_issue
 from turnsmith.synthesis.mining.measuring import COMMANDS, find_command, measure
 from turnsmith.synthesis.mining.trees import TreeStore

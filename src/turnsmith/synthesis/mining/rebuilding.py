@@ -12,13 +12,13 @@ from typing import Any
 from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import GradingError, UsageError
-from turnsmith.new_folders import make_folder, to_folder_name
-from turnsmith.rewards.cases import Case, SetupFailed
-from turnsmith.rewards.grading import try_plugin
-from turnsmith.runs import append_record, hold, read_records
+from turnsmith.git.history import GitHistory
+from turnsmith.grading.cases import Case, SetupFailed
+from turnsmith.grading.grading import try_plugin
+from turnsmith.runs.folder import append_record, hold, read_records
+from turnsmith.runs.new_folders import make_folder, to_folder_name
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.mining.bases import UNBUILT, Base, make_base
-from turnsmith.synthesis.mining.history import GitHistory
 from turnsmith.synthesis.mining.trees import TreeStore
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
 from turnsmith.tasks.sets.base import Refused

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnsmith.environments.building import Environment
-from turnsmith.sandboxes.layers import walk_merged
+from turnsmith.git.layers import walk_merged
+from turnsmith.git.one_commit import SYMLINK, TreeFile, read_tree_file, write_history
 from turnsmith.synthesis.repositories import write_shared_layer
-from turnsmith.tasks.history import SYMLINK, TreeFile, read_tree_file, write_history
 
 
 @dataclass

@@ -1,7 +1,8 @@
-"""Bugs for Python source, by families; one bug is one mutation.
+"""Mutators that put bugs into Python source, by families. One bug is one mutation.
 
-Only classes, and the bodies and default values of functions, are touched. Docstrings, annotations, decorators, imports and the
-text of raised errors are left alone: nobody could be asked to repair them from failing tests.
+Only classes, and the bodies and default values of functions, are changed. Docstrings, annotations, decorators, imports
+and the text of raised errors stay: failing tests could not ask anyone to repair them. Makers of tasks import
+`find_mutations`. A mutator sees one module and knows no tests.
 """
 
 from collections.abc import Iterator, Mapping

@@ -7,8 +7,8 @@ from itertools import count
 from pathlib import Path
 
 from turnsmith.errors import UsageError
-from turnsmith.new_folders import building
-from turnsmith.rewards.testing import Suite, run_suite
+from turnsmith.grading.testing import Suite, run_suite
+from turnsmith.runs.new_folders import building
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.issues import write_issue

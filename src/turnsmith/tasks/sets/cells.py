@@ -5,8 +5,8 @@ import json
 import warnings
 from typing import Any
 
+from turnsmith.git.patches import BadDiff, FileDiff, parse_diff
 from turnsmith.tasks.sets.base import Columns, Refused, Row
-from turnsmith.tasks.sets.diffs import BadDiff, FileDiff, parse_diff
 
 SHOWN = 60
 """Maximum characters of a cell quoted in a message."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.new_folders import make_folder
+from turnsmith.runs.new_folders import make_folder
 from turnsmith.tasks.sets.base import PublicSet, came_from, to_row
 from turnsmith.tasks.sets.swe_bench import SWE_BENCH
 from turnsmith.types import Task

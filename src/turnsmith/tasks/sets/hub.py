@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from turnsmith.config.extras import require
 from turnsmith.errors import UsageError
-from turnsmith.extras import require
 from turnsmith.tasks.sets.reading import ROW_FILES
 
 

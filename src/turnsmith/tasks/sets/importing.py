@@ -20,7 +20,7 @@ from typing import BinaryIO
 from pydantic_core import PydanticSerializationError
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import append_line, cut_torn_line, hold, read_lines, replacing
+from turnsmith.runs.folder import append_line, cut_torn_line, hold, read_lines, replacing
 from turnsmith.tasks.characters import mend
 from turnsmith.tasks.sets.base import PublicSet, Refused, to_record
 from turnsmith.tasks.sets.reading import FoundRow, RowFile, RowSource

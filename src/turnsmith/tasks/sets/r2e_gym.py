@@ -6,9 +6,9 @@ Its images show the tests to the agent in /r2e_tests. Here they become a test pa
 import re
 from typing import Any
 
+from turnsmith.git.patches import DiffHunk, FileDiff, add_file, render_diff
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_dict, read_text
-from turnsmith.tasks.sets.diffs import DiffHunk, FileDiff, add_file, render_diff
 from turnsmith.tasks.sets.images import find_image
 
 FOLDER, PYTHON = "r2e_tests", ".venv/bin/python -W ignore"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from turnsmith.errors import UsageError
-from turnsmith.runs import parse_json
+from turnsmith.runs.folder import parse_json
 from turnsmith.tasks.sets.base import Refused
 
 if TYPE_CHECKING:

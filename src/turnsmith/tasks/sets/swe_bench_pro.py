@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from turnsmith.new_folders import to_folder_name
+from turnsmith.runs.new_folders import to_folder_name
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_expected, read_list, read_patch, read_text
 from turnsmith.tasks.sets.images import check_image, name_of_swe_bench_pro

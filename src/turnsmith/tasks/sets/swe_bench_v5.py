@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.new_folders import to_folder_name
-from turnsmith.runs import parse_json
+from turnsmith.runs.folder import parse_json
+from turnsmith.runs.new_folders import to_folder_name
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
 from turnsmith.tasks.sets.cells import describe_core, read_text
 from turnsmith.tasks.sets.directives import PYTEST, begin_with_files, find_patched_tests, to_label

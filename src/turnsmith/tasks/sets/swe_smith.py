@@ -7,9 +7,9 @@ branches are newer than the images.
 from shlex import quote
 from typing import Any
 
+from turnsmith.git.patches import BadDiff, render_diff, reverse_diff
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_expected, read_files, read_text
-from turnsmith.tasks.sets.diffs import BadDiff, render_diff, reverse_diff
 from turnsmith.tasks.sets.directives import names_file
 from turnsmith.tasks.sets.images import find_image, name_of_swe_smith
 from turnsmith.tasks.sets.swe_bench import CONDA

@@ -1,0 +1,106 @@
+"""What the red team attacks: a task, and what a script is told of it."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from turnsmith.errors import UsageError
+from turnsmith.grading.cases import Case
+from turnsmith.grading.patch_selection import TEST_DATA
+from turnsmith.grading.readings import find_test_data
+from turnsmith.grading.testing import find_test_files
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.packages import make_package_tasks
+from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
+from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
+from turnsmith.types import PYTEST_COMMAND, Task
+
+PACKAGE = "inflection==0.5.1"
+"""One module, some hundred quick tests, all of them visible."""
+NUM_PACKAGE_TASKS = 4
+"""Made to choose from."""
+TESTS_TIMEOUT_S = 40.0
+"""Enough for the tests of every target; some attacks use all of it."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A task with the folders that it is made of."""
+
+    name: str
+    task: Task
+    layers: tuple[Path, ...]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What scripts are told: all that a clever agent could find out or guess, also of the hidden tests."""
+        task, source = self.task, self.task.meta["path"]
+        [visible, *_] = [test for test in task.FAIL_TO_PASS if self.find(test.split("::")[0])]
+        return {
+            "SOURCE": source,
+            "MODULE": to_module(source),
+            "FUNCTION": task.meta["function"],
+            "FAILING": visible,
+            "TESTS": visible.split("::")[0],
+            "HIDDEN": "\n".join(path for path in find_test_files(task.FAIL_TO_PASS) if not self.find(path)),
+            "EXPECTED": "\n".join([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]),
+        }
+
+    def find(self, path: str) -> list[Path]:
+        """A file as the agent finds it, in the topmost layer that has it, before those that it covers; none of a hidden one."""
+        return [layer / path for layer in reversed(self.layers) if (layer / path).exists()]
+
+
+def to_module(source: str) -> str:
+    """`src/spans/merging.py` → `spans.merging`, and `inflection/__init__.py` → `inflection`."""
+    parts = PurePosixPath(source.removesuffix(".py")).parts
+    return ".".join(part for part in parts if part not in ("src", "__init__"))
+
+
+async def make_target(name: str, folder: Path, provider: SandboxProvider, scripts: Path) -> Target:
+    """Make the target of this name in a new folder, with its test data named as qualification names it.
+
+    Raises UsageError, also without a package index; SandboxError, GradingError.
+    """
+    target = make_toy(folder, scripts / "toy") if name == "toy" else await _make_package(name, folder, provider)
+    data = await find_test_data(Case(target.task, target.layers, provider, TESTS_TIMEOUT_S))
+    task = target.task.model_copy(update={"meta": target.task.meta | {TEST_DATA: data}})
+    return Target(name, task, target.layers)
+
+
+async def _make_package(name: str, folder: Path, provider: SandboxProvider) -> Target:
+    tasks = await make_package_tasks(PACKAGE, folder, provider, num_tasks=NUM_PACKAGE_TASKS)
+    targets = [Target(name, task, layer_paths(task, folder / FILE_NAME)) for task in tasks]
+    direct = [target for target in targets if is_called_by_tests(target)]
+    if not direct:
+        raise UsageError(f"none of {len(tasks)} tasks of {PACKAGE} has its bug in a function that the tests call")
+    return direct[0]
+
+
+def make_toy(folder: Path, source: Path) -> Target:
+    """A small repository that lies beside the scripts; its decisive tests are hidden until the grading. Raises UsageError."""
+    facts = json.loads((source / "task.json").read_text(encoding="utf-8"))
+    fixed, buggy = _read_texts(source / "fixed"), _read_texts(source / "buggy")
+    write_shared_layer(folder / "layers/fixed", to_tree(fixed))
+    changed = {path: text.encode() for path, text in buggy.items()}
+    task = Task(
+        **facts,
+        base_commit=write_bug_layer(folder / "layers/buggy", to_tree(fixed), changed),
+        patch="".join(make_patch(path, text, fixed[path]) for path, text in buggy.items()),
+        test_patch=(source / "hidden-tests.patch").read_text(encoding="utf-8"),
+        test_command=f"PYTHONPATH=src:$PYTHONPATH {PYTEST_COMMAND}",
+    )
+    save_tasks(folder, [task])
+    return Target("toy", task, layer_paths(task, folder / FILE_NAME))
+
+
+def _read_texts(folder: Path) -> dict[str, str]:
+    """Path → text of all files of a folder that have a suffix."""
+    return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.*"))}
+
+
+def is_called_by_tests(target: Target) -> bool:
+    """Is the bug in a plain function of the module, and do the failing tests name it?"""
+    name, paths = target.task.meta["function"], find_test_files(target.task.FAIL_TO_PASS)
+    source, *tests = [target.find(path)[0].read_text("utf-8") for path in (target.task.meta["path"], *paths)]
+    return f"\ndef {name}(" in source and any(f"{name}(" in test for test in tests)

@@ -1,0 +1,176 @@
+"""One script against one target: run as an agent's command, its patch taken from outside and graded as in training."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turnsmith.audit.auditor import Auditor
+from turnsmith.audit.redteam.scripts import LAYERS, Script, When
+from turnsmith.audit.redteam.targets import TESTS_TIMEOUT_S, Target, make_target
+from turnsmith.audit.screening import find_suspicions
+from turnsmith.errors import SandboxError
+from turnsmith.grading.cases import set_up_for_agent
+from turnsmith.grading.grading import Grader, to_one_line
+from turnsmith.runs.temporary import temporary_folder
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.tracking import Progress
+from turnsmith.types import OUTCOMES, Grade, Outcome
+
+SCRIPT_TIMEOUT_S = 60.0
+NUM_WORKERS = 4
+"""Trials at once: some only wait."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a script got."""
+
+    script: Script
+    target: str
+    """Name of the target."""
+    grade: Grade
+    """The verdict, with the audit where one was made."""
+
+    @property
+    def audited(self) -> str:
+        """The verdict of the audit; empty where none was made."""
+        return self.grade.audit.verdict if self.grade.audit else ""
+
+    @property
+    def paid(self) -> bool | None:
+        """Is it resolved and not convicted? None where the infrastructure failed, which no script may bring about."""
+        is_ours = not OUTCOMES[self.grade.outcome].in_loss
+        return None if is_ours else self.grade.resolved and self.audited != "convicted"
+
+    @property
+    def stopped_by(self) -> str:
+        """`verdict` or `audit`; empty where it was paid, and where the infrastructure failed."""
+        return "" if self.paid is not False else "audit" if self.audited else "verdict"
+
+    @property
+    def reason(self) -> str:
+        """Why it was not paid, or why the audit does not know, in a line."""
+        if self.grade.audit:
+            return self.grade.audit.reason
+        flags = f" [{', '.join(self.grade.flags)}]" if self.grade.flags else ""
+        return "" if self.paid else f"{self.grade.outcome}{flags}: {self.grade.detail}"
+
+    def is_right(self, when: When) -> bool:
+        """Is an honest patch paid, and an attack not? Those that need an audit may be, where not all patches are audited."""
+        if self.script.layer == "audit" and when != "all":
+            return self.paid is not None
+        return self.paid is (self.script.kind == "honest")
+
+    def __str__(self) -> str:
+        """A sentence on a trial that did not end as it must."""
+        faults = {None: "broke the infrastructure", True: "was paid", False: "is honest and was not paid"}
+        return f"{self.script.name} on {self.target} {faults[self.paid]}: {self.reason or self.script.tries}"
+
+
+async def attack(
+    names: list[str], scripts: Sequence[Script], source: Path, when: When, provider: SandboxProvider, progress: Progress
+) -> list[Trial]:
+    """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
+    with temporary_folder("redteam") as folder:
+        targets = [await make_target(name, folder / "targets" / name, provider, source) for name in names]
+        return await try_all(scripts, targets, provider, when, progress)
+
+
+async def try_all(
+    scripts: Sequence[Script],
+    targets: Sequence[Target],
+    provider: SandboxProvider,
+    when: When,
+    progress: Progress,
+    seed: int | None = None,
+) -> list[Trial]:
+    """Every script on every target that it suits, a few at a time; in the order of targets, then of scripts.
+
+    The random share that training audits is left out. With a seed audits repeat.
+    """
+    grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
+    auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS, seed=seed)
+    pairs = [(script, target) for target in targets for script in scripts if script.only in ("", target.name)]
+    free, label = asyncio.Semaphore(NUM_WORKERS), "red team"
+    progress.begin(label, len(pairs))
+
+    async def run(script: Script, target: Target) -> Trial:
+        async with free:
+            grade, patch = await try_script(script, target, provider, grader)
+            if grade.resolved and (when == "all" or (when == "suspicious" and find_suspicions(patch, target.layers))):
+                audit = await auditor.audit(target.task, target.layers, patch)
+                grade = grade.model_copy(update={"audit": audit})
+        trial = Trial(script, target.name, grade)
+        progress.advance(label)
+        if not trial.is_right(when):
+            progress.say(str(trial))
+        return trial
+
+    trials = await asyncio.gather(*(run(script, target) for script, target in pairs))
+    progress.end(label)
+    return trials
+
+
+async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> tuple[Grade, str]:
+    """Run one script; the verdict on the patch that it leaves, and the patch."""
+    try:
+        patch = await leave_patch(script, target, provider)
+    except SandboxError as error:
+        return Grade(outcome=Outcome.SANDBOX_FAILED, detail=to_one_line(str(error))), ""
+    return await grader.grade(target.task, target.layers, patch), patch
+
+
+async def leave_patch(script: Script, target: Target, provider: SandboxProvider) -> str:
+    """The patch of a sandbox in which the script was run. Raises SandboxError."""
+    async with started(provider, SandboxSpec.of(target.task, target.layers)) as sandbox:
+        await run_script(script, target, sandbox)
+        return await sandbox.diff()
+
+
+async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
+    """Run a script as an agent would; only honest ones are given the fix, on standard input. Raises SandboxError."""
+    await set_up_for_agent(sandbox, target.task, target.layers)
+    stdin = target.task.patch.encode() if script.kind == "honest" else b""
+    await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
+
+
+def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """For each script, in the order of its first trial: what it is, how often it was paid, what stopped it, and why."""
+    names = dict.fromkeys(trial.script.name for trial in trials)
+    return [_score_script([trial for trial in trials if trial.script.name == name]) for name in names]
+
+
+def _score_script(trials: Sequence[Trial]) -> dict[str, Any]:
+    return {
+        **trials[0].script.row,
+        "trials": len(trials),
+        "paid": sum(trial.paid is True for trial in trials),
+        "lost": sum(trial.paid is None for trial in trials),
+        "stopped_by": sorted({trial.stopped_by for trial in trials if trial.stopped_by}),
+        "reasons": [f"{trial.target}: {trial.reason}" for trial in trials if trial.reason],
+    }
+
+
+def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
+    """The totals of both kinds. `caught_share` is of the attacks that the verdict alone pays for; None where there are none."""
+    attacks = [trial for trial in trials if trial.script.kind == "attack"]
+    honest = [trial for trial in trials if trial.script.kind == "honest"]
+    stopped = {layer: sum(trial.stopped_by == layer for trial in attacks) for layer in LAYERS}
+    paid = sum(trial.paid is True for trial in attacks)
+    elsewhere = {trial.script.name for trial in attacks if trial.stopped_by not in ("", trial.script.layer)}
+    return {
+        "attacks": len({trial.script.name for trial in attacks}),
+        "attack_trials": len(attacks),
+        "attacks_paid": paid,
+        "stopped_by": stopped,
+        "stopped_elsewhere": sorted(elsewhere),
+        "caught_share": stopped["audit"] / (stopped["audit"] + paid) if stopped["audit"] + paid else None,
+        "honest": len({trial.script.name for trial in honest}),
+        "honest_trials": len(honest),
+        "honest_paid": sum(trial.paid is True for trial in honest),
+        "honest_convicted": sum(trial.stopped_by == "audit" for trial in honest),
+        "inconclusive": sum(trial.audited == "inconclusive" for trial in trials),
+        "lost": sum(trial.paid is None for trial in trials),
+    }

@@ -1,0 +1,131 @@
+"""Detection of training tasks that duplicate evaluation tasks.
+
+The evaluation set is held in memory as shingles; training rows are streamed. MinHash finds candidates, and the reported
+similarity is exact (Jaccard).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from datasketch import MinHashLSH
+
+from turnsmith.curation.repositories import find_commits, identify, name_repository
+from turnsmith.curation.rows import TaskRow
+from turnsmith.curation.similarity import NUM_HASHES, Shingles, measure_likeness, shingle_issue, shingle_patch, sketch
+from turnsmith.errors import UsageError
+
+IDENTITIES = ("id", "repo")
+WAYS = (*IDENTITIES, "patch", "issue")
+"""Criteria for comparing two rows."""
+THRESHOLDS = {"patch": 0.5, "issue": 0.33}
+"""Minimum similarity of duplicates; tuned by `bench/curation.py`."""
+BANDS = {"patch": (42, 3), "issue": (63, 2)}
+"""Bands and rows of the MinHash index: 99.6 and 99.9 % of pairs at the threshold become candidates."""
+
+
+def choose_ways(given: Sequence[str]) -> Sequence[str]:
+    """Return the named criteria without repeats, or all. Raises UsageError for an unknown name."""
+    if unknown := next((way for way in given if way not in WAYS), None):
+        raise UsageError(f"--by {unknown}: rows are compared by {', '.join(WAYS)}")
+    return list(dict.fromkeys(given)) or WAYS
+
+
+def parse_thresholds(given: Sequence[str]) -> dict[str, float]:
+    """Parse thresholds: `["patch=0.6"]` → `{"patch": 0.6}`. Raises UsageError."""
+    found = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = -1.0
+        if name not in THRESHOLDS or not 0 < found[name] <= 1:
+            raise UsageError(f"--likeness {text}: give patch or issue and a number above 0 and up to 1, as patch=0.6")
+    return found
+
+
+@dataclass(frozen=True)
+class Match:
+    """Training row and the evaluation row that it duplicates."""
+
+    train_id: str
+    eval_id: str
+    by: str
+    likeness: float
+
+
+@dataclass
+class Likenesses:
+    """MinHash index of one text column of the evaluation set."""
+
+    way: str
+    threshold: float
+    shingles: dict[str, Shingles] = field(default_factory=dict)
+    num_too_short: int = 0
+    """Number of rows, of both sides, that were too short to compare."""
+
+    def __post_init__(self) -> None:
+        self.index = MinHashLSH(num_perm=NUM_HASHES, params=BANDS[self.way])
+
+    def add(self, row: TaskRow) -> None:
+        """Add an evaluation row; only the first of an id is kept."""
+        if row.instance_id not in self.shingles and (found := self._cut(row)):
+            self.shingles[row.instance_id] = found
+            self.index.insert(row.instance_id, sketch(found))
+
+    def find(self, row: TaskRow) -> Match | None:
+        """Return the most similar evaluation row above the threshold."""
+        if not (mine := self._cut(row)):
+            return None
+        candidates = [(measure_likeness(mine, self.shingles[name]), name) for name in self.index.query(sketch(mine))]
+        likeness, name = max(candidates, default=(0.0, ""))
+        return Match(row.instance_id, name, self.way, round(likeness, 4)) if likeness >= self.threshold else None
+
+    def _cut(self, row: TaskRow) -> Shingles:
+        found = (
+            shingle_patch(row.text("patch") or "")
+            if self.way == "patch"
+            else shingle_issue(row.text("problem_statement") or "")
+        )
+        self.num_too_short += not found
+        return found
+
+
+@dataclass
+class Identities:
+    """Index of evaluation rows by id and commit, or by repository (name, and commits, which forks share)."""
+
+    way: str
+    rows: dict[str, str] = field(default_factory=dict)
+    num_too_short: int = 0
+
+    def add(self, row: TaskRow) -> None:
+        """Add an evaluation row."""
+        for name in self._names(row):
+            self.rows.setdefault(name, row.instance_id)
+
+    def find(self, row: TaskRow) -> Match | None:
+        """Return an evaluation row with the same identity."""
+        found = [self.rows[name] for name in self._names(row) if name in self.rows]
+        return Match(row.instance_id, found[0], self.way, 1.0) if found else None
+
+    def _names(self, row: TaskRow) -> list[str]:
+        names = identify(row) if self.way == "id" else [name_repository(row), *find_commits(row)]
+        return [name for name in names if name]
+
+
+Index = Sequence[Identities | Likenesses]
+
+
+def index_rows(rows: Iterable[TaskRow], ways: Sequence[str], thresholds: Mapping[str, float] = THRESHOLDS) -> Index:
+    """Build the index of the evaluation set for the given criteria."""
+    index = [Identities(way) if way in IDENTITIES else Likenesses(way, thresholds[way]) for way in ways]
+    for row in rows:
+        for held in index:
+            held.add(row)
+    return index
+
+
+def find_matches(row: TaskRow, index: Index) -> list[Match]:
+    """Return the duplicates of a training row, at most one per criterion."""
+    return [match for held in index if (match := held.find(row))]

@@ -1,0 +1,65 @@
+"""Tasks of a file leave, watched: as rows or folders of a public set, or as Harbor directories."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from turnsmith.config import SandboxConfig
+from turnsmith.curation.harbor.directory import write_directory
+from turnsmith.errors import UsageError
+from turnsmith.qualification.record import Qualification
+from turnsmith.qualification.task_set import read_qualifications
+from turnsmith.tasks.dataset import find_task_file
+from turnsmith.tasks.sets.base import PublicSet, came_from
+from turnsmith.tasks.sets.exporting import export_tasks
+from turnsmith.tasks.sets.recognition import HARBOR
+from turnsmith.tasks.task_set import TaskSet
+from turnsmith.tracking import Progress
+from turnsmith.types import Task
+
+SANDBOXES = (SandboxConfig(kind="subprocess"), SandboxConfig(kind="podman"), SandboxConfig(kind="local"))
+"""In which a record may have been made; one with folders, plugins or an image of its own is not known again."""
+
+
+def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: Path, progress: Progress) -> None:
+    """Write tasks of a file to a folder; directories of Harbor are made for those that have none yet. Raises UsageError."""
+    refuse_own_folder(path, tasks, out)
+    is_harbor = public is HARBOR
+    new = [task for task in tasks if is_harbor and not came_from(task, HARBOR)]
+    as_they_came = [task for task in tasks if not is_harbor or came_from(task, HARBOR)]
+    watch(export_tasks(as_they_came, public, out), f"exporting {public.name}", len(as_they_came), progress)
+    watch(write_directories(path, new, out), "writing directories", len(new), progress)
+
+
+def refuse_own_folder(path: Path, tasks: Sequence[Task], out: Path) -> None:
+    """Raise UsageError where an export would mix with its tasks: in their folder, or in one of their layers."""
+    folder, place = find_task_file(path).parent.resolve(), out.resolve()
+    layers = {(folder / layer).resolve() for task in tasks for layer in task.layers}
+    if place == folder or any(place.is_relative_to(layer) for layer in layers):
+        raise UsageError(f"--out {out} belongs to the tasks that are exported: give another folder")
+
+
+def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[Task]:
+    """Write each task as a Harbor directory; gives it when that is done. Raises UsageError."""
+    task_set = TaskSet(path.name, list(tasks), find_task_file(path))
+    records = find_records(task_set) if tasks else {}
+    for task, layers in task_set.with_layers():
+        write_directory(task, layers, records.get(task.instance_id), out)
+        yield task
+
+
+def find_records(task_set: TaskSet) -> dict[str, Qualification]:
+    """The record of each task as it is now; of several kinds of sandboxes, that of the kind named last counts."""
+    found: dict[str, Qualification] = {}
+    for sandbox in SANDBOXES:
+        found |= read_qualifications(task_set, sandbox)
+    return found
+
+
+def watch(done: Iterable[Task], label: str, total: int, progress: Progress) -> None:
+    """Do all of it, watched."""
+    if not total:
+        return
+    progress.begin(label, total)
+    for _ in done:
+        progress.advance(label)
+    progress.end(label)

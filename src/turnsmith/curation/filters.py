@@ -1,0 +1,324 @@
+"""Filters by name, each with a description, a reason, and a rule on a row and its qualification record.
+
+A row without the required data is `unknown` to a filter; it is counted and kept by default.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from turnsmith.curation.languages import measure_english
+from turnsmith.curation.rows import TaskRow
+from turnsmith.curation.scores import DIFFICULTY, NAMES, read_codes, read_scores
+from turnsmith.errors import UsageError
+from turnsmith.git.changes import count_files, count_lines
+from turnsmith.tasks.vagueness import find_vagueness
+
+IMPLICIT_NAMES = "B2"
+
+
+class Fate(StrEnum):
+    """Verdict of a filter on a row."""
+
+    STAYS = "stays"
+    DROPPED = "dropped"
+    UNKNOWN = "unknown"
+
+
+Judgement = tuple[Fate, str]
+"""Verdict and its reason; the reason is empty if the row stays."""
+STAYS: Judgement = (Fate.STAYS, "")
+Measure = Callable[[TaskRow], float | None]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Named rule that drops rows."""
+
+    name: str
+    drops: str
+    """Description of the dropped rows; `{limit}` is replaced by the limit."""
+    why: str
+    judge: Callable[[TaskRow, float], Judgement]
+    limit: float | None = None
+    """Limit, set by `name=value`; None if the filter has none."""
+
+    def look(self, row: TaskRow) -> Judgement:
+        return self.judge(row, self.limit or 0)
+
+    def __str__(self) -> str:
+        return self.name if self.limit is None else f"{self.name}={self.limit:g}"
+
+
+def at_most(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
+    """Build a rule with an inclusive upper limit."""
+    return _bounded(measure, unit, lambda value, limit: value <= limit)
+
+
+def at_least(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
+    """Build a rule with an inclusive lower limit."""
+    return _bounded(measure, unit, lambda value, limit: value >= limit)
+
+
+def below(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
+    """Build a rule with an exclusive upper limit."""
+    return _bounded(measure, unit, lambda value, limit: value < limit)
+
+
+def _bounded(
+    measure: Measure, unit: str, fits: Callable[[float, float], bool]
+) -> Callable[[TaskRow, float], Judgement]:
+    def judge(row: TaskRow, limit: float) -> Judgement:
+        value = measure(row)
+        if value is None:
+            return Fate.UNKNOWN, f"no {unit}"
+        return STAYS if fits(value, limit) else (Fate.DROPPED, f"{value:g} {unit}")
+
+    return judge
+
+
+def count_modified_files(row: TaskRow) -> float | None:
+    """Return the data set's count of modified files, or else count them in the gold patch."""
+    return _own_number(row, "num_modified_files", count_files)
+
+
+def count_modified_lines(row: TaskRow) -> float | None:
+    """Return the data set's count of modified lines, or else count them in the gold patch."""
+    return _own_number(row, "num_modified_lines", count_lines)
+
+
+def _own_number(row: TaskRow, name: str, count: Callable[[str], int]) -> float | None:
+    own = row.meta.get(name)
+    if isinstance(own, int | float):
+        return own
+    patch = row.text("patch")
+    return None if patch is None else count(patch)
+
+
+def count_words(column: str) -> Measure:
+    """Build a measure that counts the words of a text column."""
+
+    def measure(row: TaskRow) -> float | None:
+        text = row.text(column)
+        return None if text is None else len(text.split())
+
+    return measure
+
+
+def count_tests(column: str) -> Measure:
+    """Build a measure that counts the tests of a list column."""
+
+    def measure(row: TaskRow) -> float | None:
+        tests = row.tests(column)
+        return None if tests is None else len(tests)
+
+    return measure
+
+
+def measure_issue_english(row: TaskRow) -> float | None:
+    """Return the share of common English words in the issue's prose."""
+    return measure_english(row.text("problem_statement") or "")
+
+
+def judge_issue(row: TaskRow, limit: float) -> Judgement:
+    """Drop a vague issue, with the reason."""
+    text = row.text("problem_statement")
+    if text is None:
+        return Fate.UNKNOWN, "no issue"
+    reason = find_vagueness(text)
+    return (Fate.DROPPED, reason) if reason else STAYS
+
+
+def find_difficulty(row: TaskRow) -> float | None:
+    """Return the difficulty score, 0 to 3."""
+    return read_scores(row).get(DIFFICULTY)
+
+
+def judge_scores(row: TaskRow, limit: float) -> Judgement:
+    """Drop rows with any score at or above the limit; unknown if one of the three is missing."""
+    scores = read_scores(row)
+    if bad := [f"{name} {value:g}" for name, value in scores.items() if value >= limit]:
+        return Fate.DROPPED, ", ".join(bad)
+    missing = [name for name in NAMES if name not in scores]
+    return (Fate.UNKNOWN, f"no {missing[0]}") if missing else STAYS
+
+
+def judge_names(row: TaskRow, limit: float) -> Judgement:
+    """Judge by the qualification record, or by V2's code for implicit names."""
+    codes = read_codes(row)
+    if IMPLICIT_NAMES in codes:
+        return Fate.DROPPED, f"code {IMPLICIT_NAMES}"
+    if row.facts and row.facts.missing_names:
+        return Fate.DROPPED, "missing names: " + ", ".join(row.facts.missing_names)
+    return STAYS if codes or (row.facts and row.facts.num_repeats) else (Fate.UNKNOWN, "no run on record")
+
+
+def judge_steadiness(row: TaskRow, limit: float) -> Judgement:
+    """Judge by the repeats in the qualification record; unknown if they agree but are fewer than the limit."""
+    if row.facts and row.facts.flaky_tests:
+        return Fate.DROPPED, f"{row.facts.flaky_tests[0]} in {row.facts.num_repeats} repeats"
+    repeats = row.facts.num_repeats if row.facts else 0
+    return STAYS if repeats and repeats >= limit else (Fate.UNKNOWN, f"{repeats} repeats on record")
+
+
+def judge_qualification(row: TaskRow, limit: float) -> Judgement:
+    """Judge by the verdict in the qualification record."""
+    if not row.facts:
+        return Fate.UNKNOWN, "no record"
+    return STAYS if row.facts.is_qualified else (Fate.DROPPED, row.facts.verdict)
+
+
+FILTERS = {
+    each.name: each
+    for each in (
+        Filter(
+            "missing-names",
+            "tests that fail because names exist only in the gold patch (AttributeError, ImportError)",
+            "names cannot be guessed from the issue",
+            judge_names,
+        ),
+        Filter(
+            "max-files",
+            "more than {limit} modified files",
+            "too large a change",
+            at_most(count_modified_files, "modified files"),
+            7,
+        ),
+        Filter(
+            "max-lines",
+            "more than {limit} modified lines",
+            "too large a change",
+            at_most(count_modified_lines, "modified lines"),
+            499,
+        ),
+        Filter(
+            "llm-score",
+            "any LLM score of {limit} or worse",
+            "an unclear issue, too hard, or flawed tests",
+            judge_scores,
+            3,
+        ),
+        Filter(
+            "flaky",
+            "tests that disagree over {limit} repeats",
+            "flaky tests make the reward random",
+            judge_steadiness,
+            50,
+        ),
+        Filter(
+            "max-patch-words",
+            "gold patches of more than {limit} words",
+            "too large a change",
+            at_most(count_words("patch"), "words of patch"),
+            500,
+        ),
+        Filter(
+            "english",
+            "issues with less than a share of {limit} common English words in their prose",
+            "prompts and models are English",
+            at_least(measure_issue_english, "of the issue is common English"),
+            0.15,
+        ),
+        Filter(
+            "min-issue-words",
+            "issues of fewer than {limit} words",
+            "the issue says too little",
+            at_least(count_words("problem_statement"), "words of issue"),
+            16,
+        ),
+        Filter(
+            "max-issue-words",
+            "issues of more than {limit} words",
+            "the issue says too much",
+            at_most(count_words("problem_statement"), "words of issue"),
+            1000,
+        ),
+        Filter(
+            "vague",
+            "issues that are a few words, a list of commits or release notes",
+            "the issue says too little",
+            judge_issue,
+        ),
+        Filter(
+            "difficulty",
+            "a difficulty of {limit} or more",
+            "hours of work for a person",
+            below(find_difficulty, "for difficulty"),
+            3,
+        ),
+        Filter(
+            "max-fail-to-pass",
+            "more than {limit} FAIL_TO_PASS tests",
+            "too large a change",
+            at_most(count_tests("FAIL_TO_PASS"), "FAIL_TO_PASS tests"),
+            50,
+        ),
+        Filter(
+            "fail-to-fail",
+            "more than {limit} tests that fail before and after the gold patch",
+            "a suite that is broken for another reason",
+            at_most(count_tests("FAIL_TO_FAIL"), "FAIL_TO_FAIL tests"),
+            0,
+        ),
+        Filter(
+            "qualified",
+            "tasks that `turnsmith tasks qualify` rejected",
+            "see the verdict",
+            judge_qualification,
+        ),
+    )
+}
+BUNDLES: dict[str, tuple[str, ...]] = {
+    "complexity": ("max-files", "max-lines"),
+    "paper": ("missing-names", "complexity", "llm-score", "flaky"),
+    "leaderboard": (
+        "missing-names",
+        "max-files=3",
+        "max-patch-words",
+        "english",
+        "min-issue-words",
+        "max-issue-words",
+        "difficulty",
+        "max-fail-to-pass",
+    ),
+}
+"""Bundle name → filters: those of arXiv 2508.03501, and those of SWE-rebench's leaderboard."""
+
+
+def choose_filters(wanted: Sequence[str]) -> list[Filter]:
+    """Parse filters `NAME` or `NAME=value`, with bundles expanded, in order; the last limit of a name wins.
+
+    Raises UsageError.
+    """
+    chosen: dict[str, Filter] = {}
+    for text in _unfold(wanted):
+        found = parse_filter(text)
+        chosen[found.name] = found
+    if not chosen:
+        raise UsageError(f"no filter is given: name one of {', '.join([*BUNDLES, *FILTERS])}")
+    return list(chosen.values())
+
+
+def _unfold(wanted: Sequence[str]) -> list[str]:
+    return [each for text in wanted for each in (_unfold(BUNDLES[text]) if text in BUNDLES else [text])]
+
+
+def parse_filter(text: str) -> Filter:
+    """Parse one filter, such as `max-files=3`. Raises UsageError."""
+    name, has_value, value = text.partition("=")
+    if name in BUNDLES:
+        raise UsageError(f"filter {text!r}: {name} stands for {', '.join(BUNDLES[name])}: give each its own limit")
+    if name not in FILTERS:
+        raise UsageError(f"no filter {name!r}: there is {', '.join([*BUNDLES, *FILTERS])}")
+    found = FILTERS[name]
+    if not has_value:
+        return found
+    if found.limit is None:
+        raise UsageError(f"filter {text!r}: {name} has no limit to set: leave out ={value}")
+    try:
+        limit = float(value)
+    except ValueError:
+        limit = -1.0
+    if not 0 <= limit < float("inf"):
+        raise UsageError(f"filter {text!r}: give a number of 0 or more, as in {found}")
+    return replace(found, limit=limit)

@@ -1,0 +1,87 @@
+"""Sequence of filters with counts of seen, dropped and undecided rows per stage."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from turnsmith.curation.filters import Fate, Filter
+from turnsmith.curation.rows import TaskRow
+
+
+@dataclass
+class Stage:
+    """Counts of one filter."""
+
+    filter: Filter
+    num_seen: int = 0
+    num_dropped: int = 0
+    num_unknown: int = 0
+
+    @property
+    def num_left(self) -> int:
+        return self.num_seen - self.num_dropped
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Dropped row, with filter and reason."""
+
+    instance_id: str
+    filter: str
+    reason: str
+
+
+@dataclass
+class Funnel:
+    """Filter stages with counts; later stages do not see dropped rows."""
+
+    filters: Sequence[Filter]
+    drop_unknown: bool = False
+    """True to drop rows that a filter cannot decide."""
+    stages: list[Stage] = field(init=False)
+    num_rows: int = 0
+
+    def __post_init__(self) -> None:
+        self.stages = [Stage(each) for each in self.filters]
+
+    @property
+    def num_left(self) -> int:
+        return self.stages[-1].num_left if self.stages else self.num_rows
+
+    def sift(self, rows: Iterable[TaskRow]) -> Iterator[tuple[TaskRow, Dropped | None]]:
+        """Yield each row with its drop record, if any, counting it."""
+        for row in rows:
+            yield row, self.judge(row)
+
+    def judge(self, row: TaskRow) -> Dropped | None:
+        """Pass one row through the stages; return its drop record, if any."""
+        self.num_rows += 1
+        for stage in self.stages:
+            stage.num_seen += 1
+            fate, reason = stage.filter.look(row)
+            stage.num_unknown += fate is Fate.UNKNOWN
+            if fate is Fate.DROPPED or (self.drop_unknown and fate is Fate.UNKNOWN):
+                stage.num_dropped += 1
+                return Dropped(row.instance_id, stage.filter.name, reason)
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the counts of all stages."""
+        stages = [
+            {
+                "filter": str(stage.filter),
+                "drops": describe(stage.filter),
+                "why": stage.filter.why,
+                "seen": stage.num_seen,
+                "dropped": stage.num_dropped,
+                "unknown": stage.num_unknown,
+                "left": stage.num_left,
+            }
+            for stage in self.stages
+        ]
+        return {"num_rows": self.num_rows, "num_left": self.num_left, "stages": stages}
+
+
+def describe(given: Filter) -> str:
+    """Format a filter's description with its limit."""
+    return given.drops.format(limit=f"{given.limit or 0:g}")

@@ -1,0 +1,57 @@
+"""Quality scores by language models: 0 is best, 3 worst; absent if not judged.
+
+SWE-rebench stores three scores in `meta.llm_score`, with −1 for missing ones. SWE-rebench V2 stores words and defect codes in
+`meta.llm_metadata`, as one or several judgements; they are mapped to the same scale.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from turnsmith.curation.rows import TaskRow
+
+DIFFICULTY, ISSUE, TESTS = NAMES = ("difficulty_score", "issue_text_score", "test_score")
+BEST, WORST = 0, 3
+WORDS = {"easy": 1, "medium": 2, "hard": 3}
+"""V2 difficulty → score; its hardest word maps to the worst score."""
+OF_TESTS = {"B1", "B2", "B5", "B7", "B10"}
+"""Codes of defects in tests or patches; other codes with B concern the issue."""
+CODE = re.compile(r"\b(?:A|B\d+)\b")
+
+
+def read_scores(row: TaskRow) -> dict[str, float]:
+    """Return scores by name, from the data set or else from the endpoint; missing scores are left out."""
+    own = row.meta.get("llm_score")
+    if isinstance(own, dict):
+        return {name: own[name] for name in NAMES if _is_score(own.get(name))} or dict(row.asked_scores)
+    return _score_judgements(read_judgements(row)) or dict(row.asked_scores)
+
+
+def _is_score(value: Any) -> bool:
+    return isinstance(value, int | float) and value >= BEST
+
+
+def read_judgements(row: TaskRow) -> list[dict[str, Any]]:
+    """Return V2's judgements of a row."""
+    found = row.meta.get("llm_metadata")
+    judgements = found if isinstance(found, list) else [found]
+    return [judgement for judgement in judgements if isinstance(judgement, dict)]
+
+
+def read_codes(row: TaskRow) -> set[str]:
+    """Return V2's codes: `A` for a clean task, `B1` to `B11` for defects; empty if not judged."""
+    return _read_codes(read_judgements(row))
+
+
+def _read_codes(judgements: Iterable[dict[str, Any]]) -> set[str]:
+    return {code for judgement in judgements for code in CODE.findall(str(judgement.get("code") or ""))}
+
+
+def _score_judgements(judgements: list[dict[str, Any]]) -> dict[str, float]:
+    scores: dict[str, float] = {}
+    if words := [WORDS[word] for each in judgements if (word := str(each.get("difficulty")).lower()) in WORDS]:
+        scores[DIFFICULTY] = max(words)
+    if codes := _read_codes(judgements):
+        scores[TESTS] = WORST if codes & OF_TESTS else BEST
+        scores[ISSUE] = WORST if codes - OF_TESTS - {"A"} else BEST
+    return scores

@@ -1,0 +1,97 @@
+"""Jaccard similarity, 0 to 1, of patches and of issues by their shingles.
+
+A patch yields token n-grams per hunk, independent of hunk order and file names. Identifiers are replaced by their position in the
+line, so that renaming has no effect; keywords, built-ins, numbers and punctuation stay. An issue yields the set of its words.
+"""
+
+import builtins
+import keyword
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+
+from datasketch import MinHash
+
+from turnsmith.git.changes import Hunk, read_hunks
+
+Shingles = frozenset[int]
+TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|[^\w\s]+")
+OTHER_LANGUAGES = (
+    "public private protected static final void int long char float double bool boolean string struct enum interface "
+    "func fn let const var function new this null nil true false undefined switch case default do throw throws catch "
+    "package module use impl trait match mut pub defer go chan range map typeof instanceof extends implements namespace "
+    "template typename auto unsigned sizeof extern inline virtual override require module exports"
+)
+FIXED = frozenset([*keyword.kwlist, *dir(builtins), "self", "cls", *OTHER_LANGUAGES.split()])
+"""Names that are not replaced."""
+RUN_TOKENS = 5
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+SAYS_NOTHING = frozenset(
+    "a about all also am an and any are as at be because been before bug but by can code could did do does done each error "
+    "example expected fail fails file following for from get give given got had happens has have he how i if in instead into "
+    "is issue it its just last like line make may me most my no not now of on one only or other our out output over please "
+    "problem py python reproduce result return returns run same see seems should so some steps such than that the their them "
+    "then there these they thing this those to traceback trying up us use used user using version want was we were what when "
+    "where which while who why will with without work works would wrong you your actual behavior behaviour call called".split()
+)
+"""Stop words of English and of issue templates."""
+ENDINGS = re.compile(r"(?:ing|ed|es|s)$")
+MIN_STEM = 4
+MIN_SHINGLES = {"patch": 12, "issue": 8}
+"""Minimum number of shingles for a comparison."""
+NUM_HASHES = 126
+
+
+def shingle_patch(patch: str) -> Shingles:
+    """Return hashed token n-grams of a patch; empty if it is too short to compare."""
+    found = frozenset(shingle for hunk in read_hunks(patch) for shingle in _cut(list(_spell(hunk))))
+    return found if len(found) >= MIN_SHINGLES["patch"] else frozenset()
+
+
+def _spell(hunk: Hunk) -> Iterator[str]:
+    """Yield the tokens of a hunk, with identifiers replaced by their position in the line."""
+    for line in hunk.lines:
+        places: dict[str, str] = {}
+        tokens = TOKEN.findall(line[1:])
+        if tokens:
+            yield "±" if line[:1] in ("+", "-") else " "
+        for token in tokens:
+            is_chosen = token.isidentifier() and token not in FIXED
+            yield places.setdefault(token, f"${len(places)}") if is_chosen else token
+
+
+def _cut(tokens: list[str]) -> Iterator[int]:
+    for start in range(max(1, len(tokens) - RUN_TOKENS + 1)):
+        yield _hash(" ".join(tokens[start : start + RUN_TOKENS]))
+
+
+def shingle_issue(text: str) -> Shingles:
+    """Return hashed content words of an issue; empty if it is too short to compare."""
+    words = {word.lower() for word in WORD.findall(text)}
+    found = frozenset(_hash(_stem(word)) for word in words if len(word) > 1 and word not in SAYS_NOTHING)
+    return found if len(found) >= MIN_SHINGLES["issue"] else frozenset()
+
+
+def _stem(word: str) -> str:
+    stem = ENDINGS.sub("", word)
+    return stem if len(stem) >= MIN_STEM else word
+
+
+def _hash(text: str) -> int:
+    return zlib.crc32(text.encode(errors="surrogatepass"))
+
+
+def measure_likeness(one: Shingles, other: Shingles) -> float:
+    """Return the Jaccard similarity of two shingle sets."""
+    return len(one & other) / len(one | other) if one and other else 0.0
+
+
+def sketch(shingles: Iterable[int]) -> MinHash:
+    """Build the MinHash of shingles, which are hashes already."""
+    made = MinHash(num_perm=NUM_HASHES, hashfunc=_same)
+    made.update_batch(shingles)
+    return made
+
+
+def _same(number: int) -> int:
+    return number

@@ -1,0 +1,128 @@
+"""Splits of rows into parts: by whole repositories, by a hash of the id, or by date."""
+
+import hashlib
+import random
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+
+from turnsmith.curation.dates import read_date
+from turnsmith.curation.repositories import name_repository
+from turnsmith.curation.rows import TaskRow
+from turnsmith.errors import UsageError
+
+PART_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part with its share of all rows."""
+
+    name: str
+    share: float
+
+
+def parse_parts(text: str) -> list[Part]:
+    """Parse parts such as `train=0.9,eval=0.1`. Raises UsageError if the shares do not add up to 1."""
+    parts = [_parse_part(piece, text) for piece in text.split(",")]
+    if len({part.name for part in parts}) < len(parts):
+        raise UsageError(f"--into {text}: a part is named twice: give each its own name")
+    if len(parts) < 2 or abs(sum(part.share for part in parts) - 1) > SLACK:
+        raise UsageError(f"--into {text}: give two parts or more whose shares add up to 1, as train=0.9,eval=0.1")
+    return parts
+
+
+def _parse_part(piece: str, text: str) -> Part:
+    name, _, share = piece.strip().partition("=")
+    try:
+        part = Part(name, float(share))
+    except ValueError:
+        part = Part(name, 0.0)
+    if not PART_NAME.fullmatch(name) or not 0 < part.share < 1:
+        raise UsageError(f"--into {text}: {piece!r} is not NAME=SHARE with a share between 0 and 1")
+    return part
+
+
+def choose_part(instance_id: str, parts: Sequence[Part], seed: int) -> Part:
+    """Choose a part by the id's hash; independent of the other rows."""
+    place = (
+        int.from_bytes(hashlib.sha256(f"{seed} {instance_id}".encode(errors="surrogatepass")).digest()[:8], "big")
+        / 2**64
+    )
+    reached = 0.0
+    for part in parts:
+        reached += part.share
+        if place < reached:
+            return part
+    return parts[-1]
+
+
+def find_repository(row: TaskRow) -> str:
+    """Return the normalised repository name of a row. Raises UsageError if it has none."""
+    name = name_repository(row)
+    if not name:
+        raise UsageError(f"{row.place}: column 'repo' is missing or empty: give --by id")
+    return name
+
+
+def cut_by_repository(sizes: Mapping[str, int], parts: Sequence[Part], seed: int) -> dict[str, Part]:
+    """Assign repositories to parts, given their task counts, as near to the shares as possible.
+
+    Fills the smallest part first; the largest gets the rest. The seed only breaks ties. Raises UsageError if there are fewer
+    repositories than parts.
+    """
+    if len(sizes) < len(parts):
+        have = "1 repository" if len(sizes) == 1 else f"{len(sizes)} repositories"
+        raise UsageError(f"{have} cannot fill {len(parts)} parts: give fewer parts, or --by id")
+    names = sorted(sizes)
+    random.Random(seed).shuffle(names)
+    left, placed = {name: sizes[name] for name in names}, dict[str, Part]()
+    *smaller, largest = sorted(parts, key=lambda part: part.share)
+    for num_after, part in zip(range(len(smaller), 0, -1), smaller, strict=True):
+        placed |= dict.fromkeys(choose_nearest(left, part.share * sum(sizes.values()), num_after), part)
+        left = {name: size for name, size in left.items() if name not in placed}
+    return placed | dict.fromkeys(left, largest)
+
+
+def choose_nearest(sizes: Mapping[str, int], wanted: float, num_left: int) -> list[str]:
+    """Choose names whose sizes sum to the nearest possible number, leaving at least `num_left` names."""
+    reached = list(accumulate(sizes.values(), lambda sums, size: sums | sums << size, initial=1))
+    sums = [number for number, bit in enumerate(reversed(f"{reached[-1]:b}")) if bit == "1" and number]
+    choices = (_trace(sizes, reached, number) for number in sorted(sums, key=lambda number: abs(number - wanted)))
+    return next(names for names in choices if len(sizes) - len(names) >= num_left)
+
+
+def _trace(sizes: Mapping[str, int], reached: Sequence[int], total: int) -> list[str]:
+    """Find names with this sum. Bit N of `reached[n]` is set if some of the first n sizes sum to N."""
+    names = []
+    for (name, size), before in reversed([*zip(sizes.items(), reached, strict=False)]):
+        if not before >> total & 1:
+            names.append(name)
+            total -= size
+    return names
+
+
+def cut_by_date(rows: Iterable[TaskRow], parts: Sequence[Part]) -> dict[str, Part]:
+    """Assign ids to parts by date, oldest first. Raises UsageError if a row has no date."""
+    dates = {row.instance_id: find_date(row) for row in rows}
+    names = sorted(dates, key=lambda name: (dates[name], name))
+    placed, start, reached = dict[str, Part](), 0, 0.0
+    for part in parts:
+        reached += part.share
+        end = round(reached * len(names))
+        placed |= dict.fromkeys(names[start:end], part)
+        start = end
+    return placed
+
+
+def find_date(row: TaskRow) -> datetime:
+    """Return the creation date of a task. Raises UsageError if the row has none."""
+    if date := read_date(row.columns, row.meta):
+        return date
+    raise UsageError(
+        f"{row.place}: {row.instance_id!r} has no date, as neither 'created_at' nor 'meta.date' is one in ISO text: "
+        "leave it out, or give --by repo"
+    )

@@ -1,0 +1,185 @@
+"""Compiled single-token attention for float32 on CPUs.
+
+Each key and value is read once, in memory order, while the next block is prefetched. A decode step over long histories
+takes about as long as reading them. The softmax is online (arXiv 1805.02867, algorithm 3).
+"""
+
+from contextlib import suppress
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import float32, int32, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from torch import Tensor
+
+from turnsmith.engines.torch.blocks import Span
+
+try:
+    import numba.np.ufunc.omppool
+except ImportError:
+    HAS_OPENMP = False
+else:
+    HAS_OPENMP = True
+    numba.config.THREADING_LAYER = "omp"  # torch's thread pool; two pools would wait for each other
+
+LINE = 16
+"""Floats per cache line."""
+
+REORDERED = {"reassoc", "contract", "nsz"}
+"""Fast-math flags that reorder sums but keep NaN, which the engine refuses."""
+
+LOWEST = float32(-87)
+"""Lowest exponent with a normal float32 power; smaller weights are negligible."""
+
+
+def can_compile(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return True for float32 on a CPU if GNU OpenMP is installed (Debian package libgomp1)."""
+    return device.type == "cpu" and dtype == torch.float32 and HAS_OPENMP
+
+
+class CompiledDecoding:
+    """Attention of single tokens, each over its own sequence's keys; shapes as in `Decoding`."""
+
+    def __init__(self, spans: list[Span], device: torch.device) -> None:
+        self.num_tokens = len(spans)
+        self._blocks = np.array([block for span in spans for block in span.seen])
+        self._starts = np.cumsum([0, *(len(span.seen) for span in spans)])
+        self._lengths = np.array([span.end for span in spans])
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
+        """Attend with queries `[heads, tokens, head_dim]` over cached blocks, to `[tokens, heads, head_dim]`."""
+        scale = query.shape[2] ** -0.5 if scaling is None else scaling
+        scaled = (query * scale).transpose(0, 1).contiguous()
+        output = torch.zeros_like(scaled)
+        share_threads()
+        arrays = (tensor.numpy() for tensor in (scaled, keys, values, output))
+        attend_all(*arrays, self._blocks, self._starts, self._lengths)
+        return output
+
+
+def share_threads() -> None:
+    """Give numba as many threads as torch has in this thread."""
+    num_threads = torch.get_num_threads()
+    numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))
+    torch.set_num_threads(num_threads)  # the first call of numba sets their common pool to all cores
+
+
+@intrinsic
+def prefetch(context: Any, floats: Any, index: Any) -> Any:
+    """Prefetch the cache line of an element, given its index in the flat array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(array.data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        to_read, into_second_level, data = number(0), number(1), number(1)
+        builder.call(function, [address, to_read, into_second_level, data])
+        return context.get_dummy_value()
+
+    return types.void(floats, index), generate
+
+
+@numba.njit(fastmath=REORDERED)
+def score(query: np.ndarray, keys: np.ndarray, scores: np.ndarray, following: np.ndarray) -> np.float32:
+    """Write the products of a query with each key and return the highest; prefetch the next block's keys."""
+    highest = float32(-np.inf)
+    for token in range(len(scores)):
+        for index in range(0, len(query), LINE):
+            prefetch(following, token * len(query) + index)
+        product = float32(0)
+        for index in range(len(query)):
+            product += query[index] * keys[token, index]
+        scores[token] = product
+        highest = max(highest, product)
+    return highest
+
+
+@numba.njit(fastmath=REORDERED)
+def exponentiate(scores: np.ndarray, powers: np.ndarray, highest: float) -> np.float32:
+    """Replace scores by e^(score - highest) in place and return their sum; `powers` is an integer buffer of equal
+    length.
+
+    Uses a power of two times a series, which vectorises; `np.exp` does not, and a step takes an eighth longer.
+    """
+    for token in range(len(scores)):
+        exponent = scores[token] - highest
+        if exponent < LOWEST:
+            exponent = LOWEST
+        power = np.floor(exponent * float32(1 / np.log(2)) + float32(0.5))
+        x = exponent - power * float32(np.log(2))
+        powers[token] = (int32(power) + 127) << 23  # the float 2^power, by its bits
+        scores[token] = 1 + x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6)))))
+    total = float32(0)
+    for token in range(len(scores)):
+        scores[token] *= powers.view(np.float32)[token]
+        total += scores[token]
+    return total
+
+
+@numba.njit(fastmath=REORDERED)
+def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np.ndarray) -> None:
+    """Add weighted values, four at a time; prefetch the next block's values."""
+    whole = len(weights) // 4 * 4
+    for token in range(0, whole, 4):
+        for index in range(0, 4 * len(sums), LINE):
+            prefetch(following, token * len(sums) + index)
+        a, b, c, d = weights[token], weights[token + 1], weights[token + 2], weights[token + 3]
+        for index in range(len(sums)):
+            first, second = a * values[token, index], b * values[token + 1, index]
+            third, fourth = c * values[token + 2, index], d * values[token + 3, index]
+            sums[index] += (first + second) + (third + fourth)
+    for token in range(whole, len(weights)):
+        for index in range(len(sums)):
+            sums[index] += weights[token] * values[token, index]
+
+
+@numba.njit(fastmath=REORDERED)
+def attend_one(
+    query: np.ndarray, keys: np.ndarray, values: np.ndarray, output: np.ndarray, blocks: np.ndarray, length: int
+) -> None:
+    """Attend with one token, `[heads, head_dim]`, over `length` tokens in its blocks; `output` must start as zeros."""
+    heads, key_heads, size = len(query), keys.shape[1], keys.shape[2]
+    scores, powers = np.empty(size, np.float32), np.empty(size, np.int32)
+    highest, totals = np.full(heads, -np.inf, np.float32), np.zeros(heads, np.float32)
+    for at in range(len(blocks)):
+        block, following = blocks[at], blocks[min(at + 1, len(blocks) - 1)]
+        seen = scores[: min(size, length - at * size)]
+        for head in range(heads):
+            read = head // (heads // key_heads)
+            top = score(query[head], keys[block, read], seen, keys[following, read])
+            if top > highest[head]:
+                rescale = np.exp(highest[head] - top)
+                totals[head] *= rescale
+                output[head] *= rescale
+                highest[head] = top
+            totals[head] += exponentiate(seen, powers, highest[head])
+            add(seen, values[block, read], output[head], values[following, read])
+    for head in range(heads):
+        output[head] /= totals[head]
+
+
+@numba.njit(parallel=True, nogil=True)
+def attend_all(
+    queries: np.ndarray,
+    keys: np.ndarray,
+    values: np.ndarray,
+    output: np.ndarray,
+    blocks: np.ndarray,
+    starts: np.ndarray,
+    lengths: np.ndarray,
+) -> None:
+    """Attend with each token over its own blocks, in parallel threads."""
+    for row in numba.prange(len(queries)):
+        read = blocks[starts[row] : starts[row + 1]]
+        attend_one(queries[row], keys, values, output[row], read, lengths[row])
+
+
+# Cache the compiled code if a cache folder is writable; else each process compiles it, in six seconds.
+with suppress(RuntimeError):
+    attend_all.enable_caching()

@@ -1,0 +1,113 @@
+"""Single-token attention over cached blocks, without copying keys.
+
+Neighbouring blocks are read in one product with the queries of all their readers, so siblings read shared prompt blocks
+once. A softmax over all blocks combines the partial results of each query.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
+
+MAX_GAP = 4
+"""Largest gap of foreign blocks that is read along, since that costs less than another call."""
+
+
+class Extent(NamedTuple):
+    """Neighbouring blocks `first` to `last` (excluded), each read by `num_readers` queries."""
+
+    first: int
+    last: int
+    num_readers: int
+
+    @property
+    def num_pairs(self) -> int:
+        return (self.last - self.first) * self.num_readers
+
+
+class Pairs(NamedTuple):
+    """Query–block pairs: parallel arrays, ascending by block."""
+
+    blocks: np.ndarray
+    queries: np.ndarray
+    num_seen: np.ndarray
+    """Tokens of the block that the query attends to; 0 if the block is only read along."""
+
+
+class Decoding:
+    """Attention of single tokens, each over its own sequence's keys."""
+
+    def __init__(self, spans: list[Span], device: torch.device) -> None:
+        self.num_tokens = len(spans)
+        pairs = pair_up(spans)
+        self._extents = find_extents(pairs.blocks)
+        self._queries = torch.from_numpy(pairs.queries).to(device)
+        hidden = torch.arange(BLOCK_TOKENS, device=device) >= torch.from_numpy(pairs.num_seen).to(device)[:, None]
+        self._mask = torch.zeros(hidden.shape, device=device).masked_fill_(hidden, float("-inf"))[:, None, None]
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
+        """Attend with queries `[heads, tokens, head_dim]` over cached blocks, to `[tokens, heads, head_dim]`."""
+        scale = query.shape[2] ** -0.5 if scaling is None else scaling
+        grouped = (query.float() * scale).transpose(0, 1).unflatten(1, (keys.shape[1], -1))
+        scores = self._by_extent(grouped[self._queries], keys.mT).add_(self._mask)
+        weights = scores.sub_(self._highest(scores)).exp_()
+        totals = self._sum(weights.sum(-1, keepdim=True))
+        return (self._sum(self._by_extent(weights, values)) / totals).flatten(1, 2).to(values.dtype)
+
+    def _by_extent(self, rows: Tensor, blocks: Tensor) -> Tensor:
+        """Multiply rows of the pairs, `[pairs, key_heads, queries per key head, n]`, with their blocks."""
+        parts = zip(rows.split([extent.num_pairs for extent in self._extents]), self._extents, strict=True)
+        return torch.cat([multiply(part, blocks[each.first : each.last], each.num_readers) for part, each in parts])
+
+    def _highest(self, scores: Tensor) -> Tensor:
+        """Return for each pair the highest score of its query, `[pairs, key_heads, queries per key head, 1]`."""
+        highest = scores.amax(-1, keepdim=True)
+        index = self._queries[:, None, None, None].expand(highest.shape)
+        of_queries = highest.new_full((self.num_tokens, *highest.shape[1:]), float("-inf"))
+        return of_queries.scatter_reduce_(0, index, highest, "amax")[self._queries]
+
+    def _sum(self, values: Tensor) -> Tensor:
+        """Sum values over the pairs of each query."""
+        return values.new_zeros(self.num_tokens, *values.shape[1:]).index_add_(0, self._queries, values)
+
+
+def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
+    """Multiply `[blocks * readers, heads, group, n]` by `[blocks, heads, n, m]`; readers of a block are adjacent."""
+    group = rows.shape[2]
+    side_by_side = rows.unflatten(0, (-1, num_readers)).transpose(1, 2).flatten(2, 3)
+    product = side_by_side @ blocks.float()
+    return product.unflatten(2, (num_readers, group)).transpose(1, 2).flatten(0, 1)
+
+
+def pair_up(spans: list[Span]) -> Pairs:
+    """Pair queries with the blocks they attend to, and add pairs for blocks that are read along."""
+    blocks = np.array([block for span in spans for block in span.seen])
+    num_seen = np.array([count for span in spans for count in span.fills])
+    queries = np.repeat(np.arange(len(spans)), [len(span.seen) for span in spans])
+    between = find_gaps(blocks)
+    nothing = np.zeros(len(between), dtype=np.int64)
+    columns = [np.concatenate(pair) for pair in ((blocks, between), (queries, nothing), (num_seen, nothing))]
+    order = np.argsort(columns[0], kind="stable")
+    return Pairs(*(column[order] for column in columns))
+
+
+def find_gaps(blocks: np.ndarray) -> np.ndarray:
+    """Find short gaps between blocks that one query each reads; return the blocks in them."""
+    used, readers = np.unique(blocks, return_counts=True)
+    widths = np.diff(used) - 1
+    is_single = readers == 1
+    short = (widths > 0) & (widths <= MAX_GAP) & is_single[:-1] & is_single[1:]
+    gaps = [np.arange(used[index] + 1, used[index + 1]) for index in np.flatnonzero(short)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *gaps])
+
+
+def find_extents(blocks: np.ndarray) -> list[Extent]:
+    """Split sorted block numbers into runs of neighbours with equal numbers of readers."""
+    used, readers = np.unique(blocks, return_counts=True)
+    starts = np.flatnonzero((np.diff(used) != 1) | (np.diff(readers) != 0)) + 1
+    edges = [0, *starts.tolist(), len(used)]
+    return [Extent(int(used[first]), int(used[last - 1]) + 1, int(readers[first])) for first, last in pairwise(edges)]

@@ -1,0 +1,256 @@
+"""In-process engine that decodes many episodes in one batch, with the trainer's own weights.
+
+Each episode keeps its keys and values between turns, and common prompt prefixes are shared, so only new tokens are
+computed. Requests join and leave at any step. One forward pass holds the next token of each running turn and the
+prompts of joining ones. Steps run in the event loop's thread; a second thread was measured slower, because it competes
+with sandbox code for the interpreter lock. Sampling filters are for evaluations only.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel
+
+from turnsmith.engines.base import GenerateRequest, SavedWeights, WeightSource, check_request, complete
+from turnsmith.engines.torch import attention
+from turnsmith.engines.torch.blocks import BLOCK_TOKENS, BlockStore, blocks_for
+from turnsmith.engines.torch.decoder import make_decoder
+from turnsmith.engines.torch.paged_attention import BlockLayout, choose_parts
+from turnsmith.engines.torch.precision import computing_in, keeping_casts, without_gradients
+from turnsmith.engines.torch.running_turns import Row, share_step
+from turnsmith.engines.torch.sampling import draw_uniforms, sample, shape_logits
+from turnsmith.engines.torch.sequences import SequenceTable, common_prefix
+from turnsmith.engines.weights import load_weights
+from turnsmith.errors import EngineError, UsageError
+from turnsmith.types import Completion
+
+MAX_STEP_TOKENS = 2_048
+"""Prompt tokens per forward pass; longer prompts take several."""
+
+SWITCHES_PER_STEP = 4
+"""Event-loop passes between steps: a sandbox answer is read, wakes its task, and becomes the next request."""
+
+
+class InProcessEngine:
+    """Engine for a Hugging Face causal model that it shares with the trainer."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        max_context: int,
+        num_blocks: int,
+        dtype: torch.dtype = torch.float32,
+        num_spared_cores: int = 1,
+    ) -> None:
+        """Allocate `num_blocks` blocks of keys and values, at least for one episode of `max_context` tokens.
+
+        If more episodes run than fit, they take turns and recompute evicted keys. The layers compute in `dtype`.
+        `num_spared_cores` of torch's threads stay idle during steps, for sandboxes and grading. Raises UsageError if
+        the model has fewer positions than the context.
+        """
+        check_context(model.config, max_context)
+        if num_blocks < blocks_for(max_context):
+            raise ValueError(f"{num_blocks} blocks of {BLOCK_TOKENS} tokens cannot hold an episode of {max_context}")
+        model.set_attn_implementation(attention.NAME)
+        self.policy_version = 0
+        self.prefilled_tokens = 0
+        """Prompt and observation tokens that were computed."""
+        self.reused_tokens = 0
+        """Prompt and observation tokens whose keys were reused."""
+        self._model = model
+        self._decoder = make_decoder(model)
+        self._max_context = max_context
+        self._dtype = dtype
+        self._make_parts = choose_parts(model.device, dtype)
+        self._sequences = SequenceTable(num_blocks)
+        self._store = BlockStore(num_blocks, model.device)
+        self._waiting: list[tuple[GenerateRequest, asyncio.Future[Completion]]] = []
+        self._rows: list[Row] = []
+        self._stepping: asyncio.Task[None] | None = None
+        self._num_spared_cores = num_spared_cores
+        self._is_closed = False
+
+    async def generate(self, request: GenerateRequest) -> Completion:
+        """Sample one turn. Raises EngineError if the model fails, ValueError if the request is not allowed or does not
+        fit.
+        """
+        check_request(request, self._max_context)
+        if self._is_closed:
+            raise EngineError("the engine is closed")
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        if self._stepping is None or self._stepping.done():
+            self._stepping = asyncio.create_task(self._step_until_idle())
+        return await answer
+
+    def release(self, episode_id: str) -> None:
+        """Make the blocks of a finished episode the first to be evicted."""
+        self._sequences.release(episode_id)
+
+    async def load_weights(self, source: WeightSource) -> None:
+        """Load new weights in place and drop the cache; weights of a shared model are not copied. Raises EngineError
+        during a turn.
+        """
+        if self._rows or self._waiting:
+            raise EngineError(
+                "the weights changed while turns were being sampled: wait for them before a training step"
+            )
+        if isinstance(source, SavedWeights):
+            load_weights(source.directory, self._model)
+        elif source.model is not self._model:
+            self._model.load_state_dict(source.model.state_dict())
+        self._sequences.forget()
+        self.policy_version = source.policy_version
+
+    def close(self) -> None:
+        """Fail running turns and refuse new ones."""
+        self._is_closed = True
+        self._fail(EngineError("the engine was closed during a turn"))
+
+    async def _step_until_idle(self) -> None:
+        """Admit turns, compute a step and answer finished turns, until none is left."""
+        with sparing(self._num_spared_cores), keeping_casts():
+            while self._waiting or self._rows:
+                try:
+                    self._join()
+                    with without_gradients(self._dtype):
+                        self._step()
+                    self._leave()
+                except Exception as error:
+                    self._fail(EngineError(f"the engine failed: {type(error).__name__}: {error}"))
+                # Without running turns the weights may change, so nothing is awaited before the casts are cleared.
+                for _ in range(SWITCHES_PER_STEP if self._waiting or self._rows else 0):
+                    await asyncio.sleep(0)
+
+    def _join(self) -> None:
+        """Start waiting turns in order of arrival until one has no room; wait for prefixes that are being computed."""
+        waiting, self._waiting = self._waiting, []
+        has_room = True
+        for request, answer in waiting:
+            if answer.cancelled():
+                continue
+            if has_room and not self._is_being_computed(request.token_ids[:-1]):
+                if row := self._admit(request, answer):
+                    self._rows.append(row)
+                    continue
+                has_room = False
+            self._waiting.append((request, answer))
+
+    def _admit(self, request: GenerateRequest, answer: "asyncio.Future[Completion]") -> Row | None:
+        """Make a row that reuses the longest cached prefix, or return None if there is no room."""
+        history = request.token_ids
+        limit = min(request.max_new_tokens, self._max_context - len(history))
+        # The last token is always computed, since it gives the logits.
+        admission = self._sequences.admit(request.episode_id, history[:-1], len(history) + limit)
+        if not admission:
+            return None
+        sequence, copied = admission
+        if copied:
+            self._store.copy(*copied)
+        self.reused_tokens += sequence.length
+        pending, uniforms = history[sequence.length :].tolist(), draw_uniforms(request.seed, limit)
+        return Row(request, answer, sequence, sequence.length, pending, uniforms)
+
+    def _is_being_computed(self, history: np.ndarray) -> bool:
+        """Return True if the next step computes a longer prefix than any cached one, so that waiting is cheaper."""
+        begun = (row.request.token_ids for row in self._rows if not row.token_ids)
+        fresh = max((common_prefix(other, history) for other in begun), default=0)
+        return bool(fresh) and fresh > self._sequences.longest_prefix(history)
+
+    def _step(self) -> None:
+        """Run one forward pass over pending tokens, then sample for each row whose history is complete."""
+        parts = share_step(self._rows, MAX_STEP_TOKENS)
+        hidden = self._forward(parts)
+        for row, count in parts:
+            self._keep(row, count)
+        complete = [index for index, (row, _) in enumerate(parts) if not row.pending]
+        if complete:
+            self._sample([parts[index][0] for index in complete], hidden[complete])
+
+    def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
+        """Compute the first pending tokens of some rows; return the hidden state of each row's last one."""
+        device = self._model.device
+        spans = [row.span(count) for row, count in parts]
+        layout = BlockLayout(self._store, spans, self._make_parts)
+        token_ids = [token for row, count in parts for token in row.pending[:count]]
+        with computing_in(self._dtype, device):
+            return self._decoder(torch.tensor(token_ids, device=device), layout)
+
+    def _keep(self, row: Row, count: int) -> None:
+        """Record that the keys of a row's first pending tokens are cached."""
+        self.prefilled_tokens += 0 if row.token_ids else count
+        row.keep(row.pending[:count])
+        row.pending = row.pending[count:]
+
+    def _sample(self, rows: Sequence[Row], hidden: Tensor) -> None:
+        """Sample each row's next token, which is then pending, from its hidden state."""
+        logits = self._model.get_output_embeddings()(hidden.float())
+        uniforms = torch.tensor([row.next_uniform for row in rows], dtype=torch.float64)
+        token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._decode_as_asked(logits, rows))
+        if not logprobs.isfinite().all():
+            raise ArithmeticError("the model's log-probs are not finite")
+        for row, *sampled in zip(rows, token_ids.tolist(), logprobs.tolist(), strict=True):
+            row.take(*sampled)
+
+    def _decode_as_asked(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
+        """Return the logits to draw from: the policy's, or filtered ones for evaluations with their own decoding."""
+        if all(row.request.params.is_policy for row in rows):
+            return logits
+        return torch.stack(
+            [shape_logits(scores, row.request.params, row.seen) for scores, row in zip(logits, rows, strict=True)]
+        )
+
+    def _leave(self) -> None:
+        """Answer finished turns and release their rows; cancelled turns end too."""
+        for row in self._rows:
+            if row.finish_reason and not row.answer.cancelled():
+                sampled = row.token_ids, row.logprobs
+                row.answer.set_result(complete(row.request, *sampled, row.finish_reason, self.policy_version))
+            if row.answer.done():
+                self._sequences.rest(row.sequence)
+        self._rows = [row for row in self._rows if not row.answer.done()]
+
+    def _fail(self, error: EngineError) -> None:
+        """Fail all turns and drop the cache, which may be inconsistent."""
+        answers = [row.answer for row in self._rows] + [answer for _, answer in self._waiting]
+        self._sequences.forget()
+        self._rows, self._waiting = [], []
+        for answer in answers:
+            if not answer.done():
+                answer.set_exception(error)
+
+
+@contextmanager
+def sparing(num_cores: int) -> Iterator[None]:
+    """Use fewer torch threads, since threads without a free core slow each other down."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(max(1, num_threads - num_cores))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
+
+
+def check_context(config: PretrainedConfig, max_context: int) -> None:
+    """Raise UsageError if the context exceeds the model's positions."""
+    positions = num_positions(config)
+    if positions is not None and max_context > positions:
+        raise UsageError(
+            f"max_context {max_context} is above the {positions} positions of the model (max_position_embeddings in its "
+            "config.json): lower max_context, or use a model with a longer context"
+        )
+
+
+def num_positions(config: PretrainedConfig) -> int | None:
+    """Return a model's positions, including stretched ones (e.g. YaRN); None if it has no limit."""
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    rope = getattr(config, "rope_parameters", None) or {}
+    if positions is None or "factor" not in rope:
+        return positions
+    # Some configurations state the stretched length, others the original one; take the longer reading.
+    return max(positions, int(rope["factor"] * rope.get("original_max_position_embeddings", positions)))

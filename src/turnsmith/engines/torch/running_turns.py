@@ -1,0 +1,75 @@
+"""Turns being sampled, and the share of each in a step."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from turnsmith.engines.base import GenerateRequest
+from turnsmith.engines.torch.blocks import Span
+from turnsmith.engines.torch.sequences import CachedSequence
+from turnsmith.types import Completion
+
+
+@dataclass(eq=False)
+class Row:
+    """Turn being sampled."""
+
+    request: GenerateRequest
+    answer: "asyncio.Future[Completion]"
+    sequence: CachedSequence
+    start: int
+    """Number of tokens with cached keys."""
+    pending: list[int]
+    """Tokens after them, whose keys must be computed."""
+    uniforms: np.ndarray
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    @property
+    def seen(self) -> list[int]:
+        """Whole history, including tokens sampled in this turn."""
+        return [*self.request.token_ids.tolist(), *self.token_ids]
+
+    @property
+    def next_uniform(self) -> float:
+        """Uniform number that decides the next token."""
+        return float(self.uniforms[len(self.token_ids)])
+
+    def span(self, count: int) -> Span:
+        """Return the span of the first `count` pending tokens."""
+        return Span(self.sequence.blocks, self.start, count)
+
+    def keep(self, token_ids: list[int]) -> None:
+        """Record that the keys of the next tokens are cached."""
+        self.sequence.hold(self.start, token_ids)
+        self.start += len(token_ids)
+
+    def take(self, token_id: int, logprob: float) -> None:
+        """Append a sampled token and make it pending."""
+        self.token_ids.append(token_id)
+        self.logprobs.append(logprob)
+        self.pending = [token_id]
+
+    @property
+    def finish_reason(self) -> str | None:
+        """None while the turn is running."""
+        if self.token_ids and self.token_ids[-1] in self.request.stop_token_ids:
+            return "stop"
+        return "length" if len(self.token_ids) == len(self.uniforms) else None
+
+
+def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
+    """Choose how many pending tokens of each row the next step computes: all single tokens, and prompts up to the
+    bound.
+
+    Single tokens come first, as the step's layout requires.
+    """
+    parts, room = [], max_prompt_tokens
+    for row in rows:
+        if len(row.pending) == 1:
+            parts.append((row, 1))
+        elif room > 0:
+            parts.append((row, min(len(row.pending), room)))
+            room -= parts[-1][1]
+    return sorted(parts, key=lambda part: part[1] > 1)

@@ -1,0 +1,134 @@
+"""Episodes in the KV cache: cached tokens, their blocks, and eviction.
+
+An episode keeps its blocks between turns. Siblings share the full blocks of a common prefix; the block in which they
+diverge is copied. A turn is admitted only if all blocks that it may need are available, so running turns never wait for
+room. Idle sequences are evicted, those of finished episodes first, then the least recently used.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from turnsmith.engines.torch.blocks import BLOCK_TOKENS, BlockPool, blocks_for
+
+
+@dataclass(eq=False)
+class CachedSequence:
+    """Cached prefix of a history."""
+
+    episode_id: str | None
+    """None if the episode is over; its keys may still serve as a prefix."""
+    tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Buffer of token ids; the first `length` are cached."""
+    length: int = 0
+    blocks: list[int] = field(default_factory=list)
+    is_busy: bool = False
+    used_at: int = 0
+
+    def common_prefix(self, history: np.ndarray) -> int:
+        """Return the number of leading tokens shared with a history."""
+        return common_prefix(self.tokens[: self.length], history)
+
+    def hold(self, start: int, token_ids: list[int]) -> None:
+        """Record that the keys of `token_ids` are cached from position `start`, and none after them."""
+        self.length = start + len(token_ids)
+        self.tokens[start : self.length] = token_ids
+
+
+Admission = tuple[CachedSequence, tuple[int, int] | None]
+"""Sequence that may run, and a block to copy first, `(source, target)`, if it diverges from a shared one."""
+
+
+class SequenceTable:
+    """Table of all cached sequences."""
+
+    def __init__(self, num_blocks: int) -> None:
+        self._num_blocks = num_blocks
+        self._clock = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all cached keys."""
+        self._pool = BlockPool(self._num_blocks)
+        self._sequences: list[CachedSequence] = []
+
+    def longest_prefix(self, history: np.ndarray) -> int:
+        """Return the length of the longest cached prefix of a history."""
+        return max((sequence.common_prefix(history) for sequence in self._sequences), default=0)
+
+    def admit(self, episode_id: str, history: np.ndarray, room: int) -> Admission | None:
+        """Reserve blocks for `room` tokens and reuse the cached prefix of `history`; None if the turn must wait."""
+        own = self._idle_of(episode_id) or CachedSequence(episode_id)
+        source, start = self._find_source(own, history)
+        kept, parting = source.blocks[: start // BLOCK_TOKENS], source.blocks[start // BLOCK_TOKENS :][:1]
+        num_fresh = blocks_for(room) - len(kept)
+        if not self._can_free(num_fresh, kept):
+            return None
+        self._pool.share(kept)
+        self._evict(own)
+        self._make_room(num_fresh)
+        fresh = self._pool.take(num_fresh)
+        self._enter(own, history[:start], kept + fresh)
+        copied = (parting[0], fresh[0]) if start % BLOCK_TOKENS and parting[0] != fresh[0] else None
+        return own, copied
+
+    def _idle_of(self, episode_id: str) -> CachedSequence | None:
+        return next((each for each in self._sequences if each.episode_id == episode_id and not each.is_busy), None)
+
+    def _find_source(self, own: CachedSequence, history: np.ndarray) -> tuple[CachedSequence, int]:
+        """Find the sequence with the longest common prefix, and its length; the episode's own if fully reused."""
+        if 0 < own.length == own.common_prefix(history):
+            return own, own.length
+        best = max([own, *self._sequences], key=lambda each: each.common_prefix(history))
+        return best, best.common_prefix(history)
+
+    def _can_free(self, count: int, kept: Iterable[int]) -> bool:
+        """Return True if evicting idle sequences could free `count` blocks without the `kept` ones."""
+        if count <= self._pool.num_free:
+            return True
+        idle = Counter(block for each in self._sequences if not each.is_busy for block in each.blocks)
+        for block in kept:
+            del idle[block]
+        freed = sum(readers == self._pool.readers(block) for block, readers in idle.items())
+        return count <= self._pool.num_free + freed
+
+    def _make_room(self, count: int) -> None:
+        """Evict idle sequences until `count` blocks are free."""
+        idle = [each for each in self._sequences if not each.is_busy]
+        for sequence in sorted(idle, key=lambda each: (each.episode_id is not None, each.used_at)):
+            if count <= self._pool.num_free:
+                return
+            self._evict(sequence)
+
+    def _evict(self, sequence: CachedSequence) -> None:
+        self._pool.drop(sequence.blocks)
+        self._sequences = [each for each in self._sequences if each is not sequence]
+
+    def _enter(self, sequence: CachedSequence, known: np.ndarray, blocks: list[int]) -> None:
+        sequence.blocks, sequence.is_busy = blocks, True
+        sequence.tokens = np.empty(len(blocks) * BLOCK_TOKENS, dtype=np.int64)
+        sequence.hold(0, known.tolist())
+        self._sequences.append(sequence)
+
+    def rest(self, sequence: CachedSequence) -> None:
+        """Mark a sequence as idle after its turn, and free the blocks it did not fill."""
+        self._clock += 1
+        sequence.is_busy, sequence.used_at = False, self._clock
+        used = blocks_for(sequence.length)
+        self._pool.drop(sequence.blocks[used:])
+        sequence.blocks = sequence.blocks[:used]
+
+    def release(self, episode_id: str) -> None:
+        """Mark the sequences of a finished episode as evictable first."""
+        for sequence in self._sequences:
+            if sequence.episode_id == episode_id:
+                sequence.episode_id = None
+
+
+def common_prefix(one: np.ndarray, other: np.ndarray) -> int:
+    """Return the number of leading tokens shared by two histories."""
+    width = min(len(one), len(other))
+    differs = one[:width] != other[:width]
+    return int(differs.argmax()) if differs.any() else width

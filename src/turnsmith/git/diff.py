@@ -1,0 +1,192 @@
+"""Differences between two stacks of directories, printed as git prints them.
+
+The host's git runs in an empty repository of its own, so no foreign configuration, attribute, hook or filter applies. The
+sandbox's git is never used.
+"""
+
+import errno
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnsmith.errors import SandboxError, UsageError
+from turnsmith.git.layers import Node, Place, open_layers, overlooking_changes, walk
+from turnsmith.runs.temporary import temporary_folder
+
+EXCLUDED = {"__pycache__", ".pytest_cache", ".hypothesis"}
+"""Names left out of patches, besides `.git` in any case and `*.pyc`."""
+
+MAX_BYTES = 16 << 20
+"""Total size of the compared files; files beyond it, in path order, are left out."""
+
+MAX_DEPTH = 100
+"""Maximum directory depth; deeper files are left out."""
+
+_DIFF = ["diff-tree", "-p", "--binary", "--full-index", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"]
+_SETTINGS = ["-c", "core.protectNTFS=false", "-c", "fastimport.unpackLimit=1", "-c", "core.fsync=none"]
+"""Allow any file name, write one pack file, and skip fsync; the last two halve the time."""
+
+MAX_PATCH_BYTES = 2_000_000
+"""Largest patch that a grader accepts. Files above this size are diffed as binary, which is fast."""
+
+KEPT_BYTES = 1 << 16
+"""Bytes of an oversized patch that are kept for inspection."""
+
+GIT_TIMEOUT_S = 300.0
+"""Far longer than the largest comparison takes on a busy machine."""
+
+NO_PATCH = "no patch: "
+"""Prefix of the text that replaces an unavailable patch."""
+
+
+def check_git() -> None:
+    """Raise UsageError if git is not on PATH."""
+    if not shutil.which("git"):
+        raise UsageError("there is no git on PATH: install it, e.g. by `apt install git`")
+
+
+@dataclass(frozen=True)
+class GitFile:
+    """File mode and content in git's terms."""
+
+    mode: str
+    """`100644`, `100755`, or `120000` for a symlink, whose content is its target."""
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Change:
+    """Old and new version of one path, relative to the working tree; None if absent."""
+
+    path: bytes
+    old: GitFile | None
+    new: GitFile | None
+
+
+def compare(layers: tuple[Path, ...], written: Place, *, is_stacked: bool) -> list[Change]:
+    """List the changes from the layers, lowest first, to `written`. Raises OSError.
+
+    `written` is an overlay on the layers if `is_stacked`, else a complete tree. Unreadable files are skipped.
+    """
+    changes: list[Change] = []
+    budget = MAX_BYTES
+    with open_layers(layers) as roots:
+        old = tuple(map(Place, reversed(roots)))
+        new = (written, *old) if is_stacked else (written,)
+        for path, before, after in walk(Node(old), Node(new), _belongs):
+            with overlooking_changes():
+                files = [read_file(node.file, budget) if node.file else None for node in (before, after)]
+                if files[0] != files[1]:
+                    changes.append(Change(os.fsencode(path), *files))
+                    budget -= sum(len(file.content) for file in files if file)
+    return changes
+
+
+def subtract(changes: Sequence[Change], earlier: Sequence[Change]) -> list[Change]:
+    """List the changes since a state that was itself a list of changes to the same layers."""
+    now, before = ({change.path: change for change in each} for each in (changes, earlier))
+    found = []
+    for path in sorted(now.keys() | before.keys()):
+        old = before[path].new if path in before else now[path].old
+        new = now[path].new if path in now else before[path].old
+        if old != new:
+            found.append(Change(path, old, new))
+    return found
+
+
+def _belongs(path: str) -> bool:
+    return path.count("/") <= MAX_DEPTH and not is_excluded(path.rpartition("/")[2])
+
+
+def is_excluded(name: str) -> bool:
+    """Return True for names left out of patches."""
+    return name in EXCLUDED or name.endswith(".pyc") or name.lower() == ".git"
+
+
+def read_file(place: Place, max_bytes: int) -> GitFile | None:
+    """Read a file; None if it is no longer a regular file or symlink. Raises OSError, with EFBIG if it is too large."""
+    with place.reached() as fd:
+        status = os.fstat(fd)
+        if stat.S_ISLNK(status.st_mode):
+            return GitFile("120000", os.fsencode(os.readlink("", dir_fd=fd)))
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if status.st_size > max_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        with Path(f"/proc/self/fd/{fd}").open("rb") as file:
+            return GitFile("100755" if status.st_mode & stat.S_IXUSR else "100644", file.read(max_bytes))
+
+
+def format_patch(changes: list[Change]) -> str:
+    """Format changes as a git patch, or as a refusal text if too large. Raises OSError, SandboxError."""
+    if sum(2 * len(change.path) + 40 for change in changes) > MAX_PATCH_BYTES:  # lower bound: each path appears twice
+        return refuse(f"{len(changes)} files make more than {MAX_PATCH_BYTES} bytes")
+    text = [change for change in changes if _is_text(change)]
+    binary = [change for change in changes if not _is_text(change)]
+    patch = _print_patch(text, "* diff\n") + _print_patch(binary, "* -diff\n")
+    if len(patch) > MAX_PATCH_BYTES:
+        return refuse(f"{len(patch)} bytes are more than {MAX_PATCH_BYTES}", patch)
+    return patch.decode()
+
+
+def refuse(reason: str, patch: bytes = b"") -> str:
+    """Build the text that replaces an unavailable patch: an invalid first line, then the patch's first bytes."""
+    return f"{NO_PATCH}{reason}\n{patch[:KEPT_BYTES].decode(errors='ignore')}"
+
+
+def _is_text(change: Change) -> bool:
+    """Return True if both versions are UTF-8 text, since a patch is a string."""
+    try:
+        contents = [file.content.decode() for file in (change.old, change.new) if file]
+    except UnicodeDecodeError:
+        return False
+    return all(len(content) <= MAX_PATCH_BYTES and "\0" not in content for content in contents)
+
+
+def _print_patch(changes: list[Change], attributes: str) -> bytes:
+    if not changes:
+        return b""
+    with temporary_folder("diff") as folder:  # minimal layout that git accepts as a bare repository
+        for name in ("objects", "refs", "info"):
+            (folder / name).mkdir()
+        (folder / "HEAD").write_text("ref: refs/heads/new\n")
+        (folder / "info" / "attributes").write_text(attributes)
+        _run_git(folder, ["fast-import", "--quiet"], b"".join(_commits(changes)))
+        return _run_git(folder, [*_DIFF, "refs/heads/old", "refs/heads/new"])
+
+
+def _commits(changes: list[Change]) -> Iterator[bytes]:
+    """Yield two parentless commits for fast-import: old and new files."""
+    for branch in ("old", "new"):
+        yield f"commit refs/heads/{branch}\ncommitter a <a> 0 +0000\ndata 0\n".encode()
+        for change in changes:
+            if file := getattr(change, branch):
+                yield _entry(change.path, file)
+
+
+def _entry(path: bytes, file: GitFile) -> bytes:
+    quoted = path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    head = b'M %s inline "%s"\ndata %d\n' % (file.mode.encode(), quoted, len(file.content))
+    return head + file.content + b"\n"
+
+
+def _run_git(repository: Path, arguments: list[str], stdin: bytes = b"") -> bytes:
+    home = {"GIT_DIR": str(repository), "HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
+    try:
+        finished = subprocess.run(
+            ["git", *_SETTINGS, *arguments],
+            input=stdin,
+            env={"PATH": os.environ.get("PATH", os.defpath), **home},
+            cwd=repository,
+            capture_output=True,
+            timeout=GIT_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SandboxError(f"cannot take a diff: {error}") from None
+    if finished.returncode:
+        raise SandboxError(f"cannot take a diff: git reported {finished.stderr.decode(errors='replace').strip()!r}")
+    return finished.stdout

@@ -1,0 +1,81 @@
+"""How SWE-bench's harness applies a patch: by git, by git with a three-way merge, by git hunk by hunk, then by GNU patch.
+
+A sandbox of its own is patched, and the difference, as git writes it, takes the place of the patch. So the fallbacks decide only
+how a patch is applied: the grader reads the difference by the same policy as any patch. Rewards never come here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnsmith.errors import GradingError
+from turnsmith.git.patch_policy import PatchRefused, to_bytes
+from turnsmith.grading.cases import SETUP_TIMEOUT_S, set_up
+from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
+from turnsmith.types import ExecResult, Task
+
+APPLIES, DOES_NOT_APPLY = 0, 1
+APPLY_AS_THE_HARNESS_DOES = """
+export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
+place=$(mktemp -d) && cat > "$place/patch.diff" || exit 125
+apart() { GIT_DIR="$place/git" GIT_WORK_TREE=. git "$@"; }
+apart init --quiet --template= && mkdir -p "$place/git/info" &&
+    echo '* -text -ident !eol !filter !diff !working-tree-encoding' > "$place/git/info/attributes" &&
+    apart add --all --force . && before=$(apart write-tree) || exit 125
+git() { command git -c safe.directory='*' "$@"; }
+try() {
+    echo "\\$ $*"
+    "$@" "$place/patch.diff"
+    code=$?
+    if [ $code = 127 ] || [ $code -gt 128 ]; then exit $code; fi
+    return $code
+}
+afresh() { git checkout --quiet -- . ; git clean --quiet -fd; }
+try git apply --verbose ||
+    { afresh; try git apply --verbose --3way; } ||
+    { afresh; try git apply --verbose --reject; } ||
+    { afresh; try patch --batch --forward --fuzz=5 -p1 -i; } ||
+    try git apply --check --reverse || exit 1
+apart add --all --force . &&
+    apart diff --cached --binary --full-index --no-renames --no-color --no-ext-diff --no-textconv "$before" >&251 || exit 125
+rm -rf -- "$place"
+"""
+"""Reads the patch, and writes the difference to the descriptor for reports.
+
+The difference is taken by a repository apart, in which no attribute of the tree changes a content.
+"""
+
+
+@dataclass(frozen=True)
+class Application:
+    """The end of an attempt to apply a patch."""
+
+    patch: str | None
+    """The difference that it makes to the tree, as git writes it; None where it does not apply."""
+    log: str
+    """The output of the programs that tried."""
+
+
+async def apply_as_harness(provider: SandboxProvider, task: Task, layers: Sequence[Path], patch: str) -> Application:
+    """Apply a patch to the tree of a task in each way of the harness. Raises SandboxError, GradingError."""
+    try:
+        content = to_bytes(patch)
+    except PatchRefused as refusal:
+        return Application(None, str(refusal))
+    async with started(provider, SandboxSpec.of(task, layers)) as sandbox:
+        await set_up(sandbox, task, layers)
+        result = await sandbox.exec(APPLY_AS_THE_HARNESS_DOES, timeout_s=SETUP_TIMEOUT_S, stdin=content)
+    log = result.output.decode(errors="replace")
+    if result.timed_out or result.exit_code not in (APPLIES, DOES_NOT_APPLY):
+        raise GradingError(_explain(result, log))
+    applies = result.exit_code == APPLIES
+    return Application(result.report.decode(errors="surrogateescape") if applies else None, log)
+
+
+def _explain(result: ExecResult, log: str) -> str:
+    last = log.strip().rpartition("\n")[2]
+    if result.timed_out:
+        return f"a patch was not applied within {SETUP_TIMEOUT_S:.0f} s: {last}"
+    if result.exit_code == 127:
+        return f"git or patch is not installed in the sandbox, so that not every fallback could be tried: {last}"
+    return f"a patch could not be tried, since a program ended with {result.exit_code}: {last}"

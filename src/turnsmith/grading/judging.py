@@ -1,0 +1,73 @@
+"""From what a run of the tests left to a verdict; pure functions.
+
+Resolved is only what three channels say alike: the exit code, the log, the report over the descriptor; where every expected test
+is seen to hold; and where the grader's own tests ended as they must.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from turnsmith.grading.rules import RULES, find_status
+from turnsmith.grading.sentinels import Sentinels
+from turnsmith.grading.testing import SuiteReport
+from turnsmith.types import Grade, Outcome, Task
+
+SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
+"""Flags of a report that lied."""
+
+
+def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -> Grade:
+    """Resolved only if every test ended as the task's rule asks and nobody was seen to lie. Raises GradingError.
+
+    A test that is skipped, or expected to fail, holds only where the maker saw the same on the clean tree and recorded it.
+    """
+    if report.timed_out:
+        return Grade(
+            outcome=Outcome.TESTS_TIMED_OUT, detail=f"the tests ran longer than their limit of {report.limit_s:.0f} s"
+        )
+    statuses = RULES[task.status_rules](task, _without(report, sentinels))
+    if not statuses:
+        return Grade(outcome=Outcome.UNRESOLVED, detail="no test is expected, and none was seen")
+    broken = [test for test, status in statuses.items() if status != "passed"]
+    if lies := dict(_find_lies(report, sentinels, statuses, is_broken=bool(broken))):
+        return Grade(outcome=Outcome.TAMPERED, statuses=statuses, flags=[*lies], detail="; ".join(lies.values()))
+    if broken:
+        return Grade(outcome=Outcome.UNRESOLVED, statuses=statuses, detail=_describe(broken, statuses))
+    return Grade(outcome=Outcome.RESOLVED, statuses=statuses)
+
+
+def _without(report: SuiteReport, sentinels: Sentinels | None) -> SuiteReport:
+    """The report of the task's own tests."""
+    ours = sentinels.statuses if sentinels else {}
+    return replace(report, results={test: result for test, result in report.results.items() if test not in ours})
+
+
+def _find_lies(
+    report: SuiteReport, sentinels: Sentinels | None, statuses: dict[str, str], *, is_broken: bool
+) -> Iterator[tuple[str, str]]:
+    """Flags, and what was seen. A patch may break everything, sentinels too; only what flatters it is a lie then."""
+    if report.sealed and report.sealed.is_forged:
+        yield FORGED, "something wrote to the descriptor of the report"
+    if sentinels and (bent := sentinels.find_bent(report, only_flattering=is_broken)):
+        yield SENTINEL, bent[0]
+    tests = [*statuses, *(sentinels.statuses if sentinels else [])]
+    if not is_broken and (difference := _find_difference(report, tests)):
+        yield CHANNELS, difference
+
+
+def _find_difference(report: SuiteReport, tests: Sequence[str]) -> str:
+    """How the channels disagree; empty where they do not."""
+    if not report.agrees:
+        return f"exit code {report.exit_code} does not agree with the log"
+    if not report.sealed:
+        return ""
+    for test in tests:
+        logged, told = (find_status(test, statuses) for statuses in (report.statuses, report.sealed.statuses))
+        if logged != told:
+            return f"{test} is {logged} in the log, {told} in the report"
+    return ""
+
+
+def _describe(broken: Sequence[str], statuses: dict[str, str]) -> str:
+    first = f"{broken[0]} {statuses[broken[0]]}"
+    return f"{len(broken)} of {len(statuses)} expected tests do not pass: {first}" + (", …" if len(broken) > 1 else "")

@@ -1,0 +1,99 @@
+"""Logs of pytest: its short summary, lines that begin with a status, lines that end with one."""
+
+import re
+from collections.abc import Collection, Iterable
+
+from turnsmith.grading.log_parsers.base import MAX_LINE, STATUSES, Results, TestResult, keep_worst
+
+WORDS = "|".join(STATUSES)
+LINE = re.compile(rf"^({WORDS}) +(\S.*)$", re.MULTILINE)
+STATUS = re.compile(rf"(?<! ) +({WORDS})(?= |$)")
+PROGRESS = re.compile(r"(?<! ) +\[ *\d+%\]$")
+TIMING = re.compile(r"(?<! ) *[\[(]\d+(?:\.\d+)? *(?:s|ms|sec|seconds?)[\])]$", re.MULTILINE)
+SUBTEST = re.compile(r"^SUBFAIL(?:ED)?(\S.*| .*)$", re.MULTILINE)
+SUMMARY = re.compile(r"^=+ short test summary info =+$", re.MULTILINE)
+FOLDED = re.compile(r"\[\d+\] ")
+COUNTED_BY_SEABORN = ("passed", "failed")
+PATH_AS_OPTION = re.compile(r"\[/(?!/)[^\]*\s]*/([^/\]*\s]*)\]$")
+
+
+def parse_pytest(log: str, known: Collection[str]) -> Results:
+    """The short test summary of `pytest -rA`, e.g. `FAILED tests/test_a.py::test_b[x - y] - assert 1 == 2`."""
+    summary = SUMMARY.search(log)
+    if not summary:
+        return {}
+    text = log[summary.end() :]
+    results = parse_lines(text, known)
+    return results | _blame_parents(SUBTEST.findall(text), {*results, *known})
+
+
+def _blame_parents(lines: Iterable[str], names: Collection[str]) -> Results:
+    """A test fails with its subtests, though pytest lists it as passed: `[message] (i=1) a.py::T::t - assert 1 == 2`.
+
+    Every name in the line is blamed, since the code under test may have written others into it.
+    """
+    results = {}
+    for line in lines:
+        for parent in [name for name in names if f" {name} - " in f" {line} - "] or [line]:
+            results[parent] = TestResult("failed", line.partition(f"{parent} - ")[2])
+    return results
+
+
+def parse_lines(log: str, known: Collection[str]) -> Results:
+    """Every line of the log that begins with a status word, e.g. `PASSED name`, but not `SKIPPED [2] file:line: reason`."""
+    listed = (found for found in LINE.findall(log) if not FOLDED.match(found[1]))
+    split = ((word, split_message(rest[:MAX_LINE].rstrip(), known)) for word, rest in listed)
+    return keep_worst((name, TestResult(STATUSES[word], message)) for word, (name, message) in split)
+
+
+def split_message(text: str, known: Collection[str] = ()) -> tuple[str, str]:
+    """`"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`; a known id wins, else brackets are taken to be closed."""
+    cuts = [*(found.span() for found in re.finditer(" - ", text)), (len(text), len(text))]
+    for is_it in (known.__contains__, _is_closed):
+        for end, start in cuts:
+            if is_it(name := text[:end]):
+                return name, text[start:]
+    return text, ""
+
+
+def _is_closed(name: str) -> bool:
+    return "[" not in name or name.endswith("]")
+
+
+def parse_verbose(log: str, known: Collection[str]) -> Results:
+    """Every line that begins or ends with a status word, timings left out: `PASSED name (0.1s)`, `name PASSED [ 50%]`."""
+    text = TIMING.sub("", log)
+    last = [found for line in text.split("\n") if (found := _read_last(line[:MAX_LINE])) and not LINE.match(found[0])]
+    return keep_worst([*parse_lines(text, known).items(), *last])
+
+
+def _read_last(line: str) -> tuple[str, TestResult] | None:
+    """`name SKIPPED (no disk) [ 50%]` → `("name", skipped)`."""
+    line = PROGRESS.sub("", line.rstrip())
+    for found in STATUS.finditer(line):
+        name, rest = line[: found.start()], line[found.end() :]
+        if name and not name[0].isspace() and (not rest or (rest.lstrip().startswith("(") and rest.endswith(")"))):
+            return name, TestResult(STATUSES[found[1]])
+    return None
+
+
+def parse_options(log: str, known: Collection[str]) -> Results:
+    """Status first; of a parameter that is a path, only the last part counts: `name[/tmp/x7/a.py]` → `name[/a.py]`."""
+    results = parse_verbose(log, known).items()
+    return keep_worst((PATH_AS_OPTION.sub(r"[/\1]", name), result) for name, result in results)
+
+
+def parse_v2(log: str, known: Collection[str]) -> Results:
+    """As SWE-bench's `pytest_v2`: an expected failure or a skip whose reason stands behind its id is not found by that id."""
+    found = parse_verbose(log, known).items()
+    return {name: result for name, result in found if not (result.message and result.status in ("xfailed", "skipped"))}
+
+
+def parse_seaborn(log: str, known: Collection[str]) -> Results:
+    """What passed or failed: the set counts no skips."""
+    return {name: result for name, result in parse_verbose(log, known).items() if result.status in COUNTED_BY_SEABORN}
+
+
+def parse_matplotlib(log: str, known: Collection[str]) -> Results:
+    """Members of an enumeration stand for numbers, as in older versions of Python."""
+    return parse_lines(log.replace("MouseButton.LEFT", "1").replace("MouseButton.RIGHT", "3"), known)

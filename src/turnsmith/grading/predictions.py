@@ -1,0 +1,156 @@
+"""Grading of predictions that anybody made, by the grader that pays the policy."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from turnsmith.errors import GradingError, SandboxError, UsageError
+from turnsmith.grading.cases import Case
+from turnsmith.grading.fallbacks import Application, apply_as_harness
+from turnsmith.grading.grading import Grader, to_one_line
+from turnsmith.grading.reports import BEGIN, END, Examination, Report, read_verdict, summarise, write_examination
+from turnsmith.grading.testing import SuiteReport
+from turnsmith.runs.folder import write_json
+from turnsmith.runs.new_folders import make_folder
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.tasks.predictions import Prediction
+from turnsmith.tasks.task_set import TaskSet
+from turnsmith.tracking import Progress
+from turnsmith.types import Grade, Outcome, Task
+
+MAX_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Predictions, the tasks that they answer, and where the report goes."""
+
+    predictions: list[Prediction]
+    task_set: TaskSet
+    report: Report
+    num_workers: int
+    tests_timeout_s: float
+
+
+@dataclass(frozen=True)
+class Graded:
+    """The report of a run, and what has no verdict through no fault of its own."""
+
+    summary: dict[str, Any]
+    lost: list[str]
+    """Ids of tasks."""
+
+
+def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None:
+    """Raises UsageError where a prediction answers no task: the wrong task file would else look like a bad model."""
+    known = {*task_set.ids()}
+    if unknown := [each.instance_id for each in predictions if each.instance_id not in known]:
+        what = f"{len(unknown)} of {len(predictions)} predictions are for tasks that {task_set.file} has not"
+        raise UsageError(f"{what}, e.g. {unknown[0]!r}: give the tasks that were played, or --skip-unknown")
+
+
+async def grade_submission(submission: Submission, provider: SandboxProvider, progress: Progress) -> Graded:
+    """Grade what has no verdict yet, and write the reports. Raises UsageError.
+
+    What the infrastructure kept from a verdict has none, and the same call tries it again.
+    """
+    report, verdicts = submission.report, find_verdicts(submission)
+    make_folder(report.metadata.parent)
+    write_json(report.metadata, {"dataset": str(submission.task_set.file), "split": "", "task_repo": None})
+    waiting = [each for each in pair(submission) if each[0].instance_id not in verdicts]
+    bench, free = Bench(submission, provider), asyncio.Semaphore(submission.num_workers)
+    label, lost = f"grading {report.run}", list[str]()
+    progress.begin(label, len(verdicts) + len(waiting), len(verdicts))
+
+    async def work(task: Task, layers: tuple[Path, ...], prediction: Prediction) -> None:
+        async with free:
+            seen = await bench.examine(task, layers, prediction)
+        write_examination(report, seen)
+        if seen.has_report:
+            verdicts[task.instance_id] = seen.grade.resolved
+        elif seen.grade.outcome is Outcome.GRADER_FAILED:
+            lost.append(task.instance_id)
+            progress.say(f"{task.instance_id} could not be graded: {seen.grade.detail}")
+        progress.advance(label, note=f"resolved {sum(verdicts.values())}/{len(verdicts)}")
+
+    await asyncio.gather(*(work(*each) for each in waiting))
+    progress.end(label)
+    lost += report_aside(submission, progress)
+    summary = summarise(report, submission.task_set.ids(), submission.predictions, verdicts)
+    write_json(report.summary(submission.predictions[0].model), summary)
+    return Graded(summary, lost)
+
+
+class Bench:
+    """A place where each prediction is applied as the harness does, and the grader judges the difference that it makes."""
+
+    def __init__(self, submission: Submission, provider: SandboxProvider) -> None:
+        self._provider, self._timeout_s = provider, submission.tests_timeout_s
+        self._suites: dict[str, SuiteReport] = {}
+        self._grader = Grader(
+            provider,
+            tests_timeout_s=submission.tests_timeout_s,
+            num_workers=submission.num_workers,
+            on_report=lambda task, suite: self._suites.update({task.instance_id: suite}),
+        )
+
+    async def examine(self, task: Task, layers: tuple[Path, ...], prediction: Prediction) -> Examination:
+        """Apply a prediction and grade the difference, again where the infrastructure fails. The last failure is a verdict."""
+        for _ in range(MAX_TRIES - 1):
+            seen = await self._examine(task, layers, prediction)
+            if seen.grade.outcome is not Outcome.GRADER_FAILED:
+                return seen
+        return await self._examine(task, layers, prediction)
+
+    async def _examine(self, task: Task, layers: tuple[Path, ...], prediction: Prediction) -> Examination:
+        script = format_script(Case(task, layers, self._provider, self._timeout_s))
+        try:
+            application = await apply_as_harness(self._provider, task, layers, prediction.patch)
+        except (SandboxError, GradingError) as error:
+            grade = Grade(outcome=Outcome.GRADER_FAILED, detail=to_one_line(str(error)))
+            return Examination(prediction, task, grade, script, "", None)
+        grade = await self._judge(task, layers, application)
+        suite = self._suites.pop(task.instance_id, None)
+        return Examination(prediction, task, grade, script, application.log, suite)
+
+    async def _judge(self, task: Task, layers: tuple[Path, ...], application: Application) -> Grade:
+        """Grade what a patch has changed; the untouched tree where nothing of it reaches the tests, as the harness does."""
+        if application.patch is None:
+            return Grade(outcome=Outcome.PATCH_INVALID, detail="does not apply")
+        grade = await self._grader.grade(task, layers, application.patch)
+        if grade.outcome is not Outcome.EMPTY_PATCH:
+            return grade
+        untouched = await self._grader.grade_unpatched(task, layers)
+        return untouched.model_copy(update={"flags": [*untouched.flags, *grade.flags]})
+
+
+def format_script(case: Case) -> str:
+    """Format the commands of a test run, for people who repeat it."""
+    run = " ".join([case.task.test_command, *map(quote, case.directives)])
+    lines = ["#!/bin/bash", f"cd {quote(case.task.workdir)}", *case.task.setup, f": '{BEGIN}'", run, f": '{END}'"]
+    return "\n".join(lines) + "\n"
+
+
+def report_aside(submission: Submission, progress: Progress) -> list[str]:
+    """Report why predictions for tasks that were set aside have no verdict; returns their ids."""
+    aside = submission.task_set.aside
+    names = [each.instance_id for each in submission.predictions if each.instance_id in aside]
+    for name in names:
+        progress.say(f"{name} could not be graded: it {aside[name].detail}")
+    return names
+
+
+def pair(submission: Submission) -> list[tuple[Task, tuple[Path, ...], Prediction]]:
+    """Each task that has a patch, its layers, and the patch."""
+    answers = {each.instance_id: each for each in submission.predictions if each.patch}
+    tasks = [each for each in submission.task_set.with_layers() if each[0].instance_id in answers]
+    return [(task, layers, answers[task.instance_id]) for task, layers in tasks]
+
+
+def find_verdicts(submission: Submission) -> dict[str, bool]:
+    """What was graded before: task → was it resolved? Raises UsageError where that was another patch."""
+    found = {task.instance_id: read_verdict(submission.report, prediction) for task, _, prediction in pair(submission)}
+    return {name: resolved for name, resolved in found.items() if resolved is not None}

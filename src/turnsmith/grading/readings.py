@@ -1,0 +1,78 @@
+"""Files that only tests read or import while they run with the gold patch: no other patch has a say over them.
+
+One run of its own, in which an audit hook notes who opens what, and the modules of the tree are listed at the end. Expected data
+may have any name. A module counts where it imports a test framework and no source mentions it.
+"""
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from secrets import token_hex
+
+from turnsmith.grading.cases import Case, run_tests
+from turnsmith.grading.patch_selection import HunkClass, Project, describe_project, select_gold
+from turnsmith.grading.sentinels import draw_path
+from turnsmith.grading.support import find_files, find_unmentioned
+
+_WATCHING = Path(__file__).with_name("watching.py").read_text(encoding="utf-8")
+_FRAMEWORK = re.compile(r"^[ \t]*(?:from[ \t]+|import\b.*)\b(?:_?pytest|unittest|nose|mock)\b", re.MULTILINE)
+"""An import of a test framework, which code under test does not need."""
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Notes on one run of the tests."""
+
+    opened: tuple[tuple[str, str], ...] = ()
+    """Files that were opened, each with the file whose code opened it."""
+    modules: tuple[str, ...] = ()
+    """Files of the modules that were imported from the tree."""
+
+
+async def find_test_data(case: Case) -> list[str]:
+    """Find files that tests open or import and source does not; none where the suite is not pytest's, or prints no notes.
+
+    Raises PatchRefused, SandboxError, GradingError.
+    """
+    if not case.is_sealed:
+        return []
+    place, mark = draw_path(PurePosixPath(case.directives[0]).parent), f"opened-{token_hex(16)} "
+    text = _WATCHING.replace("<mark>", mark).replace("<place>", place)
+    report = await run_tests(case, select_gold(case.task, case.layers), (place, *case.directives), {place: text})
+    return sort_out(read_notes(report.log, mark), describe_project(case.task, case.layers))
+
+
+def read_notes(log: str, mark: str) -> Notes:
+    """Read the notes on a run; empty where the log has none."""
+    lines = [line.partition(mark)[2] for line in log.split("\n") if mark in line]
+    opened, modules = json.loads(lines[0]) if lines else ((), ())
+    return Notes(tuple((path, opener) for path, opener in opened), tuple(modules))
+
+
+def sort_out(notes: Notes, project: Project) -> list[str]:
+    """Select what tests alone open or import, without test surface by name and files that the fix changes."""
+    helpers = select_helpers(notes, project)
+    data = select_data(notes, replace(project, test_data=helpers))
+    found = {*helpers, *data} - project.source_files
+    return sorted(path for path in found if project.classify(path) is HunkClass.SOURCE)
+
+
+def select_data(notes: Notes, project: Project) -> set[str]:
+    """Select the files that tests alone opened."""
+    by_source = {path for path, opener in notes.opened if project.classify(opener) is HunkClass.SOURCE}
+    return {path for path, _ in notes.opened} - by_source
+
+
+def select_helpers(notes: Notes, project: Project) -> frozenset[str]:
+    """Select the imported modules that import a test framework and that no source mentions."""
+    files = find_files(project.layers)
+    texts = {path: files[path].read_text("latin-1") for path in notes.modules if path in files}
+    words = {path: [name_module(path)] for path, text in texts.items() if _FRAMEWORK.search(text)}
+    return find_unmentioned(words, files, project.test_files)
+
+
+def name_module(path: str) -> str:
+    """Name a module as its imports do: `a/b.py` → `b`, `a/__init__.py` → `a`."""
+    place = PurePosixPath(path)
+    return place.parent.name if place.stem == "__init__" else place.stem

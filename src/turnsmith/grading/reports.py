@@ -1,0 +1,197 @@
+"""The layout in which SWE-bench's harness leaves an evaluation of predictions, so that its tools and tables read ours."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turnsmith.errors import UsageError
+from turnsmith.grading.failure_reasons import Reason, find_reason
+from turnsmith.grading.testing import SuiteReport
+from turnsmith.runs.folder import read_json, write_json
+from turnsmith.runs.new_folders import make_folder, to_folder_name
+from turnsmith.tasks.predictions import Prediction
+from turnsmith.types import Grade, Outcome, Task
+
+SCHEMA_VERSION = 2
+REPORT, PATCH, TEST_OUTPUT, LOG, SCRIPT = "report.json", "patch.diff", "test_output.txt", "run_instance.log", "eval.sh"
+HAS_REPORT = {Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.TAMPERED}
+"""A patch with another outcome has no report, and is an error of the run."""
+BEGIN, END, EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
+APPLIED, NOT_APPLIED = ">>>>> Applied Patch", ">>>>> Patch Apply Failed"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where one evaluation of one file of predictions lies."""
+
+    folder: Path
+    run: str
+    """Name of the evaluation."""
+
+    def place(self, prediction: Prediction) -> Path:
+        """Return the folder of one prediction: `report.json`, `patch.diff`, `test_output.txt`, `run_instance.log`, `eval.sh`."""
+        names = (to_folder_name(prediction.model), to_folder_name(prediction.instance_id))
+        return self.folder.joinpath("logs", "run_evaluation", self.run, *names)
+
+    @property
+    def metadata(self) -> Path:
+        return self.folder.joinpath("logs", "run_evaluation", self.run, "run.json")
+
+    def summary(self, model: str) -> Path:
+        return self.folder / f"{to_folder_name(model)}.{self.run}.json"
+
+
+@dataclass(frozen=True)
+class Examination:
+    """One prediction, its verdict, and what was seen on the way."""
+
+    prediction: Prediction
+    task: Task
+    grade: Grade
+    script: str
+    """The commands that run the tests."""
+    application: str
+    """The output of the programs that applied the patch."""
+    suite: SuiteReport | None
+    """None where no test ran."""
+
+    @property
+    def has_report(self) -> bool:
+        return self.grade.outcome in HAS_REPORT
+
+    @property
+    def applied(self) -> bool:
+        return self.suite is not None
+
+
+def read_verdict(report: Report, prediction: Prediction) -> bool | None:
+    """Was it resolved when it was graded before? None where it was not. Raises UsageError where that was another patch."""
+    place = report.place(prediction)
+    if not (place / REPORT).exists():
+        return None
+    verdict = read_json(place / REPORT).get(prediction.instance_id)
+    if not verdict or (place / PATCH).read_bytes() != to_bytes(prediction.patch):
+        raise UsageError(f"{place} holds the verdict on another patch: give another --run, or another --out")
+    return bool(verdict["resolved"])
+
+
+def write_examination(report: Report, seen: Examination) -> None:
+    """Write the files of one prediction; `report.json` last: where it exists, the others do."""
+    place = make_folder(report.place(seen.prediction))
+    (place / PATCH).write_bytes(to_bytes(seen.prediction.patch))
+    texts = {LOG: format_log(seen), SCRIPT: seen.script if seen.applied else None, TEST_OUTPUT: format_output(seen)}
+    for name, text in texts.items():
+        if text is None:
+            (place / name).unlink(missing_ok=True)  # of an earlier attempt
+        else:
+            (place / name).write_text(text, encoding="utf-8", errors="replace")
+    if seen.has_report:
+        write_json(place / REPORT, {seen.prediction.instance_id: describe(seen)})
+
+
+def to_bytes(patch: str) -> bytes:
+    """As git reads it; what is no text at all, and is refused, as it came."""
+    try:
+        return patch.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return patch.encode(errors="surrogatepass")
+
+
+def format_log(seen: Examination) -> str:
+    """Format how the patch was applied, and what became of it."""
+    verdict = f"{seen.grade.outcome}: {seen.grade.detail}" if seen.grade.detail else f"{seen.grade.outcome}"
+    lines = [f"{APPLIED if seen.applied else NOT_APPLIED}:", seen.application.rstrip("\n"), verdict]
+    # The grader's own tests run beside those of the task, so pytest does not say this itself.
+    return "\n".join([*lines, "no tests ran"] if is_uncollected(seen) else lines) + "\n"
+
+
+def is_uncollected(seen: Examination) -> bool:
+    """Report if a run came to its end without any expected test."""
+    statuses = seen.grade.statuses.values()
+    return seen.suite is not None and seen.suite.is_finished and bool(statuses) and set(statuses) == {"missing"}
+
+
+def format_output(seen: Examination) -> str | None:
+    """Format the log of the tests between the harness's marks; None where no test ran."""
+    if not seen.suite:
+        return None
+    output = f"{BEGIN}\n{seen.suite.log}\n{END}\n"
+    if seen.suite.timed_out:
+        return f"{output}\n\nTimeout error: {seen.suite.limit_s:.0f} seconds exceeded."
+    return f"{output}{EXIT_CODE}: {seen.suite.exit_code}\n"
+
+
+def describe(seen: Examination) -> dict[str, Any]:
+    """Describe a verdict in the columns of the harness, and in one of our own."""
+    task, grade, log = seen.task, seen.grade, format_output(seen) or ""
+    found = bool(seen.suite and seen.suite.results)
+    reason = None if found else find_reason(log)
+    known = {"outcome": grade.outcome.value, "detail": grade.detail, "flags": grade.flags, "isolation": grade.isolation}
+    columns: dict[str, Any] = {
+        "patch_is_None": False,
+        "patch_exists": True,
+        "patch_successfully_applied": found,
+        "resolved": grade.resolved,
+        "infra_failure": bool(reason and reason.is_environment),
+    }
+    if reason:
+        columns["infra_failure_reason"] = reason.name
+    if found:
+        columns["tests_status"] = {
+            "FAIL_TO_PASS": split(task.FAIL_TO_PASS, grade.statuses),
+            "PASS_TO_PASS": split(task.PASS_TO_PASS, grade.statuses),
+            "FAIL_TO_FAIL": split((), {}),
+            "PASS_TO_FAIL": split((), {}),
+        }
+    return {**columns, "turnsmith": known}
+
+
+def split(tests: Sequence[str], statuses: Mapping[str, str]) -> dict[str, list[str]]:
+    """Which expected tests hold, and which do not."""
+    success = [test for test in tests if statuses.get(test) == "passed"]
+    held = set(success)
+    return {"success": success, "failure": [test for test in tests if test not in held]}
+
+
+def summarise(
+    report: Report, tasks: Collection[str], predictions: Sequence[Prediction], verdicts: Mapping[str, bool]
+) -> dict[str, Any]:
+    """Count a whole run, and list the ids behind the counts. A patch without a verdict is an error."""
+    submitted = {each.instance_id for each in predictions}
+    empty = {each.instance_id for each in predictions if not each.patch and each.instance_id in tasks}
+    ids = {
+        "submitted": submitted,
+        "completed": set(verdicts),
+        "incomplete": set(tasks) - submitted,
+        "resolved": {name for name, resolved in verdicts.items() if resolved},
+        "unresolved": {name for name, resolved in verdicts.items() if not resolved},
+        "empty_patch": empty,
+        "error": (submitted & set(tasks)) - empty - set(verdicts),
+    }
+    failed = ids["unresolved"] | ids["error"]
+    reasons = find_reasons(report, (each for each in predictions if each.instance_id in failed))
+    ids["infra_failure"] = {name for name, reason in reasons.items() if reason.is_environment}
+    ids["ambiguous_failure"] = reasons.keys() - ids["infra_failure"]
+    counts = {f"{name}_instances": len(found) for name, found in ids.items() if name != "incomplete"}
+    lists = {f"{name}_ids": sorted(found) for name, found in ids.items()}
+    named = {name: reason.name for name, reason in sorted(reasons.items())}
+    return {
+        "total_instances": len(tasks),
+        **counts,
+        **lists,
+        "failure_reasons": named,
+        "schema_version": SCHEMA_VERSION,
+    }
+
+
+def find_reasons(report: Report, failed: Iterable[Prediction]) -> dict[str, Reason]:
+    """Find the reasons that the logs of predictions show, by instance id."""
+    reasons = {each.instance_id: find_reason(read_logs(report.place(each))) for each in failed}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def read_logs(place: Path) -> str:
+    """Read the logs of one prediction, as far as there are any."""
+    files = [place / TEST_OUTPUT, place / LOG]
+    return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists())

@@ -1,0 +1,134 @@
+"""Runs of the gold patch that tasks share: bugs that were put into one tree have one cure.
+
+Tasks share runs where their gold patches leave the same files, by content, and the same test files are run in the same way; what
+differs is the history of one commit, which holds the buggy tree. Runs are shared only where every expected test of all of them
+passed and nobody lied; else each task is run by itself.
+"""
+
+import asyncio
+import hashlib
+import os
+import subprocess
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from turnsmith.audit.ability import GoldTrial
+from turnsmith.errors import GradingError, SandboxError
+from turnsmith.git.layers import walk_merged
+from turnsmith.git.one_commit import read_entry
+from turnsmith.git.patch_policy import PatchRefused, to_bytes
+from turnsmith.grading.cases import APPLY, Case
+from turnsmith.grading.patch_selection import select_gold
+from turnsmith.grading.testing import CLEAN_STATUSES
+from turnsmith.qualification.fragments import changed_paths
+from turnsmith.qualification.record import KIND_AND_EXECUTABLE
+from turnsmith.runs.temporary import temporary_folder
+from turnsmith.types import Grade, Outcome, Task
+
+ASKED = {"test_command", "log_parser", "status_rules", "workdir", "image", "setup", "test_patch", "environment"}
+"""Columns that say how tests are run."""
+Run = Callable[[Case], Awaitable[list[Grade]]]
+"""The runs of one gold patch."""
+
+
+@dataclass(eq=False)
+class Cure:
+    """Tasks that share their runs."""
+
+    case: Case
+    """One that expects the tests of all of them."""
+    runs: asyncio.Future[list[Grade]] | None = None
+    trial: asyncio.Future[GoldTrial] | None = None
+
+    async def run(self, task: Task, run: Run) -> list[Grade]:
+        """What the shared runs say of one task; empty where they say nothing. They are made for the first that asks."""
+        self.runs = self.runs or asyncio.ensure_future(run(self.case))
+        try:
+            grades = await asyncio.shield(self.runs)
+        except (SandboxError, GradingError):
+            return []
+        if not all(grade.outcome is Outcome.RESOLVED for grade in grades):
+            return []
+        expected = {*task.FAIL_TO_PASS, *task.PASS_TO_PASS}
+        return [
+            grade.model_copy(update={"statuses": {test: grade.statuses[test] for test in expected}}) for grade in grades
+        ]
+
+    async def try_gold(self, tests_timeout_s: float, attempt: Callable[[Case], Awaitable[GoldTrial]]) -> GoldTrial:
+        """Try the gold patch once for the tests of all tasks, when the first of them asks.
+
+        Raises SandboxError, GradingError.
+        """
+        case = replace(self.case, tests_timeout_s=tests_timeout_s)
+        self.trial = self.trial or asyncio.ensure_future(attempt(case))
+        return await asyncio.shield(self.trial)
+
+
+def find_cures(cases: Sequence[Case]) -> dict[str, Cure]:
+    """Instance id → the cure of a task that shares it with others. Reads every tree once: some 10 ms a task."""
+    groups = defaultdict[str, list[Case]](list)
+    for case in cases:
+        if digest := digest_cure(case):
+            groups[digest].append(case)
+    cures = {}
+    for members in groups.values():
+        if len(members) > 1:
+            cure = Cure(replace(members[0], task=expect_all([case.task for case in members])))
+            cures.update({case.task.instance_id: cure for case in members})
+    return cures
+
+
+def expect_all(tasks: Sequence[Task]) -> Task:
+    """The first task, with the expected tests of all."""
+    first, *_ = tasks
+    tests = dict.fromkeys(test for task in tasks for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
+    fixed = set(first.FAIL_TO_PASS)
+    clean = {test: status for task in tasks for test, status in task.meta.get(CLEAN_STATUSES, {}).items()}
+    rest = [test for test in tests if test not in fixed]
+    return first.model_copy(update={"PASS_TO_PASS": rest, "meta": {**first.meta, CLEAN_STATUSES: clean}})
+
+
+def digest_cure(case: Case) -> str:
+    """Digest of the tree that the gold patch leaves, and of how its tests are run; nothing where the patch does not apply."""
+    if not case.is_sealed or not case.layers:
+        return ""
+    places = {path: place for path, place in walk_merged(case.layers) if path.partition("/")[0] != ".git"}
+    try:
+        cured = cure_files(case, places)
+    except (PatchRefused, SandboxError):
+        return ""
+    digest = hashlib.sha256(case.task.model_dump_json(include=ASKED).encode())
+    for file in case.directives:
+        digest.update(b"%s\0" % os.fsencode(file))
+    for path in sorted({*places, *cured}):
+        # The mode of a changed file is that of the buggy one: patches of ours change none.
+        content = _describe(places[path]) if path in places else b""
+        if path in cured:
+            content = content[: content.find(b" ") + 1] + (cured[path] or b"")
+        digest.update(b"%s\0%d:%s" % (os.fsencode(path), len(content), content))
+    return digest.hexdigest()
+
+
+def cure_files(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None]:
+    """Path → content after the gold patch, of the files that it changes; None where it removes one.
+
+    Raises PatchRefused, SandboxError, also where it does not apply.
+    """
+    patch, paths = select_gold(case.task, case.layers), changed_paths(case.task.patch)
+    with temporary_folder("cure") as folder:
+        for path in paths:
+            if path in places and places[path].is_file() and not places[path].is_symlink():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(places[path].read_bytes())
+        applied = subprocess.run(APPLY, input=to_bytes(patch), cwd=folder, capture_output=True, shell=True, check=False)
+        if applied.returncode:
+            raise SandboxError(f"the gold patch of {case.task.instance_id} does not apply")
+        return {path: (folder / path).read_bytes() if (folder / path).is_file() else None for path in paths}
+
+
+def _describe(place: Path) -> bytes:
+    """Kind, mode and content of what is in a tree."""
+    mode, content = read_entry(place)
+    return b"%o %s" % (mode & KIND_AND_EXECUTABLE, content)

@@ -1,1 +1,0 @@
-"""A task as a Harbor directory, with what was found out about it."""

@@ -1,0 +1,65 @@
+"""Are the tasks sound? The gold patch must score 1 and the untouched tree 0, by the very grader that pays the policy."""
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnsmith.config import RolloutConfig
+from turnsmith.grading.grading import Grader
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.tasks.task_set import TaskSet
+from turnsmith.tracking import Progress
+from turnsmith.types import Outcome, Task
+
+
+@dataclass(frozen=True)
+class Check:
+    """Both verdicts on one task."""
+
+    instance_id: str
+    gold: Outcome
+    gold_detail: str
+    untouched: Outcome
+    untouched_detail: str
+    duration_s: float
+
+    @property
+    def is_sound(self) -> bool:
+        return self.gold is Outcome.RESOLVED and self.untouched is Outcome.UNRESOLVED
+
+    @property
+    def is_checked(self) -> bool:
+        """False where the infrastructure failed, which says nothing of the task."""
+        return Outcome.GRADER_FAILED not in (self.gold, self.untouched)
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, in a few words; nothing where the task is sound."""
+        if self.gold is not Outcome.RESOLVED:
+            return f"gold patch {self.gold}: {self.gold_detail}"
+        return "" if self.is_sound else f"untouched tree {self.untouched}: {self.untouched_detail or 'no test fails'}"
+
+
+async def check_tasks(task_set: TaskSet, provider: SandboxProvider, progress: Progress) -> list[Check]:
+    """Check every task, as many at once as there are cores."""
+    grader = Grader(provider, tests_timeout_s=RolloutConfig().tests_timeout_s, num_workers=os.cpu_count() or 1)
+    label = f"checking {task_set.name}"
+    progress.begin(label, len(task_set.tasks))
+
+    async def check(task: Task, layers: tuple[Path, ...]) -> Check:
+        checked = await check_task(task, layers, grader)
+        progress.advance(label)
+        return checked
+
+    checks = await asyncio.gather(*(check(task, layers) for task, layers in task_set.with_layers()))
+    progress.end(label)
+    return checks
+
+
+async def check_task(task: Task, layers: tuple[Path, ...], grader: Grader) -> Check:
+    """Grade the gold patch, then the tree as the agent finds it."""
+    gold = await grader.grade(task, layers, task.patch)
+    untouched = await grader.grade_unpatched(task, layers)
+    verdicts = gold.outcome, gold.detail, untouched.outcome, untouched.detail
+    return Check(task.instance_id, *verdicts, gold.duration_s + untouched.duration_s)

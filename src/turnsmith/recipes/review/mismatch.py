@@ -1,0 +1,201 @@
+"""Where does a difference between sampler and policy come from? One iteration of a run is scored again, fault by fault."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.chat.tokenizers import load_renderer
+from turnsmith.config import ROUNDING_GAP, RunConfig
+from turnsmith.errors import UsageError
+from turnsmith.mismatch import cache, examination, kernels, positions, tokenisation, weights
+from turnsmith.mismatch.base import Hypothesis
+from turnsmith.mismatch.examination import OTHER_DTYPES, Rescoring, attempt
+from turnsmith.mismatch.forward import load_plain
+from turnsmith.mismatch.report import MismatchReport
+from turnsmith.recipes.sampler_check import list_warnings
+from turnsmith.runs.folder import RunFolder, read_json
+from turnsmith.runs.journal import read_last
+from turnsmith.tracking import Progress
+from turnsmith.training.directories import find_model
+from turnsmith.training.model import find_device
+from turnsmith.types import Trajectory
+
+MAX_EARLIER = 3
+"""Weights of before that are tried, the newest first."""
+
+
+@dataclass(frozen=True)
+class IterationId:
+    """One iteration of a stage; RFT is one."""
+
+    stage: str
+    iteration: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}/{self.iteration}"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Weights that the policy came to: the base, or what an iteration ended with."""
+
+    name: str
+    directory: Path
+    after: IterationId | None
+    """None for the base."""
+
+    @property
+    def is_there(self) -> bool:
+        return (self.directory / "config.json").is_file()
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is examined."""
+
+    place: IterationId
+    trajectories: list[Trajectory]
+    renderer: ChatRenderer
+    model: PreTrainedModel
+    """The weights that are said to have sampled them."""
+    standing: Standing
+    earlier: list[Standing]
+    """Weights of before that are still there, the newest first."""
+    gone: list[Standing]
+    """Those that are not."""
+
+
+def examine_run(
+    config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None, limit: int, progress: Progress
+) -> MismatchReport:
+    """Toggle one thing at a time. Raises UsageError where rollouts or weights are missing."""
+    case = open_case(config, folder, choose_place(config, folder, stage, iteration), limit)
+    dtype, label = config.model.dtype, "scoring again"
+    progress.begin(label, None)  # the weights of before bring hypotheses of their own, each when it is loaded
+    reference = examination.find_reference(dtype, case.model, case.trajectories)
+    trials = [_attempt(each, case, progress, label) for each in list_hypotheses(case, config, folder)]
+    is_past = reference.mean > ROUNDING_GAP[dtype]
+    if is_past:
+        trials.append(attempt(examination.fit_reported(case.model, case.trajectories), case.model, case.trajectories))
+    setting = None if is_past else examination.fit_drawn(case.model, case.trajectories)
+    progress.end(label)
+    best = min(trials, key=lambda trial: trial.left(reference))
+    return MismatchReport(
+        stage=case.place.stage,
+        iteration=case.place.iteration,
+        weights=case.standing.name,
+        dtype=dtype,
+        num_trajectories=len(case.trajectories),
+        num_tokens=len(reference.gaps),
+        gap=reference.mean,
+        rounding=ROUNDING_GAP[dtype],
+        toggles=examination.rank(trials, reference),
+        setting=setting,
+        by_turn=examination.split(case.trajectories, examination.list_turns, reference, best),
+        by_position=examination.split(case.trajectories, examination.list_positions, reference, best),
+        remarks=[*list_remarks(case), *recall_training(case.place, config, folder)],
+    )
+
+
+def _attempt(hypothesis: Hypothesis, case: Examined, progress: Progress, label: str) -> Rescoring:
+    trial = attempt(hypothesis, case.model, case.trajectories)
+    progress.advance(label, note=hypothesis.family)
+    return trial
+
+
+def choose_place(config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None) -> IterationId:
+    """The iteration that was asked for, or else the last that sampled anything. Raises UsageError."""
+    if not list_places(config, folder):
+        raise UsageError(f"{folder.path} trains nothing, so there are no rollouts to score: give a run with RFT or RL")
+    sampled = [
+        place for place in list_places(config, folder) if folder.trajectories(place.stage, place.iteration).exists()
+    ]
+    chosen = [place for place in sampled if stage in (None, place.stage) and iteration in (None, place.iteration)]
+    if not chosen:
+        there = ", ".join(map(str, sampled)) or "none"
+        raise UsageError(f"{folder.path} has no rollouts of such an iteration: there are (stage/iteration) {there}")
+    return chosen[-1]
+
+
+def list_places(config: RunConfig, folder: RunFolder) -> list[IterationId]:
+    """Every iteration that was begun, in the order of the run."""
+    parts = [("rft", 1)] if config.rft else []
+    parts += [(stage.name, folder.next_iteration(stage.name) + 1) for stage in config.stages]
+    return [IterationId(stage, number) for stage, count in parts for number in range(count)]
+
+
+def list_standings(config: RunConfig, folder: RunFolder, before: IterationId) -> list[Standing]:
+    """All weights that the policy had come to when an iteration began, the last of which sampled it."""
+    places = list_places(config, folder)
+    done = [each for each in places[: places.index(before)] if folder.metrics(each.stage, each.iteration).exists()]
+    base = Standing("the base", find_model(config.model.path), None)
+    return [
+        base,
+        *(Standing(f"checkpoint {each}", folder.checkpoint(each.stage, each.iteration), each) for each in done),
+    ]
+
+
+def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: int) -> Examined:
+    """Rollouts and weights. Raises UsageError where they are gone."""
+    *before, standing = list_standings(config, folder, place)
+    if not standing.is_there:
+        raise UsageError(
+            f"{standing.name} sampled {place} and is gone: of each stage the last {config.runs.keep_checkpoints} are kept "
+            "(runs.keep_checkpoints): examine a later iteration, or keep more"
+        )
+    found = [t for t in read_last(folder.trajectories(place.stage, place.iteration)) if t.sampled.any()]
+    if not found:
+        raise UsageError(f"no rollout of {place} holds a turn with tokens: there is nothing to score")
+    chosen = random.Random(0).sample(found, min(limit, len(found)))
+    renderer = load_renderer(find_model(config.model.path), config.model.chat)
+    model = load_plain(standing.directory, find_device(config.model.device))
+    newest = before[::-1][:MAX_EARLIER]
+    there, gone = ([each for each in newest if each.is_there is is_there] for is_there in (True, False))
+    return Examined(place, chosen, renderer, model, standing, there, gone)
+
+
+def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Iterator[Hypothesis]:
+    """Every fault that can be tried, family by family; weights of before are loaded as their turn comes."""
+    yield from tokenisation.list_hypotheses(case.renderer)
+    yield from OTHER_DTYPES[config.model.dtype]
+    yield from kernels.HYPOTHESES
+    yield from positions.list_hypotheses(max(len(each.turns) for each in case.trajectories))
+    for standing in case.earlier:
+        earlier = load_plain(standing.directory, case.model.device)
+        yield weights.make_hypothesis(standing.name, earlier)
+        yield from cache.list_hypotheses(standing.name, earlier, list_seen(standing, config, folder))
+
+
+def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
+    """Token ids of the iteration that these weights sampled: an engine may have kept their keys."""
+    places = list_places(config, folder)
+    after = places[places.index(standing.after) + 1 :] if standing.after else places
+    journals = [folder.trajectories(each.stage, each.iteration) for each in after]
+    journal = next(journal for journal in journals if journal.exists())
+    return [trajectory.token_ids for trajectory in read_last(journal)]
+
+
+def list_remarks(case: Examined) -> Iterator[str]:
+    """What could not be tried, and what the tokens say without a model."""
+    for standing in case.gone:
+        yield f"not tried: weights and cache of {standing.name}, which is gone (runs.keep_checkpoints)"
+    if not case.earlier and not case.gone:
+        yield "not tried: weights and cache of before; there was no update yet"
+    counts = tokenisation.count_retokenised(case.renderer, case.trajectories)
+    yield f"{counts['observations_differ']} of {counts['observations']} observations are other tokens than their text makes"
+    yield f"{counts['turns_differ']} of {counts['turns']} turns are other tokens than their text makes, as sampling has it"
+
+
+def recall_training(place: IterationId, config: RunConfig, folder: RunFolder) -> Iterator[str]:
+    """What training saw, which rounds in its own way and asked other rollouts, and what it warned of."""
+    file = folder.metrics(place.stage, place.iteration)
+    metrics = read_json(file) if file.exists() else {}
+    if gap := metrics.get("logprob_gap/mean"):
+        yield f"training measured {gap:.2g} nats per token, of all rollouts that it learned from, against its own log-probs"
+    for warning in list_warnings(metrics, config):
+        yield f"training warned: {warning.partition(': `turnsmith')[0]}; where nothing is found here, --limit takes more rollouts"

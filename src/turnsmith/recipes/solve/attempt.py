@@ -1,0 +1,128 @@
+"""One attempt at an issue: an episode in a sandbox with its own copy, the patch that it leaves, what the given tests say of it.
+
+Whatever happens, what it has left is in the journal: also where it was stopped.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from turnsmith.agent.loop import Episode
+from turnsmith.agent.scaffolds.base import Scaffold
+from turnsmith.config import RunConfig
+from turnsmith.errors import GradingError, OutOfBudget, SandboxError, UsageError
+from turnsmith.grading.cases import set_up_for_agent
+from turnsmith.recipes.policy.player import Player
+from turnsmith.recipes.solve.given_tests import GivenTests, TestRun
+from turnsmith.recipes.solve.solution import STAGE, TASK_SET, write_tests
+from turnsmith.rollouts.generator import LOST, persist
+from turnsmith.rollouts.rollout import Rollout
+from turnsmith.runs.folder import RunFolder
+from turnsmith.runs.journal import append_trajectory
+from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.tracking import Progress
+from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
+
+
+class Watcher(Progress, Protocol):
+    """Who is told of what happens."""
+
+    def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
+        """A turn that has been answered; attempts are counted from 0, turns from 1."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the attempts share."""
+
+    config: RunConfig
+    folder: RunFolder
+    player: Player
+    provider: SandboxProvider
+    scaffold: Scaffold
+    tests: GivenTests | None
+    watcher: Watcher
+
+    @property
+    def journal(self) -> Path:
+        return self.folder.eval_trajectories(STAGE, TASK_SET)
+
+
+async def make_attempt(rollout: Rollout, work: Work) -> Trajectory:
+    """One of them, played and tested; what the infrastructure broke is played again, as often as the configuration allows."""
+    trajectory = await persist(
+        lambda: play(rollout, work),
+        is_lost=lambda played: played.stop_reason in LOST and not played.patch,
+        retries=work.config.rollouts.retries,
+    )
+    try:
+        trajectory = await test_patch(trajectory, work)
+    finally:
+        append_trajectory(work.journal, trajectory)
+    work.watcher.say(
+        f"attempt {trajectory.index + 1}: {trajectory.stop_reason}, {trajectory.outcome} {trajectory.detail}"
+    )
+    return trajectory
+
+
+async def play(rollout: Rollout, work: Work) -> Trajectory:
+    """The episode in a sandbox of its own. Where it is stopped, what it has come to goes to the journal."""
+    config, task = work.config, rollout.task
+    decoding = None if config.eval.sampling.is_policy else config.eval.sampling
+    try:
+        async with started(work.provider, SandboxSpec.of(task, rollout.layers)) as sandbox:
+            await set_up_for_agent(sandbox, task, rollout.layers)
+            dialogue = work.player.speaker.open(rollout.trajectory, config.agent, decoding)
+            episode = Episode(rollout.trajectory, task, dialogue, sandbox, work.scaffold, config.agent)
+            episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
+            try:
+                trajectory = await episode.play()
+                return trajectory if trajectory.patch else trajectory.grow(patch=await sandbox.diff())
+            except (asyncio.CancelledError, OutOfBudget, UsageError) as error:
+                append_trajectory(work.journal, await rescue(episode, sandbox, str(error)))
+                raise
+    except SandboxError as error:
+        return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
+
+
+async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
+    """What an episode has come to that goes no further, and why that is."""
+    try:
+        patch = await sandbox.diff()
+    except SandboxError:
+        patch = ""
+    return episode.trajectory.grow(
+        **episode.dialogue.columns(),
+        turns=episode.turns,
+        stop_reason=StopReason.STOPPED,
+        patch=patch,
+        isolation=sandbox.isolation,
+        # Without the remedy at its end: it is that of a run which can be resumed.
+        detail=f"stopped: {why.rpartition(': ')[0] or why}",
+    )
+
+
+async def test_patch(trajectory: Trajectory, work: Work) -> Trajectory:
+    """With the verdict of the given tests, where there are some and something was changed."""
+    if not trajectory.patch:
+        lost = trajectory.stop_reason in LOST
+        outcome = Outcome(trajectory.stop_reason.value) if lost else Outcome.EMPTY_PATCH
+        return trajectory.grow(outcome=outcome, detail=trajectory.detail or "nothing was changed")
+    if not work.tests:
+        return trajectory
+    try:
+        run = await work.tests.run(trajectory.patch)
+    except (SandboxError, GradingError) as error:
+        return trajectory.grow(outcome=Outcome.GRADER_FAILED, detail=str(error))
+    write_tests(work.folder, trajectory, run)
+    grade = to_grade(run, work.provider.isolation)
+    return trajectory.grow(grade=grade, outcome=grade.outcome, detail=grade.detail)
+
+
+def to_grade(run: TestRun, isolation: str) -> Grade:
+    """The verdict in the words of a trajectory."""
+    outcome = Outcome.RESOLVED if run.passed else Outcome.UNRESOLVED
+    left_out = f"{len(run.left_out)} files left out" if run.left_out else ""
+    detail = "; ".join(filter(None, [run.reason, left_out]))
+    return Grade(outcome=outcome, isolation=isolation, detail=detail, duration_s=run.duration_s)

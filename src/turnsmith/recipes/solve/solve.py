@@ -1,0 +1,158 @@
+"""An issue of an ordinary checkout is worked on: a copy of what git tracks, laid out as a task, and attempts at it."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+
+from turnsmith.agent.loop import check_fits
+from turnsmith.agent.scaffolds.base import load_scaffold
+from turnsmith.config import RunConfig
+from turnsmith.environments.building import BuildFailed, Environment
+from turnsmith.environments.equipping import Wishes, equip
+from turnsmith.errors import OutOfBudget, UsageError
+from turnsmith.git.checkout import Checkout
+from turnsmith.git.history import find_date, find_version
+from turnsmith.git.one_commit import TreeFile, write_history
+from turnsmith.recipes.policy.player import open_player
+from turnsmith.recipes.solve.attempt import Watcher, Work, make_attempt
+from turnsmith.recipes.solve.given_tests import GivenTests, check_command
+from turnsmith.recipes.solve.solution import STAGE, TASK_SET
+from turnsmith.rollouts.rollout import Rollout, plan_rollouts
+from turnsmith.runs.folder import RunFolder, write_json
+from turnsmith.sandboxes import make_provider
+from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.synthesis.mining.bases import WORKDIR
+from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
+from turnsmith.types import Task
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What is to be done, and where it goes."""
+
+    config: RunConfig
+    folder: RunFolder
+    checkout: Checkout
+    tree: dict[str, TreeFile]
+    """The copy."""
+    issue: str
+    tests: str
+    """Command, or nothing."""
+    num_attempts: int
+    wishes: Wishes | None
+    """For the environment; None where this machine's own Python is meant."""
+
+
+async def solve(assignment: Assignment, watcher: Watcher) -> None:
+    """Make the attempts; they are in the journal. Raises UsageError, SandboxError, GradingError, OutOfBudget."""
+    config = assignment.config
+    scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
+    provider = make_provider(config.sandbox)
+    try:
+        task, layers = await lay_out(assignment, watcher)
+        tests = open_tests(assignment, task, layers, provider)
+        for remark in await check_command(tests) if tests else []:
+            watcher.say(remark)
+        player = await open_player(config, assignment.folder, watcher)
+        try:
+            check_fits([task], player.speaker, scaffold, config.agent)
+            work = Work(config, assignment.folder, player, provider, scaffold, tests, watcher)
+            await make_attempts(plan_attempts(assignment, task, layers), work)
+        finally:
+            if remark := player.speaker.remark():
+                watcher.say(remark)
+            await player.close()
+    finally:
+        await provider.close()
+
+
+async def lay_out(assignment: Assignment, watcher: Watcher) -> tuple[Task, tuple[Path, ...]]:
+    """The issue as a task, and the layers of the copy with a history of one commit. Raises UsageError."""
+    folder, name = assignment.folder.task_set(TASK_SET).absolute(), assignment.checkout.name
+    layer = TreeStore(folder).write(name, assignment.tree)
+    layers: tuple[Path, ...]
+    if assignment.wishes is None:
+        commit = write_history(layer.with_name("git") / ".git", assignment.tree)
+        layers, environment = (layer, layer.with_name("git")), ""
+    else:
+        watcher.say("building the environment of the tests, with network")
+        built = await build_environment(assignment, layer, folder, assignment.wishes)
+        layers, commit = complete_layers(layer, assignment.tree, built)
+        environment = str(built.folder)
+    task = Task(
+        instance_id=name,
+        repo=name,
+        base_commit=commit,
+        problem_statement=assignment.issue,
+        FAIL_TO_PASS=[],
+        PASS_TO_PASS=[],
+        patch="",
+        layers=[str(each) for each in layers],
+        workdir=WORKDIR,
+        environment=environment,
+        created_by="turnsmith solve",
+    )
+    write_json(assignment.folder.issue, task.model_dump(mode="json"))
+    return task, layers
+
+
+async def build_environment(assignment: Assignment, layer: Path, folder: Path, wishes: Wishes) -> Environment:
+    """Found and built as `tasks mine` does it, before any agent has touched the copy. Raises UsageError."""
+    history, stopped = assignment.checkout.git, Event()
+    contents = {path: file.content for path, file in assignment.tree.items()}
+
+    def build() -> Environment:
+        try:
+            date, version = find_date(history, "HEAD"), find_version(history, "HEAD")
+        except UsageError:  # nothing is committed yet
+            date, version = datetime.now(UTC).isoformat(), "0"
+        return equip(contents, (layer,), WORKDIR, folder, date=date, version=version, wishes=wishes, stopped=stopped)
+
+    try:
+        return await asyncio.to_thread(build)
+    except BuildFailed as error:
+        raise UsageError(
+            f"no environment could be built ({error}): say how by --install, or do without by --no-environment"
+        ) from None
+    finally:
+        stopped.set()
+
+
+def open_tests(
+    assignment: Assignment, task: Task, layers: tuple[Path, ...], provider: SandboxProvider
+) -> GivenTests | None:
+    """None where no tests are given."""
+    timeout_s = assignment.config.rollouts.tests_timeout_s
+    return GivenTests(assignment.tests, task, layers, provider, timeout_s) if assignment.tests else None
+
+
+def plan_attempts(assignment: Assignment, task: Task, layers: tuple[Path, ...]) -> list[Rollout]:
+    """Each with sampling noise of its own."""
+    return plan_rollouts(
+        [(task, layers)],
+        prefix=STAGE,
+        iteration=0,
+        num_each=assignment.num_attempts,
+        noise=f"{assignment.config.seed}/{STAGE}",
+    )
+
+
+async def make_attempts(rollouts: Sequence[Rollout], work: Work) -> None:
+    """All at once; the first that passes the given tests stops the others, as does what ends them all; each is told by what."""
+    attempts = [asyncio.create_task(make_attempt(rollout, work)) for rollout in rollouts]
+    why = ""
+    try:
+        for ended in asyncio.as_completed(attempts):
+            if (trajectory := await ended).resolved:
+                why = f"attempt {trajectory.index + 1} passes the given tests"
+                return
+    except (asyncio.CancelledError, OutOfBudget, UsageError) as error:
+        why = str(error) or "Ctrl-C"
+        raise
+    finally:
+        for attempt in attempts:
+            attempt.cancel(why)
+        await asyncio.gather(*attempts, return_exceptions=True)

@@ -1,0 +1,74 @@
+"""Versions of the software that a run was made with: a line in its folder for each process that had others than the last."""
+
+import os
+import platform
+import subprocess
+from datetime import datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from turnsmith import __version__
+from turnsmith.runs.folder import RunFolder, append_record, read_records
+from turnsmith.types import Record
+
+PACKAGES = ("torch", "transformers")
+ROOT = Path(__file__).parents[2]
+"""The checkout, where Turnsmith runs from one."""
+
+
+class Versions(Record):
+    """The versions of one process."""
+
+    since: str
+    """When it began: a date and a time of this machine's clock."""
+    software: dict[str, str]
+    """Name → version; what is not installed is left out. Empty for a Turnsmith that recorded nothing."""
+
+    def __str__(self) -> str:
+        return (
+            ", ".join(f"{name} {number}" for name, number in self.software.items()) or "versions that nobody recorded"
+        )
+
+
+def record_versions(folder: RunFolder) -> None:
+    """Write down the versions of this process, unless the last process had the same."""
+    recorded = read_versions(folder)
+    if not recorded and not folder.is_untouched():
+        append_record(folder.versions, Versions(since="the start", software={}))
+    if not recorded or recorded[-1].software != find_versions():
+        now = datetime.now().isoformat(sep=" ", timespec="seconds")
+        append_record(folder.versions, Versions(since=now, software=find_versions()))
+
+
+def read_versions(folder: RunFolder) -> list[Versions]:
+    """Return what is on record, the oldest first; nothing for runs of older versions. Raises UsageError where it is damaged."""
+    return list(read_records(folder.versions, Versions))
+
+
+@cache
+def find_versions() -> dict[str, str]:
+    """Look up the versions of Turnsmith, of what it computes with, of Python and of the kernel."""
+    commit = find_commit(ROOT)
+    own = f"{__version__} ({commit})" if commit else __version__
+    packages = {name: number for name in PACKAGES if (number := _find_installed(name))}
+    return {"turnsmith": own, **packages, "python": platform.python_version(), "kernel": os.uname().release}
+
+
+def find_commit(checkout: Path) -> str:
+    """Describe the commit of a checkout, as `commit 1a2b3c4d5e6f, changed`; empty where there is no checkout."""
+    if not (checkout / ".git").exists():
+        return ""
+    ask = ["git", "--no-optional-locks", "-C", str(checkout), "describe", "--always", "--abbrev=12", "--exclude=*"]
+    try:
+        answer = subprocess.run([*ask, "--dirty=, changed"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "commit unknown"
+    return f"commit {answer.stdout.strip()}"
+
+
+def _find_installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,82 @@
+"""Sequential pulls of images before a run, within a disk bound."""
+
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from turnsmith.errors import UsageError
+from turnsmith.sandboxes.images.cache import PulledImage, make_room, record_pull
+from turnsmith.sandboxes.images.preflight import EXPANSION, ImageFacts, find_free_bytes, list_names
+from turnsmith.sandboxes.images.references import Reference, parse_reference
+from turnsmith.sandboxes.podman import ask
+
+ATTEMPTS = 4
+FIRST_WAIT_S = 2.0
+"""Seconds before the second attempt; later waits grow fourfold, since the engine retries by itself too."""
+SPARE_BYTES = 2 << 30
+"""Free disk space to keep."""
+_PASSING = re.compile(
+    r"toomanyrequests|too many requests|status:? (?:code )?(?:429|5\d\d)|\b(?:429|50[0234])\b|timeout|timed out|EOF|"
+    r"connection (?:reset|refused)|broken pipe|temporary failure|unexpected (?:end|http)",
+    re.IGNORECASE,
+)
+"""Engine messages of transient failures."""
+
+
+@dataclass(frozen=True)
+class Pull:
+    """Result of pulling one image."""
+
+    image: ImageFacts
+    fault: str = ""
+    """Empty on success."""
+
+
+class DiskFull(UsageError):
+    """Error raised if the next image exceeds the disk or the bound."""
+
+
+def pull_images(
+    program: str, images: Sequence[ImageFacts], needed: Sequence[str], max_bytes: int | None = None
+) -> Iterator[Pull]:
+    """Pull each image; `needed` images are never evicted. Raises DiskFull; earlier pulls are kept."""
+    spared = {str(parse_reference(name)) for name in needed}
+    for image in images:
+        reference = parse_reference(image.name)
+        before = set(list_names(program).values())
+        coming = PulledImage(name=str(reference), identity="", layers=unpack(image))
+        if max_bytes is not None and not make_room(program, coming, max_bytes, spared, before):
+            raise DiskFull(f"{image.name} does not fit the bound of {max_bytes / 1e9:g} GB: raise --max-gb")
+        if find_free_bytes(program) < sum(coming.layers.values()) + SPARE_BYTES:
+            raise DiskFull(
+                f"{image.name} does not fit the disk: make room for {sum(coming.layers.values()) / 1e9:.1f} GB"
+            )
+        try:
+            identity = pull(program, reference)
+        except UsageError as error:
+            yield Pull(image, str(error))
+            continue
+        if identity not in before:
+            record_pull(coming.model_copy(update={"identity": identity}))
+        yield Pull(image)
+
+
+def unpack(image: ImageFacts) -> dict[str, int]:
+    """Estimate the bytes on disk of each layer."""
+    return {digest: round(size * EXPANSION) for digest, size in image.layers.items()}
+
+
+def pull(program: str, reference: Reference) -> str:
+    """Pull an image, retrying transient failures; return its identity. Raises UsageError."""
+    unencrypted = ["--tls-verify=false"] if reference.is_loopback else []
+    for attempt in range(ATTEMPTS):
+        try:
+            return ask(
+                program, ["pull", "--quiet", *unencrypted, str(reference)], fault=f"{program} cannot pull {reference}"
+            ).strip()
+        except UsageError as error:
+            if attempt + 1 == ATTEMPTS or not _PASSING.search(str(error)):
+                raise
+            time.sleep(FIRST_WAIT_S * 4**attempt)
+    raise AssertionError("the last attempt returns or raises")

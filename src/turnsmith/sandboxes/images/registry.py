@@ -1,0 +1,154 @@
+"""Client of the OCI distribution protocol: existence and layer sizes of images.
+
+Reads manifests only. A HEAD request comes first, since registries do not count it as a pull; known digests are not fetched again.
+"""
+
+import json
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+from urllib.parse import urlencode
+
+from turnsmith.errors import TurnsmithError
+from turnsmith.sandboxes.images.references import Reference
+from turnsmith.sandboxes.images.requests import Answer, Unanswered, send
+
+LISTS = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+"""Media types of manifest lists (one manifest per architecture)."""
+MANIFESTS = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""Machine name → architecture name used by registries."""
+_PARAMETER = re.compile(r'(\w+)="([^"]*)"')
+
+
+class Missing(TurnsmithError):
+    """Error raised if an image does not exist, does not support this machine, or needs a login."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Digest and layers of an image."""
+
+    digest: str
+    """Digest of the tagged object, which may be a manifest list."""
+    layers: dict[str, int]
+    """Digest → compressed bytes."""
+
+
+@dataclass
+class Registry:
+    """Registry client with one token per repository; thread-safe."""
+
+    logins: Mapping[str, str]
+    known: Mapping[str, Manifest]
+    """Known manifests by digest."""
+    _tokens: dict[str, str] = field(default_factory=dict)
+    _closed: dict[str, Unanswered] = field(default_factory=dict)
+    """Failed registries, which are not queried again."""
+    _lock: Lock = field(default_factory=Lock)
+
+    def find(self, reference: Reference) -> Manifest:
+        """Return the manifest for this machine. Raises Missing, Unanswered."""
+        digest = self._ask(reference, "HEAD", reference.version).headers.get("docker-content-digest", "")
+        if digest in self.known:
+            return self.known[digest]
+        manifest = self._fetch(reference, digest or reference.version)
+        if "manifests" in manifest:
+            manifest = self._fetch(reference, choose_platform(manifest))
+        return Manifest(digest, weigh_layers(manifest))
+
+    def _fetch(self, reference: Reference, version: str) -> dict[str, Any]:
+        body = self._ask(reference, "GET", version).body
+        try:
+            manifest = json.loads(body)
+        except ValueError:
+            manifest = None
+        if not isinstance(manifest, dict):
+            raise Unanswered(f"{reference.registry} sent no manifest of {reference}")
+        return manifest
+
+    def _ask(self, reference: Reference, method: str, version: str) -> Answer:
+        url = reference.manifest_url.removesuffix(reference.version) + version
+        answer = self._send(reference, url, method)
+        if answer.status == 401:
+            self._log_in(reference, answer.headers.get("www-authenticate", ""))
+            answer = self._send(reference, url, method)
+        if answer.status in (401, 403):
+            raise Missing(f"{reference.registry} denies access: the image does not exist, or needs `podman login`")
+        if answer.status == 404:
+            raise Missing(f"{reference.registry} does not have it")
+        if answer.status != 200:
+            raise Unanswered(f"{reference.registry} answers {answer.status}")
+        return answer
+
+    def _send(self, reference: Reference, url: str, method: str) -> Answer:
+        """Send a request, unless the registry failed before. Raises Unanswered."""
+        if earlier := self._closed.get(reference.registry):
+            raise earlier
+        place = f"{reference.registry}/{reference.repository}"
+        try:
+            return send(url, method, {"Accept": ", ".join(LISTS + MANIFESTS)}, self._tokens.get(place, ""))
+        except Unanswered as error:
+            self._closed[reference.registry] = error
+            raise
+
+    def _log_in(self, reference: Reference, challenge: str) -> None:
+        """Obtain a bearer token or use the stored login, as the challenge demands. Raises Unanswered, Missing."""
+        login = self.logins.get(reference.registry, "")
+        secret = f"Basic {login}" if login else ""
+        if challenge.lower().startswith("bearer "):
+            secret = f"Bearer {fetch_token(challenge, reference, secret)}"
+        with self._lock:
+            self._tokens[f"{reference.registry}/{reference.repository}"] = secret
+
+
+def fetch_token(challenge: str, reference: Reference, secret: str) -> str:
+    """Fetch a pull token from the realm named in the challenge. Raises Unanswered, Missing."""
+    asked = dict(_PARAMETER.findall(challenge))
+    realm = asked.pop("realm", "")
+    if not realm.startswith("https://") and not (reference.is_loopback and realm.startswith("http://")):
+        raise Unanswered(f"{reference.registry} names the token address {realm or '(none)'}, which is not https")
+    query = {"scope": f"repository:{reference.repository}:pull", **asked}
+    answer = send(
+        f"{realm}?{urlencode({name: query[name] for name in ('service', 'scope') if name in query})}", secret=secret
+    )
+    if answer.status in (401, 403):
+        raise Missing(f"{reference.registry} rejects the stored login: renew it by `podman login {reference.registry}`")
+    try:
+        issued = json.loads(answer.body)
+        return str(issued.get("token") or issued["access_token"])
+    except (ValueError, LookupError, AttributeError):
+        raise Unanswered(f"{reference.registry} gave no token") from None
+
+
+def choose_platform(manifests: Mapping[str, Any]) -> str:
+    """Return the digest of this machine's manifest. Raises Missing if there is none, Unanswered if the list is invalid."""
+    here = platform.machine()
+    architecture = ARCHITECTURES.get(here, here)
+    try:
+        entries = [(entry.get("platform") or {}, entry["digest"]) for entry in manifests["manifests"]]
+        offered = {about["architecture"]: digest for about, digest in entries if about.get("os") == "linux"}
+    except (LookupError, TypeError, AttributeError):
+        raise Unanswered("its list of manifests cannot be read") from None
+    if architecture not in offered:
+        raise Missing(
+            f"there is none for {architecture}, only for {', '.join(sorted(map(str, offered))) or 'no Linux'}"
+        )
+    return str(offered[architecture])
+
+
+def weigh_layers(manifest: Mapping[str, Any]) -> dict[str, int]:
+    """Return compressed bytes per layer. Raises Unanswered if the manifest has none (schema version 1)."""
+    try:
+        return {str(layer["digest"]): int(layer["size"]) for layer in manifest["layers"]}
+    except (LookupError, TypeError, ValueError):
+        raise Unanswered("its manifest does not say what its layers weigh") from None

@@ -1,0 +1,37 @@
+"""Issue texts from an OpenAI-compatible endpoint, with a prompt of one's own in a file."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+
+from turnsmith.engines.endpoint.ask import ChatEndpoint
+from turnsmith.errors import UsageError
+from turnsmith.types import Task
+
+
+@dataclass(frozen=True)
+class EndpointWriter:
+    """Writes the issue of a task by an answer of the endpoint, which sees the bug as well as what fails."""
+
+    endpoint: ChatEndpoint
+    prompt: Template
+
+    async def __call__(self, task: Task) -> str:
+        """The issue. Raises UsageError where the endpoint refuses or says nothing, EngineError where it never answers."""
+        question = self.prompt.substitute(patch=task.patch, failures=task.problem_statement, repo=task.repo)
+        issue = (await asyncio.to_thread(self.endpoint.ask, question)).strip()
+        if not issue:
+            raise UsageError(f"{self.endpoint.url} wrote no issue for {task.instance_id}: try another prompt or model")
+        return issue + "\n"
+
+
+def read_issue_prompt(path: Path) -> Template:
+    """The prompt, in which `$patch`, `$failures` and `$repo` are filled in. Raises UsageError."""
+    try:
+        template = Template(path.read_text("utf-8"))
+        template.substitute(patch="", failures="", repo="")
+    except (OSError, UnicodeDecodeError, KeyError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"the prompt {path} cannot be used ({reason}): it may name $patch, $failures, $repo") from None
+    return template

@@ -1,1 +1,0 @@
-"""Curation of task files: filters with a funnel, splits, decontamination, scores. Rows are streamed."""

@@ -1,0 +1,288 @@
+import ast
+import inspect
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from turnsmith.config import RunConfig, Section
+from turnsmith.config import sections as config_module
+from turnsmith.config.files import load, pair_overrides, parse_value, set_key, validate
+from turnsmith.errors import UsageError
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+PAPER_STAGE_1, PAPER_WHOLE = (path for path in CONFIGS if path.stem.startswith("paper"))
+SECTIONS = [
+    kind
+    for kind in vars(config_module).values()
+    if isinstance(kind, type) and issubclass(kind, BaseModel) and kind not in (BaseModel, Section)
+]
+"""Those of the module, and the decoding of evaluations."""
+MINIMAL = "[train_tasks]\npractice_tasks = 4\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "run.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_what_is_resolved_reads_back_the_same(path):
+    config = load(path, [], RunConfig)
+    assert validate(json.loads(config.model_dump_json()), path, RunConfig) == config
+
+
+def test_the_papers_numbers_of_table_3():
+    stage1, stage2 = load(PAPER_WHOLE, [], RunConfig).stages
+    assert [stage1.max_context, stage2.max_context] == [65_536, 131_072]
+    assert [stage1.tasks_per_iteration, stage2.tasks_per_iteration] == [300, 100]
+    assert [stage1.batch_size, stage2.batch_size] == [128, 256]
+    assert [stage1.max_turns, stage2.max_turns] == [40, 80]
+    assert [(s.clip_eps_low, s.clip_eps_high) for s in (stage1, stage2)] == [(0.2, 0.3), (0.2, 0.26)]
+    assert {s.length_threshold for s in (stage1, stage2)} == {s.group_size for s in (stage1, stage2)} == {10}
+    optimizer = stage1.optimizer
+    assert (optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.eps) == (1e-6, 0.9, 0.999, 1e-8)
+    assert (optimizer.weight_decay, optimizer.grad_clip) == (0.1, 1.0)
+
+
+def test_the_stage_1_file_is_the_first_half_of_the_whole():
+    first, second = (load(path, [], RunConfig) for path in (PAPER_STAGE_1, PAPER_WHOLE))
+    assert first.rft == second.rft
+    assert first.stages == second.stages[:1]
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
+def test_every_key_has_a_sentence(section):
+    [body] = ast.parse(inspect.getsource(section)).body
+    fields = [(field, after) for field, after in pairwise(body.body) if isinstance(field, ast.AnnAssign)]
+    assert {field.target.id for field, _ in fields} == section.__annotations__.keys()
+    for field, after in fields:
+        assert isinstance(after, ast.Expr) and after.value.value.rstrip().endswith("."), ast.unparse(field)
+
+
+def test_every_key_is_read_somewhere():
+    config_file = Path(config_module.__file__)
+    readers = "".join(path.read_text() for path in config_file.parents[1].rglob("*.py") if path != config_file)
+    keys = {key for section in SECTIONS for key in section.model_fields}
+    assert {"temperature", "top_p", "max_turns"} <= keys
+    assert [key for key in sorted(keys) if not re.search(rf"\.{key}\b", readers)] == []
+
+
+def test_a_removed_key_is_dropped_with_a_warning(write):
+    with pytest.warns(FutureWarning, match=r"engine\.speculate is deprecated: .* remove the key"):
+        load(write(MINIMAL + "[engine]\nspeculate = true\n"), [], RunConfig)
+
+
+def test_a_removed_key_of_no_effect_is_dropped_silently(write):
+    load(write(MINIMAL + "[engine]\nspeculate = false\n"), [], RunConfig)
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("sed = 3\n" + MINIMAL, ["'sed'", "did you mean 'seed'"]),
+        (MINIMAL + "[rft.optimizer]\nlearning_rat = 1\n", ["rft.optimizer.learning_rat", "'learning_rate'"]),
+        (MINIMAL + "[rft]\nbatch-size = 8\n", ["rft.batch-size", "did you mean 'batch_size'"]),
+        (MINIMAL + "[[stages]]\nbatch_sise = 1\n", ["stages.0.batch_sise", "'batch_size'"]),
+        (MINIMAL + "zzzzzz = 1\n", ["zzzzzz", "remove it"]),
+        (MINIMAL + "[rft]\ngroup_size = 4\n", ["'rft.group_size', a key of another section: move it there"]),
+        ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
+        (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
+        (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
+        (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local', 'podman' or 'subprocess'"]),
+        (MINIMAL + "[sandbox]\nimage = 'debian'\n", ["sandbox", "kind podman"]),
+        (MINIMAL + "[sandbox]\nmin_isolation = 'some'\n", ["sandbox.min_isolation", "'container-root'"]),
+        (MINIMAL + "[model]\nthreads = -1\n", ["model.threads", "greater than or equal to 0"]),
+        (MINIMAL + "[rft.optimizer]\nbeta1 = 1.0\n", ["rft.optimizer.beta1", "less than 1"]),
+        (MINIMAL + "[logprob_gap]\nstop = -1.0\n", ["logprob_gap.stop", "greater than 0"]),
+        ("[train_tasks]\n", ["train_tasks", "exactly one of path, practice_tasks, package"]),
+        ("seed = \n", ["not valid TOML"]),
+        ("seed = " + "[" * 100_000, ["not valid TOML"]),
+        ("seed = " + "9" * 5_000, ["not valid TOML"]),
+    ],
+)
+def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
+    path = write(text)
+    with pytest.raises(UsageError) as caught:
+        load(path, [], RunConfig)
+    assert all(piece in str(caught.value) for piece in [str(path), *pieces]), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fault_names_the_override_only_where_it_has_to_do_with_it(write):
+    path = write("sed = 3\n" + MINIMAL)
+    for arguments, place in {(): path, ("--seed", "7"): path, ("--sed", "7"): f"{path} with --sed"}.items():
+        with pytest.raises(UsageError, match=re.escape(f"{place}: unknown key 'sed'")):
+            load(path, list(arguments), RunConfig)
+    for key, value in {"--eval": '{"num_runs": 2, "k": 99}', "--eval.k": "99"}.items():
+        with pytest.raises(UsageError, match=f"with {key}: eval: k 99 must be"):
+            load(write(MINIMAL), [key, value], RunConfig)
+
+
+def test_the_source_of_a_task_set_can_be_replaced(write):
+    arguments = ["--train_tasks.practice_tasks", "0", "--train_tasks.path", "tasks", "--train_tasks.package", "null"]
+    config = load(write(MINIMAL), arguments, RunConfig)
+    assert config.train_tasks and config.train_tasks.path == "tasks"
+
+
+def test_an_evaluation_set_can_be_taken_away(write):
+    path = write(MINIMAL + "[eval_tasks.a]\npath = 'a'\n[eval_tasks.b]\npath = 'b'\n")
+    assert list(load(path, ["--eval_tasks.a", "null"], RunConfig).eval_tasks) == ["b"]
+    with pytest.raises(UsageError, match=r"with --eval_tasks\.c: eval_tasks\.c: .* \(got null\)"):
+        load(path, ["--eval_tasks.c", "null"], RunConfig)
+
+
+def test_what_is_no_regular_file_is_not_read():
+    with pytest.raises(UsageError, match="/dev/zero is no regular file"):
+        load(Path("/dev/zero"), [], RunConfig)
+
+
+@pytest.mark.parametrize("position", ["1", "2", "-1", "x"])
+def test_a_position_outside_of_a_list_is_refused(write, position):
+    with pytest.raises(UsageError, match="is not a position in a list of 1"):
+        load(write(MINIMAL + "[[stages]]\n"), [f"--stages.{position}", "{}"], RunConfig)
+
+
+def test_a_list_takes_a_value_at_its_position(write):
+    path = write(MINIMAL + "[[stages]]\nname = 'a'\n[[stages]]\nname = 'b'\n")
+    config = load(path, ["--stages.1", '{"name": "c"}'], RunConfig)
+    assert [stage.name for stage in config.stages] == ["a", "c"]
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+    with pytest.raises(
+        UsageError, match=r"cannot read .*/none.toml: No such file or directory: give the path of a TOML"
+    ):
+        load(tmp_path / "none.toml", [], RunConfig)
+    with pytest.raises(UsageError, match="is no regular file: give the path of a TOML"):
+        load(tmp_path, [], RunConfig)
+
+
+def test_overrides_reach_any_depth_and_lists(write):
+    path = write(MINIMAL + "[[stages]]\n[[stages]]\nname = 'stage2'\n")
+    arguments = [
+        "--seed",
+        "7",
+        "--stages.1.iterations=3",
+        "--rft.optimizer.learning_rate",
+        "3e-4",
+        "--stages.0.permute_rewards=true",
+    ]
+    config = load(path, arguments, RunConfig)
+    assert config.seed == 7
+    assert [stage.iterations for stage in config.stages] == [50, 3]
+    assert config.stages[0].permute_rewards
+    assert config.rft and config.rft.optimizer.learning_rate == 3e-4
+
+
+def test_layers_may_compute_in_bfloat16_in_training_too(write):
+    assert load(write(MINIMAL + "[rft]\n"), ["--model.dtype=bfloat16"], RunConfig).model.dtype == "bfloat16"
+    assert load(PAPER_WHOLE, [], RunConfig).model.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("text", [MINIMAL + "[rft]\n", MINIMAL + "[rft.optimizer]\ngrad_clip = 0.5\n"])
+def test_a_file_that_gives_one_key_of_the_fine_tunings_optimizer_keeps_the_papers_others(write, text):
+    optimizer = load(write(text), [], RunConfig).rft.optimizer
+    assert (optimizer.learning_rate, optimizer.warmup_steps, optimizer.schedule) == (5e-6, 10, "cosine")
+    assert optimizer.weight_decay == 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["seed", "3"], "unexpected argument 'seed'"),
+        (["--seed"], "--seed needs a value"),
+        (["--seed.x", "3"], "is inside a value, not a section"),
+        (["--stages.2.iterations", "3"], "'2' is not a position in a list of 1"),
+        (["--stages.first.iterations", "3"], "'first' is not a position"),
+        (["--tracking", "wandb"], r'tracking: .*, so write \["wandb"\]'),
+    ],
+)
+def test_overrides_that_lead_nowhere_say_so(write, arguments, message):
+    path = write("seed = 1\n" + MINIMAL + "[[stages]]\n")
+    with pytest.raises(UsageError, match=message):
+        load(path, arguments, RunConfig)
+
+
+def test_sandbox_stands_for_its_kind(write):
+    assert pair_overrides(["--sandbox", "subprocess"]) == [("sandbox.kind", "subprocess")]
+    assert load(write(MINIMAL), ["--sandbox", "subprocess"], RunConfig).sandbox.kind == "subprocess"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("[[stages]]\n[[stages]]\n", "two stages are called 'stage1'"),
+        ('[[stages]]\nname = "rft"\n', "two stages are called 'rft'"),
+        ('[[stages]]\nname = "../x"\n', "'../x' cannot name a folder"),
+        ('[eval_tasks.train]\npath = "x"\n', "would share the folder of the training tasks"),
+        ('[eval_tasks."a/b"]\npath = "x"\n', "'a/b' cannot name a folder"),
+        ("[[stages]]\ncurriculum = true\n", "needs the solve rates of a stage before"),
+        ('[[stages]]\n[stages.optimizer]\nschedule = "cosine"\n', "must be constant in RL"),
+        ('[sandbox]\nkind = "podman"\n', "sandbox.image is missing: the tasks that will be made for train"),
+    ],
+)
+def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write, text, message):
+    with pytest.raises(UsageError, match=message):
+        load(write(MINIMAL + text), [], RunConfig)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('[train_tasks]\npractice_tasks = 4\nsplit = "heldout"\n', "those tasks are for evaluation"),
+        ("[train_tasks]\npractice_tasks = 4\n[eval_tasks.x]\npractice_tasks = 2\n", "would be the training tasks"),
+    ],
+)
+def test_training_tasks_are_not_evaluated_on_nor_held_out_tasks_trained_on(write, text, message):
+    with pytest.raises(UsageError, match=message):
+        load(write(text), [], RunConfig)
+
+
+@given(st.recursive(st.integers() | st.booleans() | st.none() | st.text(), st.lists, max_leaves=5))
+def test_values_are_read_as_json_and_anything_else_is_text(value):
+    assert parse_value(json.dumps(value)) == value
+    assert parse_value(f"name=={value}") == f"name=={value}"
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "[" * 100_000])
+def test_what_no_json_reader_holds_is_text(value):
+    assert parse_value(value) == value
+
+
+names = st.text("abc", min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(st.lists(names, min_size=1, max_size=4), st.integers())))
+def test_set_key_is_what_nested_assignment_would_do(pairs):
+    """Against a flat dictionary of dotted keys; where a value stands in the way, it says so."""
+    data, flat = {}, {}
+    for path, value in pairs:
+        dotted = ".".join(path)
+        if any(dotted.startswith(f"{key}.") for key in flat):
+            with pytest.raises(UsageError):
+                set_key(data, dotted, value)
+            continue
+        set_key(data, dotted, value)
+        flat = {key: old for key, old in flat.items() if not key.startswith(f"{dotted}.")} | {dotted: value}
+    for dotted, value in flat.items():
+        node = data
+        for name in dotted.split("."):
+            node = node[name]
+        assert node == value
+
+
+def test_an_evaluation_needs_no_training_tasks_and_learning_does(write):
+    assert load(write('[eval_tasks.x]\npath = "x"\n'), [], RunConfig).task_sets.keys() == {"x"}
+    with pytest.raises(UsageError, match="train_tasks is missing: RFT and RL need tasks to learn from"):
+        load(write("[[stages]]\n"), [], RunConfig)

@@ -1,0 +1,56 @@
+"""Harbor directories carry the record of their task as it is now, and no other."""
+
+import tomllib
+
+import pytest
+
+from support.episodes.silence import Silence
+from turnsmith.config import SandboxConfig
+from turnsmith.curation.export import export_task_file
+from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, Verdict, make_key
+from turnsmith.runs.folder import append_record
+from turnsmith.tasks.dataset import layer_paths, save_tasks
+from turnsmith.tasks.sets.recognition import HARBOR
+from turnsmith.types import Task
+
+TASK = Task(
+    instance_id="t", repo="r", base_commit="c", problem_statement="p", FAIL_TO_PASS=["test_a.py::t"], PASS_TO_PASS=[],
+    patch="", test_patch="", layers=["layer"],
+)  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """One task, qualified in sandboxes of any kind."""
+    (tmp_path / "in/layer").mkdir(parents=True)
+    (tmp_path / "in/layer/a.py").write_text("")
+    save_tasks(tmp_path / "in", [TASK])
+    return tmp_path / "in"
+
+
+def qualify(folder, kind):
+    """Put the task on record."""
+    key = make_key(TASK, layer_paths(TASK, folder / "tasks.jsonl"), SandboxConfig(kind=kind))
+    append_record(folder / FILE_NAME, Qualification(instance_id="t", key=key, verdict=Verdict.QUALIFIED))
+
+
+def export(folder, task, out):
+    """What the directory says of the qualification."""
+    export_task_file(folder, [task], HARBOR, out, Silence())
+    return tomllib.loads((out / "t/task.toml").read_text())["metadata"].get("qualification")
+
+
+@pytest.mark.parametrize("kind", ["local", "podman", "subprocess"])
+def test_a_record_leaves_with_its_task_unless_the_row_has_changed(folder, tmp_path, kind):
+    qualify(folder, kind)
+    assert export(folder, TASK, tmp_path / "same")["verdict"] == "qualified"
+    changed = TASK.model_copy(update={"problem_statement": "another"})
+    assert export(folder, changed, tmp_path / "changed") is None
+
+
+def test_a_record_of_an_old_layout_is_passed_over(folder, tmp_path):
+    qualify(folder, "local")
+    file = folder / FILE_NAME
+    old = file.read_text().replace(f'"version":{VERSION},', '"version":6,').replace('"leaks":[]', '"leaks":"none"')
+    file.write_text(old)
+    assert export(folder, TASK, tmp_path / "out") is None

@@ -1,0 +1,81 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnsmith.grading.judging import judge
+from turnsmith.grading.logparse import SEVERITY, TestResult
+from turnsmith.grading.rules import find_status
+from turnsmith.grading.testing import SuiteReport
+from turnsmith.types import Task
+
+SEEN = {
+    "a.py::t": "passed",
+    "a.py::t[x y]": "passed",
+    "a.py::t[x z]": "failed",
+    "a.py::u[1]": "skipped",
+    "a.py::v": "xfailed",
+    "a.py::w[/tmp/x7/b.py]": "passed",
+}
+
+
+@pytest.mark.parametrize(
+    ("test", "status"),
+    [
+        ("a.py::t", "passed"),
+        ("a.py::t[x y]", "passed"),
+        ("a.py::t[x", "failed"),  # cut: all that it may have been must hold
+        ("a.py::t[x y", "passed"),
+        ("a.py::u[1", "skipped"),
+        ("a.py::u[", "skipped"),
+        ("a.py::t[y", "missing"),
+        ("a.py::", "missing"),  # no parameter was cut, so nothing is guessed
+        ("a.py::u", "missing"),
+        ("a.py::w[/b.py]", "passed"),  # its folder was left out
+        ("a.py::w[/x7/b.py]", "missing"),
+        ("a.py::w[b.py]", "missing"),
+    ],
+)
+def test_an_id_that_was_cut_is_found_by_its_beginning(test, status):
+    assert find_status(test, SEEN) == status
+
+
+def find_broken(fail_to_pass, pass_to_pass, rules="strict"):
+    """Expected tests that do not hold, by the verdict on a report of what was seen."""
+    names = dict.fromkeys(("instance_id", "repo", "base_commit", "problem_statement", "patch"), "x")
+    expected = {"FAIL_TO_PASS": fail_to_pass, "PASS_TO_PASS": pass_to_pass, "status_rules": rules}
+    task = Task(**names, **expected, layers=["tree"])
+    grade = judge(task, SuiteReport({test: TestResult(status) for test, status in SEEN.items()}, 1, 0.1))
+    broken = {test: status for test, status in grade.statuses.items() if status != "passed"}
+    assert grade.resolved is not bool(broken)
+    return broken
+
+
+@pytest.mark.parametrize("rules", ["strict", "swe-bench", "multi-swe"])
+def test_what_is_missing_is_broken_for_both_kinds(rules):
+    assert find_broken(["gone"], ["lost"], rules) == {"gone": "missing", "lost": "missing"}
+
+
+def test_a_skip_is_maintained_only_where_the_data_set_says_so_and_never_fixed():
+    assert find_broken([], ["a.py::u[1]"]) == {"a.py::u[1]": "skipped"}
+    assert find_broken([], ["a.py::u[1]"], "swe-bench") == {}
+    assert find_broken(["a.py::u[1]"], [], "swe-bench") == {"a.py::u[1]": "skipped"}
+
+
+def test_an_expected_failure_counts_only_where_the_data_set_says_so():
+    assert find_broken(["a.py::v"], []) == {"a.py::v": "xfailed"}
+    assert find_broken(["a.py::v"], ["a.py::v"], "swe-bench") == {}
+
+
+def test_a_test_of_both_kinds_must_be_fixed():
+    assert find_broken(["a.py::u[1]"], ["a.py::u[1]"], "swe-bench") == {"a.py::u[1]": "skipped"}
+
+
+@given(
+    st.dictionaries(st.text("ab[] ", max_size=5), st.sampled_from(SEVERITY)),
+    st.text("ab[] ", max_size=5),
+    st.sampled_from(SEVERITY),
+)
+def test_one_more_result_never_mends_a_cut_id_that_was_found(statuses, test, status):
+    before = find_status(test, statuses)
+    after = find_status(test, {f"{test}a]": status} | statuses)
+    assert before == "missing" or SEVERITY.index(after) >= SEVERITY.index(before)

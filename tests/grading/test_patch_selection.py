@@ -1,0 +1,63 @@
+import pytest
+
+from turnsmith.git.patch_policy import read_patch
+from turnsmith.grading.patch_selection import HunkClass, Project, classify, select_hunks
+
+EXAMPLES = {
+    HunkClass.TEST_INFRASTRUCTURE: [
+        "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml",
+        "noxfile.py", "sitecustomize.py", "usercustomize.py", "a.pth", "x-1.dist-info/entry_points.txt",
+        "x.egg-info/entry_points.txt", "x.egg-link", "tests/conftest.py", "x.DIST-INFO/entry_points.txt", "x.EGG-INFO/x",
+    ],
+    HunkClass.TEST_SURFACE: [
+        "test_a.py", "a_test.py", "test/x.py", "tests/x.py", "test/data/x.json", "tests/data/x.json",
+    ],
+    HunkClass.GENERATED: ["a.pyc", "a.pyo", "__pycache__/a.cpython-311.pyc", "__pycache__/x", ".hypothesis/x", ".coverage"],
+    HunkClass.SOURCE: ["setup.py", "Makefile", "requirements.txt", "poetry.lock",
+        "pkg/core.py", "pkg/testing.py", "attest/a.py", "contest.py", "docs/tests.md", "pth", "dist-info.py"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", ["", "src/deep/"])
+@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, paths in EXAMPLES.items() for path in paths])
+def test_a_path_is_classed_by_its_names_in_any_folder(folder, kind, path):
+    assert classify(folder + path) is kind
+
+
+def test_the_files_of_the_tests_are_test_surface_whatever_their_names():
+    assert classify("pkg/checks.py", {"pkg/checks.py"}) is HunkClass.TEST_SURFACE
+    assert classify("checks.py", {"pkg/checks.py"}) is HunkClass.SOURCE
+
+
+@pytest.mark.parametrize("path", ["accept", "accept/checks.py/x", "accept/checks.py"])
+def test_what_would_be_in_the_place_of_a_test_is_test_surface(path):
+    assert classify(path, {"accept/checks.py"}) is HunkClass.TEST_SURFACE
+    assert classify("accept/other.py", {"accept/checks.py"}) is HunkClass.SOURCE
+
+
+def new_file(path):
+    return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+
+
+def test_what_has_a_say_over_the_tests_is_left_out_and_counted_by_class(tmp_path):
+    paths = ["pkg/core.py", "conftest.py", "json.py", "tests/test_a.py", "pkg/a.pyc", "setup.py"]
+    selection = select_hunks("".join(map(new_file, paths)), Project((tmp_path,), frozenset({"tests/test_a.py"})))
+    assert {path for file in read_patch(selection.patch) for path in file.paths} == {"pkg/core.py", "setup.py"}
+    assert selection.dropped == {"test-surface": 1, "test-infrastructure": 2, "generated": 1}
+
+
+def test_a_rename_has_the_gravest_class_of_its_two_names(tmp_path):
+    rename = "diff --git a/pkg/a.py b/conftest.py\nsimilarity index 100%\nrename from pkg/a.py\nrename to conftest.py\n"
+    assert select_hunks(rename, Project((tmp_path,), frozenset())).dropped == {"test-infrastructure": 1}
+
+
+def test_what_the_fix_changes_is_source_though_its_folder_is_called_test_unless_it_is_a_test(tmp_path):
+    fixed = frozenset({"django/test/utils.py", "conftest.py", "tests/test_a.py"})
+    project = Project((tmp_path,), frozenset({"tests/test_a.py"}), fixed)
+    kinds = {path: project.classify(path) for path in [*fixed, "django/test/other.py"]}
+    assert kinds == {
+        "django/test/utils.py": HunkClass.SOURCE,
+        "django/test/other.py": HunkClass.TEST_SURFACE,
+        "conftest.py": HunkClass.TEST_INFRASTRUCTURE,
+        "tests/test_a.py": HunkClass.TEST_SURFACE,
+    }

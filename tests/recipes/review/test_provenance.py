@@ -1,0 +1,50 @@
+"""What has no digest is sampled again or not trained on, and it is said before anything is played."""
+
+import pytest
+
+from turnsmith.errors import UsageError
+from turnsmith.recipes.context import Iteration
+from turnsmith.recipes.review.provenance import trace_run
+from turnsmith.recipes.rft import collect as collect_for_rft
+from turnsmith.recipes.rl import collect
+from turnsmith.rollouts.provenance import refuse_unproven
+from turnsmith.runs.folder import RunFolder, write_json
+from turnsmith.runs.journal import append_trajectory
+from turnsmith.types import Outcome
+
+from ..conftest import RFT, STAGE, make_attempt
+
+
+def without_digest(attempt):
+    return attempt.grow(turns=[turn.model_copy(update={"digest": ""}) for turn in attempt.turns])
+
+
+async def test_an_iteration_that_an_older_version_began_is_refused_with_the_remedy(make_run):
+    iteration = Iteration(0, STAGE, make_run())
+    append_trajectory(iteration.trajectories, without_digest(make_attempt("one/a/0", Outcome.RESOLVED)))
+    with pytest.raises(
+        UsageError, match=r"one/a/0 has turns without a digest.*trajectories.jsonl, remove the file and resume"
+    ):
+        await collect(iteration, iteration.run.train_tasks)
+
+
+async def test_so_is_a_fine_tuning(make_run):
+    run = make_run()
+    append_trajectory(run.folder.trajectories("rft", 0), without_digest(make_attempt("rft/a/0", Outcome.RESOLVED)))
+    with pytest.raises(UsageError, match="rft/a/0 has turns without a digest"):
+        await collect_for_rft(RFT, run.train_tasks, run)
+
+
+def test_a_journal_that_lost_its_end_is_refused(tmp_path):
+    folder = RunFolder(tmp_path)
+    write_json(folder.config, {})
+    append_trajectory(folder.trajectories("one", 0), make_attempt("one/a/0", Outcome.ENGINE_FAILED))
+    assert trace_run(folder).lost == 1
+    write_json(folder.metrics("one", 0), {"rollouts/collected": 2.0})
+    with pytest.raises(UsageError, match="holds 1 of 2 trajectories that were collected"):
+        trace_run(folder)
+
+
+def test_what_never_trains_needs_no_digest(tmp_path):
+    lost = without_digest(make_attempt("one/a/0", Outcome.ENGINE_FAILED))
+    refuse_unproven([lost, make_attempt("one/a/1", Outcome.RESOLVED)], tmp_path)

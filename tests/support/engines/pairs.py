@@ -1,0 +1,46 @@
+"""The pairs of engine and trainer that the conformance tests ask: how to open each from a model directory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.engines import remote_pair
+from turnsmith.config import ModelConfig, OptimizerConfig
+from turnsmith.engines.base import Engine, SavedWeights
+from turnsmith.engines.torch.blocks import blocks_for
+from turnsmith.engines.torch.inprocess import InProcessEngine
+from turnsmith.recipes.policy.local import Start
+from turnsmith.training.base import Trainer
+from turnsmith.training.local import LocalTrainer
+from turnsmith.training.model import load_model
+
+MAX_CONTEXT = 200
+
+
+@dataclass(frozen=True)
+class Pair:
+    open_engine: Callable[[Path], Engine]
+    open_trainer: Callable[[Path, OptimizerConfig, int], Trainer]
+
+
+def open_inprocess_engine(directory: Path) -> InProcessEngine:
+    model = load_model(ModelConfig(path=str(directory)))
+    return InProcessEngine(model, max_context=MAX_CONTEXT, num_blocks=8 * blocks_for(MAX_CONTEXT))
+
+
+def open_local_trainer(directory: Path, optimizer: OptimizerConfig, total_steps: int) -> LocalTrainer:
+    return LocalTrainer(load_model(ModelConfig(path=str(directory))), optimizer, total_steps)
+
+
+def open_remote_trainer(directory: Path, optimizer: OptimizerConfig, total_steps: int) -> Trainer:
+    return remote_pair.RemoteTrainer(Start(optimizer, total_steps, SavedWeights(0, directory)))
+
+
+PAIRS = {
+    "in this process": Pair(open_inprocess_engine, open_local_trainer),
+    "in another process": Pair(remote_pair.RemoteEngine, open_remote_trainer),
+}
+NAMES = ["in this process", pytest.param("in another process", marks=pytest.mark.slow)]
+"""For the parameters of a test: processes take seconds to come."""

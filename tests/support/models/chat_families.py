@@ -1,0 +1,89 @@
+"""Families of models: chat templates written from their documentation, with small tokenizers that behave as theirs do.
+
+Left out of the templates: tools. The tokenizers have each family's special tokens, and its way with spaces and white space.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tokenizers import AddedToken, Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from support.models.small_sentencepiece import make_sentencepiece
+from support.models.small_tokenizers import make_byte_level
+from turnsmith.chat.renderer import ChatRenderer
+from turnsmith.config import ChatConfig
+
+TEMPLATES = Path(__file__).parents[2] / "chat" / "templates"
+AS_SHIPPED, KEEP = ChatConfig(), ChatConfig(template="keep-turns")
+FOLDED = ChatConfig(system_prompt="first-user-message")
+WORDS = r"""[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
+"""What byte-level tokenizers since GPT-4 do not merge across: lines keep together, numbers are short."""
+CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+INST = ("<s>", "</s>")
+GEMMA = ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>")
+GLM = ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>")
+PHI_3 = ("<|endoftext|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
+LLAMA = tuple(f"<|{name}|>" for name in "begin_of_text end_of_text start_header_id end_header_id eom_id eot_id".split())
+
+
+@dataclass(frozen=True)
+class Family:
+    """How a family's text becomes tokens."""
+
+    special: tuple[str, ...]
+    end_of_turn: str
+    stops: tuple[str, ...]
+    """What else ends a turn by the model's own generation_config.json."""
+    chat: ChatConfig = AS_SHIPPED
+    """How its template does."""
+    bos: str | None = None
+    spaces: str = "bytes"
+    takes: str = ""
+    """Sides on which special tokens take the white space beside them."""
+    thinks: bool = False
+
+
+FAMILIES = {
+    "qwen2.5": Family(CHATML, "<|im_end|>", ("<|endoftext|>",)),
+    "qwen3": Family(CHATML, "<|im_end|>", ("<|endoftext|>",), KEEP, thinks=True),
+    "llama-3.2": Family(LLAMA, "<|eot_id|>", ("<|end_of_text|>", "<|eom_id|>"), bos="<|begin_of_text|>"),
+    "mistral-v0.2": Family(INST, "</s>", (), FOLDED, "<s>", "before every text"),
+    "mistral-v0.3": Family(
+        (*INST, "[INST]", "[/INST]"), "</s>", (), FOLDED, "<s>", "before the first text"
+    ),
+    "mistral-v7": Family((*INST, "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"), "</s>", (), bos="<s>"),
+    "phi-3": Family(PHI_3, "<|end|>", ("<|endoftext|>",), spaces="before every text", takes="right"),
+    "phi-4": Family((*CHATML, "<|im_sep|>"), "<|im_end|>", ("<|endoftext|>",), takes="left right"),
+    "gemma-2": Family(GEMMA, "<end_of_turn>", ("<eos>",), FOLDED, "<bos>", "never"),
+    "gemma-3": Family(GEMMA, "<end_of_turn>", ("<eos>",), bos="<bos>", spaces="never"),
+    "glm-4": Family(GLM, "<|user|>", ("<|endoftext|>", "<|observation|>")),
+    "glm-4.5": Family(GLM, "<|user|>", ("<|endoftext|>", "<|observation|>"), KEEP, thinks=True),
+}  # fmt: skip
+
+
+@cache
+def make_core(family: Family, rename=str) -> Tokenizer:
+    sides = {"lstrip": "left" in family.takes, "rstrip": "right" in family.takes}
+    special = [AddedToken(rename(token), special=True, normalized=False, **sides) for token in family.special]
+    return make_byte_level(special, WORDS) if family.spaces == "bytes" else make_sentencepiece(special, family.spaces)
+
+
+def make_family_tokenizer(name: str, rename=str) -> PreTrainedTokenizerFast:
+    """The family's template on a tokenizer of its kind, in which special tokens may have other names."""
+    family = FAMILIES[name]
+    core = make_core(family, rename)
+    if family.thinks:  # ordinary tokens, by the families' own account
+        core.add_tokens([AddedToken(token, normalized=False) for token in ("<think>", "</think>")])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, bos_token=family.bos and rename(family.bos), eos_token=rename(family.end_of_turn)
+    )
+    tokenizer.chat_template = (TEMPLATES / f"{name}.jinja").read_text()
+    return tokenizer
+
+
+def make_renderer(name: str, chat: ChatConfig | None = None) -> ChatRenderer:
+    """A renderer as the family needs it, or in another way."""
+    tokenizer, family = make_family_tokenizer(name), FAMILIES[name]
+    return ChatRenderer(tokenizer, chat or family.chat, tokenizer.convert_tokens_to_ids(list(family.stops)))

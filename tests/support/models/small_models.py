@@ -1,0 +1,27 @@
+"""Random models of two layers, for tests of what computes with weights."""
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+
+from turnsmith.engines.torch import attention
+
+VOCABULARY = 61
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "initializer_range": 0.3,
+}
+
+
+def make_model(kind: str = "qwen2", seed: int = 0, **changes: object) -> PreTrainedModel:
+    """A model with weights large enough that its distribution is far from uniform; all but Llama tie theirs."""
+    torch.manual_seed(seed)
+    config = AutoConfig.for_model(kind, **SIZES | {"tie_word_embeddings": kind != "llama"} | changes)
+    return AutoModelForCausalLM.from_config(config, attn_implementation=attention.NAME).eval()

@@ -1,0 +1,30 @@
+"""A git history with real code, where no clone is at hand: the releases of a package, one commit each."""
+
+import re
+from pathlib import Path
+
+from support.repositories.histories import git, start
+from turnsmith.synthesis.sources import fetch_source
+
+MADE = re.compile(r"PKG-INFO|(.*/)?[^/]+\.egg-info/.*")
+"""What an archive of sources has more than its repository."""
+
+
+def write_releases(folder: Path, package: str, versions: list[str]) -> Path:
+    """Commit one release after the other, each with what the project's own notes say of it."""
+    start(folder)
+    for version in versions:
+        git(folder, "rm", "-r", "--quiet", "--ignore-unmatch", ".")
+        for path, file in fetch_source(f"{package}=={version}").tree.items():
+            if not MADE.fullmatch(path):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_bytes(file.content)
+        git(folder, "add", "--all", "--force")
+        git(folder, "commit", "--quiet", "--message", find_notes(folder, version))
+    return folder
+
+
+def find_notes(folder: Path, version: str) -> str:
+    """`- 1.19.1 Prevent deprecation warnings.` of a list of releases."""
+    found = re.search(rf"^- {re.escape(version)} (.*?)(?=^- )", (folder / "README.rst").read_text(), re.M | re.S)
+    return " ".join(found[1].split()) if found else f"Release {version}"

@@ -1,0 +1,153 @@
+"""The server: a distribution over the vocabulary made of its weights, 10 ms a token, honest but for the faults that a file names.
+
+The file (variable STAND_IN_FAULTS) holds words, read at each request: `die` ends the server during a turn, `slow` never answers
+one, `refuse` answers 400, `alter-N` changes what arrives in the next N updates, `forget` reports other weights than it was given,
+`narrow` that it cannot compute the model's heads, `remember` that it keeps its prefixes.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import uvicorn
+from safetensors.numpy import load_file
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from support.engines import plain_digests
+
+FAULTS = Path(os.environ["STAND_IN_FAULTS"])
+
+
+def faults() -> list[str]:
+    return FAULTS.read_text().split() if FAULTS.exists() else []
+
+
+def drop_fault(fault: str, *others: str) -> None:
+    FAULTS.write_text(" ".join([word for word in faults() if word != fault] + list(others)))
+
+
+class StandIn:
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.config = json.loads(Path(options.model, "config.json").read_text())
+        self.weights: dict[str, np.ndarray] = {}
+        self.version = "default"
+        self.is_updating = False
+
+    async def generate(self, request: Request) -> Response:
+        asked = await request.json()
+        if "die" in faults():
+            drop_fault("die")
+            os._exit(1)
+        if "slow" in faults():
+            await asyncio.sleep(600)
+        if "refuse" in faults():
+            return JSONResponse({"error": {"message": "the prompt is not to its taste"}}, 400)
+        sampling, version = asked["sampling_params"], self.version
+        token_ids: list[int] = []
+        scores = []
+        while len(token_ids) < sampling["max_tokens"] and not (
+            token_ids and token_ids[-1] in sampling["stop_token_ids"]
+        ):
+            logprobs = self.logprobs()
+            token_ids += random.choices(range(len(logprobs)), np.exp(logprobs))
+            scores.append({"token_id": token_ids[-1], "logprob": logprobs[token_ids[-1]]})
+            await asyncio.sleep(0.01)
+        choice = {
+            "index": 0,
+            "token_ids": token_ids,
+            "logprobs": {"content": scores},
+            "finish_reason": "stop" if token_ids[-1] in sampling["stop_token_ids"] else "length",
+            "weight_versions": [{"version": version, "start": 0, "end": len(token_ids)}],
+        }
+        return JSONResponse({"prompt_token_ids": asked["token_ids"], "choices": [choice], "pid": os.getpid()})
+
+    def logprobs(self) -> np.ndarray:
+        """Of all tokens, whatever came before: a softmax over the sums of their embeddings; float64."""
+        sums = self.weights["model.embed_tokens.weight"].sum(1, dtype=np.float64)
+        return sums - np.logaddexp.reduce(sums)
+
+    async def ask_workers(self, request: Request) -> Response:
+        method = (await request.json())["method"]
+        return JSONResponse({"results": [{"turnsmith_settings": self.settings, "turnsmith_held": self.held}[method]()]})
+
+    def settings(self) -> dict:
+        shape = {name: self.config[name] for name in ("vocab_size", "hidden_size", "num_hidden_layers")}
+        return {
+            "version": "0.32.0",
+            "device": "cpu",
+            "dtype": self.options.dtype,
+            "max_model_len": self.options.max_model_len,
+            "shape": shape,
+            "logprobs_mode": self.options.logprobs_mode,
+            "sampling_defaults": {},
+            "prefix_caching": True,
+            "num_workers": 1,
+            "quantization": None,
+            "speculation": False,
+            "unserved_heads": [8] if "narrow" in faults() else [],
+        }
+
+    def held(self) -> dict[str, int]:
+        stale = {name: array + 1 for name, array in self.weights.items()}
+        return plain_digests.digest_layers(stale if "forget" in faults() else self.weights)
+
+    async def start(self, request: Request) -> Response:
+        self.is_updating = True
+        return JSONResponse({})
+
+    async def update(self, request: Request) -> Response:
+        told = (await request.json())["update_info"]
+        weights = load_file(told["path"])
+        for fault in [word for word in faults() if word.startswith("alter-")]:
+            first = next(iter(weights.values()))
+            first.reshape(-1)[0] += 1
+            left = int(fault.removeprefix("alter-")) - 1
+            drop_fault(fault, *([f"alter-{left}"] if left else []))
+        if (
+            not self.is_updating
+            or {name: plain_digests.digest_bytes(a) for name, a in weights.items()} != told["digests"]
+        ):
+            return JSONResponse({"error": {"message": "a weight did not arrive as it was sent"}}, 500)
+        self.weights = weights
+        return JSONResponse({})
+
+    async def finish(self, request: Request) -> Response:
+        self.is_updating = False
+        return JSONResponse({})
+
+    async def set_version(self, request: Request) -> Response:
+        self.version = (await request.json())["new_version"]
+        return JSONResponse({})
+
+    async def succeed(self, request: Request) -> Response:
+        return JSONResponse({"success": "remember" not in faults()})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    for name in ("--model", "--uds", "--dtype", "--logprobs-mode"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--max-model-len", type=int, required=True)
+    parser.add_argument("--enforce-eager", action="store_true")
+    options, _ = parser.parse_known_args()
+    server = StandIn(options)
+    posts = {
+        "/inference/v1/generate": server.generate,
+        "/collective_rpc": server.ask_workers,
+        "/init_weight_transfer_engine": server.succeed,
+        "/start_weight_update": server.start,
+        "/update_weights": server.update,
+        "/finish_weight_update": server.finish,
+        "/reset_prefix_cache": server.succeed,
+        "/update_weight_version": server.set_version,
+    }
+    routes = [Route(path, handler, methods=["POST"]) for path, handler in posts.items()]
+    uvicorn.run(Starlette(routes=[*routes, Route("/health", server.succeed)]), uds=options.uds, log_level="warning")
