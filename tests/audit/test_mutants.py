@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.audit.mutants import find_mutants, to_function
-from turnsmith.audit.sources import Source, apply_edits
+from turnsmith.audit.sources import Source
+from turnsmith.types.edits import replace_spans
 
 KILLED = {
     "a number": "assert f(3) == 3",
@@ -66,7 +67,7 @@ def runs(text):
 def mutate(text, seed=0):
     source = Source(text)
     mutants = find_mutants({"a.py": source}, ["a.py::test_it"], Random(seed)).get("a.py::test_it", [])
-    return [apply_edits(text, mutant.edits) for mutant in mutants]
+    return [replace_spans(text, mutant.edits) for mutant in mutants]
 
 
 @pytest.mark.parametrize("name", KILLED)

@@ -1,5 +1,6 @@
 from turnsmith.audit.renaming import draw_renaming
-from turnsmith.audit.sources import Edit, Source, apply_edits, read_source, rename_words
+from turnsmith.audit.sources import Edit, Source, read_source, rename_words
+from turnsmith.types.edits import replace_spans
 
 TEXT = '''class Helper: ...
 
@@ -42,10 +43,10 @@ def test_every_run_has_names_of_its_own():
 
 
 def test_edits_are_by_position_whatever_stands_before():
-    assert apply_edits("äbc", [Edit(1, 2, "X"), Edit(0, 0, "("), Edit(3, 3, ")")]) == "(äXc)"
+    assert replace_spans("äbc", [Edit(1, 2, "X"), Edit(0, 0, "("), Edit(3, 3, ")")]) == "(äXc)"
     source = Source("x = 'ä'; y = 2\n")
     second = source.tree.body[1].value
-    assert apply_edits(source.text, [source.replace(second, "3")]) == "x = 'ä'; y = 3\n"
+    assert replace_spans(source.text, [source.replace(second, "3")]) == "x = 'ä'; y = 3\n"
 
 
 def test_words_are_found_in_lines_of_every_kind():

@@ -10,11 +10,12 @@ from functools import cached_property, lru_cache
 from turnsmith.audit.definitions import find_definition
 from turnsmith.audit.mutants import Mutant, to_function
 from turnsmith.audit.renaming import draw_renaming
-from turnsmith.audit.sources import Edit, Source, apply_edits, read_source
+from turnsmith.audit.sources import Edit, Source, read_source
 from turnsmith.errors import GradingError
 from turnsmith.grading.cases import Case, prepare, run_tests
 from turnsmith.grading.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec, started
+from turnsmith.types.edits import replace_spans
 
 UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")
 """The message of a test that fails since an expectation is not met; any other error may be one of the test's own code."""
@@ -94,7 +95,7 @@ class ExpectedTests:
         The result is None where pytest did not come to its end. Raises PatchRefused, SandboxError, GradingError.
         """
         renaming = draw_renaming(self.sources, self.definitions)
-        texts = {file: apply_edits(source.text, _edits_of(file, mutants)) for file, source in self.sources.items()}
+        texts = {file: replace_spans(source.text, _edits_of(file, mutants)) for file, source in self.sources.items()}
         report = await run_tests(self.case, patch, tuple(renaming.files.values()), renaming.write(texts))
         if not report.sealed or not report.sealed.is_finished:
             return None

@@ -1,19 +1,21 @@
 """The text of a test file with its syntax tree, and changes of it by position: what is not changed stays as it was written."""
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
 from itertools import accumulate
 from tokenize import NAME, generate_tokens
+from typing import NamedTuple
+
+from turnsmith.types.edits import replace_spans
 
 Test = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True)
-class Edit:
-    """Another text for a span of characters."""
+class Edit(NamedTuple):
+    """Replacement of a span of characters."""
 
     start: int
     end: int
@@ -105,13 +107,6 @@ def read_source(content: bytes) -> Source:
     return Source(content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """The text with all changes; they may not overlap."""
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
-        text = text[: edit.start] + edit.text + text[edit.end :]
-    return text
-
-
 def rename_words(text: str, names: Mapping[str, str]) -> str:
     """The text with other names for these, but in strings and comments."""
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
@@ -120,4 +115,4 @@ def rename_words(text: str, names: Mapping[str, str]) -> str:
         if token.type == NAME and token.string in names:
             start = starts[token.start[0] - 1] + token.start[1]
             edits.append(Edit(start, start + len(token.string), names[token.string]))
-    return apply_edits(text, edits)
+    return replace_spans(text, edits)

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from turnsmith.synthesis.mutators import Mutation
+from turnsmith.synthesis.mutators.base import apply_edits
 
 COMBINED = "combine"
 
@@ -47,11 +48,7 @@ class Bug:
         return {path: (source, self._apply(path, source)) for path, source in paths.items()}
 
     def _apply(self, path: str, source: str) -> str:
-        data = source.encode()
-        edits = [mutation.edit for where, mutation in self.mutations if where == path]
-        for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
-            data = data[: edit.start] + edit.text + data[edit.end :]
-        return data.decode()
+        return apply_edits(source, [mutation.edit for where, mutation in self.mutations if where == path])
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""The small families: bugs of a single place inside a function, of which practice tasks are made."""
+"""Small mutator families: bugs at one place inside a function. Practice tasks use these."""
 
 from collections.abc import Iterator
 from itertools import pairwise
 
 import libcst as cst
 
-from turnsmith.synthesis.mutators.base import Mutator, SourceTree, TextEdit, names_in
+from turnsmith.synthesis.mutators.base import Mutator, SourceTree, TextEdit, find_names
 
 ARITHMETIC = {
     **{b"+": b"-", b"-": b"+", b"*": b"//", b"/": b"*", b"//": b"%", b"%": b"//", b"**": b"*"},
@@ -24,7 +24,7 @@ OPERATORS = (
 )
 OFF_BY_ONE = {b"<": b"<=", b"<=": b"<", b">": b">=", b">=": b">"}
 ORDERED = (cst.Subtract, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power, cst.LeftShift, cst.RightShift)
-"""Operators for which the order of the operands matters whatever the operands are."""
+"""Operators whose result depends on operand order for every type."""
 TEXT = (cst.SimpleString, cst.FormattedString)
 
 
@@ -45,14 +45,14 @@ def mutate_constants(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
             if value > 0:
                 yield tree.replace("integer", node, str(value - 1).encode())
         case cst.SimpleString(prefix="", quote='"' | "'" as quote, raw_value=text) if "\\" not in text:
-            # In a prefixed, escaped or triple-quoted one the last character may be part of something.
+            # In a prefixed, escaped or triple-quoted string the last character may be part of an escape or of the quotes.
             yield tree.replace("text", node, f"{quote}{text[:-1] if text else ' '}{quote}".encode())
         case cst.Name(value="True" | "False" as truth):
             yield tree.replace("truth", node, b"False" if truth == "True" else b"True")
 
 
 def mutate_conditions(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`if a` → `if not (a)`, `a and b` → `a`, `a < b` → `a <= b`, and the two branches of an `if` exchanged."""
+    """`if a` → `if not (a)`, `a and b` → `a`, `a < b` → `a <= b`; also exchange the branches of an `if`."""
     match node:
         case cst.BaseCompOp() if other := OFF_BY_ONE.get(tree.text(node)):
             yield tree.replace("off_by_one", node, other)
@@ -76,7 +76,7 @@ def negate(test: cst.BaseExpression, tree: SourceTree) -> bytes:
 
 
 def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """An `if` without `else`, a re-assignment, a call or a loop exit is removed; `return sorted(x, key=f)` → `return x`."""
+    """Remove an `if` without `else`, a re-assignment, a call or a loop exit; `return sorted(x, key=f)` → `return x`."""
     match node:
         case cst.IndentedBlock():
             for statement in node.body:
@@ -88,7 +88,7 @@ def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def name_removal(statement: cst.CSTNode) -> str:
-    """Kind of the removal, or nothing. Removing the first assignment of a name is no bug but a NameError."""
+    """Return the kind of removal, or "". First assignments stay: removing one only causes NameError."""
     match statement:
         case cst.If(orelse=None):
             return "remove_if"
@@ -105,38 +105,43 @@ def name_removal(statement: cst.CSTNode) -> str:
 
 
 def _updates(assignment: cst.Assign) -> bool:
-    """Does it change something that lives on: an attribute, an item, or a name that it also reads?"""
+    """Return True if an assignment changes an attribute, an item, or a name that it also reads."""
     targets = [target.target for target in assignment.targets]
     if all(isinstance(target, cst.Attribute | cst.Subscript) for target in targets):
         return True
     names = {target.value for target in targets if isinstance(target, cst.Name)}
-    return bool(names & names_in(assignment.value))
+    return bool(names & find_names(assignment.value))
 
 
 def mutate_swaps(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`a - b` → `b - a`, `f(a, b)` → `f(b, a)`, and two statements in a row exchanged."""
+    """`a - b` → `b - a`, `f(a, b)` → `f(b, a)`; also exchange neighbouring statements."""
     match node:
         case cst.BinaryOperation() if order_matters(node):
             yield from tree.exchange("operands", tree.span(node.left), tree.span(node.right))
         case cst.Call():
-            positional = [tree.span(arg.value) for arg in node.args if arg.keyword is None and not arg.star]
-            for first, second in pairwise(positional):
-                yield from tree.exchange("arguments", first, second)
+            yield from swap_arguments("arguments", node, tree)
         case cst.IndentedBlock():
             for before, after in pairwise(node.body):
-                if _movable(before) and _movable(after):
+                if _is_movable(before) and _is_movable(after):
                     yield from tree.exchange("statements", tree.line_span(before), tree.line_span(after))
 
 
+def swap_arguments(name: str, call: cst.Call, tree: SourceTree) -> Iterator[TextEdit]:
+    """Exchange neighbouring positional arguments."""
+    positional = [tree.span(arg.value) for arg in call.args if arg.keyword is None and not arg.star]
+    for first, second in pairwise(positional):
+        yield from tree.exchange(name, first, second)
+
+
 def order_matters(node: cst.BinaryOperation) -> bool:
-    """Is `a + b` another thing than `b + a`?"""
+    """Return True if exchanging the operands changes the result."""
     if isinstance(node.operator, cst.Add):
         return isinstance(node.left, TEXT) or isinstance(node.right, TEXT)
     return isinstance(node.operator, ORDERED)
 
 
-def _movable(statement: cst.CSTNode) -> bool:
-    """Assignments and calls; a docstring, an import or an exit stays where it is."""
+def _is_movable(statement: cst.CSTNode) -> bool:
+    """Return True for assignments and calls."""
     return isinstance(statement, cst.SimpleStatementLine) and all(
         isinstance(part, cst.Assign | cst.AugAssign)
         or (isinstance(part, cst.Expr) and isinstance(part.value, cst.Call))
