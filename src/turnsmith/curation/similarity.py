@@ -8,11 +8,11 @@ import builtins
 import keyword
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from datasketch import MinHash
 
-from turnsmith.git.changes import Hunk, read_hunks
+from turnsmith.git.patches import read_hunks
 
 Shingles = frozenset[int]
 TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|[^\w\s]+")
@@ -44,13 +44,13 @@ NUM_HASHES = 126
 
 def shingle_patch(patch: str) -> Shingles:
     """Return hashed token n-grams of a patch; empty if it is too short to compare."""
-    found = frozenset(shingle for hunk in read_hunks(patch) for shingle in _cut(list(_spell(hunk))))
+    found = frozenset(shingle for lines in read_hunks(patch) for shingle in _cut(list(_spell(lines))))
     return found if len(found) >= MIN_SHINGLES["patch"] else frozenset()
 
 
-def _spell(hunk: Hunk) -> Iterator[str]:
+def _spell(lines: Sequence[str]) -> Iterator[str]:
     """Yield the tokens of a hunk, with identifiers replaced by their position in the line."""
-    for line in hunk.lines:
+    for line in lines:
         places: dict[str, str] = {}
         tokens = TOKEN.findall(line[1:])
         if tokens:

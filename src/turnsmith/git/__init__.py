@@ -1,6 +1,6 @@
 """Git data without a checkout: directory layers, diffs, patches, one-commit trees, histories and checkouts.
 
-`layers` reads stacked directories. `diff` compares them. `patches`, `changes` and `patch_policy` read patches.
+`layers` reads stacked directories. `diff` compares them. `patches` splits patches and `patch_policy` checks them.
 `one_commit` writes git objects, `history` and `checkout` read repositories. Any part above may import them, and the
 package knows no task, sandbox or test.
 """

@@ -1,13 +1,13 @@
-"""Strict parser and writer of git patches: rejects truncated ones, lists files, reverses changes."""
+"""Scanner, parser and writer of git patches: splits them into hunks, rejects truncated ones, reverses changes."""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from turnsmith.errors import TurnsmithError
 
-HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)", re.DOTALL)
+HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(.*)", re.DOTALL)
+FILE = "diff --git "
 INDEX = re.compile(r"index ([0-9a-f]+)\.\.([0-9a-f]+)(.*)")
 NOTHING = "/dev/null"
 OPPOSITES = {
@@ -21,6 +21,59 @@ OPPOSITES = {
 
 class BadDiff(TurnsmithError):
     """Error raised if a text is not a complete patch."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Hunk of a patch, header first, or a single line outside hunks."""
+
+    number: int
+    """Number of the first line, from 1."""
+    lines: tuple[str, ...]
+    header: re.Match[str] | None = None
+    """Parsed header of a hunk; None for a line outside hunks."""
+    is_complete: bool = True
+    """False for a hunk with another number of lines than its header states."""
+
+
+def scan_patch(patch: str) -> Iterator[Block]:
+    """Split a patch into blocks. Stated lengths end hunks, so a removed `-- x` is not read as a file name."""
+    lines = patch.removesuffix("\n").split("\n") if patch else []
+    at = 0
+    while at < len(lines):
+        header = HUNK.fullmatch(lines[at])
+        end, is_complete = _find_end(lines, at + 1, header) if header else (at + 1, True)
+        yield Block(at + 1, tuple(lines[at:end]), header, is_complete)
+        at = end
+
+
+def _find_end(lines: list[str], at: int, header: re.Match[str]) -> tuple[int, bool]:
+    """Return the index after a hunk's last line, and whether its length is the stated one."""
+    old, new = int(header[2] or 1), int(header[4] or 1)
+    while at < len(lines) and (old > 0 or new > 0 or lines[at].startswith("\\")):
+        mark = lines[at][:1]
+        if mark not in ("", " ", "-", "+", "\\"):
+            break
+        old -= mark in ("", " ", "-")
+        new -= mark in ("", " ", "+")
+        at += 1
+    return at, old == new == 0
+
+
+def read_hunks(patch: str) -> Iterator[tuple[str, ...]]:
+    """Yield the marked lines of each hunk, also of an incomplete one."""
+    return (block.lines[1:] for block in scan_patch(patch) if block.header)
+
+
+def count_files(patch: str) -> int:
+    """Count the files that a patch changes, adds, removes or renames."""
+    lines = [block.lines[0] for block in scan_patch(patch) if not block.header]
+    return sum(line.startswith(FILE) for line in lines) or len({line for line in lines if line.startswith("+++ ")})
+
+
+def count_lines(patch: str) -> int:
+    """Count the lines that a patch adds or removes."""
+    return sum(line.startswith(("+", "-")) for lines in read_hunks(patch) for line in lines)
 
 
 @dataclass(frozen=True)
@@ -66,44 +119,36 @@ class FileDiff:
 
 def parse_diff(patch: str) -> list[FileDiff]:
     """Parse a patch into its files. Raises BadDiff."""
-    before, *parts = ("\n" + patch.removesuffix("\n")).split("\ndiff --git ")
-    if before or not parts:
+    parts: list[list[Block]] = []
+    for block in scan_patch(patch):
+        if block.lines[0].startswith(FILE):
+            parts.append([])
+        elif not parts:
+            break
+        parts[-1].append(block)
+    if not parts:
         raise BadDiff(f"it begins with {patch[:40].partition(chr(10))[0]!r}, not with 'diff --git'")
-    files = [_parse_file(f"diff --git {part}".split("\n")) for part in parts]
+    files = [_parse_file(blocks) for blocks in parts]
     if cut := next((file for file in files if file.is_cut_binary), None):
         raise BadDiff(f"the content of the binary file {cut.path} is missing")
     return files
 
 
-def _parse_file(lines: list[str]) -> FileDiff:
-    ends = [number for number, line in enumerate(lines) if line.startswith("@@ ")] + [len(lines)]
-    hunks = (_parse_hunk(lines[start:end]) for start, end in pairwise(ends))
-    return FileDiff(tuple(lines[: ends[0]]), tuple(hunks))
+def _parse_file(blocks: list[Block]) -> FileDiff:
+    """Parse the part of one file; blank lines after hunks, which some tools add, are dropped. Raises BadDiff."""
+    start = next((number for number, block in enumerate(blocks) if block.lines[0].startswith("@@ ")), len(blocks))
+    hunks = (_parse_hunk(block) for block in blocks[start:] if block.lines != ("",))
+    return FileDiff(tuple(block.lines[0] for block in blocks[:start]), tuple(hunks))
 
 
-def _parse_hunk(lines: list[str]) -> DiffHunk:
-    """Parse a hunk, checking its line counts and dropping trailing blank lines. Raises BadDiff."""
-    head, *body = lines
-    if not (found := HUNK.fullmatch(head)):
-        raise BadDiff(f"{head[:40]!r} is not a hunk header")
-    old, new = (int(found[1]), int(found[2] or 1)), (int(found[3]), int(found[4] or 1))
-    num_old, num_new = _count_lines(body)
-    while num_old > old[1] and not body[-1]:  # some tools strip the space of an empty line, others add empty lines
-        body.pop()
-        num_old, num_new = num_old - 1, num_new - 1
-    if (num_old, num_new) != (old[1], new[1]):
+def _parse_hunk(block: Block) -> DiffHunk:
+    """Parse a hunk. Raises BadDiff."""
+    head, *body = block.lines
+    if not (found := block.header):
+        raise BadDiff(f"line {block.number}, {head[:40]!r}, belongs to no hunk")
+    if not block.is_complete:
         raise BadDiff(f"the hunk {head[:40]!r} does not have the declared number of lines")
-    return DiffHunk(old, new, found[5], tuple(body))
-
-
-def _count_lines(lines: list[str]) -> tuple[int, int]:
-    """Count the lines before and after the change. Raises BadDiff for a line without a mark."""
-    marks = [line[:1] for line in lines]
-    both, removed, added = marks.count(" ") + marks.count(""), marks.count("-"), marks.count("+")
-    if both + removed + added + marks.count("\\") != len(marks):
-        odd = next(line for line in lines if line[:1] not in " -+\\")
-        raise BadDiff(f"{odd[:40]!r} is not a hunk line")
-    return both + removed, both + added
+    return DiffHunk((int(found[1]), int(found[2] or 1)), (int(found[3]), int(found[4] or 1)), found[5], tuple(body))
 
 
 def render_diff(files: list[FileDiff]) -> str:

@@ -6,7 +6,7 @@ text that was moved. A single added line is no fragment: `return result` proves 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -55,7 +55,7 @@ def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
     )
 
 
-def _split(body: list[str]) -> Iterator[list[bytes]]:
+def _split(body: Sequence[str]) -> Iterator[list[bytes]]:
     """What a hunk leaves behind, and every few of the lines that it adds in a row, where that is long enough."""
     after = [line for line in body if line[:1] not in ("-", "\\")]
     if len(lines := _strip_marks(after)) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
