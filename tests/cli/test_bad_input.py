@@ -30,11 +30,11 @@ def files_below(folder):
     [
         (["--sed", "3"], ["small.toml with --sed", "'sed'", "did you mean 'seed'"]),
         (["--rft.batch_size", "many"], ["small.toml with --rft.batch_size", '"many"']),
-        (["--seed"], ["--seed needs a value"]),
-        (["--eval.k", "3"], ["eval", "k 3 must be at most num_runs 2"]),
-        (["--model.path", "nowhere"], ["no model at ", "/nowhere"]),
-        (["--agent.prompts", "long"], ["no prompts ", "/long", "agent.prompts is one of bash, brief, paper"]),
-        (["--eval_tasks.practice.path", "nowhere.jsonl"], ["no task file at ", "/nowhere.jsonl"]),
+        (["--seed"], ["--seed", "value"]),
+        (["--eval.k", "3"], ["eval", "k 3", "num_runs 2"]),
+        (["--model.path", "nowhere"], ["model", "/nowhere"]),
+        (["--agent.prompts", "long"], ["/long", "agent.prompts", "bash, brief, paper"]),
+        (["--eval_tasks.practice.path", "nowhere.jsonl"], ["task file", "/nowhere.jsonl"]),
     ],
 )
 def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_file, tmp_path, arguments, pieces):
@@ -45,19 +45,19 @@ def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_f
 @pytest.mark.parametrize("command", ["run", "rft", "rl"])
 def test_training_is_refused_where_nothing_isolates(turnsmith, config_file, tmp_path, command):
     result = turnsmith(command, config_file, "--sandbox.kind", "subprocess", "--out", tmp_path / "run")
-    assert_refused(result, "gives isolation none", "--sandbox.min_isolation none")
+    assert_refused(result, "isolation none", "--sandbox.min_isolation none")
     assert not (tmp_path / "run").exists()
 
 
 def test_an_override_before_the_configuration(turnsmith, config_file):
-    assert_refused(turnsmith("run", "--seed", "3", config_file), "write CONFIG first")
+    assert_refused(turnsmith("run", "--seed", "3", config_file), "CONFIG")
 
 
 def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
     path = tmp_path / "nothing.toml"
     path.write_text("train_tasks.practice_tasks = 3\n")
     for command, piece in {
-        "run": "add [rft] or [[stages]] or [eval_tasks.NAME]",
+        "run": "[rft] or [[stages]] or [eval_tasks.NAME]",
         "rft": "[rft]",
         "rl": "[[stages]]",
         "eval": "[eval_tasks",
@@ -66,15 +66,15 @@ def test_a_configuration_that_asks_for_nothing(turnsmith, tmp_path):
 
 
 FAULTS = {
-    "model.path": ("nowhere", "no model at nowhere: it has no config.json"),
-    "agent.prompts": ("long", "no prompts 'long'"),
-    "engine.kind": ("nobodys:engine", "there is no module nobodys"),
-    "trainer.kind": ("os:trainer", "the module os has no 'trainer'"),
-    "tracking": ('["anyones:Tracker"]', "there is no module anyones"),
-    "stages.0.curriculum_from": ("nowhere:one", "curriculum_from 'nowhere:one' names no stage"),
-    "train_tasks.path": ("nowhere.jsonl", "no task file at nowhere.jsonl"),
-    "eval_tasks.practice.subset": ("nowhere.txt", "no subset 'nowhere.txt': give verified-50"),
-    "eval_tasks.more.package": ("no-such", "no package 'no-such'"),
+    "model.path": ("nowhere", "nowhere: it has no config.json"),
+    "agent.prompts": ("long", "'long'"),
+    "engine.kind": ("no_such_package:engine", "module no_such_package"),
+    "trainer.kind": ("os:trainer", "'trainer'"),
+    "tracking": ('["no_such_tracker:Tracker"]', "module no_such_tracker"),
+    "stages.0.curriculum_from": ("nowhere:one", "curriculum_from 'nowhere:one'"),
+    "train_tasks.path": ("nowhere.jsonl", "nowhere.jsonl"),
+    "eval_tasks.practice.subset": ("nowhere.txt", "'nowhere.txt': give verified-50"),
+    "eval_tasks.more.package": ("no-such", "'no-such'"),
 }
 
 
@@ -100,7 +100,7 @@ def test_all_that_is_not_there_is_found_without_torch(config_file, tmp_path):
 def test_a_run_that_names_what_is_not_there_is_refused_without_torch(config_file, tmp_path):
     result = run_without_torch(tmp_path, "rl", config_file, "--train_tasks.path=nowhere.jsonl", "--out", "run")
     assert result.returncode == 2, result.stderr
-    assert result.stderr.startswith(f"error: no task file at {tmp_path}/nowhere.jsonl")
+    assert result.stderr.startswith("error: ") and f"{tmp_path}/nowhere.jsonl" in result.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -121,7 +121,7 @@ def test_a_model_directory_without_weights(turnsmith, config_file, model_directo
     empty = tmp_path / "empty"
     shutil.copytree(model_directory, empty)
     (empty / "model.safetensors").unlink()
-    assert_refused(turnsmith("eval", config_file, f"--model.path={empty}"), empty, "it has no weights")
+    assert_refused(turnsmith("eval", config_file, f"--model.path={empty}"), empty, "weights")
 
 
 def test_a_malformed_line_of_a_task_file_is_named_by_its_number(turnsmith, config_file, task_folder, tmp_path):
@@ -195,16 +195,16 @@ def test_a_run_folder_of_another_configuration(turnsmith, config_file, run_folde
 def test_a_folder_that_is_no_run(turnsmith, config_file, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("precious")
-    assert_refused(turnsmith("eval", config_file, "--out", tmp_path / "thesis"), "nothing is written over")
+    assert_refused(turnsmith("eval", config_file, "--out", tmp_path / "thesis"), tmp_path / "thesis")
     for command in ("resume", "show", "results"):
-        assert_refused(turnsmith(command, tmp_path / "thesis"), tmp_path / "thesis", "is this a run folder?")
+        assert_refused(turnsmith(command, tmp_path / "thesis"), tmp_path / "thesis", "run folder")
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
 def test_what_cannot_be_used_is_a_sentence(number):
     error = OSError(number, os.strerror(number), "runs/hers/run.log")
-    sentence = f"cannot use runs/hers/run.log: {os.strerror(number)}: put that right, or give another place"
-    assert explain(error) == (sentence, 2)
+    message, exit_code = explain(error)
+    assert "runs/hers/run.log" in message and os.strerror(number) in message and exit_code == 2
 
 
 def test_a_name_that_no_file_can_have(turnsmith, tmp_path, monkeypatch):
@@ -215,14 +215,14 @@ def test_a_name_that_no_file_can_have(turnsmith, tmp_path, monkeypatch):
         ["make", "--practice", "1", "--out", name],
         ["make", "--package", name, "--out", "tasks"],
     ):
-        assert_refused(turnsmith("tasks", *arguments), f"cannot use {name[:200]}…: File name too long")
+        assert_refused(turnsmith("tasks", *arguments), f"{name[:200]}…", "File name too long")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_where_the_records_belong(turnsmith, task_folder, tmp_path):
     shutil.copytree(task_folder, tmp_path / "tasks", symlinks=True)
     (records := tmp_path / "tasks/qualification.jsonl").mkdir()
-    assert_refused(turnsmith("tasks", "qualify", tmp_path / "tasks"), records, "Is a directory", "put that right")
+    assert_refused(turnsmith("tasks", "qualify", tmp_path / "tasks"), records, "Is a directory")
 
 
 def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
@@ -260,9 +260,7 @@ def test_a_trajectory_that_is_not_there(turnsmith, run_folder):
 
 def test_a_run_without_trajectories_names_none(turnsmith, run_folder):
     shutil.rmtree(run_folder.path / "evals")
-    assert_refused(
-        turnsmith("show", run_folder.path, "--trajectory", "zzz"), "'zzz'", "until its first episode has ended"
-    )
+    assert_refused(turnsmith("show", run_folder.path, "--trajectory", "zzz"), "'zzz'", "first episode")
 
 
 def test_a_server_of_vllm_that_dies_leaves_its_log_in_the_run_folder(turnsmith, config_file, tmp_path):
@@ -271,7 +269,7 @@ def test_a_server_of_vllm_that_dies_leaves_its_log_in_the_run_folder(turnsmith, 
     python.chmod(0o755)
     given = ["--engine.kind", "vllm", "--engine.vllm.python", python, "--out", tmp_path / "run"]
     result = turnsmith("eval", config_file, *given)
-    assert_refused(result, "vLLM ended while it started: ValueError: no room", f"its log is {log}")
+    assert_refused(result, "ValueError: no room", log)
     assert log.read_text() == "ValueError: no room\n"
 
 
@@ -281,7 +279,7 @@ def test_a_full_disk(turnsmith, config_file, tmp_path):
     claim(folder, json.loads(turnsmith("eval", config_file, "--dry-run").stdout))
     folder.log.symlink_to("/dev/full")
     result = turnsmith("eval", config_file, "--out", folder.path)
-    assert_refused(result, f"the disk of {folder.path} is full", f"turnsmith resume {folder.path}")
+    assert_refused(result, "full", f"turnsmith resume {folder.path}")
     folder.log.unlink()
     assert turnsmith("resume", folder.path).exit_code == 0
 

