@@ -14,8 +14,7 @@ from turnsmith.git.patch_policy import PatchRefused, to_bytes
 from turnsmith.grading.one_commit import has_one_commit, write_one_commit
 from turnsmith.grading.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider
-from turnsmith.tasks.sets.directives import PYTEST
-from turnsmith.types import ExecResult, Task
+from turnsmith.types import PYTEST, ExecResult, Task
 
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
 """Outside of any repository, so that no configuration, attribute or hook of the tree is read."""

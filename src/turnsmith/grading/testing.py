@@ -12,8 +12,8 @@ from turnsmith.grading.commands import read_plain
 from turnsmith.grading.logparse import TestResult, parse_log
 from turnsmith.grading.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
 from turnsmith.sandboxes.base import PytestCommand, Sandbox, SandboxProvider, SandboxSpec, started
-from turnsmith.tasks.sets.directives import PYTEST, names_file
-from turnsmith.types import ExecResult
+from turnsmith.tasks.sets.directives import names_file
+from turnsmith.types import PYTEST, ExecResult
 
 MISSING = "missing"
 """The status of a test that the log does not have."""

@@ -8,9 +8,10 @@ from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import digest_patch
 from turnsmith.recipes.review.audit import AuditedPatch
 from turnsmith.recipes.task_sets import read_known_sets
+from turnsmith.rollouts.samples import is_imitated
 from turnsmith.runs.folder import RunFolder, read_json, read_records
 from turnsmith.runs.journal import read_last
-from turnsmith.types import Conversation, Isolation, Message, StopReason, Task, Trajectory, Turn
+from turnsmith.types import Conversation, Isolation, Message, StopReason, Task, Trajectory
 
 
 def read_run(folder: RunFolder, rft: RFTConfig, min_isolation: Isolation) -> Iterator[Conversation]:
@@ -63,7 +64,7 @@ def to_conversation(trajectory: Trajectory, rft: RFTConfig, origin: str, *, reso
     """Its messages up to the last thing that the model said; turns that ran nothing train as they do in RFT."""
     messages = list(trajectory.prompt)
     for turn in trajectory.turns:
-        messages.append(Message(role="assistant", text=turn.text, trains=is_imitated(turn, rft)))
+        messages.append(Message(role="assistant", text=turn.text, trains=is_imitated(turn, rft.mask_format_errors)))
         messages.append(Message(role="user", text=turn.observation))
     while messages[-1].role != "assistant" or not messages[-1].text:
         messages.pop()
@@ -75,11 +76,6 @@ def to_conversation(trajectory: Trajectory, rft: RFTConfig, origin: str, *, reso
         patch=trajectory.patch,
         created_by=origin,
     )
-
-
-def is_imitated(turn: Turn, rft: RFTConfig) -> bool:
-    """A turn that was cut at the context never is; one with a format error is where it is not to be masked."""
-    return turn.command is not None or bool(turn.format_error and not rft.mask_format_errors)
 
 
 def name_origin(folder: RunFolder) -> str:

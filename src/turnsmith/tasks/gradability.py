@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from turnsmith.tasks.sets.directives import PYTEST, names_file
-from turnsmith.types import Task
+from turnsmith.tasks.sets.directives import names_file
+from turnsmith.types import PYTEST, Task
 
 
 class SetAside(NamedTuple):

@@ -7,6 +7,8 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from turnsmith.types.records import Record
 
+PYTEST = "pytest"
+"""Log parser name of suites whose report can be sealed."""
 PYTEST_COMMAND = "python -m pytest -q --tb=no --color=no -p no:cacheprovider --continue-on-collection-errors"
 """Pytest command with minimal output that runs every readable test file and writes nothing to disk."""
 
@@ -55,7 +57,7 @@ class Task(Record):
     """Command that runs the tests; `test_files` are appended to it."""
     test_files: list[str] = []
     """Files, ids or labels passed to the command; if empty, the files named in the expected test ids."""
-    log_parser: str = "pytest"
+    log_parser: str = PYTEST
     """Name of the parser for the log of `test_command`."""
     status_rules: Literal["strict", "swe-bench", "swe-bench-fail-only", "swe-rebench-v2", "r2e-gym", "multi-swe"] = (
         "strict"

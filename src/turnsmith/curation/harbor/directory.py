@@ -18,9 +18,8 @@ from turnsmith.git.layers import copy_merged
 from turnsmith.grading.testing import TEST_ENV, find_test_files
 from turnsmith.qualification.record import Qualification
 from turnsmith.runs.new_folders import to_folder_name
-from turnsmith.tasks.sets.directives import PYTEST
 from turnsmith.tasks.sets.harbor import DOCKERFILE, OWN, SOLUTION, TASK_FILE, TEST, TREE, write_files
-from turnsmith.types import Task
+from turnsmith.types import PYTEST, Task
 
 PLUGIN, JUDGE, TEMPLATE = (Path(__file__).with_name(name) for name in ("turnsmith_statuses.py", "judge.py", "test.sh"))
 SOLVE = """#!/bin/bash

@@ -14,8 +14,6 @@ FILE_ID = re.compile(r"[^:]*\.\w+::")
 """Matches `tests/test_a.py::test_b`, but not `test_x (m.T)`, `test_eq` or `module::test`."""
 NO_TESTS = (".json", ".png", ".csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml")
 """Endings of non-test files in a test patch, as in SWE-bench."""
-PYTEST = "pytest"
-"""Log parser name of suites whose report can be sealed."""
 
 
 @dataclass(frozen=True)
