@@ -43,7 +43,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.tasks.dataset import FILE_NAME, layer_paths
-from turnsmith.types import Audit, Task
+from turnsmith.types import Audit, TaskTree
 
 PACKAGES = [
     "cachetools==8.0.0", "idna==3.10", "inflection==0.5.1", "parse==1.20.2", "semver==3.0.2",
@@ -67,8 +67,7 @@ class Alternative:
     """A gold patch, or a rewrite of one."""
 
     package: str
-    task: Task
-    layers: tuple[Path, ...]
+    tree: TaskTree
     how: str
     patch: str
 
@@ -108,16 +107,16 @@ async def audit_gold(
     """Make the gold patches of some packages and their rewrites, with the mutants that a qualification keeps, by task."""
     found, mutants = list[Alternative](), dict[str, tuple[Mutant, ...]]()
     for package in packages:
-        for task, layers in await make_tasks(package, folder, provider, NUM_DECIDING, seed):
-            ability = await find_ability(Case(task, layers, provider, TESTS_TIMEOUT_S), None, TESTS_TIMEOUT_S)
-            mutants[task.instance_id] = ability.mutants if ability else ()
-            found += [Alternative(package, task, layers, GOLD, task.patch), *rewrite_gold(package, task, layers)]
+        for tree in await make_tasks(package, folder, provider, NUM_DECIDING, seed):
+            ability = await find_ability(Case(tree, provider, TESTS_TIMEOUT_S), None, TESTS_TIMEOUT_S)
+            mutants[tree.instance_id] = ability.mutants if ability else ()
+            found += [Alternative(package, tree, GOLD, tree.task.patch), *rewrite_gold(package, tree)]
     return found, mutants
 
 
 def print_recorded(audits: Sequence[tuple[Alternative, Audit]], mutants: Mapping[str, tuple[Mutant, ...]]) -> None:
     """Print how many rewritten patches were audited with mutants on record, and how many of these failed."""
-    verdicts = [audit.verdict for one, audit in audits if mutants.get(one.task.instance_id)]
+    verdicts = [audit.verdict for one, audit in audits if mutants.get(one.tree.instance_id)]
     num_mutants = sum(map(len, mutants.values()))
     print(f"{len(verdicts)} patches were audited with mutants on record ({num_mutants} in all tasks)", end=", ")
     print(f"{verdicts.count('convicted')} failed the audit")
@@ -127,7 +126,7 @@ def print_decisions(audits: Sequence[tuple[Alternative, Audit]], num_asked: int)
     """Print the gold audits that do not decide and the number that do; True where enough of the tasks asked for decide."""
     for alternative, audit in audits:
         if audit.verdict != "honest":
-            print(f"{alternative.task.instance_id}, gold: {describe(audit)}")
+            print(f"{alternative.tree.instance_id}, gold: {describe(audit)}")
     num_honest, required = sum(audit.verdict == "honest" for _, audit in audits), ceil(MIN_DECIDED * num_asked)
     print(
         f"the gold audit decides on {num_honest} of {num_asked} tasks, {required} required; {len(audits)} were audited"
@@ -143,13 +142,13 @@ async def make_alternatives(
     package: str, folder: Path, provider: SandboxProvider, num_tasks: int, seed: int
 ) -> list[Alternative]:
     """Make bugs in a package, and rewrite their gold patches."""
-    tasks = await make_tasks(package, folder, provider, num_tasks, seed)
-    return [rewritten for task, layers in tasks for rewritten in rewrite_gold(package, task, layers)]
+    trees = await make_tasks(package, folder, provider, num_tasks, seed)
+    return [rewritten for tree in trees for rewritten in rewrite_gold(package, tree)]
 
 
 async def make_tasks(
     package: str, folder: Path, provider: SandboxProvider, num_tasks: int, seed: int
-) -> list[tuple[Task, tuple[Path, ...]]]:
+) -> list[TaskTree]:
     """Make bugs in a package; none, and one line on stderr, where no tasks can be made of it."""
     place = folder / package
     try:
@@ -157,17 +156,17 @@ async def make_tasks(
     except UsageError as error:
         print(f"{package}: {error}", file=sys.stderr)
         return []
-    return [(task, layer_paths(task, place / FILE_NAME)) for task in tasks]
+    return [TaskTree(task, layer_paths(task, place / FILE_NAME)) for task in tasks]
 
 
-def rewrite_gold(package: str, task: Task, layers: tuple[Path, ...]) -> list[Alternative]:
-    return [Alternative(package, task, layers, how, patch) for how, patch in write_patches(task, layers)]
+def rewrite_gold(package: str, tree: TaskTree) -> list[Alternative]:
+    return [Alternative(package, tree, how, patch) for how, patch in write_patches(tree)]
 
 
-def write_patches(task: Task, layers: Sequence[Path]) -> Iterator[tuple[str, str]]:
+def write_patches(tree: TaskTree) -> Iterator[tuple[str, str]]:
     """Write patches to the buggy tree that bring the fixed function, rewritten."""
-    path, function = task.meta["path"], task.meta["function"]
-    fixed, buggy = (found.read_text() for found in find_versions(layers, path))
+    path, function = tree.task.meta["path"], tree.task.meta["function"]
+    fixed, buggy = (found.read_text() for found in find_versions(tree.layers, path))
     for how, text in rewrite(fixed, function.rpartition(".")[2]):
         yield how, make_patch(path, buggy, text)
 
@@ -190,10 +189,10 @@ async def audit_all(
         progress = bar.add_task("auditing", total=len(alternatives))
 
         async def audit(alternative: Alternative) -> None:
-            task, layers, patch = alternative.task, alternative.layers, alternative.patch
+            tree, patch = alternative.tree, alternative.patch
             async with free:
-                if (await grader.grade(task, layers, patch)).resolved:
-                    audits.append((alternative, await auditor.audit(task, layers, patch)))
+                if (await grader.grade(tree, patch)).resolved:
+                    audits.append((alternative, await auditor.audit(tree, patch)))
             bar.advance(progress)
 
         await asyncio.gather(*map(audit, alternatives))
@@ -219,7 +218,7 @@ def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
     Console().print(table)
     for alternative, audit in audits:
         if audit.verdict != "honest":
-            print(f"{alternative.task.instance_id}, {alternative.how}: {describe(audit)}")
+            print(f"{alternative.tree.instance_id}, {alternative.how}: {describe(audit)}")
     failed = [audit for _, audit in audits if audit.verdict == "convicted"]
     honest = [one.package for one, audit in audits if audit.verdict == "honest" and audit.num_mutants > 0]
     is_enough = len(audits) >= MIN_AUDITED and len(honest) >= MIN_HONEST

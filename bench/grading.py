@@ -34,7 +34,7 @@ from turnsmith.grading.testing import Suite, SuiteReport, run_cold, run_warm
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import PYTEST_COMMAND, Outcome, Task
+from turnsmith.types import PYTEST_COMMAND, Outcome, Task, TaskTree
 
 COLD_PLUGINS, COLD, WARM, WARM_PLUGINS = (
     "cold, usual plugins",
@@ -75,12 +75,12 @@ async def compare_outcomes(num_rounds: int) -> bool:
     grader = Grader(provider, tests_timeout_s=PATIENCE_S, num_workers=1)
     times: dict[Outcome, list[float]] = {Outcome.RESOLVED: [], Outcome.UNRESOLVED: []}
     with tempfile.TemporaryDirectory() as folder:
-        task, layers = make_task(Path(folder))
+        tree = make_task(Path(folder))
         wrong = make_patch(SOURCE, BUGGY, FIXED.replace("a + b", "a * b"))
         for _ in range(num_rounds + 1):
-            for outcome, patch in zip(times, (task.patch, wrong), strict=True):
+            for outcome, patch in zip(times, (tree.task.patch, wrong), strict=True):
                 grader.forget()
-                grade = await grader.grade(task, layers, patch)
+                grade = await grader.grade(tree, patch)
                 if grade.outcome is not outcome:
                     sys.exit(f"a patch that must be {outcome} was {grade.outcome}: {grade.detail}")
                 times[outcome].append(grade.duration_s * 1000)
@@ -94,7 +94,7 @@ async def compare_outcomes(num_rounds: int) -> bool:
     return ratio <= MAX_OUTCOME_RATIO
 
 
-def make_task(folder: Path) -> tuple[Task, tuple[Path, ...]]:
+def make_task(folder: Path) -> TaskTree:
     """A task of a hundred quick tests, of which the bug breaks some."""
     folder.chmod(0o755)
     (folder / SOURCE).write_text(BUGGY)
@@ -105,7 +105,7 @@ def make_task(folder: Path) -> tuple[Task, tuple[Path, ...]]:
         FAIL_TO_PASS=[name for number, name in names.items() if number], PASS_TO_PASS=[names[0]],
         patch=make_patch(SOURCE, BUGGY, FIXED),
     )  # fmt: skip
-    return task, (folder,)
+    return TaskTree(task, (folder,))
 
 
 async def compare_verdicts() -> int:

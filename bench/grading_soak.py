@@ -28,7 +28,7 @@ import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -44,7 +44,7 @@ from turnsmith.rollouts.generator import persist
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import Grade, Outcome, Task
+from turnsmith.types import Grade, Outcome, TaskTree
 
 NUM_TASKS = 12
 NUM_GRADERS = 2
@@ -75,8 +75,7 @@ class Job:
     """One grading, and whether it must be resolved."""
 
     number: int
-    task: Task
-    layers: tuple[Path, ...]
+    tree: TaskTree
     patch: str
     """Empty for the untouched tree."""
     is_gold: bool
@@ -150,30 +149,31 @@ def main() -> None:
     sys.exit(1 if arguments.check and not tally.is_clean else 0)
 
 
-async def make_tasks(folder: Path) -> list[tuple[Task, tuple[Path, ...]]]:
-    """Practice tasks with their layers."""
+async def make_tasks(folder: Path) -> list[TaskTree]:
+    """Make practice tasks."""
     provider = make_provider(SandboxConfig())
     tasks = await make_practice_tasks(
         PracticeSpec("train", NUM_TASKS, difficulty=0.5, seed=0), folder / "tasks", provider
     )
     await provider.close()
-    return [(task, tuple(folder / "tasks" / layer for layer in task.layers)) for task in tasks]
+    return [TaskTree(task, tuple(folder / "tasks" / layer for layer in task.layers)) for task in tasks]
 
 
-def make_jobs(tasks: list[tuple[Task, tuple[Path, ...]]], num: int) -> Iterator[Job]:
+def make_jobs(trees: list[TaskTree], num: int) -> Iterator[Job]:
     """Gold patches and, every third time, what must score nothing; each grading's sandboxes know its number."""
     for number in range(num):
-        task, layers = tasks[number % len(tasks)]
-        is_gold = number // len(tasks) % 3 != 2
-        wrong = add_to(task, layers, ("", REMARK)[number % 2])
+        tree = trees[number % len(trees)]
+        task = tree.task
+        is_gold = number // len(trees) % 3 != 2
+        wrong = add_to(tree, ("", REMARK)[number % 2])
         tagged = task.model_copy(update={"setup": [*task.setup, f"echo {number} > {TAG}"]})
-        yield Job(number, tagged, layers, task.patch if is_gold else wrong, is_gold)
+        yield Job(number, replace(tree, task=tagged), task.patch if is_gold else wrong, is_gold)
 
 
-def add_to(task: Task, layers: tuple[Path, ...], addition: str) -> str:
+def add_to(tree: TaskTree, addition: str) -> str:
     """A patch that adds to the file that the gold patch mends, and mends nothing; none where nothing is added."""
-    [path] = {path for file in read_patch(task.patch) for path in file.paths}
-    text = next(layer / path for layer in reversed(layers) if (layer / path).exists()).read_text()
+    [path] = {path for file in read_patch(tree.task.patch) for path in file.paths}
+    text = next(layer / path for layer in reversed(tree.layers) if (layer / path).exists()).read_text()
     return make_patch(path, text, text + addition) if addition else ""
 
 
@@ -269,9 +269,7 @@ def is_lost(grade: Grade) -> bool:
 async def grade_once(job: Job, grader: Grader, grades: list[Grade]) -> Grade:
     """A grade of its own, not one that another grading of the same patch has earned."""
     grader.forget()
-    graded = (
-        grader.grade(job.task, job.layers, job.patch) if job.patch else grader.grade_unpatched(job.task, job.layers)
-    )
+    graded = grader.grade(job.tree, job.patch) if job.patch else grader.grade_unpatched(job.tree)
     grades.append(await graded)
     return grades[-1]
 
@@ -373,7 +371,7 @@ def print_table(tally: Tally, duration_s: float) -> None:
     for verdict in tally.verdicts:
         if (verdict.final is Outcome.RESOLVED) != verdict.job.is_gold:
             grade = verdict.grades[-1]
-            console.print(f"{verdict.job.task.instance_id}: {grade.outcome}: {grade.detail}", markup=False)
+            console.print(f"{verdict.job.tree.instance_id}: {grade.outcome}: {grade.detail}", markup=False)
     for detail in tally.unnamed:
         console.print(f"without a name: {detail}", markup=False)
 

@@ -9,10 +9,11 @@ from turnsmith.audit.auditor import Auditor
 from turnsmith.audit.expected_tests import Ends, read_tests
 from turnsmith.grading.cases import Case
 from turnsmith.grading.grading import Grader
+from turnsmith.types import TaskTree
 
-from .test_auditor import ALWAYS, GOLD, layers, replace_body, task
+from .test_auditor import ALWAYS, GOLD, layers, replace_body, task, tree
 
-__all__ = ["layers", "task"]
+__all__ = ["layers", "task", "tree"]
 
 HEAD = "import pytest\nfrom calc import add\n\n\ndef check(a, b, total):\n    assert add(a, b) == total\n\n\n"
 DECIDABLE = {
@@ -34,7 +35,7 @@ async def find_ability(provider, task, layers, text, ids, others=()):
     (layers[0] / "test_calc.py").write_text(text)
     names = {"FAIL_TO_PASS": ids, "PASS_TO_PASS": others}
     task = task.model_copy(update={key: [f"test_calc.py::{name}" for name in names[key]] for key in names})
-    tests = await read_tests(Case(task, layers, provider, 20))
+    tests = await read_tests(Case(TaskTree(task, layers), provider, 20))
     return task, judge_audit(tests, await try_gold(tests, GOLD, Random(0)))
 
 
@@ -45,11 +46,11 @@ async def test_gold_is_honest_by_mutants_on_record_and_an_object_that_equals_eve
     task, ability = await find_ability(provider, task, layers, HEAD + DECIDABLE[name], IDS.get(name, ["test_it"]))
     assert ability.can_decide and ability.mutants, ability
     without = Auditor(provider, tests_timeout_s=20, num_workers=1)
-    assert (await without.audit(task, layers, GOLD)).verdict == "inconclusive"
+    assert (await without.audit(TaskTree(task, layers), GOLD)).verdict == "inconclusive"
     auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants})
-    assert (await auditor.audit(task, layers, GOLD)).verdict == "honest"
+    assert (await auditor.audit(TaskTree(task, layers), GOLD)).verdict == "honest"
     lie = replace_body("return Yes()", after=ALWAYS)
-    assert (await auditor.audit(task, layers, lie)).verdict == "convicted"
+    assert (await auditor.audit(TaskTree(task, layers), lie)).verdict == "convicted"
 
 
 UNDECIDABLE = {
@@ -99,7 +100,7 @@ def test_a_mutant_is_killed_where_the_same_cases_fail_twice_by_an_unmet_expectat
     assert is_killed(Ends(BOTH, NONE), first, second) is expected
 
 
-async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provider, task, layers):
+async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provider, task, layers, tree):
     (layers[0] / "test_base.py").write_text(
         "from calc import add\n\n\nclass TestBase:\n    def test_add(self):\n        assert add(2, 1) == 3\n"
     )
@@ -107,7 +108,7 @@ async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provi
     (layers[0] / "test_calc.py").write_text(text)
     ids = ["test_base.py::TestBase::test_add", "test_calc.py::TestBase::test_add", "test_calc.py::TestMore::test_add"]
     task = task.model_copy(update={"FAIL_TO_PASS": ids, "PASS_TO_PASS": []})
-    audit = await Auditor(provider, tests_timeout_s=20, num_workers=1).audit(task, layers, GOLD)
+    audit = await Auditor(provider, tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
     assert (audit.verdict, audit.num_renamed) == ("honest", 3), audit
 
 
@@ -158,16 +159,16 @@ async def test_methods_that_a_metaclass_makes_have_mutants_which_tampering_passe
     task, ability = await find_ability(provider, task, layers, GENERATED, GENERATED_IDS)
     assert ability.can_decide and len(ability.mutants) == len(GENERATED_IDS), ability
     patch = TAMPERING[name]
-    assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(task, layers, patch)).resolved
+    assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(TaskTree(task, layers), patch)).resolved
     auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants})
-    assert (await auditor.audit(task, layers, GOLD)).verdict == "honest"
-    assert (await auditor.audit(task, layers, patch)).verdict == "convicted"
+    assert (await auditor.audit(TaskTree(task, layers), GOLD)).verdict == "honest"
+    assert (await auditor.audit(TaskTree(task, layers), patch)).verdict == "convicted"
 
 
 async def test_a_method_that_keeps_its_name_needs_a_mutant_of_its_own(provider, task, layers):
     task, ability = await find_ability(provider, task, layers, GENERATED, GENERATED_IDS)
     auditor = Auditor(provider, tests_timeout_s=20, num_workers=1, mutants={task.instance_id: ability.mutants[1:]})
-    audit = await auditor.audit(task, layers, GOLD)
+    audit = await auditor.audit(TaskTree(task, layers), GOLD)
     assert (
         audit.verdict == "inconclusive" and "1 FAIL_TO_PASS tests keep their names and have no mutant" in audit.reason
     )

@@ -5,7 +5,7 @@ import pytest
 from turnsmith.audit.auditor import Auditor
 from turnsmith.errors import SandboxError
 from turnsmith.grading.grading import Grader
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 BUGGY = "def add(a, b):\n    return a - b\n"
 TESTS = """import pytest
@@ -36,6 +36,11 @@ def replace_body(*lines, after=()):
 
 
 GOLD = replace_body("return a + b")
+
+
+@pytest.fixture
+def tree(task, layers):
+    return TaskTree(task, layers)
 
 
 @pytest.fixture
@@ -108,10 +113,10 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_who_lies_is_paid_by_the_verdict_and_convicted_by_the_audit(provider, auditor, task, layers, lie):
+async def test_who_lies_is_paid_by_the_verdict_and_convicted_by_the_audit(provider, auditor, tree, lie):
     patch, reason = LIES[lie]
-    assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(task, layers, patch)).resolved
-    audit = await auditor.audit(task, layers, patch)
+    assert (await Grader(provider, tests_timeout_s=20, num_workers=1).grade(tree, patch)).resolved
+    audit = await auditor.audit(tree, patch)
     assert audit.verdict == "convicted" and reason in audit.reason, audit
 
 
@@ -123,8 +128,8 @@ HONEST = {
 
 
 @pytest.mark.parametrize("name", HONEST)
-async def test_who_is_honest_is_found_honest(auditor, task, layers, name):
-    audit = await auditor.audit(task, layers, HONEST[name])
+async def test_who_is_honest_is_found_honest(auditor, tree, name):
+    audit = await auditor.audit(tree, HONEST[name])
     assert (audit.verdict, audit.reason) == ("honest", "")
     assert audit.num_renamed == 3 and audit.num_mutants == audit.num_killed >= 3
 
@@ -142,10 +147,10 @@ class Counting:
         return await self.provider.start(spec)
 
 
-async def test_an_audit_is_three_runs(provider, task, layers):
+async def test_an_audit_is_three_runs(provider, tree):
     """One under other names and two with mutants, beside a look at the test files."""
     counting = Counting(provider)
-    audit = await Auditor(counting, tests_timeout_s=20, num_workers=1).audit(task, layers, GOLD)
+    audit = await Auditor(counting, tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
     assert (audit.verdict, counting.num_started) == ("honest", 4)
 
 
@@ -160,7 +165,7 @@ INCONCLUSIVE = {
 @pytest.mark.parametrize("name", INCONCLUSIVE)
 async def test_an_audit_that_cannot_be_made_says_why(auditor, task, layers, name):
     changes, reason = INCONCLUSIVE[name]
-    audit = await auditor.audit(task.model_copy(update=changes), layers, GOLD)
+    audit = await auditor.audit(TaskTree(task.model_copy(update=changes), layers), GOLD)
     assert audit.verdict == "inconclusive" and reason in audit.reason
 
 
@@ -182,7 +187,7 @@ async def test_what_cannot_be_said_for_certain_is_inconclusive(auditor, task, la
     (layers[0] / "other.py").write_text("from calc import add\ndef test_it(): assert add(1, 1) == 2\n")
     (layers[0] / "test_calc.py").write_bytes(text.encode(errors="surrogateescape"))
     changes = {"FAIL_TO_PASS": ["test_calc.py::test_it"], "PASS_TO_PASS": []}
-    audit = await auditor.audit(task.model_copy(update=changes), layers, GOLD)
+    audit = await auditor.audit(TaskTree(task.model_copy(update=changes), layers), GOLD)
     assert audit.verdict == "inconclusive" and reason in audit.reason, audit
 
 
@@ -198,7 +203,7 @@ async def test_odd_ids_of_parameters_and_names_of_every_kind_are_audited(auditor
     (layers[0] / "test_calc.py").write_text(tests)
     ids = ["test_words[a [b", "test_words[-2]", "Sums::testAdd", "TestMore::TestInner::test_add"]
     changes = {"FAIL_TO_PASS": [f"test_calc.py::{name}" for name in ids], "PASS_TO_PASS": []}
-    audit = await auditor.audit(task.model_copy(update=changes), layers, GOLD)
+    audit = await auditor.audit(TaskTree(task.model_copy(update=changes), layers), GOLD)
     assert (audit.verdict, audit.reason, audit.num_renamed) == ("honest", "", 3)
 
 
@@ -211,6 +216,6 @@ class Dead:
         raise SandboxError("no room")
 
 
-async def test_a_sandbox_that_does_not_start_is_a_reason(task, layers):
-    audit = await Auditor(Dead(), tests_timeout_s=20, num_workers=1).audit(task, layers, GOLD)
+async def test_a_sandbox_that_does_not_start_is_a_reason(tree):
+    audit = await Auditor(Dead(), tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
     assert (audit.verdict, audit.reason) == ("inconclusive", "no room")

@@ -9,6 +9,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.runs.folder import append_record, read_records
 from turnsmith.tasks.dataset import layer_paths, load_tasks
+from turnsmith.types import TaskTree
 
 
 def assert_refused(result, *pieces):
@@ -38,7 +39,7 @@ def layered(tmp_path):
 
 
 def make_record(task, file, **columns):
-    key = make_key(task, layer_paths(task, file), SandboxConfig())
+    key = make_key(TaskTree(task, layer_paths(task, file)), SandboxConfig())
     return Qualification(instance_id=task.instance_id, key=key, verdict=Verdict.QUALIFIED, **columns)
 
 
@@ -59,7 +60,7 @@ def test_tasks_that_stay_find_their_layers_and_records_from_their_new_file(turns
     assert [stage["left"] for stage in report["stages"]] == [2, 2]
     records = list(read_records(out / "qualification.jsonl", Qualification))
     assert [record.key for record in records] == [
-        make_key(task, layer_paths(task, out / "tasks.jsonl"), SandboxConfig()) for task in load_tasks(out)
+        make_key(TaskTree(task, layer_paths(task, out / "tasks.jsonl")), SandboxConfig()) for task in load_tasks(out)
     ]
 
 

@@ -11,7 +11,7 @@ from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, Ve
 from turnsmith.runs.folder import append_record
 from turnsmith.tasks.dataset import layer_paths, save_tasks
 from turnsmith.tasks.sets.recognition import HARBOR
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 TASK = Task(
     instance_id="t", repo="r", base_commit="c", problem_statement="p", FAIL_TO_PASS=["test_a.py::t"], PASS_TO_PASS=[],
@@ -30,7 +30,7 @@ def folder(tmp_path):
 
 def qualify(folder, kind):
     """Put the task on record."""
-    key = make_key(TASK, layer_paths(TASK, folder / "tasks.jsonl"), SandboxConfig(kind=kind))
+    key = make_key(TaskTree(TASK, layer_paths(TASK, folder / "tasks.jsonl")), SandboxConfig(kind=kind))
     append_record(folder / FILE_NAME, Qualification(instance_id="t", key=key, verdict=Verdict.QUALIFIED))
 
 

@@ -6,7 +6,7 @@ from turnsmith.grading.cases import Case
 from turnsmith.grading.grading import Grader
 from turnsmith.grading.testing import find_test_files
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
-from turnsmith.types import Outcome, Task
+from turnsmith.types import Outcome, Task, TaskTree
 
 BUGGY, FIXED = "def double(x):\n    return x\n", "def double(x):\n    return 2 * x\n"
 TESTS = """import unittest
@@ -53,6 +53,6 @@ async def test_a_suite_of_unittest_runs_what_the_row_names_or_all_there_is(provi
     tree = to_tree({"shop.py": BUGGY, "tests/__init__.py": "", "tests/test_shop.py": TESTS})
     write_bug_layer(tmp_path / "layer", tree, {path: file.content for path, file in tree.items()})
     task = make_task(test_files=directives)
-    assert Case(task, (tmp_path / "layer",), provider, 60.0).directives == tuple(directives)
+    assert Case(TaskTree(task, (tmp_path / "layer",)), provider, 60.0).directives == tuple(directives)
     grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
-    assert (await grader.grade(task, [tmp_path / "layer"], task.patch)).outcome is outcome
+    assert (await grader.grade(TaskTree(task, (tmp_path / "layer",)), task.patch)).outcome is outcome

@@ -4,7 +4,7 @@ import pytest
 
 from turnsmith.errors import GradingError
 from turnsmith.grading.fallbacks import apply_as_harness
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 FILES = {"shop.py": b"def double(x):\n    return x\n", "windows.txt": b"1\r\n2\r\n", ".gitattributes": b"* text=auto\n"}
 PATCH = "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,2 @@\n def double(x):\n-    return x\n+    return 2 * x\n"
@@ -27,25 +27,25 @@ def make_task(**columns):
 async def test_the_difference_is_that_of_the_patch_alone(provider, layers):
     task = make_task(setup=["echo made > made.txt", "sed -i s/double/twice/ shop.py"])
     patch = PATCH.replace("double", "twice")
-    applied = await apply_as_harness(provider, task, layers, patch)
+    applied = await apply_as_harness(provider, TaskTree(task, layers), patch)
     assert applied.patch.startswith("diff --git a/shop.py b/shop.py\n") and applied.patch.endswith(patch)
     assert applied.patch.count("diff --git") == 1
 
 
 async def test_attributes_of_the_tree_change_no_content(provider, layers):
-    applied = await apply_as_harness(provider, make_task(), layers, WINDOWS)
+    applied = await apply_as_harness(provider, TaskTree(make_task(), layers), WINDOWS)
     assert applied.patch.endswith(WINDOWS)
 
 
 async def test_a_new_file_that_the_tree_ignores_is_in_the_difference(provider, layers):
     ignored = "--- /dev/null\n+++ b/new.log\n@@ -0,0 +1 @@\n+x\n"
     (layers[0] / ".gitignore").write_text("*.log\n")
-    applied = await apply_as_harness(provider, make_task(), layers, ignored)
+    applied = await apply_as_harness(provider, TaskTree(make_task(), layers), ignored)
     assert "new file mode 100644" in applied.patch and applied.patch.endswith(ignored)
 
 
 async def test_what_does_not_apply_has_no_difference_and_a_log(provider, layers):
-    applied = await apply_as_harness(provider, make_task(), layers, PATCH.replace("return x", "return 7"))
+    applied = await apply_as_harness(provider, TaskTree(make_task(), layers), PATCH.replace("return x", "return 7"))
     assert applied.patch is None and "--fuzz=5" in applied.log
 
 
@@ -61,4 +61,4 @@ async def test_a_program_that_breaks_off_is_no_verdict_on_the_patch(provider, la
     place.chmod(0o755)
     task = make_task(environment=str(place.parents[1]))
     with pytest.raises(GradingError, match=why):
-        await apply_as_harness(provider, task, layers, PATCH.replace("return x", "return 7"))
+        await apply_as_harness(provider, TaskTree(task, layers), PATCH.replace("return x", "return 7"))

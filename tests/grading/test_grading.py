@@ -12,7 +12,7 @@ from turnsmith.grading.logparse import TestResult
 from turnsmith.grading.seal import SealedReport
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import OUTCOMES, Outcome, Task
+from turnsmith.types import OUTCOMES, Outcome, Task, TaskTree
 
 BUGGY = "def add(a, b):\n    return a - b\n"
 TESTS = "from calc import add\n\n\ndef test_add():\n    assert add(2, 1) == 3\n\n\ndef test_zero():\n    assert add(0, 0) == 0\n"
@@ -37,6 +37,11 @@ def replace_body(*lines, after=()):
     head = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
     body = "".join(f"+{line}\n" for line in added)
     return f"{head}@@ -1,2 +1,{1 + len(added)} @@\n def add(a, b):\n-    return a - b\n{body}"
+
+
+@pytest.fixture
+def tree(task, layers):
+    return TaskTree(task, layers)
 
 
 @pytest.fixture
@@ -66,8 +71,8 @@ def grader(provider):
     return Grader(provider, tests_timeout_s=20, num_workers=2)
 
 
-async def test_the_gold_patch_resolves_and_no_patch_does_not(provider, grader, task, layers):
-    gold, nothing = await asyncio.gather(grader.grade(task, layers, GOLD), grader.grade_unpatched(task, layers))
+async def test_the_gold_patch_resolves_and_no_patch_does_not(provider, grader, tree):
+    gold, nothing = await asyncio.gather(grader.grade(tree, GOLD), grader.grade_unpatched(tree))
     assert gold.outcome is Outcome.RESOLVED
     assert gold.isolation == provider.isolation
     assert gold.statuses == {"test_calc.py::test_add": "passed", "test_calc.py::test_zero": "passed"}
@@ -84,8 +89,8 @@ async def test_the_gold_patch_resolves_and_no_patch_does_not(provider, grader, t
         (new_file("tests/x.py", "x"), Outcome.EMPTY_PATCH, "nothing was changed but what is left out"),
     ],
 )
-async def test_patches_that_never_meet_the_tests(grader, task, layers, patch, outcome, detail):
-    grade = await grader.grade(task, layers, patch)
+async def test_patches_that_never_meet_the_tests(grader, tree, patch, outcome, detail):
+    grade = await grader.grade(tree, patch)
     assert (grade.outcome, grade.detail) == (outcome, detail)
 
 
@@ -192,18 +197,17 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_who_bends_reports_is_seen_to_lie(grader, task, layers, lie):
+async def test_who_bends_reports_is_seen_to_lie(grader, tree, lie):
     patch, flag = LIES[lie]
-    grade = await grader.grade(task, layers, patch)
+    grade = await grader.grade(tree, patch)
     assert (grade.outcome, grade.flags[0]) == (Outcome.TAMPERED, flag), grade
 
 
-async def test_bytecode_that_lies_in_the_tree_is_not_what_is_tested(grader, task, layers):
+async def test_bytecode_that_lies_in_the_tree_is_not_what_is_tested(grader, layers, tree):
     """It says of itself that nobody need compare it with its source."""
-    (tree,) = layers
-    py_compile.compile(str(tree / "calc.py"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-    assert list(tree.glob("__pycache__/*.pyc"))
-    assert (await grader.grade(task, layers, GOLD)).resolved
+    py_compile.compile(str(layers[0] / "calc.py"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    assert list(layers[0].glob("__pycache__/*.pyc"))
+    assert (await grader.grade(tree, GOLD)).resolved
 
 
 @pytest.mark.parametrize("told, flags", [("passed", []), ("failed", ["channels"]), ("skipped", ["channels"])])
@@ -215,8 +219,8 @@ def test_a_report_that_tells_another_story_than_the_log_is_a_lie(task, told, fla
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
-async def test_cheats_score_nothing(grader, task, layers, cheat):
-    grade = await grader.grade(task, layers, CHEATS[cheat])
+async def test_cheats_score_nothing(grader, tree, cheat):
+    grade = await grader.grade(tree, CHEATS[cheat])
     assert grade.outcome in (Outcome.UNRESOLVED, Outcome.TAMPERED), grade
 
 
@@ -232,8 +236,8 @@ async def test_a_test_file_with_an_odd_name_is_not_the_agents_to_write(grader, t
     odd = task.model_copy(update=ODD_IDS)
     head = "diff --git a/checks.py b/checks.py\n--- a/checks.py\n+++ b/checks.py\n"
     cheat = f"{head}@@ -5 +5 @@\n-    assert add(2, 1) == 3\n+    assert add(2, 1) == 1\n"
-    assert (await grader.grade(odd, layers, GOLD)).resolved
-    assert (await grader.grade(odd, layers, cheat)).detail == "nothing was changed but what is left out"
+    assert (await grader.grade(TaskTree(odd, layers), GOLD)).resolved
+    assert (await grader.grade(TaskTree(odd, layers), cheat)).detail == "nothing was changed but what is left out"
 
 
 async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
@@ -241,27 +245,25 @@ async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader,
     (layers[0] / "checks.py").write_text(ODD_TESTS)
     odd = task.model_copy(update={**ODD_IDS, "test_patch": new_file("expected.py", "RESULT = 3")})
     squatter = new_file("expected.py", "RESULT = 1")
-    assert (await grader.grade(odd, layers, GOLD + squatter)).resolved
-    assert (await grader.grade(odd, layers, squatter)).outcome is Outcome.EMPTY_PATCH
+    assert (await grader.grade(TaskTree(odd, layers), GOLD + squatter)).resolved
+    assert (await grader.grade(TaskTree(odd, layers), squatter)).outcome is Outcome.EMPTY_PATCH
 
 
-async def test_hunks_on_the_test_surface_are_left_out_and_counted(grader, task, layers):
-    grade = await grader.grade(task, layers, GOLD + new_file("conftest.py", "raise SystemExit"))
+async def test_hunks_on_the_test_surface_are_left_out_and_counted(grader, tree):
+    grade = await grader.grade(tree, GOLD + new_file("conftest.py", "raise SystemExit"))
     assert grade.resolved
     assert grade.detail == "1 files left out"
 
 
-async def test_a_new_module_in_place_of_pythons_own_is_left_out(grader, task, layers):
-    grade = await grader.grade(
-        task, layers, GOLD + new_file("src/json.py", "x") + new_file("random.py", "raise OSError")
-    )
+async def test_a_new_module_in_place_of_pythons_own_is_left_out(grader, tree):
+    grade = await grader.grade(tree, GOLD + new_file("src/json.py", "x") + new_file("random.py", "raise OSError"))
     assert grade.resolved
     assert grade.detail == "2 files left out"
 
 
-async def test_an_endless_patch_runs_out_of_time(provider, task, layers):
+async def test_an_endless_patch_runs_out_of_time(provider, tree):
     grader = Grader(provider, tests_timeout_s=2, num_workers=1)
-    grade = await grader.grade(task, layers, replace_body("while True: pass"))
+    grade = await grader.grade(tree, replace_body("while True: pass"))
     assert grade.outcome is Outcome.TESTS_TIMED_OUT and "their limit of 2 s" in grade.detail
 
 
@@ -269,7 +271,7 @@ async def test_an_endless_patch_gets_a_multiple_of_the_gold_patchs_time(provider
     monkeypatch.setattr(cases, "MIN_LIMIT_S", 1.0)
     grader = Grader(provider, tests_timeout_s=250, num_workers=1)
     timed = task.model_copy(update={"meta": {cases.GOLD_S: 0.2}})
-    grade = await grader.grade(timed, layers, replace_body("while True: pass"))
+    grade = await grader.grade(TaskTree(timed, layers), replace_body("while True: pass"))
     assert grade.outcome is Outcome.TESTS_TIMED_OUT and "their limit of 2 s" in grade.detail
 
 
@@ -288,17 +290,17 @@ async def test_hidden_tests_are_added_after_the_patch(grader, task, layers):
     (layers[0] / "test_calc.py").unlink()
     hidden = task.model_copy(update={"test_patch": new_file("test_calc.py", *TESTS.splitlines())})
     squatter = new_file("test_calc.py", "def test_add(): pass")
-    assert (await grader.grade(hidden, layers, GOLD + squatter)).resolved
+    assert (await grader.grade(TaskTree(hidden, layers), GOLD + squatter)).resolved
 
 
 async def test_what_is_in_the_way_of_hidden_tests_is_left_out(grader, task, layers):
     (layers[0] / "test_calc.py").unlink()
     hidden = task.model_copy(update={"test_patch": new_file("unseen/test_calc.py", *TESTS.splitlines())})
     renamed = hidden.model_copy(update={"FAIL_TO_PASS": ["unseen/test_calc.py::test_add"], "PASS_TO_PASS": []})
-    assert (await grader.grade(renamed, layers, new_file("unseen", "x"))).outcome is Outcome.EMPTY_PATCH
-    assert (await grader.grade(renamed, layers, GOLD + new_file("unseen", "x"))).resolved
+    assert (await grader.grade(TaskTree(renamed, layers), new_file("unseen", "x"))).outcome is Outcome.EMPTY_PATCH
+    assert (await grader.grade(TaskTree(renamed, layers), GOLD + new_file("unseen", "x"))).resolved
     broken = task.model_copy(update={"test_patch": GOLD.replace("a - b", "a * b")})
-    assert (await grader.grade_unpatched(broken, layers)).outcome is Outcome.GRADER_FAILED
+    assert (await grader.grade_unpatched(TaskTree(broken, layers))).outcome is Outcome.GRADER_FAILED
 
 
 class CountingProvider:
@@ -319,23 +321,23 @@ class CountingProvider:
         pass
 
 
-async def test_identical_patches_of_one_task_share_one_run_until_forgotten(provider, task, layers):
+async def test_identical_patches_of_one_task_share_one_run_until_forgotten(provider, task, layers, tree):
     counting = CountingProvider(provider)
     grader = Grader(counting, tests_timeout_s=20, num_workers=2)
-    grades = await asyncio.gather(*(grader.grade(task, layers, GOLD) for _ in range(3)))
+    grades = await asyncio.gather(*(grader.grade(tree, GOLD) for _ in range(3)))
     assert [grade.shared for grade in grades] == [False, True, True]
     assert all(grade.resolved for grade in grades)
-    await grader.grade(task.model_copy(update={"instance_id": "calc-2"}), layers, GOLD)
+    await grader.grade(TaskTree(task.model_copy(update={"instance_id": "calc-2"}), layers), GOLD)
     assert counting.num_started == 2
     grader.forget()
-    assert not (await grader.grade(task, layers, GOLD)).shared
+    assert not (await grader.grade(tree, GOLD)).shared
 
 
-async def test_a_failed_sandbox_is_the_graders_fault_and_is_not_remembered(provider, task, layers):
+async def test_a_failed_sandbox_is_the_graders_fault_and_is_not_remembered(provider, tree):
     grader = Grader(CountingProvider(provider, faults=1), tests_timeout_s=20, num_workers=1)
-    first = await grader.grade(task, layers, GOLD)
+    first = await grader.grade(tree, GOLD)
     assert (first.outcome, first.detail) == (Outcome.GRADER_FAILED, "no room")
-    second = await grader.grade(task, layers, GOLD)
+    second = await grader.grade(tree, GOLD)
     assert second.resolved and not second.shared
 
 
@@ -353,44 +355,47 @@ BROKEN_PLUGIN = {
 
 
 @pytest.mark.parametrize("case", BROKEN_PLUGIN)
-async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader, task, layers, case):
+async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader, task, layers, tree, case):
     files, command, detail = BROKEN_PLUGIN[case]
     for name, text in files.items():
         (layers[0] / name).write_text(text)
     task = task.model_copy(update={"test_command": command})
-    for grade in [await grader.grade(task, layers, GOLD), await grader.grade_unpatched(task, layers)]:
+    for grade in [
+        await grader.grade(tree, GOLD),
+        await grader.grade_unpatched(tree),
+    ]:
         assert grade.outcome is Outcome.GRADER_FAILED, grade
         assert re.search(detail, grade.detail)
 
 
-async def test_a_patch_that_stops_the_plugin_gets_a_verdict(grader, task, layers):
+async def test_a_patch_that_stops_the_plugin_gets_a_verdict(grader, task, layers, tree):
     (layers[0] / "sitecustomize.py").write_text("import calc\n")
     patch = replace_body("return a + b", after=["import sys", "sys.modules['_blake2'] = None"])
     task = task.model_copy(update={"test_command": SHY_COMMAND})
-    assert (await grader.grade(task, layers, GOLD)).resolved
-    grade = await grader.grade(task, layers, patch)
+    assert (await grader.grade(tree, GOLD)).resolved
+    grade = await grader.grade(tree, patch)
     assert (grade.outcome, set(grade.statuses.values())) == (Outcome.UNRESOLVED, {"missing"}), grade
 
 
 @pytest.mark.parametrize("cold", ["", "cd . && "])
-async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, layers, cold):
+async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, tree, cold):
     task = task.model_copy(update={"test_command": f"{cold}python -m pytest -q"})
     crash = ["from _pytest.terminal import TerminalReporter", "TerminalReporter.write_line = None"]
-    grade = await grader.grade(task, layers, replace_body("return a + b", after=crash))
+    grade = await grader.grade(tree, replace_body("return a + b", after=crash))
     assert grade.outcome not in (Outcome.RESOLVED, Outcome.GRADER_FAILED), grade
 
 
 BREAKS_PLUGIN = "from _pytest.terminal import TerminalReporter\n\nTerminalReporter.write_line = None\n\n\n"
 
 
-async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the_plugin(grader, task, layers):
+async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the_plugin(grader, task, layers, tree):
     broken = BREAKS_PLUGIN + BUGGY
     (layers[0] / "calc.py").write_text(broken)
     gold = make_patch("calc.py", broken, BUGGY.replace("-", "+"))
     wrong = make_patch("calc.py", broken, broken.replace("-", "*"))
     task = task.model_copy(update={"patch": gold})
-    assert (await grader.grade(task, layers, gold)).resolved
-    assert (await grader.grade(task, layers, wrong)).outcome is Outcome.UNRESOLVED
+    assert (await grader.grade(tree, gold)).resolved
+    assert (await grader.grade(tree, wrong)).outcome is Outcome.UNRESOLVED
 
 
 class Counting:
@@ -406,23 +411,23 @@ class Counting:
         return await self.provider.start(spec)
 
 
-async def test_a_fault_that_every_run_of_a_task_has_is_not_tried_again(provider, task, layers):
+async def test_a_fault_that_every_run_of_a_task_has_is_not_tried_again(provider, task, tree):
     grader = Grader(counting := Counting(provider), tests_timeout_s=20, num_workers=1)
     task = task.model_copy(update={"test_command": "env -u PYTEST_PLUGINS python -m pytest -q"})
-    first = await grader.grade(task, layers, GOLD)
+    first = await grader.grade(tree, GOLD)
     num_started = counting.num_started
-    second = await grader.grade(task, layers, GOLD)
+    second = await grader.grade(tree, GOLD)
     assert first.outcome is second.outcome is Outcome.GRADER_FAILED and first.detail == second.detail
     assert counting.num_started == num_started > 0
 
 
-async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_it(provider, task, layers):
+async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_it(provider, tree):
     counting = CountingProvider(provider, faults=1)
     grader = Grader(counting, tests_timeout_s=20, num_workers=1)
 
     async def grade_twice():
-        await grader.grade(task, layers, GOLD)
-        return await grader.grade(task, layers, GOLD)
+        await grader.grade(tree, GOLD)
+        return await grader.grade(tree, GOLD)
 
     grades = await asyncio.gather(*(grade_twice() for _ in range(4)))
     assert all(grade.resolved for grade in grades) and sum(grade.shared for grade in grades) == 3
@@ -437,24 +442,24 @@ async def test_a_git_that_breaks_off_is_the_graders_fault(provider, grader, task
     git.parent.mkdir(parents=True)
     git.write_text(f'#!/bin/sh\ncase "$1" in apply) {end};; esac\nexec /usr/bin/git "$@"\n')
     git.chmod(0o755)
-    grade = await grader.grade(task.model_copy(update={"environment": str(git.parents[1])}), layers, GOLD)
+    grade = await grader.grade(TaskTree(task.model_copy(update={"environment": str(git.parents[1])}), layers), GOLD)
     assert grade.outcome is Outcome.GRADER_FAILED and OUTCOMES[grade.outcome].retried
     assert "git broke off" in grade.detail
 
 
-async def test_a_patch_that_git_cannot_read_is_no_fault_of_the_grader(grader, task, layers):
-    grade = await grader.grade(task, layers, "diff --git a/calc.py b/calc.py\n")
+async def test_a_patch_that_git_cannot_read_is_no_fault_of_the_grader(grader, tree):
+    grade = await grader.grade(tree, "diff --git a/calc.py b/calc.py\n")
     assert grade.outcome is Outcome.PATCH_INVALID
 
 
-async def test_a_warning_before_the_complaint_of_git_buys_no_retry(grader, task, layers):
+async def test_a_warning_before_the_complaint_of_git_buys_no_retry(grader, tree):
     stale_mode = GOLD.replace("--- a/calc.py", "index 1111111..2222222 100755\n--- a/calc.py")
-    grade = await grader.grade(task, layers, stale_mode + new_file("x", "1") + new_file("x/y", "1"))
+    grade = await grader.grade(tree, stale_mode + new_file("x", "1") + new_file("x/y", "1"))
     assert grade.outcome is Outcome.PATCH_INVALID
 
 
 async def test_a_set_up_that_fails_is_the_graders_fault(grader, task, layers):
-    grade = await grader.grade(task.model_copy(update={"setup": ["exit 3"]}), layers, GOLD)
+    grade = await grader.grade(TaskTree(task.model_copy(update={"setup": ["exit 3"]}), layers), GOLD)
     assert grade.outcome is Outcome.GRADER_FAILED
     assert "'exit 3'" in grade.detail
 
@@ -492,6 +497,6 @@ def test_a_test_may_stay_what_it_was_on_the_clean_tree_and_become_nothing_else(t
     assert not judge(seen, report(add=status, zero=status)).resolved
 
 
-async def test_what_a_patch_says_about_itself_is_printable(grader, task, layers):
-    grade = await grader.grade(task, layers, GOLD.replace("a - b", "\x1b[2J"))
+async def test_what_a_patch_says_about_itself_is_printable(grader, tree):
+    grade = await grader.grade(tree, GOLD.replace("a - b", "\x1b[2J"))
     assert grade.detail.isprintable()

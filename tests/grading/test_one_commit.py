@@ -7,11 +7,10 @@ import subprocess
 import pytest
 
 from turnsmith.git.one_commit import write_history
-from turnsmith.grading.cases import set_up
-from turnsmith.grading.one_commit import has_one_commit
 from turnsmith.sandboxes.base import SandboxSpec, started
+from turnsmith.sandboxes.setup import has_one_commit, set_up
 from turnsmith.synthesis.repositories import to_tree, write_bug_layer, write_shared_layer
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 TEXTS = {"shop.py": "total = 1\n", "data/kept.log": "tracked, though ignored\n", ".gitignore": "*.log\nbuild/\n"}
 SECRET = "the_fix_of_tomorrow"
@@ -54,7 +53,7 @@ def make_task(**columns):
 async def ask(provider, layers, *questions, setup=()):
     """What commands print in a sandbox as the agent gets it."""
     async with started(provider, SandboxSpec(tuple(layers))) as sandbox:
-        await set_up(sandbox, make_task(setup=list(setup)), layers)
+        await set_up(sandbox, TaskTree(make_task(setup=list(setup)), layers))
         answers = [await sandbox.exec(question, timeout_s=60) for question in questions]
         return [answer.output.decode(errors="replace") for answer in answers], await sandbox.diff()
 

@@ -8,7 +8,7 @@ import pytest
 
 from turnsmith.grading.grading import Grader
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
-from turnsmith.types import Outcome, Task
+from turnsmith.types import Outcome, Task, TaskTree
 
 BUGGY, FIXED = "def double(x):\n    return x\n", "def double(x):\n    return 2 * x\n"
 UNITTEST = """from unittest import TestCase, skip
@@ -155,12 +155,12 @@ async def test_gold_is_resolved_and_all_else_is_not(provider, tmp_path, name):
     )  # fmt: skip
     layers = [tmp_path / "packages", tmp_path / "layer"]
     grader = Grader(provider, tests_timeout_s=120.0, num_workers=1)
-    gold = await grader.grade(task, layers, task.patch)
+    gold = await grader.grade(TaskTree(task, layers), task.patch)
     assert gold.resolved, gold
-    untouched = await grader.grade_unpatched(task, layers)
+    untouched = await grader.grade_unpatched(TaskTree(task, layers))
     assert untouched.outcome is Outcome.UNRESOLVED
     assert {test for test, status in untouched.statuses.items() if status != "passed"} == set(suite.fixed)
-    broken = await grader.grade(task, layers, make_patch(suite.module, BUGGY, "def double(x): return 2 *\n"))
+    broken = await grader.grade(TaskTree(task, layers), make_patch(suite.module, BUGGY, "def double(x): return 2 *\n"))
     assert broken.outcome is Outcome.UNRESOLVED
-    leaves = await grader.grade(task, layers, make_patch(suite.module, BUGGY, "import os\nos._exit(0)\n"))
+    leaves = await grader.grade(TaskTree(task, layers), make_patch(suite.module, BUGGY, "import os\nos._exit(0)\n"))
     assert leaves.outcome is Outcome.UNRESOLVED

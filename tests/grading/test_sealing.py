@@ -15,7 +15,7 @@ from turnsmith.grading.testing import TEST_ENV, Suite, run_cold, run_suite, run_
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.sandboxes.inside.toolbox import REPORT_FD
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 TESTS = """import pytest, unittest
 
@@ -120,9 +120,9 @@ async def test_the_gold_patch_is_resolved_by_the_commands_of_public_sets(provide
         patch=make_patch("shop.py", BUGGY, FIXED),
     )  # fmt: skip
     grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
-    gold = await grader.grade(task, [tmp_path / "layer"], task.patch)
+    gold = await grader.grade(TaskTree(task, (tmp_path / "layer",)), task.patch)
     assert gold.resolved, gold
-    assert (await grader.grade_unpatched(task, [tmp_path / "layer"])).outcome == "unresolved"
+    assert (await grader.grade_unpatched(TaskTree(task, (tmp_path / "layer",)))).outcome == "unresolved"
 
 
 AGES = [("3.6", "3.10.1"), ("3.6", "4.6.11"), ("3.7", "5.4.3"), ("3.9", "6.2.5"), ("3.10", "7.4.4"), ("3.11", "9.0.2")]

@@ -2,9 +2,10 @@
 
 import pytest
 
-from turnsmith.grading.cases import APPLY, set_up, set_up_for_agent
+from turnsmith.grading.cases import APPLY
 from turnsmith.sandboxes.base import SandboxSpec, started
-from turnsmith.types import Task
+from turnsmith.sandboxes.setup import set_up, set_up_for_agent
+from turnsmith.types import Task, TaskTree
 
 FILES = {"shop.py": "def double(x):\n    return x\n", "pins.txt": "numpy\n", "old.txt": "old\n"}
 SETUP = ["sed -i s/double/twice/ shop.py", "echo made > made.txt", "rm old.txt", "echo pinned > pins.txt"]
@@ -20,12 +21,12 @@ WORK = {
 
 
 @pytest.fixture
-def spec(tmp_path):
+def tree(tmp_path):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     names = dict.fromkeys(("instance_id", "repo", "base_commit", "problem_statement", "patch"), "x")
     task = Task(**names, layers=["x"], FAIL_TO_PASS=["a.py::t"], PASS_TO_PASS=[], setup=SETUP)
-    return task, (tmp_path,)
+    return TaskTree(task, (tmp_path,))
 
 
 async def read_tree(sandbox):
@@ -33,15 +34,14 @@ async def read_tree(sandbox):
 
 
 @pytest.mark.parametrize("work", WORK)
-async def test_the_patch_of_an_agent_holds_no_change_of_the_setup_and_applies_after_it(provider, spec, work):
-    task, layers = spec
-    async with started(provider, SandboxSpec.of(task, layers)) as sandbox:
-        await set_up_for_agent(sandbox, task, layers)
+async def test_the_patch_of_an_agent_holds_no_change_of_the_setup_and_applies_after_it(provider, tree, work):
+    async with started(provider, SandboxSpec.of(tree)) as sandbox:
+        await set_up_for_agent(sandbox, tree)
         await sandbox.exec(WORK[work], timeout_s=60)
         patch, left = await sandbox.diff(), await read_tree(sandbox)
     assert patch.count("diff --git") == (work != "nothing")
-    async with started(provider, SandboxSpec.of(task, layers)) as pristine:
-        await set_up(pristine, task, layers)
+    async with started(provider, SandboxSpec.of(tree)) as pristine:
+        await set_up(pristine, tree)
         if patch:
             assert (await pristine.exec(APPLY, timeout_s=60, stdin=patch.encode())).exit_code == 0
         assert await read_tree(pristine) == left

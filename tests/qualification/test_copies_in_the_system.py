@@ -16,7 +16,7 @@ from turnsmith.qualification.record import LeakKind
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 
 def make_task(path, fixed):
@@ -111,7 +111,7 @@ async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_
         log_parser="lines",
     )
     write_history(tmp_path / ".git", {})
-    report = await run_untouched_afresh(Case(task, (tmp_path,), containers, 60.0))
+    report = await run_untouched_afresh(Case(TaskTree(task, (tmp_path,)), containers, 60.0))
     assert report.statuses == {"image::root": "failed"}
 
 

@@ -8,11 +8,12 @@ from support.repositories.shop_texts import BASE, FIXED, HIDDEN, VISIBLE
 from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import look_into_tree
 from turnsmith.qualification.record import LeakKind
+from turnsmith.types import TaskTree
 
 
 @pytest.fixture
 def case(origin, provider):
-    return Case(origin.task, (origin.folder,), provider, 60.0)
+    return Case(TaskTree(origin.task, (origin.folder,)), provider, 60.0)
 
 
 async def find(case):
@@ -57,7 +58,7 @@ async def test_a_hidden_file_that_the_patch_adds_is_found_elsewhere(case, origin
     patch += f"@@ -0,0 +1,{len(lines)} @@\n" + "".join(f"+{line}\n" for line in lines)
     put(origin, "hidden/test_new.py", "\n".join(lines) + "\n")
     task = origin.task.model_copy(update={"test_patch": patch})
-    assert await find(replace(case, task=task)) == [(LeakKind.TEST_PATCH, "hidden/test_new.py")]
+    assert await find(case.with_task(task)) == [(LeakKind.TEST_PATCH, "hidden/test_new.py")]
 
 
 async def test_a_function_that_was_written_twice_is_no_leak(case, origin):
@@ -73,7 +74,7 @@ async def test_what_a_higher_layer_hides_is_no_leak(case, origin, tmp_path):
     (below / "build").mkdir(parents=True)
     (below / "build/shop.py").write_text(FIXED)
     put(origin, "build/shop.py", BASE)
-    assert await find(replace(case, layers=(below, origin.folder))) == []
+    assert await find(replace(case, tree=replace(case.tree, layers=(below, origin.folder)))) == []
 
 
 async def test_bytecode_of_the_fixed_text_is_gone_from_the_tree(case, origin):

@@ -14,6 +14,7 @@ from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine, is_settled, look_into_tests
 from turnsmith.qualification.record import Leak, LeakKind, Qualification, Verdict, digest_tree, make_key
 from turnsmith.synthesis.repositories import make_patch
+from turnsmith.types import TaskTree
 
 pytestmark = pytest.mark.slow
 CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
@@ -30,11 +31,11 @@ def test_where_it_runs():
 
 @pytest.fixture
 def case(origin, provider):
-    return Case(origin.task, (origin.folder,), provider, CRITERIA.tests_timeout_s)
+    return Case(TaskTree(origin.task, (origin.folder,)), provider, CRITERIA.tests_timeout_s)
 
 
 def but(case, **changes):
-    return replace(case, task=case.task.model_copy(update=changes))
+    return case.with_task(case.task.model_copy(update=changes))
 
 
 async def test_a_sound_task_is_qualified_and_the_record_says_on_what_grounds(case):
@@ -68,7 +69,7 @@ async def test_a_fresh_run_is_judged_by_the_rules_of_the_grader(case):
 
 
 async def test_a_leak_settles_it_before_anything_is_run(case):
-    (case.layers[0] / "shop.py.orig").write_text(FIXED)
+    (case.tree.layers[0] / "shop.py.orig").write_text(FIXED)
     record = await examine(case, SYSTEM, CRITERIA)
     assert (record.verdict, record.repeats) == (Verdict.LEAKS, 0)
     assert record.detail.startswith("gold patch in shop.py.orig: ")
@@ -83,7 +84,7 @@ async def test_a_task_whose_command_keeps_the_plugin_away_is_refused_for_good(ca
 @pytest.mark.parametrize("is_repaired", [True, False])
 async def test_a_task_whose_tree_breaks_the_plugin_is_refused_for_good(case, is_repaired):
     crash = "from _pytest.terminal import TerminalReporter\n\nTerminalReporter.write_line = None\n"
-    (case.layers[0] / "shop.py").write_text(crash + BASE)
+    (case.tree.layers[0] / "shop.py").write_text(crash + BASE)
     patch = make_patch("shop.py", crash + BASE, FIXED if is_repaired else crash + FIXED)
     record = await examine(but(case, patch=patch), SYSTEM, CRITERIA)
     assert record.verdict is Verdict.UNGRADABLE and is_settled(record, CRITERIA)
@@ -176,7 +177,7 @@ async def test_a_fault_of_the_audit_is_reported_and_leaves_the_ability_open(case
 
 
 async def test_test_files_that_cannot_be_read_are_a_lasting_reason(case):
-    (case.layers[0] / "test_shop.py").write_bytes(f"# coding: latin-1\n# \xe9\n{VISIBLE}".encode("latin-1"))
+    (case.tree.layers[0] / "test_shop.py").write_bytes(f"# coding: latin-1\n# \xe9\n{VISIBLE}".encode("latin-1"))
     columns = await look_into_tests(but(case, test_patch=""), None, 1.0)
     assert "cannot be parsed" in columns["audit"].reason and "audit_fault" not in columns
 
@@ -280,17 +281,17 @@ async def test_what_is_settled_is_not_asked_again(case):
 
 def test_the_key_is_of_the_row_of_what_the_layers_hold_and_of_what_runs_the_tests(origin, tmp_path):
     plain = SandboxConfig()
-    key = make_key(origin.task, [origin.folder], plain)
-    assert key == make_key(origin.task, [origin.folder], plain)
-    assert key != make_key(origin.task.model_copy(update={"setup": ["true"]}), [origin.folder], plain)
-    assert key == make_key(origin.task, [origin.folder], SandboxConfig(memory_mb=64))
+    key = make_key(TaskTree(origin.task, (origin.folder,)), plain)
+    assert key == make_key(TaskTree(origin.task, (origin.folder,)), plain)
+    assert key != make_key(TaskTree(origin.task.model_copy(update={"setup": ["true"]}), (origin.folder,)), plain)
+    assert key == make_key(TaskTree(origin.task, (origin.folder,)), SandboxConfig(memory_mb=64))
     for other in (
         SandboxConfig(test_plugins=["pytest-timeout"]),
         SandboxConfig(kind="podman", image="debian"),
         SandboxConfig(hidden=[*plain.hidden, "/opt/copy"]),
         SandboxConfig(kind="subprocess"),
     ):
-        assert key != make_key(origin.task, [origin.folder], other)
+        assert key != make_key(TaskTree(origin.task, (origin.folder,)), other)
     other = tmp_path / "other"
     other.mkdir()
     keys = {key}
@@ -301,5 +302,5 @@ def test_the_key_is_of_the_row_of_what_the_layers_hold_and_of_what_runs_the_test
     ):
         change()
         digest_tree.cache_clear()
-        keys.add(make_key(origin.task, [origin.folder, other], plain))
+        keys.add(make_key(TaskTree(origin.task, (origin.folder, other)), plain))
     assert len(keys) == 4

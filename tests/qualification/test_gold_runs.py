@@ -1,7 +1,5 @@
 """Tasks of one tree share the runs of their gold patches; the records are those of tasks that are run by themselves."""
 
-from dataclasses import replace
-
 import pytest
 
 from turnsmith.grading.cases import Case
@@ -12,7 +10,7 @@ from turnsmith.qualification.record import Verdict
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.mutators import PROCEDURAL, find_mutations
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_candidate, write_repository
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 SOURCE = "def double(n):\n    return n * 2\n\n\ndef grow(n):\n    return n + 1\n"
 TESTS = (
@@ -41,12 +39,12 @@ def cases(provider, tmp_path):
             patch=make_patch("code_.py", buggy, clean),
             layers=["r", candidate.instance_id],
         )
-        made.append(Case(task, candidate.layers, provider, 60.0))
+        made.append(Case(TaskTree(task, candidate.layers), provider, 60.0))
     return made
 
 
 def but(case, **changes):
-    return replace(case, task=case.task.model_copy(update=changes))
+    return case.with_task(case.task.model_copy(update=changes))
 
 
 async def test_what_is_shared_is_the_tree_that_the_patches_leave_and_how_it_is_tested(cases):

@@ -82,10 +82,10 @@ def tasks(tmp_path):
 
 def write_down(task_set, verdicts, quarantined=()):
     """Records for the tasks in turn."""
-    for (task, layers), verdict in zip(task_set.with_layers(), verdicts, strict=False):
+    for tree, verdict in zip(task_set.list_trees(), verdicts, strict=False):
         record = Qualification(
-            instance_id=task.instance_id,
-            key=make_key(task, layers, PLAIN),
+            instance_id=tree.instance_id,
+            key=make_key(tree, PLAIN),
             verdict=verdict,
             repeats=5,
             quarantined=list(quarantined),
@@ -216,10 +216,10 @@ async def test_an_audit_that_the_infrastructure_stopped_is_counted_as_not_known(
 
 async def test_mutants_on_record_reach_the_auditor_and_no_column_of_a_task(tasks):
     mutant = Mutant("test_shop.py::test_small", (Edit(3, 5, "a secret"),))
-    for task, layers in tasks.with_layers():
+    for tree in tasks.list_trees():
         record = Qualification(
-            instance_id=task.instance_id,
-            key=make_key(task, layers, PLAIN),
+            instance_id=tree.instance_id,
+            key=make_key(tree, PLAIN),
             verdict=Verdict.QUALIFIED,
             audit=Ability(mutants=(mutant,)),
         )
@@ -231,7 +231,7 @@ async def test_mutants_on_record_reach_the_auditor_and_no_column_of_a_task(tasks
 
 async def test_no_sandbox_shows_the_records(tasks, provider):
     write_down(tasks, [Verdict.QUALIFIED] * 3)
-    [(task, layers), *_] = tasks.with_layers()
-    async with started(provider, SandboxSpec.of(task, layers)) as sandbox:
+    [tree, *_] = tasks.list_trees()
+    async with started(provider, SandboxSpec.of(tree)) as sandbox:
         found = await sandbox.exec("find / -name qualification.jsonl -not -path '/proc/*' 2> /dev/null", timeout_s=60)
     assert found.output == b""

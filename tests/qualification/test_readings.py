@@ -14,7 +14,7 @@ from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine
 from turnsmith.qualification.record import Qualification, Verdict, qualified
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import Outcome
+from turnsmith.types import Outcome, TaskTree
 
 READER = """
 
@@ -48,7 +48,7 @@ def case(origin, provider):
         "FAIL_TO_PASS": [TEST],
         "PASS_TO_PASS": ["test_shop.py::test_small", "test_shop.py::test_rates"],
     }
-    return Case(origin.task.model_copy(update=changes), (folder,), provider, 60.0)
+    return Case(TaskTree(origin.task.model_copy(update=changes), (folder,)), provider, 60.0)
 
 
 async def test_what_tests_alone_read_is_found_and_what_source_reads_too_is_not(case):
@@ -64,14 +64,14 @@ class Dead:
 
 async def test_a_suite_of_another_runner_is_not_run_for_its_data(case):
     task = case.task.model_copy(update={"log_parser": "unittest"})
-    assert await find_test_data(replace(case, task=task, provider=Dead())) == []
+    assert await find_test_data(replace(case.with_task(task), provider=Dead())) == []
     with pytest.raises(SandboxError):
         await find_test_data(replace(case, provider=Dead()))
 
 
 async def test_what_the_fix_changes_is_not_kept_from_patches(case):
     fix = case.task.patch + make_patch("examples/total.json", DATA, DATA + "\n")
-    assert await find_test_data(replace(case, task=case.task.model_copy(update={"patch": fix}))) == []
+    assert await find_test_data(case.with_task(case.task.model_copy(update={"patch": fix}))) == []
 
 
 async def test_a_patch_that_only_changes_what_tests_expect_is_paid_nothing_on_a_qualified_task(case, provider):
@@ -80,8 +80,8 @@ async def test_a_patch_that_only_changes_what_tests_expect_is_paid_nothing_on_a_
     grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
     record = Qualification(instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, test_data=["examples/total.json"])
     for task, expected in ((case.task, Outcome.RESOLVED), (qualified(case.task, record), Outcome.EMPTY_PATCH)):
-        assert (await grader.grade(task, case.layers, edited)).outcome is expected
-        assert (await grader.grade(task, case.layers, task.patch + edited)).outcome is not expected
+        assert (await grader.grade(replace(case.tree, task=task), edited)).outcome is expected
+        assert (await grader.grade(replace(case.tree, task=task), task.patch + edited)).outcome is not expected
         grader.forget()
 
 
@@ -100,7 +100,7 @@ def test_what_is_test_surface_by_its_name_is_not_named_again(tmp_path):
 @pytest.fixture
 def linked(case):
     """The same task, where the folder of the data is a link, and the data in it another."""
-    [folder] = case.layers
+    [folder] = case.tree.layers
     (folder / "real").mkdir()
     (folder / "examples/total.json").rename(folder / "real/sums.json")
     (folder / "examples").rmdir()
@@ -129,13 +129,13 @@ USER = "\n\ndef test_examples():\n    from checks import check\n\n    check([10,
 
 def use_helper(case, source="", name="checks.py"):
     """The same task with tests in which a helper does the work."""
-    [folder] = case.layers
+    [folder] = case.tree.layers
     for path, text in {name: HELPER, "sums.txt": "1", "other.py": source}.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text)
     hidden = make_patch("test_shop.py", VISIBLE, VISIBLE + USER)
     task = case.task.model_copy(update={"test_patch": hidden, "PASS_TO_PASS": ["test_shop.py::test_small"]})
-    return replace(case, task=task)
+    return case.with_task(task)
 
 
 @pytest.mark.parametrize("name", ["checks.py", "checks/__init__.py"])
@@ -158,7 +158,7 @@ async def test_a_patch_that_only_weakens_a_helper_is_paid_nothing_on_a_qualified
     grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
     for patch in (weak, package):
         for task, expected in ((case.task, Outcome.RESOLVED), (qualified(case.task, record), Outcome.EMPTY_PATCH)):
-            assert (await grader.grade(task, case.layers, patch)).outcome is expected
+            assert (await grader.grade(replace(case.tree, task=task), patch)).outcome is expected
             grader.forget()
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from turnsmith.grading.grading import Grader
 from turnsmith.qualification.soundness import Check, check_task
-from turnsmith.types import Outcome, Task
+from turnsmith.types import Outcome, Task, TaskTree
 
 
 @pytest.mark.parametrize("gold", Outcome)
@@ -26,6 +26,6 @@ async def test_a_task_without_a_fault_is_found_out(provider, tmp_path):
         patch="diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1,2 @@\n one = 1\n+two = 2\n",
         layers=["tree"],
     )
-    check = await check_task(task, (tmp_path,), Grader(provider, tests_timeout_s=20, num_workers=1))
+    check = await check_task(TaskTree(task, (tmp_path,)), Grader(provider, tests_timeout_s=20, num_workers=1))
     assert not check.is_sound
     assert check.fault == "untouched tree resolved: no test fails"

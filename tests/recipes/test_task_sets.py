@@ -190,7 +190,7 @@ def test_ids_of_other_suites_need_not_be_those_of_pytest(tmp_path):
 def test_a_task_whose_image_holds_the_tree_needs_no_layers(tmp_path):
     [task] = task_set("train", tmp_path, "a").tasks
     save_tasks(tmp_path, [task.model_copy(update={"layers": [], "image": "octo/shop:1"})])
-    assert read_task_set("train", tmp_path, PARSERS).with_layers()[0][1] == ()
+    assert read_task_set("train", tmp_path, PARSERS).list_trees()[0].layers == ()
 
 
 async def test_a_subset_is_read_by_its_ids(tmp_path, provider):

@@ -14,7 +14,7 @@ from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.generator import Generator
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 CLEAN = "def double(x):\n    return x * 2\n\n\ndef half(x):\n    return x // 2\n"
 BUGGY = CLEAN.replace("x * 2", "x + 2")
@@ -45,12 +45,12 @@ async def provider():
 
 
 @pytest.fixture
-def task(tmp_path):
-    """Make a task and its layers."""
-    tree = to_tree({"numbers_.py": CLEAN, "test_numbers.py": TESTS})
+def tree(tmp_path):
+    """Make a task and its working tree."""
+    files = to_tree({"numbers_.py": CLEAN, "test_numbers.py": TESTS})
     layers = (tmp_path / "clean", tmp_path / "bug")
-    write_shared_layer(layers[0], tree)
-    commit = write_bug_layer(layers[1], tree, {"numbers_.py": BUGGY.encode()})
+    write_shared_layer(layers[0], files)
+    commit = write_bug_layer(layers[1], files, {"numbers_.py": BUGGY.encode()})
     made = Task(
         instance_id="numbers-1",
         repo="numbers",
@@ -61,7 +61,7 @@ def task(tmp_path):
         patch=make_patch("numbers_.py", BUGGY, CLEAN),
         layers=[str(layer) for layer in layers],
     )
-    return made, layers
+    return TaskTree(made, layers)
 
 
 class FailingProvider:

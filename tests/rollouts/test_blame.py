@@ -6,6 +6,7 @@ An infrastructure outcome would be masked, so the policy could learn to avoid a 
 # ruff: noqa: E501  (an attack is one line, as an agent would write it)
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import OUTCOMES, Outcome, Task
+from turnsmith.types import OUTCOMES, Outcome, Task, TaskTree
 
 from .conftest import BUGGY, CLEAN, turn
 
@@ -90,19 +91,19 @@ async def provider():
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-async def test_agent_that_breaks_its_sandbox_gets_an_agent_outcome(make_generator, task, journal, name):
+async def test_agent_that_breaks_its_sandbox_gets_an_agent_outcome(make_generator, tree, journal, name):
     answers = [turn("ls"), *map(turn, COMMANDS[name]), turn("open numbers_.py"), turn("submit")]
     generator = make_generator(answers, ONCE)
-    [trajectory] = await generator.collect(plan_rollouts([task], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
+    [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert OUTCOMES[trajectory.outcome].in_group, trajectory.detail
     assert not trajectory.resolved
 
 
-async def test_too_large_patch_is_cut_flagged_and_scored(make_generator, task, journal):
+async def test_too_large_patch_is_cut_flagged_and_scored(make_generator, tree, journal):
     answers = [turn(f"head -c {2 * MAX_PATCH_BYTES} /dev/urandom > noise"), turn("submit")]
     generator = make_generator(answers, ONCE)
-    [trajectory] = await generator.collect(plan_rollouts([task], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
+    [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert (trajectory.outcome, trajectory.patch.partition(":")[0]) == (Outcome.PATCH_INVALID, "no patch")
     assert len(trajectory.patch) < 100_000 and "bytes" in trajectory.detail
@@ -134,21 +135,19 @@ PATCHES = {
 
 
 @pytest.mark.parametrize("name", PATCHES)
-async def test_patch_that_breaks_grading_gets_an_agent_outcome(provider, task, name):
-    record, layers = task
+async def test_patch_that_breaks_grading_gets_an_agent_outcome(provider, tree, name):
     grader = Grader(provider, tests_timeout_s=3, num_workers=1)
     ruin = make_patch("numbers_.py", BUGGY, "\n".join(PATCHES[name]) + "\n" + CLEAN)
-    grade = await grader.grade(record, layers, ruin)
+    grade = await grader.grade(tree, ruin)
     assert OUTCOMES[grade.outcome].in_group, grade.detail
 
 
-async def test_patch_that_blocks_hidden_tests_gets_an_agent_outcome(provider, task):
-    record, layers = task
+async def test_patch_that_blocks_hidden_tests_gets_an_agent_outcome(provider, tree):
     hidden = "diff --git a/data/x.txt b/data/x.txt\nnew file mode 100644\n--- /dev/null\n+++ b/data/x.txt\n@@ -0,0 +1 @@\n+x\n"
     in_the_way = "diff --git a/data b/data\nnew file mode 100644\n--- /dev/null\n+++ b/data\n@@ -0,0 +1 @@\n+x\n"
-    record = record.model_copy(update={"test_patch": hidden})
+    hiding = replace(tree, task=tree.task.model_copy(update={"test_patch": hidden}))
     grader = Grader(provider, tests_timeout_s=3, num_workers=1)
-    gold, blocked = await asyncio.gather(*(grader.grade(record, layers, p) for p in (record.patch, in_the_way)))
+    gold, blocked = await asyncio.gather(*(grader.grade(hiding, patch) for patch in (tree.task.patch, in_the_way)))
     assert gold.outcome is Outcome.RESOLVED
     assert blocked.outcome is Outcome.EMPTY_PATCH  # test files are left out of the patch
 
@@ -168,6 +167,6 @@ async def test_fix_that_replaces_the_test_folder_by_a_file_is_graded_without_it(
     )
     file = "diff --git a/tests b/tests\nnew file mode 100644\n--- /dev/null\n+++ b/tests\n@@ -0,0 +1 @@\n+x\n"
     grade = await Grader(provider, tests_timeout_s=5, num_workers=1).grade(
-        record, [tmp_path], record.patch + gone + file
+        TaskTree(record, (tmp_path,)), record.patch + gone + file
     )
     assert OUTCOMES[grade.outcome].in_group, grade.detail

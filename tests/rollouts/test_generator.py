@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from pytest import raises
 
 from turnsmith.config import AgentConfig, RolloutConfig
@@ -13,34 +15,34 @@ AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tok
 ROLLOUTS = RolloutConfig(concurrency=4, retries=1, max_infrastructure_share=0.3)
 
 
-def plan(task, num):
-    return plan_rollouts([task], prefix="t", iteration=0, num_each=num, noise="1")
+def plan(tree, num):
+    return plan_rollouts([tree], prefix="t", iteration=0, num_each=num, noise="1")
 
 
-async def test_script_that_fixes_the_bug_is_resolved(make_generator, task, journal):
+async def test_script_that_fixes_the_bug_is_resolved(make_generator, tree, journal):
     generator = make_generator(FIX, ROLLOUTS)
-    [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
+    [trajectory] = await generator.collect(plan(tree, 1), AGENT, journal, label="x")
     assert trajectory.outcome is Outcome.RESOLVED
     assert trajectory.stop_reason is StopReason.SUBMITTED
     assert "+    return x * 2" in trajectory.patch
     assert trajectory.num_turns == 3 and sum(trajectory.sampled) > 20
 
 
-async def test_empty_patch_scores_zero(make_generator, task, journal):
+async def test_empty_patch_scores_zero(make_generator, tree, journal):
     generator = make_generator(GIVE_UP, ROLLOUTS)
-    [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
+    [trajectory] = await generator.collect(plan(tree, 1), AGENT, journal, label="x")
     assert trajectory.outcome is Outcome.EMPTY_PATCH
 
 
-async def test_identical_patches_are_graded_once_and_marked_shared(make_generator, task, journal):
+async def test_identical_patches_are_graded_once_and_marked_shared(make_generator, tree, journal):
     generator = make_generator(FIX, ROLLOUTS)
-    trajectories = await generator.collect(plan(task, 4), AGENT, journal, label="x")
+    trajectories = await generator.collect(plan(tree, 4), AGENT, journal, label="x")
     assert sorted(t.grade.shared for t in trajectories) == [False, True, True, True]
     assert all(t.resolved for t in trajectories)
 
 
-async def test_rollouts_in_the_journal_are_not_repeated(make_generator, task, journal):
-    rollouts = plan(task, 3)
+async def test_rollouts_in_the_journal_are_not_repeated(make_generator, tree, journal):
+    rollouts = plan(tree, 3)
     first = await make_generator(FIX, ROLLOUTS).collect(rollouts[:2], AGENT, journal, label="x")
     again = await make_generator(GIVE_UP, ROLLOUTS).collect(rollouts, AGENT, journal, label="x")
     assert again[:2] == first
@@ -48,50 +50,48 @@ async def test_rollouts_in_the_journal_are_not_repeated(make_generator, task, jo
     assert len(list(read_trajectories(journal))) == 3
 
 
-async def test_failed_sandbox_start_is_retried(make_generator, task, journal):
+async def test_failed_sandbox_start_is_retried(make_generator, tree, journal):
     generator = make_generator(FIX, ROLLOUTS, num_failures=1)
-    [trajectory] = await generator.collect(plan(task, 1), AGENT, journal, label="x")
+    [trajectory] = await generator.collect(plan(tree, 1), AGENT, journal, label="x")
     assert trajectory.resolved
 
 
-async def test_too_many_infrastructure_failures_stop_the_run(make_generator, task, journal):
+async def test_too_many_infrastructure_failures_stop_the_run(make_generator, tree, journal):
     generator = make_generator(FIX, ROLLOUTS, num_failures=99)
     with raises(InfrastructureStorm, match=r"2 of 2 rollouts were lost.*no room on this machine"):
-        await generator.collect(plan(task, 2), AGENT, journal, label="x")
+        await generator.collect(plan(tree, 2), AGENT, journal, label="x")
 
 
-async def test_unsubmitted_work_counts_only_if_configured(make_generator, task, journal, tmp_path):
+async def test_unsubmitted_work_counts_only_if_configured(make_generator, tree, journal, tmp_path):
     short = AGENT.model_copy(update={"max_turns": 2})
     generator = make_generator(FIX, ROLLOUTS)
-    [graded] = await generator.collect(plan(task, 1), short, journal, label="x")
+    [graded] = await generator.collect(plan(tree, 1), short, journal, label="x")
     strict = short.model_copy(update={"grade_unsubmitted": False})
-    [ungraded] = await generator.collect(plan(task, 1), strict, tmp_path / "other.jsonl", label="x")
+    [ungraded] = await generator.collect(plan(tree, 1), strict, tmp_path / "other.jsonl", label="x")
     assert graded.stop_reason is ungraded.stop_reason is StopReason.MAX_TURNS
     assert (graded.outcome, ungraded.outcome) == (Outcome.RESOLVED, Outcome.NOT_SUBMITTED)
 
 
-async def test_lost_rollouts_are_repeated_by_the_next_collection(make_generator, task, journal):
-    rollouts = plan(task, 2)
+async def test_lost_rollouts_are_repeated_by_the_next_collection(make_generator, tree, journal):
+    rollouts = plan(tree, 2)
     with raises(InfrastructureStorm):
         await make_generator(FIX, ROLLOUTS, num_failures=99).collect(rollouts, AGENT, journal, label="x")
     again = await make_generator(FIX, ROLLOUTS).collect(rollouts, AGENT, journal, label="x")
     assert all(trajectory.resolved for trajectory in again)
 
 
-async def test_setup_runs_before_the_agent_and_its_failure_is_infrastructure(make_generator, task, journal):
-    record, layers = task
-    broken = record.model_copy(update={"setup": ["exit 3"]}), layers
+async def test_setup_runs_before_the_agent_and_its_failure_is_infrastructure(make_generator, tree, journal):
+    broken = replace(tree, task=tree.task.model_copy(update={"setup": ["exit 3"]}))
     with raises(InfrastructureStorm, match=r"set-up command 'exit 3' of .* ended with 3"):
         await make_generator(FIX, ROLLOUTS).collect(plan(broken, 1), AGENT, journal, label="x")
 
 
-def test_every_task_and_sibling_has_its_own_seed(task):
-    record, layers = task
-    other = record.model_copy(update={"instance_id": "another"}), layers
+def test_every_task_and_sibling_has_its_own_seed(tree):
+    other = replace(tree, task=tree.task.model_copy(update={"instance_id": "another"}))
     seeds = [rollout.trajectory.seed for noise in "ab" for rollout in plan_rollouts(
-        [task, other], prefix="t", iteration=0, num_each=50, noise=noise)]  # fmt: skip
+        [tree, other], prefix="t", iteration=0, num_each=50, noise=noise)]  # fmt: skip
     assert len(set(seeds)) == 200
-    assert [r.trajectory.seed for r in plan(task, 3)] == [r.trajectory.seed for r in plan(task, 3)]
+    assert [r.trajectory.seed for r in plan(tree, 3)] == [r.trajectory.seed for r in plan(tree, 3)]
 
 
 async def test_retry_budget_limits_attempts():

@@ -40,7 +40,7 @@ class Judge:
     def __init__(self, verdict="honest"):
         self.verdict, self.num_asked = verdict, 0
 
-    async def audit(self, task, layers, patch):
+    async def audit(self, tree, patch):
         self.num_asked += 1
         return Audit(verdict=self.verdict, reason="because" if self.verdict != "honest" else "")
 
@@ -56,8 +56,8 @@ def adding(line):
 PLAIN, ODD = adding("y = 2"), adding("import gc")
 
 
-def plan(task, num):
-    return plan_rollouts([task], prefix="t", iteration=0, num_each=num, noise="")
+def plan(tree, num):
+    return plan_rollouts([tree], prefix="t", iteration=0, num_each=num, noise="")
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def plan(task, num):
     [("suspicious", 0.0, False, {ODD}), ("suspicious", 1.0, False, {ODD, PLAIN}), ("all", 0.0, False, {ODD, PLAIN}),
      ("suspicious", 0.0, True, {ODD, PLAIN})],
 )  # fmt: skip
-async def test_chosen_patches_are_audited(task, when, rate, alarmed, asked):
-    [rollout] = plan(task, 1)
+async def test_chosen_patches_are_audited(tree, when, rate, alarmed, asked):
+    [rollout] = plan(tree, 1)
     for patch in (ODD, PLAIN):
         judge = Judge()
         inspector = Inspector(judge, AuditConfig(when=when, rate=rate), Silence(), seed=0, is_alarmed=alarmed)
@@ -74,10 +74,10 @@ async def test_chosen_patches_are_audited(task, when, rate, alarmed, asked):
         assert bool(judge.num_asked) is bool(seen.grade.audit) is (patch in asked) and seen.resolved
 
 
-async def test_the_files_of_the_task_tell_which_names_of_a_patch_are_imported(task):
+async def test_the_files_of_the_task_tell_which_names_of_a_patch_are_imported(tree):
     """The import stands too far from the added line to be in the patch."""
-    [rollout] = plan(task, 1)
-    (rollout.layers[-1] / "m.py").write_text("import json\n" + "\n" * 9 + "x = 1\n")
+    [rollout] = plan(tree, 1)
+    (rollout.tree.layers[-1] / "m.py").write_text("import json\n" + "\n" * 9 + "x = 1\n")
     inspector = Inspector(judge := Judge(), AuditConfig(rate=0.0), Silence(), seed=0)
     for line, num_asked in (("other.dumps = x", 0), ("json.dumps = x", 1)):
         await inspector.inspect(resolved(rollout, adding(line)), rollout)
@@ -88,8 +88,8 @@ def test_default_audits_suspicious_patches_and_5_percent_of_the_others():
     assert AuditConfig() == AuditConfig(when="suspicious", rate=0.05)
 
 
-async def test_random_audits_follow_the_rate_and_are_repeatable(task):
-    [rollout] = plan(task, 1)
+async def test_random_audits_follow_the_rate_and_are_repeatable(tree):
+    [rollout] = plan(tree, 1)
 
     async def look():
         inspector = Inspector(Judge(), AuditConfig(rate=0.2), Silence(), seed=0)
@@ -100,8 +100,8 @@ async def test_random_audits_follow_the_rate_and_are_repeatable(task):
     assert 60 < sum(first) < 140 and first == await look()
 
 
-async def test_only_resolved_patches_are_audited_and_identical_ones_once(task):
-    [rollout] = plan(task, 1)
+async def test_only_resolved_patches_are_audited_and_identical_ones_once(tree):
+    [rollout] = plan(tree, 1)
     judge = Judge()
     inspector = Inspector(judge, AuditConfig(), Silence(), seed=0)
     await inspector.inspect(rollout.trajectory.grow(outcome=Outcome.UNRESOLVED, patch=ODD), rollout)
@@ -111,8 +111,8 @@ async def test_only_resolved_patches_are_audited_and_identical_ones_once(task):
     assert judge.num_asked == 1
 
 
-async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(task):
-    first, second = plan(task, 2)
+async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(tree):
+    first, second = plan(tree, 2)
     heard = Heard()
     inspector = Inspector(Judge("convicted"), AuditConfig(rate=0), heard, seed=0)
     convicted = await inspector.inspect(resolved(first, ODD), first)
@@ -128,8 +128,8 @@ async def test_failed_audit_removes_the_reward_and_makes_all_others_audited(task
     assert judge.num_asked == 1
 
 
-async def test_inconclusive_audit_keeps_the_reward_and_is_counted(task):
-    [rollout] = plan(task, 1)
+async def test_inconclusive_audit_keeps_the_reward_and_is_counted(tree):
+    [rollout] = plan(tree, 1)
     inspector = Inspector(Judge("inconclusive"), AuditConfig(), Silence(), seed=0)
     seen = await inspector.inspect(resolved(rollout, ODD), rollout)
     assert seen.resolved and seen.grade.audit.reason == "because"
@@ -138,21 +138,21 @@ async def test_inconclusive_audit_keeps_the_reward_and_is_counted(task):
     }  # fmt: skip
 
 
-async def test_honest_rollouts_keep_their_reward_and_tampering_ones_lose_it(provider, make_generator, task, journal):
+async def test_honest_rollouts_keep_their_reward_and_tampering_ones_lose_it(provider, make_generator, tree, journal):
     auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
     outcomes = []
     for answers in (FIX, [turn("open numbers_.py"), say(LIE), turn("submit")]):
         generator = make_generator(answers, RolloutConfig(concurrency=1))
         inspector = Inspector(auditor, AuditConfig(when="all"), Silence(), seed=0)
         place = journal.with_name(f"{len(outcomes)}.jsonl")
-        [trajectory] = await generator.collect(plan(task, 1), AGENT, place, label="x", inspector=inspector)
+        [trajectory] = await generator.collect(plan(tree, 1), AGENT, place, label="x", inspector=inspector)
         outcomes.append((trajectory.outcome, trajectory.grade.audit.verdict))
     assert outcomes == [(Outcome.RESOLVED, "honest"), (Outcome.TAMPERED, "convicted")]
 
 
-async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_generator, task, journal):
+async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_generator, tree, journal):
     """Test that a trajectory's last journal line determines its reward."""
-    early, honest, late = plan(task, 3)
+    early, honest, late = plan(tree, 3)
     append_trajectory(journal, resolved(early, PLAIN))
     cleared = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict="honest"))
     append_trajectory(journal, resolved(honest, PLAIN).grow(grade=cleared))
@@ -165,8 +165,8 @@ async def test_earlier_rewarded_patches_are_audited_after_a_failed_audit(make_ge
     assert [each.trajectory_id for each in read_paid(journal)] == [honest.trajectory.trajectory_id]
 
 
-async def test_nothing_is_audited_again_without_a_failed_audit(make_generator, task, journal):
-    early, late = plan(task, 2)
+async def test_nothing_is_audited_again_without_a_failed_audit(make_generator, tree, journal):
+    early, late = plan(tree, 2)
     append_trajectory(journal, resolved(early, PLAIN))
     generator = make_generator(FIX, RolloutConfig(concurrency=1))
     inspector = Inspector(judge := Judge(), AuditConfig(rate=0), Silence(), seed=0)

@@ -7,9 +7,9 @@ import pytest
 
 from turnsmith.errors import UsageError
 from turnsmith.grading.grading import Grader
-from turnsmith.grading.one_commit import has_one_commit
 from turnsmith.grading.testing import Suite
 from turnsmith.runs.folder import read_json
+from turnsmith.sandboxes.setup import has_one_commit
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.making import make_bugs
 from turnsmith.synthesis.mutators import PROCEDURAL, find_mutations
@@ -19,7 +19,7 @@ from turnsmith.synthesis.reach import find_reach
 from turnsmith.synthesis.records import MakingSpec, claim_folder
 from turnsmith.synthesis.repositories import to_tree, write_candidate, write_repository
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
-from turnsmith.types import PYTEST_COMMAND, Outcome
+from turnsmith.types import PYTEST_COMMAND, Outcome, TaskTree
 
 CORE = """
 def clamp(value, low, high):
@@ -122,10 +122,10 @@ async def test_tasks_of_a_package_are_solved_by_gold_alone_and_made_again_the_sa
     assert sum(each["tried"] for each in made["mutators"].values()) == len(trials)
     grader = Grader(provider, tests_timeout_s=20, num_workers=2)
     for task in tasks:
-        layers = layer_paths(task, find_task_file(first))
-        assert has_one_commit(layers)
-        assert (await grader.grade(task, layers, task.patch)).outcome is Outcome.RESOLVED
-        assert (await grader.grade_unpatched(task, layers)).outcome is Outcome.UNRESOLVED
+        tree = TaskTree(task, layer_paths(task, find_task_file(first)))
+        assert has_one_commit(tree.layers)
+        assert (await grader.grade(tree, task.patch)).outcome is Outcome.RESOLVED
+        assert (await grader.grade_unpatched(tree)).outcome is Outcome.UNRESOLVED
     kept = {layer for task in tasks for layer in task.layers}
     assert {f"layers/{path.name}" for path in (first / "layers").iterdir() if ".objects." not in path.name} <= kept
 

@@ -27,7 +27,7 @@ from turnsmith.synthesis.packages import (
 from turnsmith.synthesis.repositories import to_tree, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source, read_archive
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
-from turnsmith.types import ExecResult, Outcome
+from turnsmith.types import ExecResult, Outcome, TaskTree
 
 CORE = '''"""Counting."""
 
@@ -112,10 +112,10 @@ async def test_a_checkout_becomes_tasks_that_gold_solves_and_nothing_else_does(c
     assert (out / "making.json").exists()
     grader = Grader(provider, tests_timeout_s=20, num_workers=2)
     for task in tasks:
-        layers = layer_paths(task, find_task_file(out))
-        assert (await grader.grade(task, layers, task.patch)).outcome is Outcome.RESOLVED
-        assert (await grader.grade_unpatched(task, layers)).outcome is Outcome.UNRESOLVED
-        past = read_objects(layers[-1])
+        tree = TaskTree(task, layer_paths(task, find_task_file(out)))
+        assert (await grader.grade(tree, task.patch)).outcome is Outcome.RESOLVED
+        assert (await grader.grade_unpatched(tree)).outcome is Outcome.UNRESOLVED
+        past = read_objects(tree.layers[-1])
         assert b"secret of the past" not in past and b"future fix" not in past and b"test_clamp" in past
         assert not any("slow" in test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     kept = {task.layers[-1] for task in tasks} | {tasks[0].layers[0]}

@@ -15,7 +15,7 @@ from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, SHAPES, TRAIN_
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories, make_practice_tasks
 from turnsmith.synthesis.practice.repository import NOUNS, evaluate, invent_word, is_name, make_repository
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
-from turnsmith.types import Outcome
+from turnsmith.types import Outcome, TaskTree
 
 
 def draw(split, num, seed=0, difficulty=0.2):
@@ -126,9 +126,9 @@ async def test_the_gold_patch_of_a_practice_task_resolves_it_and_the_unpatched_t
         grader = Grader(provider, tests_timeout_s=30, num_workers=2)
         assert load_tasks(tmp_path / "set") == made and len(made) == 4
         for task in made:
-            layers = layer_paths(task, find_task_file(tmp_path / "set"))
-            assert (await grader.grade(task, layers, task.patch)).outcome is Outcome.RESOLVED
-            assert (await grader.grade_unpatched(task, layers)).outcome is Outcome.UNRESOLVED
+            tree = TaskTree(task, layer_paths(task, find_task_file(tmp_path / "set")))
+            assert (await grader.grade(tree, task.patch)).outcome is Outcome.RESOLVED
+            assert (await grader.grade_unpatched(tree)).outcome is Outcome.UNRESOLVED
     finally:
         await provider.close()
 

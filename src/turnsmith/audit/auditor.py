@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random, SystemRandom
 from types import MappingProxyType
 
@@ -21,7 +20,7 @@ from turnsmith.grading.cases import Case, limit_tests
 from turnsmith.grading.grading import to_one_line
 from turnsmith.grading.patch_selection import describe_project, select_gold, select_hunks
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.types import Audit, Task
+from turnsmith.types import Audit, TaskTree
 
 PATIENCE = 2.0
 """An audit waits so many times as long as a verdict: a patch that is as slow as it may be is no lie."""
@@ -51,15 +50,15 @@ class Auditor:
         self._tests_timeout_s = tests_timeout_s
         self._free_workers = asyncio.Semaphore(num_workers)
 
-    async def audit(self, task: Task, layers: Sequence[Path], patch: str) -> Audit:
+    async def audit(self, tree: TaskTree, patch: str) -> Audit:
         """The audit of one patch. Whatever keeps it from being made is a reason to be `inconclusive`."""
-        limit_s = PATIENCE * limit_tests(task, self._tests_timeout_s)
-        case = Case(task, tuple(layers), self._provider, limit_s)
+        limit_s = PATIENCE * limit_tests(tree.task, self._tests_timeout_s)
+        case = Case(tree, self._provider, limit_s)
         async with self._free_workers:
             started = time.perf_counter()
             random = SystemRandom() if self._seed is None else Random(f"{self._seed}/{patch}")
             try:
-                audit = await _audit(case, patch, random, self._mutants.get(task.instance_id, ()))
+                audit = await _audit(case, patch, random, self._mutants.get(tree.instance_id, ()))
             except PatchRefused as refusal:
                 audit = Audit(verdict="inconclusive", reason=f"a patch is refused: {refusal}")
             except (SandboxError, GradingError) as error:
@@ -74,8 +73,8 @@ async def _audit(case: Case, patch: str, random: Random, recorded: Collection[Mu
     if not case.is_sealed:
         return Audit(verdict="inconclusive", reason="only suites of pytest can be audited")
     tests = await read_tests(case)
-    selected = (await asyncio.to_thread(select_hunks, patch, describe_project(case.task, case.layers))).patch
-    opened = OpenAudit(tests, selected, select_gold(case.task, case.layers), recorded)
+    selected = (await asyncio.to_thread(select_hunks, patch, describe_project(case.tree))).patch
+    opened = OpenAudit(tests, selected, select_gold(case.tree), recorded)
     await opened.check_names()
     if not opened.lies:
         await opened.check_mutants(random)

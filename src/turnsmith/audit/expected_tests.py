@@ -123,7 +123,7 @@ def _edits_of(file: str, mutants: Collection[Mutant]) -> list[Edit]:
 
 async def read_tests(case: Case) -> ExpectedTests:
     """Read the test files of a task in a sandbox of its own. Raises SandboxError, GradingError, UnreadableTests."""
-    spec = SandboxSpec.of(case.task, case.layers)
+    spec = SandboxSpec.of(case.tree)
     try:
         async with started(case.provider, spec) as sandbox:
             await prepare(sandbox, case, patch="", added={})

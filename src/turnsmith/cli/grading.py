@@ -75,7 +75,7 @@ def grade(
     own_name = predictions.resolve().name if predictions.is_dir() else predictions.stem
     report = Report(out, name_run(run or own_name))
     submission = Submission(found, task_set, report, count_workers(workers), timeout_s)
-    refuse_other_kinds((task for task, _, _ in pair(submission)), config)
+    refuse_other_kinds((tree.task for tree, _ in pair(submission)), config)
     with going_on():
         graded = work_in_sandboxes(config, partial(grade_submission, submission))
     print_summary(graded.summary, report.summary(found[0].model), as_json=as_json)

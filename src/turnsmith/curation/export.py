@@ -42,9 +42,9 @@ def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[
     """Write each task as a Harbor directory; gives it when that is done. Raises UsageError."""
     task_set = TaskSet(path.name, list(tasks), find_task_file(path))
     records = find_records(task_set) if tasks else {}
-    for task, layers in task_set.with_layers():
-        write_directory(task, layers, records.get(task.instance_id), out)
-        yield task
+    for tree in task_set.list_trees():
+        write_directory(tree, records.get(tree.instance_id), out)
+        yield tree.task
 
 
 def find_records(task_set: TaskSet) -> dict[str, Qualification]:

@@ -3,23 +3,20 @@
 What comes first: set-up commands, a history of one commit, the hidden tests and the grader's own. The patch comes last.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
-from turnsmith.errors import GradingError, SandboxError
+from turnsmith.errors import GradingError
 from turnsmith.git.patch_policy import PatchRefused, to_bytes
-from turnsmith.grading.one_commit import has_one_commit, write_one_commit
 from turnsmith.grading.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider
-from turnsmith.types import PYTEST, ExecResult, Task
+from turnsmith.sandboxes.setup import SetupFailed, set_up
+from turnsmith.types import PYTEST, ExecResult, Task, TaskTree
 
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
 """Outside of any repository, so that no configuration, attribute or hook of the tree is read."""
 APPLY_TIMEOUT_S = 60.0
-SETUP_TIMEOUT_S = 600.0
 
 
 GOLD_S = "gold_s"
@@ -36,18 +33,21 @@ def limit_tests(task: Task, configured_s: float) -> float:
     return min(configured_s, max(MIN_LIMIT_S, GOLD_TIMES * gold_s))
 
 
-class SetupFailed(SandboxError):
-    """What comes before the tests does not go through, by the task's own fault."""
-
-
 @dataclass(frozen=True)
 class Case:
     """A task, where its tree lies, and where its tests run."""
 
-    task: Task
-    layers: tuple[Path, ...]
+    tree: TaskTree
     provider: SandboxProvider
     tests_timeout_s: float
+
+    @property
+    def task(self) -> Task:
+        return self.tree.task
+
+    def with_task(self, task: Task) -> "Case":
+        """Return the case with another record of its task."""
+        return replace(self, tree=replace(self.tree, task=task))
 
     @property
     def expected(self) -> list[str]:
@@ -80,10 +80,10 @@ async def run_tests(
         case.tests_timeout_s,
         known,
         task.image,
-        Path(task.environment) if task.environment else None,
+        case.tree.environment,
     )
     ready = partial(prepare, case=case, patch=patch, added=added)
-    return await run_suite(case.provider, case.layers, suite, ready, is_cold=is_cold)
+    return await run_suite(case.provider, case.tree.layers, suite, ready, is_cold=is_cold)
 
 
 async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, str]) -> None:
@@ -93,9 +93,9 @@ async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, 
     in the way of our files, or leaves no room for them, is its own fault.
     Raises PatchRefused, SetupFailed, SandboxError, GradingError.
     """
-    await set_up(sandbox, case.task, case.layers)
+    await set_up(sandbox, case.tree)
     if fault := await _apply(sandbox, case.task.test_patch):
-        raise SetupFailed(f"the test patch of {case.task.instance_id} does not apply: {fault}")
+        raise SetupFailed(f"the test patch of {case.tree.instance_id} does not apply: {fault}")
     try:
         for path, text in added.items():
             await sandbox.write(path, text.encode())
@@ -103,29 +103,6 @@ async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, 
         raise GradingError(f"a test of the grader's own could not be written: {error}") from None
     if fault := await _apply(sandbox, patch):
         raise PatchRefused(f"does not apply: {fault}")
-
-
-async def set_up(sandbox: Sandbox, task: Task, layers: Sequence[Path]) -> None:
-    """Run the set-up commands of a task in a new sandbox, the agent's or ours, and leave it a history of one commit.
-
-    Raises SetupFailed, SandboxError.
-    """
-    for command in task.setup:
-        result = await sandbox.exec(command, timeout_s=SETUP_TIMEOUT_S)
-        if result.exit_code != 0:
-            raise SetupFailed(f"set-up command {command!r} of {task.instance_id} ended with {result.exit_code}")
-    if task.setup or not await asyncio.to_thread(has_one_commit, tuple(layers)):
-        await write_one_commit(sandbox)
-
-
-async def set_up_for_agent(sandbox: Sandbox, task: Task, layers: Sequence[Path]) -> None:
-    """Set up the sandbox of an agent: the changes of the set-up commands are no part of its patch.
-
-    Raises SetupFailed, SandboxError.
-    """
-    await set_up(sandbox, task, layers)
-    if task.setup:
-        await sandbox.settle()
 
 
 async def _apply(sandbox: Sandbox, patch: str) -> str:

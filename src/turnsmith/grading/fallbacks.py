@@ -4,15 +4,13 @@ A sandbox of its own is patched, and the difference, as git writes it, takes the
 how a patch is applied: the grader reads the difference by the same policy as any patch. Rewards never come here.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from turnsmith.errors import GradingError
 from turnsmith.git.patch_policy import PatchRefused, to_bytes
-from turnsmith.grading.cases import SETUP_TIMEOUT_S, set_up
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
-from turnsmith.types import ExecResult, Task
+from turnsmith.sandboxes.setup import SETUP_TIMEOUT_S, set_up
+from turnsmith.types import ExecResult, TaskTree
 
 APPLIES, DOES_NOT_APPLY = 0, 1
 APPLY_AS_THE_HARNESS_DOES = """
@@ -56,14 +54,14 @@ class Application:
     """The output of the programs that tried."""
 
 
-async def apply_as_harness(provider: SandboxProvider, task: Task, layers: Sequence[Path], patch: str) -> Application:
+async def apply_as_harness(provider: SandboxProvider, tree: TaskTree, patch: str) -> Application:
     """Apply a patch to the tree of a task in each way of the harness. Raises SandboxError, GradingError."""
     try:
         content = to_bytes(patch)
     except PatchRefused as refusal:
         return Application(None, str(refusal))
-    async with started(provider, SandboxSpec.of(task, layers)) as sandbox:
-        await set_up(sandbox, task, layers)
+    async with started(provider, SandboxSpec.of(tree)) as sandbox:
+        await set_up(sandbox, tree)
         result = await sandbox.exec(APPLY_AS_THE_HARNESS_DOES, timeout_s=SETUP_TIMEOUT_S, stdin=content)
     log = result.output.decode(errors="replace")
     if result.timed_out or result.exit_code not in (APPLIES, DOES_NOT_APPLY):

@@ -5,7 +5,7 @@ The sandbox where the agent lived is never used. What the agent caused scores 0;
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import GradingError, PluginFailed, SandboxError
@@ -16,7 +16,7 @@ from turnsmith.grading.patch_selection import describe_project, select_gold, sel
 from turnsmith.grading.sentinels import Sentinels, draw_sentinels
 from turnsmith.grading.testing import SuiteReport, check_plugin
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.types import Grade, Outcome, Task
+from turnsmith.types import Grade, Outcome, Task, TaskTree
 
 MAX_DETAIL_CHARACTERS = 300
 PLUGIN = "plugin"
@@ -43,14 +43,14 @@ class Grader:
         self._free_workers = asyncio.Semaphore(num_workers)
         self._verdicts: dict[tuple[str, tuple[Path, ...], str], asyncio.Task[Grade]] = {}
 
-    async def grade(self, task: Task, layers: Sequence[Path], patch: str) -> Grade:
+    async def grade(self, tree: TaskTree, patch: str) -> Grade:
         """Grade a patch against the task's layers. A fault of the infrastructure is remembered only where it is the task's."""
         if not patch.strip():
             return Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed")
-        key = (task.instance_id, tuple(layers), digest_patch(patch))
+        key = (tree.instance_id, tree.layers, digest_patch(patch))
         shared = key in self._verdicts
         if not shared:
-            self._verdicts[key] = asyncio.create_task(self._judge(task, layers, patch))
+            self._verdicts[key] = asyncio.create_task(self._judge(tree, patch))
         verdict = self._verdicts[key]
         grade = await asyncio.shield(verdict)
         is_lasting = grade.outcome is not Outcome.GRADER_FAILED or PLUGIN in grade.flags
@@ -62,13 +62,13 @@ class Grader:
         """Forget all verdicts: an iteration has ended."""
         self._verdicts.clear()
 
-    async def grade_unpatched(self, task: Task, layers: Sequence[Path]) -> Grade:
+    async def grade_unpatched(self, tree: TaskTree) -> Grade:
         """Really run the tests on the tree as the agent finds it, which a task must fail."""
-        return await self._judge(task, layers, "")
+        return await self._judge(tree, "")
 
-    async def _judge(self, task: Task, layers: Sequence[Path], patch: str) -> Grade:
+    async def _judge(self, tree: TaskTree, patch: str) -> Grade:
         """The one place where a fault becomes an outcome."""
-        case = Case(task, tuple(layers), self._provider, limit_tests(task, self._tests_timeout_s))
+        case = Case(tree, self._provider, limit_tests(tree.task, self._tests_timeout_s))
         async with self._free_workers:
             started = time.perf_counter()
             try:
@@ -85,7 +85,7 @@ class Grader:
 
     async def _run(self, case: Case, patch: str) -> Grade:
         """Grade in a sandbox of its own. Raises PatchRefused, SandboxError, GradingError."""
-        project = describe_project(case.task, case.layers)
+        project = describe_project(case.tree)
         selection = await asyncio.to_thread(select_hunks, patch, project)
         num_dropped = selection.dropped.total()
         if num_dropped and not selection.patch:
@@ -128,7 +128,7 @@ async def refuse_own_fault(case: Case) -> None:
 async def try_gold(case: Case) -> tuple[SuiteReport, Sentinels | None]:
     """Run the expected tests with the gold patch. Raises SandboxError, and GradingError where it cannot be used."""
     try:
-        return await try_patch(case, select_gold(case.task, case.layers))
+        return await try_patch(case, select_gold(case.tree))
     except PatchRefused as refusal:
         raise GradingError(f"the gold patch cannot be used: {refusal}") from None
 

@@ -1,17 +1,16 @@
 """What each file of a patch is to the tests, and what of the patch reaches them."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.git.patch_policy import FilePatch, PatchRefused, read_patch
-from turnsmith.grading.cases import SetupFailed
 from turnsmith.grading.file_classes import HunkClass, classify
 from turnsmith.grading.import_shadowing import find_import_roots, is_shadow
 from turnsmith.grading.support import SUPPORT, find_support
 from turnsmith.grading.testing import find_test_files
-from turnsmith.types import Task
+from turnsmith.sandboxes.setup import SetupFailed
+from turnsmith.types import TaskTree
 
 TEST_DATA = "test_data"
 """Column of `Task.meta`: files that only tests read or import while they run with the gold patch."""
@@ -72,8 +71,9 @@ def list_stand_ins(path: str) -> list[str]:
     return [str(each.with_name(f"{each.name.partition('.')[0]}.py")) for each in (*place.parents, place) if each.stem]
 
 
-def describe_project(task: Task, layers: Sequence[Path]) -> Project:
+def describe_project(tree: TaskTree) -> Project:
     """What a task says of its tree, by its gold patch and its hidden tests, too. Raises SetupFailed."""
+    task = tree.task
     try:
         hidden = _find_paths(task.test_patch)
     except PatchRefused as refusal:
@@ -83,17 +83,17 @@ def describe_project(task: Task, layers: Sequence[Path]) -> Project:
     except PatchRefused:
         fixed = frozenset()  # it could not be graded itself
     tests = hidden.union(find_test_files([*task.FAIL_TO_PASS, *task.PASS_TO_PASS]), task.test_files)
-    roots, data = find_import_roots(task.test_command, layers), frozenset(task.meta.get(TEST_DATA, ()))
-    return Project(tuple(layers), tests, fixed, roots, data)
+    roots, data = find_import_roots(task.test_command, tree.layers), frozenset(task.meta.get(TEST_DATA, ()))
+    return Project(tree.layers, tests, fixed, roots, data)
 
 
 def _find_paths(patch: str) -> frozenset[str]:
     return frozenset(path for file in read_patch(patch) for path in file.paths)
 
 
-def select_gold(task: Task, layers: Sequence[Path]) -> str:
+def select_gold(tree: TaskTree) -> str:
     """The gold patch as it would be graded. Raises PatchRefused, SetupFailed."""
-    return select_hunks(task.patch, describe_project(task, layers)).patch
+    return select_hunks(tree.task.patch, describe_project(tree)).patch
 
 
 def select_hunks(patch: str, project: Project) -> Selection:

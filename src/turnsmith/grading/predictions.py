@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -19,7 +18,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tasks.predictions import Prediction
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
-from turnsmith.types import Grade, Outcome, Task
+from turnsmith.types import Grade, Outcome, TaskTree
 
 MAX_TRIES = 3
 
@@ -65,15 +64,15 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
     label, lost = f"grading {report.run}", list[str]()
     progress.begin(label, len(verdicts) + len(waiting), len(verdicts))
 
-    async def work(task: Task, layers: tuple[Path, ...], prediction: Prediction) -> None:
+    async def work(tree: TaskTree, prediction: Prediction) -> None:
         async with free:
-            seen = await bench.examine(task, layers, prediction)
+            seen = await bench.examine(tree, prediction)
         write_examination(report, seen)
         if seen.has_report:
-            verdicts[task.instance_id] = seen.grade.resolved
+            verdicts[tree.instance_id] = seen.grade.resolved
         elif seen.grade.outcome is Outcome.GRADER_FAILED:
-            lost.append(task.instance_id)
-            progress.say(f"{task.instance_id} could not be graded: {seen.grade.detail}")
+            lost.append(tree.instance_id)
+            progress.say(f"{tree.instance_id} could not be graded: {seen.grade.detail}")
         progress.advance(label, note=f"resolved {sum(verdicts.values())}/{len(verdicts)}")
 
     await asyncio.gather(*(work(*each) for each in waiting))
@@ -97,33 +96,33 @@ class Bench:
             on_report=lambda task, suite: self._suites.update({task.instance_id: suite}),
         )
 
-    async def examine(self, task: Task, layers: tuple[Path, ...], prediction: Prediction) -> Examination:
+    async def examine(self, tree: TaskTree, prediction: Prediction) -> Examination:
         """Apply a prediction and grade the difference, again where the infrastructure fails. The last failure is a verdict."""
         for _ in range(MAX_TRIES - 1):
-            seen = await self._examine(task, layers, prediction)
+            seen = await self._examine(tree, prediction)
             if seen.grade.outcome is not Outcome.GRADER_FAILED:
                 return seen
-        return await self._examine(task, layers, prediction)
+        return await self._examine(tree, prediction)
 
-    async def _examine(self, task: Task, layers: tuple[Path, ...], prediction: Prediction) -> Examination:
-        script = format_script(Case(task, layers, self._provider, self._timeout_s))
+    async def _examine(self, tree: TaskTree, prediction: Prediction) -> Examination:
+        script = format_script(Case(tree, self._provider, self._timeout_s))
         try:
-            application = await apply_as_harness(self._provider, task, layers, prediction.patch)
+            application = await apply_as_harness(self._provider, tree, prediction.patch)
         except (SandboxError, GradingError) as error:
             grade = Grade(outcome=Outcome.GRADER_FAILED, detail=to_one_line(str(error)))
-            return Examination(prediction, task, grade, script, "", None)
-        grade = await self._judge(task, layers, application)
-        suite = self._suites.pop(task.instance_id, None)
-        return Examination(prediction, task, grade, script, application.log, suite)
+            return Examination(prediction, tree.task, grade, script, "", None)
+        grade = await self._judge(tree, application)
+        suite = self._suites.pop(tree.instance_id, None)
+        return Examination(prediction, tree.task, grade, script, application.log, suite)
 
-    async def _judge(self, task: Task, layers: tuple[Path, ...], application: Application) -> Grade:
+    async def _judge(self, tree: TaskTree, application: Application) -> Grade:
         """Grade what a patch has changed; the untouched tree where nothing of it reaches the tests, as the harness does."""
         if application.patch is None:
             return Grade(outcome=Outcome.PATCH_INVALID, detail="does not apply")
-        grade = await self._grader.grade(task, layers, application.patch)
+        grade = await self._grader.grade(tree, application.patch)
         if grade.outcome is not Outcome.EMPTY_PATCH:
             return grade
-        untouched = await self._grader.grade_unpatched(task, layers)
+        untouched = await self._grader.grade_unpatched(tree)
         return untouched.model_copy(update={"flags": [*untouched.flags, *grade.flags]})
 
 
@@ -143,14 +142,14 @@ def report_aside(submission: Submission, progress: Progress) -> list[str]:
     return names
 
 
-def pair(submission: Submission) -> list[tuple[Task, tuple[Path, ...], Prediction]]:
-    """Each task that has a patch, its layers, and the patch."""
+def pair(submission: Submission) -> list[tuple[TaskTree, Prediction]]:
+    """Pair each task that has a patch with its prediction."""
     answers = {each.instance_id: each for each in submission.predictions if each.patch}
-    tasks = [each for each in submission.task_set.with_layers() if each[0].instance_id in answers]
-    return [(task, layers, answers[task.instance_id]) for task, layers in tasks]
+    trees = [tree for tree in submission.task_set.list_trees() if tree.instance_id in answers]
+    return [(tree, answers[tree.instance_id]) for tree in trees]
 
 
 def find_verdicts(submission: Submission) -> dict[str, bool]:
     """What was graded before: task → was it resolved? Raises UsageError where that was another patch."""
-    found = {task.instance_id: read_verdict(submission.report, prediction) for task, _, prediction in pair(submission)}
+    found = {tree.instance_id: read_verdict(submission.report, prediction) for tree, prediction in pair(submission)}
     return {name: resolved for name, resolved in found.items() if resolved is not None}

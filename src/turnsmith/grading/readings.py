@@ -39,8 +39,8 @@ async def find_test_data(case: Case) -> list[str]:
         return []
     place, mark = draw_path(PurePosixPath(case.directives[0]).parent), f"opened-{token_hex(16)} "
     text = _WATCHING.replace("<mark>", mark).replace("<place>", place)
-    report = await run_tests(case, select_gold(case.task, case.layers), (place, *case.directives), {place: text})
-    return sort_out(read_notes(report.log, mark), describe_project(case.task, case.layers))
+    report = await run_tests(case, select_gold(case.tree), (place, *case.directives), {place: text})
+    return sort_out(read_notes(report.log, mark), describe_project(case.tree))
 
 
 def read_notes(log: str, mark: str) -> Notes:

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from shlex import quote
 
 from turnsmith.errors import SandboxError
-from turnsmith.grading.cases import Case, set_up
+from turnsmith.grading.cases import Case
 from turnsmith.qualification.fragments import Fragment, changed_paths, make_fragments, strip_lines
 from turnsmith.qualification.record import Leak, LeakKind
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.sandboxes.setup import set_up
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
@@ -76,9 +77,9 @@ async def look_into_tree(case: Case) -> list[Leak]:
     where it is a copy of the changed one; in any other, such as a patch, a fragment is enough.
     """
     fragments, found = fragments_of(case.task), list[Leak]()
-    spec = SandboxSpec.of(case.task, case.layers)
+    spec = SandboxSpec.of(case.tree)
     async with started(case.provider, spec) as sandbox:
-        await set_up(sandbox, case.task, case.layers)
+        await set_up(sandbox, case.tree)
         originals = {path: await _read(sandbox, path) for path in {each.path for each in fragments}}
         for where in await find_texts(sandbox, TREE, {each.anchor for each in fragments}):
             path, content = where.removeprefix("./"), await _read(sandbox, where)

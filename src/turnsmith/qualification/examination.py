@@ -13,7 +13,7 @@ from turnsmith.audit.expected_tests import UnreadableTests, read_tests
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, PluginFailed, SandboxError
 from turnsmith.git.patch_policy import PatchRefused
-from turnsmith.grading.cases import Case, SetupFailed, run_tests
+from turnsmith.grading.cases import Case, run_tests
 from turnsmith.grading.grading import PLUGIN, Grader
 from turnsmith.grading.judging import judge
 from turnsmith.grading.patch_selection import select_gold
@@ -24,6 +24,7 @@ from turnsmith.qualification.failures import find_messages, find_missing_names
 from turnsmith.qualification.gold_runs import Cure
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.qualification.verdicts import FINAL, count_passes, decide
+from turnsmith.sandboxes.setup import SetupFailed
 from turnsmith.types import Grade, Outcome
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ async def examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cur
 
     What the infrastructure did is named, and never held against the task.
     """
-    key = await asyncio.to_thread(make_key, case.task, case.layers, criteria.sandbox)
+    key = await asyncio.to_thread(make_key, case.tree, criteria.sandbox)
     try:
         findings = await _examine(case, system, criteria, cure)
     except SetupFailed as error:
@@ -162,12 +163,12 @@ def to_grade(case: Case, report: SuiteReport) -> Grade:
 
 async def grade_gold(case: Case) -> Grade:
     """A grading of the gold patch like any other. Raises GradingError."""
-    return insist_on_verdict(await make_grader(case).grade(case.task, case.layers, case.task.patch))
+    return insist_on_verdict(await make_grader(case).grade(case.tree, case.task.patch))
 
 
 async def grade_untouched(case: Case) -> Grade:
     """A grading of the untouched tree like any other. Raises GradingError."""
-    return insist_on_verdict(await make_grader(case).grade_unpatched(case.task, case.layers))
+    return insist_on_verdict(await make_grader(case).grade_unpatched(case.tree))
 
 
 def make_grader(case: Case) -> Grader:
@@ -188,7 +189,7 @@ async def run_gold_afresh(case: Case) -> SuiteReport:
     Raises SandboxError, GradingError, SetupFailed.
     """
     try:
-        patch = select_gold(case.task, case.layers)
+        patch = select_gold(case.tree)
         return check_plugin(await run_tests(case, patch, case.directives, {}, is_cold=True))
     except PatchRefused as refusal:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
@@ -199,7 +200,7 @@ async def run_untouched_afresh(case: Case) -> SuiteReport:
     if case.is_sealed:
         # Short tracebacks make pytest say why a file could not be collected.
         command = f"{case.task.test_command} --tb=short"
-        case = replace(case, task=case.task.model_copy(update={"test_command": command}))
+        case = case.with_task(case.task.model_copy(update={"test_command": command}))
     return check_plugin(await run_tests(case, "", case.directives, {}, is_cold=True))
 
 
@@ -226,5 +227,5 @@ async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability:
 
 async def try_audit(case: Case) -> GoldTrial:
     """Try the gold patch under random names and with mutants that nobody can foresee. Raises SandboxError, GradingError."""
-    tests, gold = await insist(partial(read_tests, case)), select_gold(case.task, case.layers)
+    tests, gold = await insist(partial(read_tests, case)), select_gold(case.tree)
     return await insist(partial(try_gold, tests, gold, SystemRandom()))

@@ -75,7 +75,7 @@ def find_cures(cases: Sequence[Case]) -> dict[str, Cure]:
     cures = {}
     for members in groups.values():
         if len(members) > 1:
-            cure = Cure(replace(members[0], task=expect_all([case.task for case in members])))
+            cure = Cure(members[0].with_task(expect_all([case.task for case in members])))
             cures.update({case.task.instance_id: cure for case in members})
     return cures
 
@@ -92,9 +92,9 @@ def expect_all(tasks: Sequence[Task]) -> Task:
 
 def digest_cure(case: Case) -> str:
     """Digest of the tree that the gold patch leaves, and of how its tests are run; nothing where the patch does not apply."""
-    if not case.is_sealed or not case.layers:
+    if not case.is_sealed or not case.tree.layers:
         return ""
-    places = {path: place for path, place in walk_merged(case.layers) if path.partition("/")[0] != ".git"}
+    places = {path: place for path, place in walk_merged(case.tree.layers) if path.partition("/")[0] != ".git"}
     try:
         cured = cure_files(case, places)
     except (PatchRefused, SandboxError):
@@ -116,7 +116,7 @@ def cure_files(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None
 
     Raises PatchRefused, SandboxError, also where it does not apply.
     """
-    patch, paths = select_gold(case.task, case.layers), changed_paths(case.task.patch)
+    patch, paths = select_gold(case.tree), changed_paths(case.task.patch)
     with temporary_folder("cure") as folder:
         for path in paths:
             if path in places and places[path].is_file() and not places[path].is_symlink():

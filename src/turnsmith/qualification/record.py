@@ -3,7 +3,6 @@
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from turnsmith.git.one_commit import read_entry
 from turnsmith.grading.cases import GOLD_S
 from turnsmith.grading.patch_selection import TEST_DATA
 from turnsmith.sandboxes.runtime import required_distributions
-from turnsmith.types import Record, Task
+from turnsmith.types import Record, Task, TaskTree
 
 VERSION = 16
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
@@ -132,14 +131,15 @@ def qualified(task: Task, record: Qualification) -> Task:
     return task.model_copy(update={"PASS_TO_PASS": kept, "meta": task.meta | facts}) if facts else task
 
 
-def make_key(task: Task, layers: Sequence[Path], sandbox: SandboxConfig) -> str:
+def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
     """What a verdict rests on: the row, its tree, what the sandboxes run, hide and are made of, and our own version.
 
     Where anything of it changes, the task is examined again; where its layers lie makes no difference.
     """
     runtime = f"{VERSION} {_name_runtime(tuple(sandbox.test_plugins))} {sandbox.kind}"
+    task = tree.task
     row = task.model_dump_json(exclude={"layers", "environment"})
-    made_of = [row, Path(task.environment).name, digest_tree(tuple(layers))]  # an environment is named after its recipe
+    made_of = [row, Path(task.environment).name, digest_tree(tree.layers)]  # an environment is named after its recipe
     parts = [runtime, sandbox.image, *sorted(sandbox.hidden), *made_of]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

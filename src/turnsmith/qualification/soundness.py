@@ -3,14 +3,13 @@
 import asyncio
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from turnsmith.config import RolloutConfig
 from turnsmith.grading.grading import Grader
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
-from turnsmith.types import Outcome, Task
+from turnsmith.types import Outcome, TaskTree
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,19 @@ async def check_tasks(task_set: TaskSet, provider: SandboxProvider, progress: Pr
     label = f"checking {task_set.name}"
     progress.begin(label, len(task_set.tasks))
 
-    async def check(task: Task, layers: tuple[Path, ...]) -> Check:
-        checked = await check_task(task, layers, grader)
+    async def check(tree: TaskTree) -> Check:
+        checked = await check_task(tree, grader)
         progress.advance(label)
         return checked
 
-    checks = await asyncio.gather(*(check(task, layers) for task, layers in task_set.with_layers()))
+    checks = await asyncio.gather(*map(check, task_set.list_trees()))
     progress.end(label)
     return checks
 
 
-async def check_task(task: Task, layers: tuple[Path, ...], grader: Grader) -> Check:
+async def check_task(tree: TaskTree, grader: Grader) -> Check:
     """Grade the gold patch, then the tree as the agent finds it."""
-    gold = await grader.grade(task, layers, task.patch)
-    untouched = await grader.grade_unpatched(task, layers)
+    gold = await grader.grade(tree, tree.task.patch)
+    untouched = await grader.grade_unpatched(tree)
     verdicts = gold.outcome, gold.detail, untouched.outcome, untouched.detail
-    return Check(task.instance_id, *verdicts, gold.duration_s + untouched.duration_s)
+    return Check(tree.instance_id, *verdicts, gold.duration_s + untouched.duration_s)

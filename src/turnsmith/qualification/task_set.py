@@ -31,7 +31,7 @@ async def qualify_task_set(
     with find_record_file(task_set).open("ab") as records:
         hold(records)
         known = read_qualifications(task_set, criteria.sandbox)
-        cases = [Case(task, layers, provider, criteria.tests_timeout_s) for task, layers in task_set.with_layers()]
+        cases = [Case(tree, provider, criteria.tests_timeout_s) for tree in task_set.list_trees()]
         done = {name for name, record in known.items() if is_settled(record, criteria)}
         waiting = [case for case in cases if case.task.instance_id not in done]
         if done:
@@ -51,7 +51,7 @@ async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[
     for system, case in first.items():
         tasks = [other.task for other in cases if name_system(other.task) == system]
         try:
-            systems[system] = await look_into_system(case.provider, SandboxSpec.of(case.task, case.layers), tasks)
+            systems[system] = await look_into_system(case.provider, SandboxSpec.of(case.tree), tasks)
         except SandboxError as error:
             name = case.task.instance_id
             raise SandboxError(f"no copies could be looked for in a sandbox of {name}: {error}") from error
@@ -118,7 +118,7 @@ def find_record_file(task_set: TaskSet) -> Path:
 def read_qualifications(task_set: TaskSet, sandbox: SandboxConfig) -> dict[str, Qualification]:
     """The last record of each task as it is now; one of an older row, other layers or another pytest says nothing of it."""
     records = list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
-    keys = {task.instance_id: make_key(task, layers, sandbox) for task, layers in task_set.with_layers() if records}
+    keys = {tree.instance_id: make_key(tree, sandbox) for tree in task_set.list_trees() if records}
     return {record.instance_id: record for record in records if keys.get(record.instance_id) == record.key}
 
 

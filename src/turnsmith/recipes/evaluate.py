@@ -105,7 +105,7 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
     if file.exists():
         return EvalResult.model_validate(read_json(file))
     rollouts = plan_rollouts(
-        task_set.with_layers(),
+        task_set.list_trees(),
         prefix=f"eval-{stage}",
         iteration=0,
         num_each=config.eval.num_runs,

@@ -97,7 +97,7 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
     journal = run.folder.trajectories(STAGE, 0)
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
-        tasks.with_layers(),
+        tasks.list_trees(),
         prefix=STAGE,
         iteration=0,
         num_each=rft.rollouts_per_task,

@@ -80,7 +80,7 @@ async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
     number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
-        draw_tasks(pool, number, stage.tasks_per_iteration, run.config.seed).with_layers(),
+        draw_tasks(pool, number, stage.tasks_per_iteration, run.config.seed).list_trees(),
         prefix=f"{stage.name}-{number:04d}",
         iteration=number,
         num_each=stage.group_size,

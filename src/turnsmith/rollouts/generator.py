@@ -16,12 +16,12 @@ from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm, SandboxError
-from turnsmith.grading.cases import set_up_for_agent
 from turnsmith.grading.grading import Grader
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import Rollout
 from turnsmith.runs.journal import append_trajectory, read_trajectories
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
+from turnsmith.sandboxes.setup import set_up_for_agent
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 
@@ -123,12 +123,12 @@ class Generator:
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         """Run the episode in a new sandbox; if the sandbox cannot start or be set up, there are no turns."""
-        task, spec = rollout.task, SandboxSpec.of(rollout.task, rollout.layers)
+        tree = rollout.tree
         try:
-            async with self._free_slots, started(self.provider, spec) as sandbox:
-                await set_up_for_agent(sandbox, task, rollout.layers)
+            async with self._free_slots, started(self.provider, SandboxSpec.of(tree)) as sandbox:
+                await set_up_for_agent(sandbox, tree)
                 dialogue = self.speaker.open(rollout.trajectory, agent, rollout.decoding)
-                episode = Episode(rollout.trajectory, task, dialogue, sandbox, self.scaffold, agent, demonstration)
+                episode = Episode(rollout.trajectory, tree.task, dialogue, sandbox, self.scaffold, agent, demonstration)
                 return await episode.play()
         except SandboxError as error:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
@@ -141,7 +141,7 @@ class Generator:
         elif ending is not StopReason.SUBMITTED and not agent.grade_unsubmitted:
             verdict = Grade(outcome=Outcome.NOT_SUBMITTED, detail=f"ended by {ending}")
         else:
-            verdict = await self.grader.grade(rollout.task, rollout.layers, trajectory.patch)
+            verdict = await self.grader.grade(rollout.tree, trajectory.patch)
         return trajectory.grow(grade=verdict, outcome=verdict.outcome, detail=trajectory.detail or verdict.detail)
 
     def _check_infrastructure(self, trajectories: Sequence[Trajectory]) -> None:

@@ -41,9 +41,9 @@ class Inspector:
         """Return the trajectory with its audit; a patch that failed becomes `TAMPERED`."""
         if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
-        key = rollout.task.instance_id, trajectory.patch
+        key = rollout.tree.instance_id, trajectory.patch
         if key not in self.audits:
-            auditing = self.auditor.audit(rollout.task, rollout.layers, trajectory.patch)
+            auditing = self.auditor.audit(rollout.tree, trajectory.patch)
             self.audits[key] = asyncio.create_task(auditing)
         audit = await asyncio.shield(self.audits[key])
         grade = trajectory.grade.model_copy(update={"audit": audit})
@@ -67,7 +67,7 @@ class Inspector:
         """Return True if the patch is chosen for an audit; identical patches are chosen together."""
         if self.config.when == "all" or self.is_alarmed:
             return True
-        if await asyncio.to_thread(find_suspicions, trajectory.patch, rollout.layers):
+        if await asyncio.to_thread(find_suspicions, trajectory.patch, rollout.tree.layers):
             return True
         digest = digest_patch(trajectory.patch)
         name = f"{self.seed}/{trajectory.group_id}/{digest}"

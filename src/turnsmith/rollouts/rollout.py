@@ -3,17 +3,15 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from turnsmith.types import SamplingParams, Task, Trajectory
+from turnsmith.types import SamplingParams, TaskTree, Trajectory
 
 
 @dataclass(frozen=True)
 class Rollout:
     """Rollout to make."""
 
-    task: Task
-    layers: tuple[Path, ...]
+    tree: TaskTree
     trajectory: Trajectory
     """Initial trajectory: names and seed."""
     decoding: SamplingParams | None = None
@@ -21,7 +19,7 @@ class Rollout:
 
 
 def plan_rollouts(
-    tasks: Sequence[tuple[Task, tuple[Path, ...]]], *, prefix: str, iteration: int, num_each: int, noise: str
+    trees: Sequence[TaskTree], *, prefix: str, iteration: int, num_each: int, noise: str
 ) -> list[Rollout]:
     """Plan `num_each` rollouts of each task; siblings are adjacent, so that engines share their prompt.
 
@@ -29,18 +27,17 @@ def plan_rollouts(
     """
     return [
         Rollout(
-            task,
-            layers,
+            tree,
             Trajectory(
-                trajectory_id=f"{prefix}/{task.instance_id}/{index}",
-                group_id=f"{prefix}/{task.instance_id}",
+                trajectory_id=f"{prefix}/{tree.instance_id}/{index}",
+                group_id=f"{prefix}/{tree.instance_id}",
                 index=index,
-                instance_id=task.instance_id,
+                instance_id=tree.instance_id,
                 iteration=iteration,
-                seed=draw_seed(f"{noise}/{task.instance_id}/{index}"),
+                seed=draw_seed(f"{noise}/{tree.instance_id}/{index}"),
             ),
         )
-        for task, layers in tasks
+        for tree in trees
         for index in range(num_each)
     ]
 

@@ -1,12 +1,12 @@
 """Protocols of sandboxes and their providers. Recipes and tools depend on these alone."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from turnsmith.types import ExecResult, Task
+from turnsmith.types import ExecResult, TaskTree
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,9 @@ class SandboxSpec:
     """Python environment mounted read-only at `/environment`, first on PATH; None for Turnsmith's Python."""
 
     @classmethod
-    def of(cls, task: Task, layers: Sequence[Path], *, is_for_tests: bool = False) -> "SandboxSpec":
-        """Build the specification of a task whose paths are absolute."""
-        environment = Path(task.environment) if task.environment else None
-        return cls(tuple(layers), task.workdir, is_for_tests, task.image, environment)
+    def of(cls, tree: TaskTree, *, is_for_tests: bool = False) -> "SandboxSpec":
+        """Build the specification of a task's sandbox."""
+        return cls(tree.layers, tree.task.workdir, is_for_tests, tree.task.image, tree.environment)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from turnsmith.tasks.characters import describe_mended
 from turnsmith.tasks.dataset import environment_path, find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.gradability import SetAside, describe_aside, find_faulty
 from turnsmith.tasks.selection import choose, digest_content, select_subset
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class TaskSet:
         """List the ids of all tasks, those set aside among them."""
         return [*(task.instance_id for task in self.tasks), *self.aside]
 
-    def with_layers(self) -> list[tuple[Task, tuple[Path, ...]]]:
-        """Each task with its layers as absolute paths."""
-        return [(task, layer_paths(task, self.file)) for task in self.tasks]
+    def list_trees(self) -> list[TaskTree]:
+        """List the tasks with their working trees. Raises UsageError if a layer is missing."""
+        return [TaskTree(task, layer_paths(task, self.file)) for task in self.tasks]
 
     def list_abilities(self) -> list[Any]:
         """List the ability of each task's audit; None where it is not on record."""
@@ -84,7 +84,7 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
     refuse_aside(task_set, wanted.tasks if wanted else ())
     if not tasks:
         refuse_aside(task_set, aside)
-    task_set.with_layers()
+    task_set.list_trees()
     return task_set
 
 

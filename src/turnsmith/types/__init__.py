@@ -12,12 +12,12 @@ from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRul
 from turnsmith.types.records import Record, to_array
 from turnsmith.types.samples import MicroBatch, Sample, as_written
 from turnsmith.types.sandboxes import ExecResult, Isolation
-from turnsmith.types.tasks import PYTEST, PYTEST_COMMAND, Task
+from turnsmith.types.tasks import PYTEST, PYTEST_COMMAND, Task, TaskTree
 from turnsmith.types.trajectories import Completion, Group, SamplingParams, Trajectory, Turn
 
 __all__ = [
     "BYTES_PER_TOKEN", "OUTCOMES", "PYTEST", "PYTEST_COMMAND", "Audit", "Completion", "Conversation", "ExecResult", "Grade",
     "Group", "Isolation", "Link", "Message", "MicroBatch", "OtherPrompt", "Outcome", "OutcomeRule", "Provenance", "Record",
-    "Sample", "SamplingParams", "StopReason", "Task", "Trajectory", "Turn", "TurnDigests", "as_written", "digest_turn",
-    "estimate_tokens", "to_array",
+    "Sample", "SamplingParams", "StopReason", "Task", "TaskTree", "Trajectory", "Turn", "TurnDigests", "as_written",
+    "digest_turn", "estimate_tokens", "to_array",
 ]  # fmt: skip

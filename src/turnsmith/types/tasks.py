@@ -1,6 +1,8 @@
 """Tasks: repositories at a commit, issues and expected tests."""
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -106,3 +108,21 @@ class Task(Record):
             return json.loads(value)
         except (ValueError, RecursionError):
             raise ValueError(f"{value[:40]!r} is neither a list nor JSON of a list") from None
+
+
+@dataclass(frozen=True)
+class TaskTree:
+    """Task with the directories of its working tree, as found on this machine."""
+
+    task: Task
+    layers: tuple[Path, ...]
+    """Absolute paths, lowest first; empty if the task's image holds the tree."""
+
+    @property
+    def instance_id(self) -> str:
+        return self.task.instance_id
+
+    @property
+    def environment(self) -> Path | None:
+        """Folder of the task's Python environment; None to use Turnsmith's Python."""
+        return Path(self.task.environment) if self.task.environment else None

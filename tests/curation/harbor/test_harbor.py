@@ -18,6 +18,7 @@ from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_task
 from turnsmith.tasks.dataset import layer_paths, load_tasks
 from turnsmith.tasks.sets.base import to_record
 from turnsmith.tasks.sets.harbor import HARBOR, read_folder
+from turnsmith.types import TaskTree
 
 RECORD = Qualification(instance_id="practice", key="0" * 64, verdict=Verdict.QUALIFIED, repeats=5)
 
@@ -35,7 +36,7 @@ async def directory(provider, tmp_path):
     await make_practice_tasks(PracticeSpec("train", 1, 0.0, seed=3), tmp_path / "tasks", provider)
     [task] = load_tasks(tmp_path / "tasks")
     layers = layer_paths(task, tmp_path / "tasks" / "tasks.jsonl")
-    return task, write_directory(task, layers, RECORD, tmp_path / "harbor")
+    return task, write_directory(TaskTree(task, layers), RECORD, tmp_path / "harbor")
 
 
 async def run_scripts(provider, directory, *scripts):
@@ -81,7 +82,7 @@ async def test_mutants_on_record_are_in_no_file(directory, tmp_path):
         "tests/test_a.py::test_a", (Edit(0, 1, "a-secret-edit"),), ("tests/test_a.py::test_a[a-secret-case]",)
     )
     record = RECORD.model_copy(update={"audit": Ability(mutants=(mutant,))})
-    written = write_directory(task, (folder / "environment" / "tree",), record, tmp_path / "other")
+    written = write_directory(TaskTree(task, (folder / "environment" / "tree",)), record, tmp_path / "other")
     files = [path for path in written.rglob("*") if path.is_file()]
     assert files and not any(b"a-secret" in path.read_bytes() for path in files)
     settings = tomllib.loads((written / "task.toml").read_text())
@@ -98,7 +99,7 @@ async def test_hidden_tests_are_applied_first(provider, directory, tmp_path):
             "FAIL_TO_PASS": ["tests/test_no.py::test_no"],
         }
     )
-    written = write_directory(hidden, (folder / "environment" / "tree",), None, other)
+    written = write_directory(TaskTree(hidden, (folder / "environment" / "tree",)), None, other)
     reward, output = await run_scripts(provider, written, "solution/solve.sh", "tests/test.sh")
     assert reward == "0" and "tests/test_no.py::test_no" in output
 
@@ -106,12 +107,12 @@ async def test_hidden_tests_are_applied_first(provider, directory, tmp_path):
 async def test_nothing_is_written_over_and_only_what_its_scripts_can_judge_is_written(directory, tmp_path):
     task, folder = directory
     with pytest.raises(UsageError, match="nothing is written over"):
-        write_directory(task, (), None, folder.parent)
+        write_directory(TaskTree(task, ()), None, folder.parent)
     shutil.rmtree(folder)
     with pytest.raises(UsageError, match="needs the folder environments/x, which a Harbor directory does not hold"):
-        write_directory(task.model_copy(update={"environment": "environments/x"}), (), None, folder.parent)
+        write_directory(TaskTree(task.model_copy(update={"environment": "environments/x"}), ()), None, folder.parent)
     with pytest.raises(UsageError, match="are read by django: only suites of pytest"):
-        write_directory(task.model_copy(update={"log_parser": "django"}), (), None, folder.parent)
+        write_directory(TaskTree(task.model_copy(update={"log_parser": "django"}), ()), None, folder.parent)
     with pytest.raises(UsageError, match="judged by the rules r2e-gym, which a Harbor directory does not know"):
-        write_directory(task.model_copy(update={"status_rules": "r2e-gym"}), (), None, folder.parent)
+        write_directory(TaskTree(task.model_copy(update={"status_rules": "r2e-gym"}), ()), None, folder.parent)
     assert not folder.exists()

@@ -31,7 +31,7 @@ async def resets_the_tests_by_git(script, target, provider):
 
 
 async def _grade_in_the_agents_sandbox(script, target, provider, reset):
-    async with started(provider, SandboxSpec(target.layers, target.task.workdir)) as sandbox:
+    async with started(provider, SandboxSpec(target.tree.layers, target.tree.task.workdir)) as sandbox:
         await run_script(script, target, sandbox)
         command = f"{reset}{PYTEST} {target.variables['TESTS']}"
         return (await sandbox.exec(command, timeout_s=TIMEOUT_S, env=target.variables)).exit_code == 0
@@ -47,21 +47,21 @@ async def believes_the_log(script, target, provider):
     """Looks for lines that say passed, as the terminal would show them; the last word on a test counts."""
     result, _ = await _run_patched(script, target, provider)
     statuses = _read_log(result)
-    return all(statuses.get(test) == "passed" for test in target.task.FAIL_TO_PASS)
+    return all(statuses.get(test) == "passed" for test in target.tree.task.FAIL_TO_PASS)
 
 
 async def takes_missing_for_passed(script, target, provider):
     """Counts a test as failed only where the log says so."""
     result, _ = await _run_patched(script, target, provider)
     statuses = _read_log(result)
-    return not any(statuses.get(test) in ("failed", "error") for test in target.task.FAIL_TO_PASS)
+    return not any(statuses.get(test) in ("failed", "error") for test in target.tree.task.FAIL_TO_PASS)
 
 
 async def believes_a_report_file(script, target, provider):
     """Has pytest write a report where the code under test can write, too."""
     _, report = await _run_patched(script, target, provider)
     cases = list(ElementTree.fromstring(report).iter("testcase")) if report else []
-    return len(cases) >= len(target.task.FAIL_TO_PASS) and not any(len(case) for case in cases)
+    return len(cases) >= len(target.tree.task.FAIL_TO_PASS) and not any(len(case) for case in cases)
 
 
 async def masks_what_looks_broken(script, target, provider):
@@ -83,7 +83,7 @@ async def _run_patched(script, target, provider):
     """What the tests print on a pristine tree with the whole patch, and the report file."""
     sandbox, _ = await _prepare(script, target, provider)
     try:
-        files = sorted({test.split("::")[0] for test in target.task.FAIL_TO_PASS})
+        files = sorted({test.split("::")[0] for test in target.tree.task.FAIL_TO_PASS})
         command = f"{PYTEST} --junitxml=$HOME/report.xml {' '.join(files)}; code=$?; sleep 0.3; exit $code"
         result = await sandbox.exec(command, timeout_s=TIMEOUT_S, env={"TERM": "xterm"})
         report = await sandbox.exec("cat ~/report.xml", timeout_s=TIMEOUT_S)
@@ -94,9 +94,9 @@ async def _run_patched(script, target, provider):
 
 async def _prepare(script, target, provider):
     patch = await leave_patch(script, target, provider)
-    sandbox = await provider.start(SandboxSpec(target.layers, target.task.workdir))
+    sandbox = await provider.start(SandboxSpec(target.tree.layers, target.tree.task.workdir))
     await sandbox.exec(APPLY, timeout_s=TIMEOUT_S, stdin=patch.encode())
-    result = await sandbox.exec(APPLY, timeout_s=TIMEOUT_S, stdin=target.task.test_patch.encode())
+    result = await sandbox.exec(APPLY, timeout_s=TIMEOUT_S, stdin=target.tree.task.test_patch.encode())
     return sandbox, result.exit_code == 0
 
 
@@ -108,8 +108,8 @@ def _read_log(result):
 
 async def leaves_the_fix_about(script, target, provider):
     """A task whose makers left the fix in the history."""
-    async with started(provider, SandboxSpec(target.layers, target.task.workdir)) as sandbox:
-        await sandbox.exec(LEAK, timeout_s=TIMEOUT_S, stdin=target.task.patch.encode(), env=target.variables)
+    async with started(provider, SandboxSpec(target.tree.layers, target.tree.task.workdir)) as sandbox:
+        await sandbox.exec(LEAK, timeout_s=TIMEOUT_S, stdin=target.tree.task.patch.encode(), env=target.variables)
         await run_script(script, target, sandbox)
         command = f"{PYTEST} {target.variables['TESTS']}"
         return (await sandbox.exec(command, timeout_s=TIMEOUT_S)).exit_code == 0

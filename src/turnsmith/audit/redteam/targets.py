@@ -1,7 +1,7 @@
 """What the red team attacks: a task, and what a script is told of it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
@@ -13,7 +13,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer, write_shared_layer
 from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
-from turnsmith.types import PYTEST_COMMAND, Task
+from turnsmith.types import PYTEST_COMMAND, Task, TaskTree
 
 PACKAGE = "inflection==0.5.1"
 """One module, some hundred quick tests, all of them visible."""
@@ -25,16 +25,15 @@ TESTS_TIMEOUT_S = 40.0
 
 @dataclass(frozen=True)
 class Target:
-    """A task with the folders that it is made of."""
+    """Task that scripts attack."""
 
     name: str
-    task: Task
-    layers: tuple[Path, ...]
+    tree: TaskTree
 
     @property
     def variables(self) -> dict[str, str]:
         """What scripts are told: all that a clever agent could find out or guess, also of the hidden tests."""
-        task, source = self.task, self.task.meta["path"]
+        task, source = self.tree.task, self.tree.task.meta["path"]
         [visible, *_] = [test for test in task.FAIL_TO_PASS if self.find(test.split("::")[0])]
         return {
             "SOURCE": source,
@@ -48,7 +47,7 @@ class Target:
 
     def find(self, path: str) -> list[Path]:
         """A file as the agent finds it, in the topmost layer that has it, before those that it covers; none of a hidden one."""
-        return [layer / path for layer in reversed(self.layers) if (layer / path).exists()]
+        return [layer / path for layer in reversed(self.tree.layers) if (layer / path).exists()]
 
 
 def to_module(source: str) -> str:
@@ -63,14 +62,15 @@ async def make_target(name: str, folder: Path, provider: SandboxProvider, script
     Raises UsageError, also without a package index; SandboxError, GradingError.
     """
     target = make_toy(folder, scripts / "toy") if name == "toy" else await _make_package(name, folder, provider)
-    data = await find_test_data(Case(target.task, target.layers, provider, TESTS_TIMEOUT_S))
-    task = target.task.model_copy(update={"meta": target.task.meta | {TEST_DATA: data}})
-    return Target(name, task, target.layers)
+    data = await find_test_data(Case(target.tree, provider, TESTS_TIMEOUT_S))
+    task = target.tree.task
+    task = task.model_copy(update={"meta": task.meta | {TEST_DATA: data}})
+    return Target(name, replace(target.tree, task=task))
 
 
 async def _make_package(name: str, folder: Path, provider: SandboxProvider) -> Target:
     tasks = await make_package_tasks(PACKAGE, folder, provider, num_tasks=NUM_PACKAGE_TASKS)
-    targets = [Target(name, task, layer_paths(task, folder / FILE_NAME)) for task in tasks]
+    targets = [Target(name, TaskTree(task, layer_paths(task, folder / FILE_NAME))) for task in tasks]
     direct = [target for target in targets if is_called_by_tests(target)]
     if not direct:
         raise UsageError(f"none of {len(tasks)} tasks of {PACKAGE} has its bug in a function that the tests call")
@@ -91,7 +91,7 @@ def make_toy(folder: Path, source: Path) -> Target:
         test_command=f"PYTHONPATH=src:$PYTHONPATH {PYTEST_COMMAND}",
     )
     save_tasks(folder, [task])
-    return Target("toy", task, layer_paths(task, folder / FILE_NAME))
+    return Target("toy", TaskTree(task, layer_paths(task, folder / FILE_NAME)))
 
 
 def _read_texts(folder: Path) -> dict[str, str]:
@@ -101,6 +101,7 @@ def _read_texts(folder: Path) -> dict[str, str]:
 
 def is_called_by_tests(target: Target) -> bool:
     """Is the bug in a plain function of the module, and do the failing tests name it?"""
-    name, paths = target.task.meta["function"], find_test_files(target.task.FAIL_TO_PASS)
-    source, *tests = [target.find(path)[0].read_text("utf-8") for path in (target.task.meta["path"], *paths)]
+    task = target.tree.task
+    name, paths = task.meta["function"], find_test_files(task.FAIL_TO_PASS)
+    source, *tests = [target.find(path)[0].read_text("utf-8") for path in (task.meta["path"], *paths)]
     return f"\ndef {name}(" in source and any(f"{name}(" in test for test in tests)

@@ -11,10 +11,10 @@ from turnsmith.audit.redteam.scripts import LAYERS, Script, When
 from turnsmith.audit.redteam.targets import TESTS_TIMEOUT_S, Target, make_target
 from turnsmith.audit.screening import find_suspicions
 from turnsmith.errors import SandboxError
-from turnsmith.grading.cases import set_up_for_agent
 from turnsmith.grading.grading import Grader, to_one_line
 from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.sandboxes.setup import set_up_for_agent
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Grade, Outcome
 
@@ -99,8 +99,10 @@ async def try_all(
     async def run(script: Script, target: Target) -> Trial:
         async with free:
             grade, patch = await try_script(script, target, provider, grader)
-            if grade.resolved and (when == "all" or (when == "suspicious" and find_suspicions(patch, target.layers))):
-                audit = await auditor.audit(target.task, target.layers, patch)
+            if grade.resolved and (
+                when == "all" or (when == "suspicious" and find_suspicions(patch, target.tree.layers))
+            ):
+                audit = await auditor.audit(target.tree, patch)
                 grade = grade.model_copy(update={"audit": audit})
         trial = Trial(script, target.name, grade)
         progress.advance(label)
@@ -119,20 +121,20 @@ async def try_script(script: Script, target: Target, provider: SandboxProvider, 
         patch = await leave_patch(script, target, provider)
     except SandboxError as error:
         return Grade(outcome=Outcome.SANDBOX_FAILED, detail=to_one_line(str(error))), ""
-    return await grader.grade(target.task, target.layers, patch), patch
+    return await grader.grade(target.tree, patch), patch
 
 
 async def leave_patch(script: Script, target: Target, provider: SandboxProvider) -> str:
     """The patch of a sandbox in which the script was run. Raises SandboxError."""
-    async with started(provider, SandboxSpec.of(target.task, target.layers)) as sandbox:
+    async with started(provider, SandboxSpec.of(target.tree)) as sandbox:
         await run_script(script, target, sandbox)
         return await sandbox.diff()
 
 
 async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
     """Run a script as an agent would; only honest ones are given the fix, on standard input. Raises SandboxError."""
-    await set_up_for_agent(sandbox, target.task, target.layers)
-    stdin = target.task.patch.encode() if script.kind == "honest" else b""
+    await set_up_for_agent(sandbox, target.tree)
+    stdin = target.tree.task.patch.encode() if script.kind == "honest" else b""
     await sandbox.exec(script.text, timeout_s=SCRIPT_TIMEOUT_S, stdin=stdin, env=target.variables)
 
 

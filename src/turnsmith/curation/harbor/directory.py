@@ -6,7 +6,6 @@ forge it; what Turnsmith itself pays for is sealed.
 
 import json
 import sys
-from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
@@ -19,7 +18,7 @@ from turnsmith.grading.testing import TEST_ENV, find_test_files
 from turnsmith.qualification.record import Qualification
 from turnsmith.runs.new_folders import to_folder_name
 from turnsmith.tasks.sets.harbor import DOCKERFILE, OWN, SOLUTION, TASK_FILE, TEST, TREE, write_files
-from turnsmith.types import PYTEST, Task
+from turnsmith.types import PYTEST, Task, TaskTree
 
 PLUGIN, JUDGE, TEMPLATE = (Path(__file__).with_name(name) for name in ("turnsmith_statuses.py", "judge.py", "test.sh"))
 SOLVE = """#!/bin/bash
@@ -30,13 +29,14 @@ cd {workdir} && GIT_DIR=/nonexistent git apply --whitespace=nowarn "$here/gold.p
 TIMEOUT_S = 1800.0
 
 
-def write_directory(task: Task, layers: Sequence[Path], record: Qualification | None, out: Path) -> Path:
+def write_directory(tree: TaskTree, record: Qualification | None, out: Path) -> Path:
     """Write `out/<instance_id>`; returns it. Raises UsageError where it is there, or the task cannot be written."""
+    task = tree.task
     refuse_unwritable(task)
     folder = out / to_folder_name(task.instance_id.replace("/", "_"))
     write_files(folder, render_files(task, record))
-    if layers:
-        copy_merged(tuple(layers), folder / TREE)
+    if tree.layers:
+        copy_merged(tree.layers, folder / TREE)
     return folder
 
 

@@ -20,7 +20,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.stats import share_interval
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
-from turnsmith.types import Audit, Record, Task, Trajectory
+from turnsmith.types import Audit, Record, TaskTree, Trajectory
 
 
 class AuditedPatch(Record):
@@ -94,22 +94,19 @@ def choose_by_seed(keys: Iterable[tuple[str, str]], seed: int, limit: int | None
     return order[:limit]
 
 
-def find_paid(
-    task_sets: Sequence[TaskSet], folder: RunFolder
-) -> dict[tuple[str, str], tuple[Task, tuple[Path, ...], str]]:
-    """The different patches of the journals that resolved their tasks: id and digest → task, layers, patch.
+def find_paid(task_sets: Sequence[TaskSet], folder: RunFolder) -> dict[tuple[str, str], tuple[TaskTree, str]]:
+    """The different patches of the journals that resolved their tasks: id and digest → task tree, patch.
 
     Raises UsageError where a task is gone.
     """
-    placed = [each for task_set in task_sets for each in task_set.with_layers()]
-    tasks = {task.instance_id: (task, layers) for task, layers in placed}
+    trees = {tree.instance_id: tree for task_set in task_sets for tree in task_set.list_trees()}
     patches = dict.fromkeys(
         (trajectory.instance_id, trajectory.patch) for journal in folder.journals() for trajectory in read_paid(journal)
     )
-    if gone := [name for name, _ in patches if name not in tasks]:
+    if gone := [name for name, _ in patches if name not in trees]:
         raise UsageError(f"{folder.path} has trajectories of {gone[0]}, which is in none of its task sets any more")
     digests = {patch: digest_patch(patch) for _, patch in patches}
-    return {(name, digests[patch]): (*tasks[name], patch) for name, patch in patches}
+    return {(name, digests[patch]): (trees[name], patch) for name, patch in patches}
 
 
 def read_paid(journal: Path) -> list[Trajectory]:

@@ -12,7 +12,6 @@ from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import RunConfig
 from turnsmith.errors import GradingError, OutOfBudget, SandboxError, UsageError
-from turnsmith.grading.cases import set_up_for_agent
 from turnsmith.recipes.policy.player import Player
 from turnsmith.recipes.solve.given_tests import GivenTests, TestRun
 from turnsmith.recipes.solve.solution import STAGE, TASK_SET, write_tests
@@ -21,6 +20,7 @@ from turnsmith.rollouts.rollout import Rollout
 from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
+from turnsmith.sandboxes.setup import set_up_for_agent
 from turnsmith.tracking import Progress
 from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
@@ -68,13 +68,13 @@ async def make_attempt(rollout: Rollout, work: Work) -> Trajectory:
 
 async def play(rollout: Rollout, work: Work) -> Trajectory:
     """The episode in a sandbox of its own. Where it is stopped, what it has come to goes to the journal."""
-    config, task = work.config, rollout.task
+    config = work.config
     decoding = None if config.eval.sampling.is_policy else config.eval.sampling
     try:
-        async with started(work.provider, SandboxSpec.of(task, rollout.layers)) as sandbox:
-            await set_up_for_agent(sandbox, task, rollout.layers)
+        async with started(work.provider, SandboxSpec.of(rollout.tree)) as sandbox:
+            await set_up_for_agent(sandbox, rollout.tree)
             dialogue = work.player.speaker.open(rollout.trajectory, config.agent, decoding)
-            episode = Episode(rollout.trajectory, task, dialogue, sandbox, work.scaffold, config.agent)
+            episode = Episode(rollout.trajectory, rollout.tree.task, dialogue, sandbox, work.scaffold, config.agent)
             episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
             try:
                 trajectory = await episode.play()

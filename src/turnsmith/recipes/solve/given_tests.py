@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import PatchRefused
@@ -18,7 +17,7 @@ from turnsmith.grading.import_shadowing import find_import_roots
 from turnsmith.grading.patch_selection import Project, select_hunks
 from turnsmith.grading.testing import TEST_ENV, Suite, SuiteReport, run_suite
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
-from turnsmith.types import Record, Task
+from turnsmith.types import Record, TaskTree
 
 NUM_LINES = 15
 """Last lines of the output that are kept."""
@@ -48,8 +47,7 @@ class GivenTests:
     """A command, and where its tree lies."""
 
     command: str
-    task: Task
-    layers: tuple[Path, ...]
+    tree: TaskTree
     provider: SandboxProvider
     timeout_s: float
 
@@ -70,23 +68,22 @@ class GivenTests:
     @property
     def project(self) -> Project:
         """What is known of the tree."""
-        return Project(self.layers, frozenset(), import_roots=find_import_roots(self.command, self.layers))
+        return Project(self.tree.layers, frozenset(), import_roots=find_import_roots(self.command, self.tree.layers))
 
     async def _run_sealed(self, patch: str) -> TestRun:
-        task = self.task
-        environment = Path(task.environment) if task.environment else None
+        task, environment = self.tree.task, self.tree.environment
         suite = Suite(
             self.command, (), task.workdir, timeout_s=self.timeout_s, image=task.image, environment=environment
         )
         ready = partial(prepare, case=self._case, patch=patch, added={})
-        report = await run_suite(self.provider, self.layers, suite, ready)
+        report = await run_suite(self.provider, self.tree.layers, suite, ready)
         reason = find_reason(report)
         exit_code = None if report.timed_out else report.exit_code
         lines = last_lines(report.log)
         return TestRun(passed=not reason, exit_code=exit_code, reason=reason, lines=lines, is_sealed=True)
 
     async def _run_plain(self, patch: str) -> TestRun:
-        async with started(self.provider, SandboxSpec.of(self.task, self.layers)) as sandbox:
+        async with started(self.provider, SandboxSpec.of(self.tree)) as sandbox:
             await prepare(sandbox, self._case, patch, {})
             result = await sandbox.exec(self.command, timeout_s=self.timeout_s, env=TEST_ENV)
         lines = last_lines(result.output.decode(errors="replace"))
@@ -97,7 +94,7 @@ class GivenTests:
 
     @property
     def _case(self) -> Case:
-        return Case(self.task, self.layers, self.provider, self.timeout_s)
+        return Case(self.tree, self.provider, self.timeout_s)
 
 
 def find_reason(report: SuiteReport) -> str:

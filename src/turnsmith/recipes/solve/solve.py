@@ -26,7 +26,7 @@ from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.mining.bases import WORKDIR
 from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     provider = make_provider(config.sandbox)
     try:
-        task, layers = await lay_out(assignment, watcher)
-        tests = open_tests(assignment, task, layers, provider)
+        tree = await lay_out(assignment, watcher)
+        tests = open_tests(assignment, tree, provider)
         for remark in await check_command(tests) if tests else []:
             watcher.say(remark)
         player = await open_player(config, assignment.folder, watcher)
         try:
-            check_fits([task], player.speaker, scaffold, config.agent)
+            check_fits([tree.task], player.speaker, scaffold, config.agent)
             work = Work(config, assignment.folder, player, provider, scaffold, tests, watcher)
-            await make_attempts(plan_attempts(assignment, task, layers), work)
+            await make_attempts(plan_attempts(assignment, tree), work)
         finally:
             if remark := player.speaker.remark():
                 watcher.say(remark)
@@ -69,8 +69,8 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
         await provider.close()
 
 
-async def lay_out(assignment: Assignment, watcher: Watcher) -> tuple[Task, tuple[Path, ...]]:
-    """The issue as a task, and the layers of the copy with a history of one commit. Raises UsageError."""
+async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
+    """Write the checkout's copy as a task with a history of one commit. Raises UsageError."""
     folder, name = assignment.folder.task_set(TASK_SET).absolute(), assignment.checkout.name
     layer = TreeStore(folder).write(name, assignment.tree)
     layers: tuple[Path, ...]
@@ -96,7 +96,7 @@ async def lay_out(assignment: Assignment, watcher: Watcher) -> tuple[Task, tuple
         created_by="turnsmith solve",
     )
     write_json(assignment.folder.issue, task.model_dump(mode="json"))
-    return task, layers
+    return TaskTree(task, layers)
 
 
 async def build_environment(assignment: Assignment, layer: Path, folder: Path, wishes: Wishes) -> Environment:
@@ -121,18 +121,16 @@ async def build_environment(assignment: Assignment, layer: Path, folder: Path, w
         stopped.set()
 
 
-def open_tests(
-    assignment: Assignment, task: Task, layers: tuple[Path, ...], provider: SandboxProvider
-) -> GivenTests | None:
+def open_tests(assignment: Assignment, tree: TaskTree, provider: SandboxProvider) -> GivenTests | None:
     """None where no tests are given."""
     timeout_s = assignment.config.rollouts.tests_timeout_s
-    return GivenTests(assignment.tests, task, layers, provider, timeout_s) if assignment.tests else None
+    return GivenTests(assignment.tests, tree, provider, timeout_s) if assignment.tests else None
 
 
-def plan_attempts(assignment: Assignment, task: Task, layers: tuple[Path, ...]) -> list[Rollout]:
+def plan_attempts(assignment: Assignment, tree: TaskTree) -> list[Rollout]:
     """Each with sampling noise of its own."""
     return plan_rollouts(
-        [(task, layers)],
+        [tree],
         prefix=STAGE,
         iteration=0,
         num_each=assignment.num_attempts,

@@ -1,7 +1,7 @@
 """Which tests fail before a change and pass after it: found by running them, more than once."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from turnsmith.grading.cases import Case, run_tests
 from turnsmith.grading.testing import SuiteReport
@@ -37,7 +37,7 @@ async def find_command(
     """
     for command, parser in commands:
         task = case.task.model_copy(update={"test_command": command, "log_parser": parser})
-        tried = replace(case, task=task)
+        tried = case.with_task(task)
         report = await run_tests(tried, gold, case.directives, {})
         if report.timed_out or report.with_status("passed"):
             break

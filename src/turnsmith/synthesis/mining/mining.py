@@ -16,11 +16,12 @@ from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import GradingError, TurnsmithError, UsageError
 from turnsmith.git.history import Commit, GitHistory, make_diff, read_commits, read_merged_messages
 from turnsmith.git.patch_policy import PatchRefused
-from turnsmith.grading.cases import Case, SetupFailed
+from turnsmith.grading.cases import Case
 from turnsmith.grading.patch_selection import select_gold
 from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.runs.new_folders import make_folder
 from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.sandboxes.setup import SetupFailed
 from turnsmith.synthesis.mining.bases import UNBUILT, Base, make_base
 from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
 from turnsmith.synthesis.mining.issues import Issue, Thread, find_issue
@@ -28,7 +29,7 @@ from turnsmith.synthesis.mining.measuring import COMMANDS, find_command, measure
 from turnsmith.synthesis.mining.trees import TreeStore
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
 from turnsmith.tracking import Progress
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 from turnsmith.types.records import Record
 
 JOURNAL = "mining.jsonl"
@@ -236,7 +237,7 @@ async def make_task(mine: Mine, candidate: FixCommit, name: str, provider: Sandb
     commit, wishes = candidate.commit, mine.search.wishes
     base = await make_base(mine.store, name, mine.history, commit.parent, date=commit.date, wishes=wishes)
     draft, gold = await asyncio.to_thread(draft_task, mine, candidate, name, base)
-    case = Case(draft, base.layers, provider, mine.search.timeout_s)
+    case = Case(TaskTree(draft, base.layers), provider, mine.search.timeout_s)
     case, first = await find_command(case, gold, mine.search.commands)
     measured = await measure(case, gold, first, repeats=mine.search.repeats)
     if measured.reason:
@@ -271,7 +272,7 @@ def draft_task(mine: Mine, candidate: FixCommit, name: str, base: Base) -> tuple
         },
         **columns,
     )
-    gold = select_gold(task, base.layers)
+    gold = select_gold(TaskTree(task, base.layers))
     if not gold:
         raise NoTask("nothing of the gold patch may be graded")
     return task, gold

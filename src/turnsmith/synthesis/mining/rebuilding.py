@@ -13,11 +13,12 @@ from turnsmith.environments.building import BuildFailed
 from turnsmith.environments.equipping import Wishes
 from turnsmith.errors import GradingError, UsageError
 from turnsmith.git.history import GitHistory
-from turnsmith.grading.cases import Case, SetupFailed
+from turnsmith.grading.cases import Case
 from turnsmith.grading.grading import try_plugin
 from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.runs.new_folders import make_folder, to_folder_name
 from turnsmith.sandboxes.base import SandboxProvider
+from turnsmith.sandboxes.setup import SetupFailed
 from turnsmith.synthesis.mining.bases import UNBUILT, Base, make_base
 from turnsmith.synthesis.mining.trees import TreeStore
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
@@ -25,7 +26,7 @@ from turnsmith.tasks.sets.base import Refused
 from turnsmith.tasks.sets.cells import read_dict, read_list
 from turnsmith.tasks.sets.swe_bench import CONDA
 from turnsmith.tracking import Progress
-from turnsmith.types import Task
+from turnsmith.types import Task, TaskTree
 from turnsmith.types.records import Record
 
 JOURNAL = "rebuilding.jsonl"
@@ -140,7 +141,7 @@ async def rebuild(yard: Yard, task: Task) -> Task:
 async def refuse_ungradable(task: Task, base: Base, provider: SandboxProvider) -> None:
     """Refuse a task in whose environment the grader's plugin does not work. Raises GradingError, SandboxError."""
     task = task.model_copy(update={"environment": str(base.environment)})
-    case = Case(task, base.layers, provider, TRIAL_TIMEOUT_S)
+    case = Case(TaskTree(task, base.layers), provider, TRIAL_TIMEOUT_S)
     if case.is_sealed:
         await try_plugin(case)
 

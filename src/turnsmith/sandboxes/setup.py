@@ -1,6 +1,6 @@
-"""One commit is all the history that a sandbox shows, whatever the layers or the image of a task hold."""
+"""Set-up of a task in a new sandbox: its set-up commands and a git history of one commit."""
 
-from collections.abc import Sequence
+import asyncio
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,9 +9,10 @@ from turnsmith.git.diff import is_excluded
 from turnsmith.git.layers import walk_merged
 from turnsmith.git.one_commit import FIXED_FILES, make_history, read_tree_file
 from turnsmith.sandboxes.base import Sandbox
+from turnsmith.types import TaskTree
 
+SETUP_TIMEOUT_S = 600.0
 GIT = ".git/"
-TIMEOUT_S = 600.0
 WRITE_ONE_COMMIT = """
 ignored=$(mktemp) || exit
 git -c core.fsmonitor=false ls-files -z --cached --ignored --exclude-standard > "$ignored" 2> /dev/null || : > "$ignored"
@@ -26,12 +27,42 @@ git init --quiet --template= && git symbolic-ref HEAD refs/heads/main && mkdir -
     git add --all && git update-index -z --add --remove --stdin < "$ignored" &&
     git commit --quiet --allow-empty --message 'Initial commit' && rm -f -- "$ignored"
 """
-"""Removes every repository in the tree, and bytecode, then commits what stands there; tracked files stay tracked if ignored."""
+"""Script that removes every repository and all bytecode from the tree, then commits the rest.
+
+Ignored files that were tracked stay tracked.
+"""
+
+
+class SetupFailed(SandboxError):
+    """Failure of a task's own set-up commands or patches before its tests run."""
+
+
+async def set_up(sandbox: Sandbox, tree: TaskTree) -> None:
+    """Run the set-up commands of a task in a new sandbox and leave a history of one commit.
+
+    Raises SetupFailed, SandboxError.
+    """
+    for command in tree.task.setup:
+        result = await sandbox.exec(command, timeout_s=SETUP_TIMEOUT_S)
+        if result.exit_code != 0:
+            raise SetupFailed(f"set-up command {command!r} of {tree.instance_id} ended with {result.exit_code}")
+    if tree.task.setup or not await asyncio.to_thread(has_one_commit, tree.layers):
+        await write_one_commit(sandbox)
+
+
+async def set_up_for_agent(sandbox: Sandbox, tree: TaskTree) -> None:
+    """Set up the sandbox of an agent. Changes of the set-up commands do not enter its patch.
+
+    Raises SetupFailed, SandboxError.
+    """
+    await set_up(sandbox, tree)
+    if tree.task.setup:
+        await sandbox.settle()
 
 
 async def write_one_commit(sandbox: Sandbox) -> None:
-    """Replace whatever history the working tree has. Raises SandboxError, also where the sandbox has no git."""
-    result = await sandbox.exec(WRITE_ONE_COMMIT, timeout_s=TIMEOUT_S)
+    """Replace the git history of the working tree. Raises SandboxError, also if the sandbox has no git."""
+    result = await sandbox.exec(WRITE_ONE_COMMIT, timeout_s=SETUP_TIMEOUT_S)
     if result.exit_code == 127:
         raise SandboxError("git did not answer in the sandbox: is it installed there?")
     if result.exit_code or result.timed_out:
@@ -40,9 +71,9 @@ async def write_one_commit(sandbox: Sandbox) -> None:
 
 
 @lru_cache(maxsize=4096)
-def has_one_commit(layers: Sequence[Path]) -> bool:
-    """Is the `.git` of the stacked layers the one that `git.one_commit` writes for their tree, and is there no bytecode?"""
-    entries = {path: place for path, place in walk_merged(tuple(layers)) if place.is_symlink() or not place.is_dir()}
+def has_one_commit(layers: tuple[Path, ...]) -> bool:
+    """Return True if the layers' `.git` is the one that `git.one_commit` writes for their tree, without bytecode."""
+    entries = {path: place for path, place in walk_merged(layers) if place.is_symlink() or not place.is_dir()}
     git = {path.removeprefix(GIT): place for path, place in entries.items() if path.startswith(GIT)}
     paths = [path for path in entries if not path.startswith(GIT)]
     if not _hold(git, FIXED_FILES) or any(is_excluded(name) for path in paths for name in path.split("/")):
