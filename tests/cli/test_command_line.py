@@ -11,9 +11,9 @@ import pytest
 from conftest import make_trajectory
 from turnsmith import __version__
 from turnsmith.__main__ import main
-from turnsmith.cli.running import with_absolute_paths
 from turnsmith.config import RunConfig
 from turnsmith.config.files import load
+from turnsmith.recipes.paths import make_paths_absolute
 from turnsmith.runs.folder import locked, write_json
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.tracking.feed import flatten
@@ -274,8 +274,8 @@ def test_paths_are_written_down_from_the_root_and_names_stay(tmp_path, monkeypat
         "model": {"path": "tiny"}, "agent": {"prompts": "brief"}, "sandbox": {"kind": "podman", "image": "debian"},
         "train_tasks": {"path": "/tasks", "subset": "verified-50"}, "eval_tasks": {"a": {"package": "toolz==1.0.0"}},
     }  # fmt: skip
-    moved = flatten(with_absolute_paths(RunConfig.model_validate(paths)).model_dump(mode="json"))
+    moved = flatten(make_paths_absolute(RunConfig.model_validate(paths)).model_dump(mode="json"))
     for value in ("base", "mine", "root", "tasks", "ids.txt", "checkout", "runs/a:one"):
         assert f"{tmp_path}/{value}" in moved.values(), value
     config = RunConfig.model_validate(names)
-    assert with_absolute_paths(config) == config
+    assert make_paths_absolute(config) == config

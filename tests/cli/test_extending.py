@@ -25,7 +25,7 @@ SMALL = ("--stages.0.iterations", "1", "--agent.max_turns", "1", "--eval.num_run
 
 
 def test_the_page_has_an_example_of_each_kind(tmp_path):
-    modules = {f"my_{kind}.py" for kind in ("algorithm", "tool", "scaffold", "engine", "trainer", "tracker")}
+    modules = {f"my_{kind}.py" for kind in ("algorithm", "tool", "scaffold", "engine", "trainer", "tracker", "run")}
     templates = {f"my_prompts/{part}.jinja" for part in ("system", "issue", "demonstration")}
     assert write_examples(tmp_path) == modules | templates
 
@@ -50,6 +50,19 @@ def test_a_run_takes_all_of_them_by_import_path(turnsmith, config_file, working_
     assert result.exit_code == 0, result.output
     [tracked] = (working_directory / "run").rglob("metrics.jsonl")
     assert [json.loads(line)["step"] for line in tracked.read_text().splitlines()] == [0, 1, 1]
+
+
+@pytest.mark.slow
+def test_a_run_started_from_python_is_finished(turnsmith, config_file, working_directory, capsys):
+    write_examples(working_directory)
+    (working_directory / "configs").mkdir()
+    shutil.copyfile(config_file, working_directory / "configs" / "laptop.toml")
+    runpy.run_path("my_run.py")
+    assert capsys.readouterr().out == "practice 0.0\n"
+    shown = turnsmith("results", "runs/mine")
+    assert shown.exit_code == 0 and "not finished" not in shown.output
+    assert json.loads(turnsmith("show", "runs/mine", "--json").stdout)["state"] == "finished"
+    assert "base on practice: Pass@1 0.0%" in (working_directory / "runs/mine/run.log").read_text()
 
 
 @pytest.mark.parametrize(

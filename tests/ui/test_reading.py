@@ -7,12 +7,12 @@ from tokenizers.models import WordLevel
 
 from conftest import make_trajectory
 from turnsmith.errors import UsageError
+from turnsmith.recipes.results import RESULT_FIELDS
 from turnsmith.runs.folder import RunFolder, claim, read_json, write_json
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Message, Outcome, Task
 from turnsmith.ui.reading import (
-    RESULT_FIELDS,
     find_task,
     list_entries,
     name_stage,

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -10,8 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from turnsmith.agent.prompts import list_packaged
-from turnsmith.chat.template import OWN
 from turnsmith.cli.grading import find_numbered, save_predictions
 from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Chosen, Limit, Run
@@ -19,18 +16,14 @@ from turnsmith.cli.sentences import is_disk_full
 from turnsmith.cli.showing import print_next_look
 from turnsmith.config import RunConfig
 from turnsmith.config.files import lay_over, load, validate
-from turnsmith.errors import TurnsmithError, UsageError
-from turnsmith.policies import PACKAGED
+from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import extend
 from turnsmith.recipes.faults import find_faults
-from turnsmith.runs.folder import RunFolder, claim, locked, read_json, remove_unless_named, sweep, write_json
-from turnsmith.runs.versions import record_versions
-from turnsmith.synthesis.sources import REQUIREMENT
-from turnsmith.tasks.selection import BUILT_IN
-from turnsmith.tracking import Progress
+from turnsmith.recipes.paths import make_paths_absolute
+from turnsmith.runs.folder import RunFolder, locked, read_json
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching
-from turnsmith.ui.reading import read_outline, read_results
+from turnsmith.ui.reading import read_outline
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, print the resolved configuration as JSON, and stop.")]
@@ -57,8 +50,8 @@ def resume(context: typer.Context, run: Run) -> None:
     folder = RunFolder(run)
     if folder.issue.exists():
         raise UsageError(f"{run} is of `turnsmith solve`, which does not go on: give that command again")
-    old = with_absolute_paths(validate(read_json(folder.config), folder.config, RunConfig))
-    config = with_absolute_paths(lay_over(old.model_dump(mode="json"), context.args, folder.config, RunConfig))
+    old = make_paths_absolute(validate(read_json(folder.config), folder.config, RunConfig))
+    config = make_paths_absolute(lay_over(old.model_dump(mode="json"), context.args, folder.config, RunConfig))
     refuse_faulty(config)
     with locked(folder):
         for key in extend(old, config, folder):
@@ -83,16 +76,8 @@ def start(config: RunConfig, file: str, dry_run: bool, out: Path | None) -> RunF
     if dry_run:
         plan(config)
         return None
-    config = with_absolute_paths(config)
     folder = RunFolder(out or Path("runs") / f"{Path(file).stem}-{datetime.now():%Y%m%d-%H%M%S}")
-    refuse_faulty(config)
-    is_new = claim(folder, config.model_dump(mode="json"))
-    try:
-        go(config, folder)
-    except UsageError as error:
-        if is_new and folder.is_untouched():
-            remove_unless_named(folder, error)
-        raise
+    go(config, folder)
     return folder
 
 
@@ -155,67 +140,24 @@ def refuse_faulty(config: RunConfig) -> None:
         raise fault
 
 
-def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """The same with every path from the root, so that the run can be resumed from anywhere."""
-    data = config.model_dump()
-    anchor(data["model"], "path", names=[*PACKAGED])
-    anchor(data["model"]["chat"], "template", names=[*OWN])
-    anchor(data["agent"], "prompts", names=list_packaged())
-    if config.sandbox.image.startswith("."):
-        anchor(data["sandbox"], "image")
-    for tasks in filter(None, [data["train_tasks"], *data["eval_tasks"].values()]):
-        anchor(tasks, "path")
-        anchor(tasks, "subset", names=[*BUILT_IN])
-        if not REQUIREMENT.fullmatch(tasks["package"] or ""):
-            anchor(tasks, "package")
-    if data["rft"]:
-        anchor(data["rft"], "conversations")
-    for stage in data["stages"]:
-        anchor(stage, "curriculum_from")
-    return RunConfig.model_validate(data)
-
-
-def anchor(section: dict[str, Any], key: str, names: Sequence[str] = ()) -> None:
-    """Put a path in its place from the root, unless it is one of the names that stand for something else."""
-    if section[key] and section[key] not in names:
-        section[key] = str(Path(section[key]).absolute())
-
-
 def go(config: RunConfig, folder: RunFolder) -> None:
     """Start or resume, and show what came out."""
+    from turnsmith.recipes import run_recipe  # takes a second to import
+
     resume = f"`turnsmith resume {quote(str(folder.path))}`"
     try:
-        with announcing(remark=f"resume with {resume}"), locked(folder):
-            sweep(folder, config.runs.keep_checkpoints)
-            record_versions(folder)
-            with watching(folder.log) as progress:
-                learn(config, folder, progress)
-            finish(folder)
+        with announcing(remark=f"resume with {resume}"), watching(folder.log) as progress:
+            asyncio.run(run_recipe(config, folder, progress))
     except (OSError, BaseExceptionGroup) as error:
         if not is_disk_full(error):
             raise
         raise UsageError(f"the disk of {folder.path} is full: make room there, then {resume} goes on") from None
+    show_end(folder)
 
 
-def learn(config: RunConfig, folder: RunFolder, progress: Progress) -> None:
-    """Run the recipe to its end. Where it stops by itself, the reason is kept, so that nobody promises that it goes on."""
-    folder.stop_reason.unlink(missing_ok=True)
-    progress.say(f"run folder {folder.path}: loading model and tasks, then what was done before")
-    from turnsmith.recipes.recipe import run_recipe  # takes seconds, since it imports torch
-
-    if config.sandbox.kind == "subprocess":
-        progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
-    try:
-        asyncio.run(run_recipe(config, folder, progress))
-    except TurnsmithError as error:
-        folder.stop_reason.write_text(f"{error}\n", encoding="utf-8")
-        raise
-
-
-def finish(folder: RunFolder) -> None:
-    """Write results and curves, print the table and where to look next."""
+def show_end(folder: RunFolder) -> None:
+    """Draw the curves, print the table and the next commands."""
     name = quote(str(folder.path))
-    write_json(folder.results, read_results(folder))
     print_results(folder)
     if read_outline(folder).trains:
         from turnsmith.ui.curves import draw_curves

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnsmith.cli.options import Json
-from turnsmith.cli.running import refuse_faulty, with_absolute_paths
+from turnsmith.cli.running import refuse_faulty
 from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import RunConfig
 from turnsmith.config.extras import require
 from turnsmith.config.files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
+from turnsmith.recipes.paths import make_paths_absolute
 from turnsmith.runs.folder import RunFolder, claim, locked, remove_unless_named
 from turnsmith.runs.versions import record_versions
 from turnsmith.ui.interruption import EXIT_STOPPED, announcing
@@ -105,7 +106,7 @@ def configure(file: Path | None, overrides: list[str]) -> RunConfig:
         raise UsageError("no policy is named: give --model.path DIR, keys of --engine, or a file by --config")
     config = lay_over(read_toml(file) if file else {}, overrides, file or Path("the command line"), RunConfig)
     parts: dict[str, Any] = {"rft": None, "stages": [], "train_tasks": None, "eval_tasks": {}, "tracking": []}
-    config = with_absolute_paths(config.model_copy(update=parts))
+    config = make_paths_absolute(config.model_copy(update=parts))
     refuse_faulty(config)
     return config
 

@@ -1,5 +1,22 @@
-"""Recipes, each read from top to bottom: evaluation, rejection fine-tuning, reinforcement learning, and the whole run of them.
+"""Recipes: evaluation, rejection fine-tuning, reinforcement learning, and the whole run of them.
 
-`recipe` runs all parts in order. `policy` opens engines and trainers, `review` examines finished runs, `solve` works on
-a checkout. Commands and views import this package. A recipe prints nothing and parses no command line.
+`run_recipe` starts or resumes a run, as `turnsmith run` does. `policy` opens engines and trainers, `review` examines
+finished runs, `solve` works on a checkout. Commands and views import this package. A recipe prints nothing and parses
+no command line.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnsmith.recipes.recipe import run_recipe
+
+__all__ = ["run_recipe"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `run_recipe` at its first use, since views import only light modules of this package."""
+    if name != "run_recipe":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from turnsmith.recipes.recipe import run_recipe
+
+    return run_recipe

@@ -7,10 +7,9 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from pydantic import BaseModel
-
 from turnsmith.config import EvalConfig, RunConfig
 from turnsmith.recipes.context import RunContext
+from turnsmith.recipes.results import BASE, EvalResult
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.runs.versions import find_versions
@@ -18,50 +17,6 @@ from turnsmith.stats import mean_and_sem, pass_at_k
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
-
-BASE = "base"
-"""What the policy is called before anything trains it."""
-
-
-class EvalResult(BaseModel):
-    """What one checkpoint did on one task set."""
-
-    stage: str
-    task_set: str
-    pass_at_1: float
-    """Mean over runs of the share of tasks resolved."""
-    sem: float | None
-    """Standard error of that mean over runs; None where fewer than two runs have an attempt that counts."""
-    pass_at_k: float | None
-    """None where no task kept k attempts."""
-    k: int
-    num_tasks: int
-    num_runs: int
-    mean_turns: float
-    submit_rate: float
-    outcomes: dict[str, int]
-    per_task: dict[str, float]
-    """Share of runs that resolved each task."""
-    num_lost: int
-    """Rollouts lost to the infrastructure; they count nowhere."""
-    lost_per_task: dict[str, int] = {}
-    """The same by task."""
-    num_attempts: int | None = None
-    """Attempts that `pass_at_1` rests on; None in results of older versions, here and below."""
-    num_tasks_at_k: int | None = None
-    """Tasks that `pass_at_k` rests on: those with k attempts."""
-    num_tasks_in_set: int | None = None
-    """`num_tasks` and the tasks of which every attempt was lost."""
-    pass_at_1_bounds: tuple[float, float] | None = None
-    """What Pass@1 over all tasks would be, were every lost attempt a failure, or a success."""
-    pass_at_k_bounds: tuple[float, float] | None = None
-    """The same of pass@k."""
-    sampling: dict[str, float] = {}
-    """Decoding, where it was not the policy itself."""
-    versions: dict[str, str] = {}
-    """Software of the process that finished the evaluation, by name; nothing in results of older versions."""
-    isolation: str
-    """What stood between agents and tests on one side and this machine on the other; every kind that there was."""
 
 
 async def evaluate_inside(stage: str, num_done: int, run: RunContext) -> None:

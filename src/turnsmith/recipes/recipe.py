@@ -8,29 +8,78 @@ from contextlib import closing
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import TRAIN, RunConfig
-from turnsmith.errors import UsageError
+from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.grading.grading import Grader
 from turnsmith.qualification.task_set import admit, leave_out_unfit
+from turnsmith.recipes.checkpoints import list_stages
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.curriculum import choose_pool
-from turnsmith.recipes.evaluate import BASE, EvalResult, announce, evaluate_all, read_finished
+from turnsmith.recipes.evaluate import announce, evaluate_all, read_finished
+from turnsmith.recipes.faults import find_faults
 from turnsmith.recipes.fitting import keep_fitting
+from turnsmith.recipes.paths import make_paths_absolute
 from turnsmith.recipes.policy.player import Player, open_player
+from turnsmith.recipes.results import BASE, EvalResult, read_results
 from turnsmith.recipes.task_sets import list_mutants, prepare_task_set, warn_of_older
 from turnsmith.rollouts.generator import Generator
-from turnsmith.runs.folder import RunFolder
+from turnsmith.runs.folder import RunFolder, claim, locked, remove_unless_named, sweep, write_json
+from turnsmith.runs.versions import record_versions
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tasks.task_set import TaskSet, check_disjoint
 from turnsmith.tracking import Progress
 from turnsmith.tracking.feed import Feed
+from turnsmith.tracking.log_file import LogFile
 from turnsmith.types import Isolation
 
 
-async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """Start or resume a run; returns all results. Raises UsageError, InfrastructureStorm, TrainingError, NoSignal."""
+async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress | None = None) -> list[EvalResult]:
+    """Start or resume a run in its folder, write `results.json` at its end, and return all results.
+
+    Without `progress`, remarks go to `run.log`. An error that stops the run is also written to `stopped.txt`.
+    Raises UsageError, InfrastructureStorm, TrainingError, NoSignal.
+    """
+    config = make_paths_absolute(config)
+    for fault in find_faults(config):
+        raise fault
+    is_new = claim(folder, config.model_dump(mode="json"))
+    try:
+        with locked(folder):
+            return await run_to_end(config, folder, progress or LogFile(folder.log))
+    except UsageError as error:
+        if is_new and folder.is_untouched():
+            remove_unless_named(folder, error)
+        raise
+
+
+async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
+    """Clean up after killed processes, do what is left to do, and write `results.json` or the reason of the stop."""
+    sweep(folder, config.runs.keep_checkpoints)
+    record_versions(folder)
+    folder.stop_reason.unlink(missing_ok=True)
+    progress.say(f"run folder {folder.path}: loading model and tasks, then what was done before")
+    if config.sandbox.kind == "subprocess":
+        progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
+    try:
+        results = tell_again(config, folder, progress) or await open_and_run(config, folder, progress)
+    except TurnsmithError as error:
+        folder.stop_reason.write_text(f"{error}\n", encoding="utf-8")
+        raise
+    write_json(folder.results, read_results(folder, [BASE, *list_stages(config)], [*config.eval_tasks]))
+    return results
+
+
+def tell_again(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
+    """Report a finished evaluation and send missing metrics to the trackers. Return nothing if work is left."""
     if results := read_finished(config, folder):
-        return tell_again(results, config, folder, progress)
+        announce(BASE, results, progress)
+        with closing(Feed(config, folder, progress)) as feed:
+            feed.update()
+    return results
+
+
+async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
+    """Open the policy and the sandboxes, run all parts, and close both."""
     player = await open_player(config, folder, progress)
     provider = make_provider(config.sandbox)
     try:
@@ -41,14 +90,6 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress) -
     finally:
         await player.close()
         await provider.close()
-
-
-def tell_again(results: list[EvalResult], config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
-    """What is finished, with no model and no server asked; trackers get what they lack."""
-    announce(BASE, results, progress)
-    with closing(Feed(config, folder, progress)) as feed:
-        feed.update()
-    return results
 
 
 def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 from rich.table import Table
 
 from turnsmith.errors import UsageError
+from turnsmith.recipes.results import read_evaluation
 from turnsmith.runs.folder import RunFolder
 from turnsmith.stats import LEVEL, PairedRates
-from turnsmith.ui.reading import list_evaluations, read_evaluation, read_tasks
+from turnsmith.ui.reading import list_evaluations, read_tasks
 from turnsmith.ui.terminal import to_line
 
 ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")

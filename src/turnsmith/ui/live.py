@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 from turnsmith import tracking
+from turnsmith.tracking.log_file import LogFile
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.terminal import make_console, to_line
 
@@ -82,7 +83,7 @@ class Bars:
 
     def __init__(self, bars: Progress, log: Path | None = None) -> None:
         self._bars = bars
-        self._log = log
+        self._log = LogFile(log) if log else None
         self._ids: dict[str, TaskID] = {}
 
     def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
@@ -104,8 +105,7 @@ class Bars:
     def say(self, text: str) -> None:
         self._bars.console.print(to_line(text), soft_wrap=True)
         if self._log:
-            with self._log.open("a", encoding="utf-8") as file:
-                file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
+            self._log.say(to_line(text))
 
 
 class Lines(Bars):

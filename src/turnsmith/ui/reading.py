@@ -17,18 +17,12 @@ from turnsmith.config.files import explain
 from turnsmith.engines.endpoint.account import Entry, read_entries
 from turnsmith.errors import UsageError
 from turnsmith.policies import locate
+from turnsmith.recipes import results
 from turnsmith.runs import journal as journals
 from turnsmith.runs.folder import RunFolder, is_held, read_json
 from turnsmith.runs.journal import JournalEntry
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Task, Trajectory
-
-RESULT_FIELDS = (
-    "stage", "task_set", "pass_at_1", "sem", "pass_at_k", "k",
-    "num_tasks", "num_runs", "mean_turns", "submit_rate", "outcomes", "num_lost", "isolation",
-    "num_attempts", "num_tasks_at_k", "num_tasks_in_set", "pass_at_1_bounds", "pass_at_k_bounds", "sampling", "versions",
-)  # fmt: skip
-"""What `turnsmith results --json` shows of an evaluation; null where an older version did not write it down."""
 
 
 class Excerpt(BaseModel):
@@ -107,31 +101,20 @@ def find_state(folder: RunFolder) -> Literal["finished", "stopped", "running", "
 
 
 def list_evaluations(folder: RunFolder) -> list[tuple[str, str]]:
-    """Stage and task set of each finished evaluation, in the order of the run; `stage1@4` is what `stage1` once was."""
+    """List stage and task set of each finished evaluation, in the order of the run."""
     outline = read_outline(folder)
-    stages = [name for stage in outline.stage_names for name in (*folder.earlier_evaluations(stage), stage)]
-    every = [(stage, task_set) for stage in stages for task_set in outline.eval_tasks]
-    return [(stage, task_set) for stage, task_set in every if folder.result(stage, task_set).exists()]
+    return results.list_evaluations(folder, outline.stage_names, [*outline.eval_tasks])
 
 
 def read_results(folder: RunFolder) -> list[dict[str, Any]]:
-    """One entry for each finished evaluation, in the order of the run."""
-    results = [read_evaluation(folder, stage, task_set) for stage, task_set in list_evaluations(folder)]
-    return [{field: result.get(field) for field in RESULT_FIELDS} for result in results]
+    """Read the result of each finished evaluation, in the order of the run."""
+    outline = read_outline(folder)
+    return results.read_results(folder, outline.stage_names, [*outline.eval_tasks])
 
 
 def read_costs(folder: RunFolder) -> dict[str, Entry]:
     """What an endpoint was asked, by stage; nothing where none was."""
     return read_entries(folder.costs) if folder.costs.exists() else {}
-
-
-def read_evaluation(folder: RunFolder, stage: str, task_set: str) -> dict[str, Any]:
-    """All that a finished evaluation wrote down. Raises UsageError where it is damaged."""
-    file = folder.result(stage, task_set)
-    result = read_json(file)
-    if not isinstance(result, dict) or not result.keys() >= {"pass_at_1", "per_task"}:
-        raise UsageError(f"{file} is damaged: put back a copy of it, or start a new run")
-    return result | {"stage": stage, "task_set": task_set}
 
 
 def read_iterations(folder: RunFolder) -> list[FinishedIteration]:

@@ -1,0 +1,25 @@
+"""Progress for runs without a terminal: remarks go to a log file, counts go nowhere."""
+
+from datetime import datetime
+from pathlib import Path
+
+
+class LogFile:
+    """Progress that appends each remark to a file, as one line with the time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
+        """Ignore the beginning of a piece of work."""
+
+    def advance(self, label: str, num: int = 1, note: str = "") -> None:
+        """Ignore finished units."""
+
+    def end(self, label: str) -> None:
+        """Ignore the end of a piece of work."""
+
+    def say(self, text: str) -> None:
+        """Append one line."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {text}\n")
