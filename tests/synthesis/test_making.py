@@ -168,7 +168,7 @@ async def test_a_making_that_tries_no_bug_leaves_no_new_folder(provider, tmp_pat
 async def test_a_suite_that_wants_another_package_is_told_which(provider, tmp_path):
     tests = "import a_module_that_nobody_has\nfrom pocket.core import clamp\n\n\ndef test_it(): pass\n"
     repository = write_repository("pocket-1", to_tree(FILES | {"tests/test_core.py": tests}), tmp_path)
-    with pytest.raises(UsageError, match=r"import a_module_that_nobody_has, and no sandbox has it: .* --plugin"):
+    with pytest.raises(UsageError, match=r"a_module_that_nobody_has.* --plugin"):
         await find_steady_suite(provider, repository, Suite(PYTEST_COMMAND, ("tests/test_core.py",)))
 
 

@@ -108,7 +108,7 @@ async def test_a_checkout_becomes_tasks_that_gold_solves_and_nothing_else_does(c
     out = tmp_path / "out"
     tasks = await make_package_tasks(str(checkout), out, provider, num_tasks=4, on_verdict=verdicts.append)
     assert load_tasks(out) == tasks
-    assert len(tasks) == 4 == sum(verdict.kept for verdict in verdicts)
+    assert len(tasks) == 4 == sum(verdict.is_kept for verdict in verdicts)
     assert (out / "making.json").exists()
     grader = Grader(provider, tests_timeout_s=20, num_workers=2)
     for task in tasks:
@@ -144,7 +144,7 @@ async def test_a_suite_that_never_holds_is_named_and_leaves_nothing(checkout, pr
     git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "only"]):
         subprocess.run([*git, *command], check=True)
-    with pytest.raises(UsageError, match=r"no test of pocket-.* holds in the sandbox"):
+    with pytest.raises(UsageError, match=r"no test of pocket-.* passes"):
         await make_package_tasks(str(checkout), tmp_path / "out", provider, num_tasks=1)
     assert [path for path in tmp_path.iterdir() if "out" in path.name] == []
 
@@ -158,7 +158,7 @@ async def test_a_package_whose_tests_tell_no_bug_is_named_and_leaves_nothing(che
     (checkout / "tests/test_core.py").write_text("def test_it(): pass\n")
     git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "commit", "-qam", "tests"], check=True)
-    with pytest.raises(UsageError, match=r"no bug in pocket-.* can be told by its tests"):
+    with pytest.raises(UsageError, match=r"pocket-.* take another package"):
         await make_package_tasks(str(checkout), tmp_path / "out", provider, num_tasks=1)
     assert [path.name for path in tmp_path.iterdir()] == ["pocket"]
 
@@ -184,10 +184,10 @@ def test_layouts():
 
 @pytest.mark.parametrize(
     ("paths", "complaint"),
-    [(["a.c", "tests/test_a.py"], "holds no Python package"), (["a.py", "tests/helper.py"], "ships no test files")],
+    [(["a.c", "tests/test_a.py"], "holds no Python package"), (["a.py", "tests/helper.py"], "no test files")],
 )
 def test_what_cannot_become_tasks_is_named(paths, complaint):
-    with pytest.raises(UsageError, match=f"a-1 {complaint}"):
+    with pytest.raises(UsageError, match=f"a-1 .*{complaint}"):
         layout_of("a", *paths)
 
 

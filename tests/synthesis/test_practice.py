@@ -13,7 +13,7 @@ from turnsmith.grading.grading import Grader
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.functions import HELDOUT_KINDS, SHAPES, TRAIN_KINDS
 from turnsmith.synthesis.practice.making import PracticeSpec, draw_bugs, draw_repositories, make_practice_tasks
-from turnsmith.synthesis.practice.repository import NOUNS, evaluate, invent_word, is_name, make_repository
+from turnsmith.synthesis.practice.repository import NOUNS, invent_word, is_name, load_function, make_repository
 from turnsmith.tasks.dataset import find_task_file, layer_paths, load_tasks
 from turnsmith.types import Outcome, TaskTree
 
@@ -108,7 +108,7 @@ def test_the_docstring_of_a_function_says_each_of_its_rules():
             for function in module.functions:
                 docstring = re.search(r'"""Here (.*)\."""', function.source)[1]
                 assert docstring.split("; ") == [rule.english for rule in function.rules]
-                evaluate(function)
+                load_function(function)
 
 
 def test_each_function_gets_one_bug_that_changes_its_module():
@@ -146,14 +146,14 @@ class ForgetfulProvider:
 async def test_a_sandbox_where_no_suite_runs_is_named_and_not_tried_for_ever(provider, tmp_path):
     (tmp_path / "empty").mkdir()
     forgetful = ForgetfulProvider(provider, tmp_path / "empty")
-    with raises(UsageError, match=r"no test of the practice repository .* holds in the sandbox"):
+    with raises(UsageError, match=r"practice repository .* raise its limits"):
         async with asyncio.timeout(60):
             await make_practice_tasks(PracticeSpec("train", 1, 0.0, 0), tmp_path / "set", forgetful)
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
 
 
 async def test_more_tasks_than_there_are_names_for_are_refused(provider, tmp_path):
-    with raises(UsageError, match="at most 5000, so make several"):
+    with raises(UsageError, match="5000 per set: make several"):
         await make_practice_tasks(PracticeSpec("train", 5_001, 0.0, 0), tmp_path / "set", provider)
 
 

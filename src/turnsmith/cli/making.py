@@ -118,8 +118,8 @@ def make_of_packages(
     sandbox: SandboxConfig,
 ) -> None:
     """Bugs of real packages, so many of each; what is found is kept. Raises UsageError."""
+    from turnsmith.synthesis.making import make_package_bugs
     from turnsmith.synthesis.records import MakingSpec
-    from turnsmith.synthesis.watch import make_package_bugs
 
     check_one_exists(sources)
     spec = MakingSpec(tuple(dict.fromkeys(sources)), num, seed)

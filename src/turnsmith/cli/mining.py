@@ -85,11 +85,11 @@ def mine(
     """
     from turnsmith.environments.equipping import Wishes
     from turnsmith.git.history import open_history
+    from turnsmith.synthesis.mining.bases import TreeStore
     from turnsmith.synthesis.mining.candidates import Bounds
     from turnsmith.synthesis.mining.issues import read_export
     from turnsmith.synthesis.mining.measuring import COMMANDS
-    from turnsmith.synthesis.mining.mining import Mine, Search, mine_tasks
-    from turnsmith.synthesis.mining.trees import TreeStore
+    from turnsmith.synthesis.mining.mining import MiningJob, Search, mine_tasks
 
     check_wishes(python, test_command, log_parser)
     search = Search(
@@ -105,7 +105,7 @@ def mine(
     history, threads = open_history(repository, name), read_export(issues) if issues else {}
     folder, config = out.resolve(), configure_sandbox(sandbox, "", "")
 
-    mining = Mine(history, folder, search, threads, TreeStore(folder))
+    mining = MiningJob(history, folder, search, threads, TreeStore(folder))
     with going_on():
         tasks, reasons = work_in_sandboxes(config, partial(mine_tasks, mining))
     print_funnel(out, tasks, reasons, as_json=as_json)

@@ -53,8 +53,8 @@ def rebuild(
     """
     from turnsmith.environments.equipping import Wishes
     from turnsmith.git.history import open_history
-    from turnsmith.synthesis.mining.rebuilding import REBUILT, Yard, rebuild_tasks
-    from turnsmith.synthesis.mining.trees import TreeStore
+    from turnsmith.synthesis.mining.bases import TreeStore
+    from turnsmith.synthesis.mining.rebuilding import REBUILT, RebuildJob, rebuild_tasks
 
     check_wishes(python)
     pairs = [entry.partition("=") for entry in history]
@@ -67,7 +67,7 @@ def rebuild(
 
     async def work(provider: "SandboxProvider", progress: Progress) -> Counter[str]:
         return await rebuild_tasks(
-            Yard(histories, folder, store, provider, count_workers(workers), wishes), tasks, progress
+            RebuildJob(histories, folder, store, provider, count_workers(workers), wishes), tasks, progress
         )
 
     with going_on():

@@ -112,7 +112,7 @@ async def make_tasks(
             num_tasks=total,
             provider=provider,
             seed=seed,
-            on_verdict=lambda verdict: progress.advance(label, int(verdict.kept)),
+            on_verdict=lambda verdict: progress.advance(label, int(verdict.is_kept)),
         )
     else:
         spec = PracticeSpec(config.split, total, config.difficulty, seed)

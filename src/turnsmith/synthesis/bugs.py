@@ -1,4 +1,4 @@
-"""What is wrong with a tree: one mutation, or two that were each told by its tests."""
+"""Bugs of a tree: one mutation, or two that the tests detected separately."""
 
 import hashlib
 from collections import Counter
@@ -19,10 +19,10 @@ COMBINED = "combine"
 
 @dataclass(frozen=True)
 class Bug:
-    """Mutations that make one task."""
+    """Mutations of one task."""
 
     mutations: tuple[tuple[str, Mutation], ...]
-    """Each with the path of its file; two of one file touch different functions."""
+    """(path, mutation); two mutations of one file change different functions."""
 
     @property
     def family(self) -> str:
@@ -30,20 +30,20 @@ class Bug:
 
     @property
     def mutator(self) -> str:
-        """Name of the mutation; `combine_file` or `combine_module` of two."""
+        """Return the name of the mutation; `combine_file` or `combine_module` for two."""
         if len(self.mutations) == 1:
             return self.mutations[0][1].name
         return "combine_file" if len({path for path, _ in self.mutations}) == 1 else "combine_module"
 
     @property
     def hash8(self) -> str:
-        """Eight hexadecimal digits that tell it from every other bug of its tree."""
+        """Return eight hexadecimal digits that identify the bug within its tree."""
         names = " + ".join(f"{path} {mutation.hash8}" for path, mutation in self.mutations)
         return hashlib.sha256(names.encode()).hexdigest()[:8]
 
     @cached_property
     def changes(self) -> dict[str, tuple[str, str]]:
-        """Path → text of the file without and with the bug."""
+        """Return path → (clean text, buggy text)."""
         paths = {path: mutation.source for path, mutation in self.mutations}
         return {path: (source, self._apply(path, source)) for path, source in paths.items()}
 
@@ -52,7 +52,7 @@ class Bug:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Columns of `Task.meta`; of two mutations, those of the first, and both as `parts`."""
+        """Return columns of `Task.meta`: those of the first mutation, and `parts` if there are two."""
         parts = [
             {"mutator": each.name, "path": path, "function": each.function, "line": each.line}
             for path, each in self.mutations
@@ -62,7 +62,7 @@ class Bug:
 
 
 def spread(found: Mapping[str, Sequence[Mutation]], rng: Random) -> Iterator[Bug]:
-    """All mutations of the files, one by one, in an order in which mutators take turns, and for each mutator the files do."""
+    """Yield all mutations as bugs. Mutators take turns, and the files within each mutator do too."""
     queues: dict[str, list[tuple[float, Bug]]] = {}
     for path, mutations in found.items():
         turns, seen = Counter[str](), set[tuple[int, int, bytes]]()
@@ -79,12 +79,9 @@ def spread(found: Mapping[str, Sequence[Mutation]], rng: Random) -> Iterator[Bug
 
 
 def combine(bugs: Sequence[Bug], rng: Random) -> Iterator[Bug]:
-    """Pairs of single bugs in different functions of one file, or in files of one folder.
-
-    Each bug is used as seldom as may be.
-    """
+    """Yield pairs of bugs in different functions of one file, or in files of one folder, using each bug as rarely as possible."""
     uses = Counter[str]()
-    pairs = [pair for pair in combinations(bugs, 2) if _goes_together(*pair)]
+    pairs = [pair for pair in combinations(bugs, 2) if _is_combinable(*pair)]
     rng.shuffle(pairs)
     for limit in range(1, len(bugs)):
         waiting = []
@@ -97,7 +94,7 @@ def combine(bugs: Sequence[Bug], rng: Random) -> Iterator[Bug]:
         pairs = waiting
 
 
-def _goes_together(first: Bug, second: Bug) -> bool:
+def _is_combinable(first: Bug, second: Bug) -> bool:
     (path, one), (other_path, other) = first.mutations[0], second.mutations[0]
     if path != other_path:
         return PurePosixPath(path).parent == PurePosixPath(other_path).parent

@@ -1,4 +1,4 @@
-"""Issue texts from an OpenAI-compatible endpoint, with a prompt of one's own in a file."""
+"""Issue texts written by a model behind an OpenAI-compatible endpoint, with a custom prompt file."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from turnsmith.types import Task
 
 @dataclass(frozen=True)
 class EndpointWriter:
-    """Writes the issue of a task by an answer of the endpoint, which sees the bug as well as what fails."""
+    """Issue writer that asks a model. The model sees the patch and the failing tests."""
 
     endpoint: ChatEndpoint
     prompt: Template
 
     async def __call__(self, task: Task) -> str:
-        """The issue. Raises UsageError where the endpoint refuses or says nothing, EngineError where it never answers."""
+        """Write the issue. Raises UsageError if the answer is empty or refused, EngineError if the endpoint does not answer."""
         question = self.prompt.substitute(patch=task.patch, failures=task.problem_statement, repo=task.repo)
         issue = (await asyncio.to_thread(self.endpoint.ask, question)).strip()
         if not issue:
@@ -27,7 +27,7 @@ class EndpointWriter:
 
 
 def read_issue_prompt(path: Path) -> Template:
-    """The prompt, in which `$patch`, `$failures` and `$repo` are filled in. Raises UsageError."""
+    """Read a prompt with the placeholders `$patch`, `$failures`, `$repo`. Raises UsageError."""
     try:
         template = Template(path.read_text("utf-8"))
         template.substitute(patch="", failures="", repo="")

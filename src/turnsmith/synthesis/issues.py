@@ -1,6 +1,6 @@
-"""The text of an issue: a template over what the failing tests say, never over the diff; or what an endpoint makes of both.
+"""Issue texts from templates. They quote the failing tests and never the diff.
 
-Bugs are many in packages, whose templates name test functions, and few in practice tasks, where templates hold back as asked.
+`write_issue` serves practice tasks, with a vagueness. `describe_failures` serves packages, where one bug may fail many tests.
 """
 
 import re
@@ -11,18 +11,18 @@ from turnsmith.grading.testing import SuiteReport, find_test_files
 from turnsmith.types import Task
 
 IssueWriter = Callable[[Task], Awaitable[str]]
-"""From a task, whose issue is that of the template, to the text of its issue."""
+"""Function from a task with a template issue to its final issue text."""
 MAX_NAMED = 5
-"""Tests, or functions of them, that an issue names."""
+"""Maximum number of tests or test functions that an issue names."""
 MAX_ID_CHARACTERS = 120
 MAX_MESSAGE_CHARACTERS = 200
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
 def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
-    """A few lines of plain text; `vagueness` says how much is held back.
+    """Write a short issue. `vagueness` from 0 to 1 decides how much it reveals.
 
-    Up to 1/3 the failing tests with their messages, up to 2/3 without messages, above that only their files. For example
+    Up to 1/3 it lists failing tests with messages, up to 2/3 tests alone, above that only their files. Example:
     `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
     """
     failing = find_failing(report, known_failures)
@@ -36,9 +36,9 @@ def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collec
 
 
 def describe_failures(report: SuiteReport, known_failures: Collection[str] = ()) -> str:
-    """A few lines of plain text, however many tests fail: one test of each function, with what it says.
+    """Write a short issue that quotes one failing test per test function, with its message.
 
-    For example `tests/test_a.py::test_b[3]: assert 3 == 4 (and 71 more of this function)`.
+    Example: `tests/test_a.py::test_b[3]: assert 3 == 4 (and 71 more of this function)`.
     """
     failing, functions = find_failing(report, known_failures), defaultdict[str, list[str]](list)
     for test in failing:
@@ -50,12 +50,12 @@ def describe_failures(report: SuiteReport, known_failures: Collection[str] = ())
 
 
 def find_failing(report: SuiteReport, known_failures: Collection[str]) -> list[str]:
-    """The tests that fail and did not before, in the order of the log."""
+    """Find the newly failing tests, in the order of the log."""
     return [test for test in report.with_status("failed", "error") if test not in known_failures]
 
 
 def render(num_failing: int, lines: Sequence[str]) -> str:
-    """A headline over lines."""
+    """Join a headline and lines."""
     headline = "One test fails:" if num_failing == 1 else f"{num_failing} tests fail:"
     return "\n".join([headline, "", *lines]) + "\n"
 
@@ -67,16 +67,16 @@ def _describe(report: SuiteReport, tests: list[str]) -> str:
 
 
 def cut(test: str) -> str:
-    """An id of bounded length."""
+    """Shorten a test id to MAX_ID_CHARACTERS."""
     return test if len(test) <= MAX_ID_CHARACTERS else test[: MAX_ID_CHARACTERS - 1] + "…"
 
 
 def shorten(message: str) -> str:
-    """One line of bounded length; memory addresses, which differ from run to run, become `0x…`."""
+    """Shorten a message to MAX_MESSAGE_CHARACTERS; memory addresses become `0x…`, because they differ between runs."""
     text = ADDRESS.sub("0x…", message)
     return text if len(text) <= MAX_MESSAGE_CHARACTERS else text[: MAX_MESSAGE_CHARACTERS - 1] + "…"
 
 
 async def keep_template(task: Task) -> str:
-    """The issue as it is."""
+    """Return the template issue unchanged."""
     return task.problem_statement

@@ -1,12 +1,13 @@
-"""Bugs at scale: tasks from many packages at once, each kept as it is found, so that a killed making goes on.
+"""Tasks from many packages at once. Each task is written when it is found, so a killed command can be resumed.
 
-The folder holds `tasks.jsonl`, `candidates.jsonl` with what became of each bug that was tried, and `making.json`, which counts
-them. What is kept depends on packages, number and seed, and on which tests are quick and steady on this machine: a making that
-goes on finds that out anew.
+The folder holds `tasks.jsonl`, `candidates.jsonl` with one result per tried bug, and `making.json` with counts. The kept
+tasks depend on packages, number and seed, and on which tests are fast and stable on this machine. A resumed command measures
+the tests again.
 """
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -23,20 +24,19 @@ from turnsmith.synthesis.bugs import Bug, combine, spread
 from turnsmith.synthesis.grounds import Ground, prepare
 from turnsmith.synthesis.issues import IssueWriter, describe_failures, keep_template
 from turnsmith.synthesis.ordering import run_in_order
+from turnsmith.synthesis.packages import MAX_TRIES_PER_TASK
 from turnsmith.synthesis.records import KEPT, TRIALS, BugTrial, MakingSpec, claim_folder, read_finished, write_counts
 from turnsmith.synthesis.repositories import Candidate, Repository, name_bug, write_candidate
 from turnsmith.synthesis.validation import Validation, compare_suites, restrict, to_task
 from turnsmith.tasks.dataset import FILE_NAME, load_tasks, save_tasks
+from turnsmith.tracking import Progress
 from turnsmith.types import Task
 
 UNREACHED = "no test reaches it"
 COMBINED_SHARE = 0.2
-"""Of the tasks of a package, those of two bugs."""
-MAX_TRIES_PER_TASK = 12
-"""Bugs tried for each task wanted, before giving up."""
-
+"""Share of tasks with two bugs."""
 AHEAD = 4
-"""Bugs under way for each worker: results are taken in their order, and one that hangs must not hold up the others."""
+"""Bugs in progress per worker. Results are read in order, so a slow bug must not block the others."""
 
 
 async def make_bugs(
@@ -48,10 +48,10 @@ async def make_bugs(
     write_issue: IssueWriter = keep_template,
     on_trial: Callable[[BugTrial], None] = lambda trial: None,
 ) -> dict[str, str]:
-    """Make tasks in `out`, or go on there; returns the packages of which none could be made, with the reasons.
+    """Make tasks in `out`, or resume there; returns packages without tasks, with the reasons.
 
-    Fewer tasks than asked for are no error. A new folder is removed where no bug was tried.
-    Raises UsageError where `out` is in use or no task was made, SandboxError.
+    A package may give fewer tasks than requested. A new folder is removed if no bug was tried.
+    Raises UsageError if `out` is in use or no task was made, SandboxError.
     """
     is_new = claim_folder(out, spec)
     with (out / TRIALS).open("ab") as held:
@@ -62,7 +62,8 @@ async def make_bugs(
         if is_new and not journal.trials:
             shutil.rmtree(out)
         raise UsageError(
-            "; ".join(failures.values()) or f"no bug of {', '.join(spec.packages)} can be told by its tests"
+            "; ".join(failures.values())
+            or f"the tests of {', '.join(spec.packages)} detect no bug: take other packages"
         )
     order = {package: place for place, package in enumerate(spec.packages)}
     save_tasks(out, sorted(load_tasks(out), key=lambda task: order.get(task.meta["package"], len(order))))
@@ -71,17 +72,17 @@ async def make_bugs(
 
 @dataclass
 class Journal:
-    """What is on record in the folder of a making."""
+    """Tried bugs and finished tasks in the output folder."""
 
     folder: Path
     trials: dict[str, BugTrial]
-    """By instance id."""
+    """Instance id → result."""
     tasks: set[str]
     """Instance ids in the task file."""
     on_trial: Callable[[BugTrial], None]
 
     def keep(self, trial: BugTrial, task: Task | None) -> None:
-        """Write down what became of a bug, the task first."""
+        """Append the task, if any, then the result of the bug."""
         if task and task.instance_id not in self.tasks:
             append_record(self.folder / FILE_NAME, task)
             self.tasks.add(task.instance_id)
@@ -92,7 +93,7 @@ class Journal:
 
 
 def read_journal(folder: Path, on_trial: Callable[[BugTrial], None]) -> Journal:
-    """What an earlier making has left. Raises UsageError."""
+    """Read the results of earlier commands in this folder. Raises UsageError."""
     trials = {trial.instance_id: trial for trial in read_records(folder / TRIALS, BugTrial)}
     return Journal(folder, trials, {task.instance_id for task in read_records(folder / FILE_NAME, Task)}, on_trial)
 
@@ -100,7 +101,7 @@ def read_journal(folder: Path, on_trial: Callable[[BugTrial], None]) -> Journal:
 async def make_packages(
     spec: MakingSpec, journal: Journal, provider: SandboxProvider, num_workers: int, write_issue: IssueWriter
 ) -> dict[str, str]:
-    """Make the tasks of all packages that are not finished; returns why there are none of some. Raises SandboxError."""
+    """Make the tasks of all unfinished packages; returns package → reason for those without tasks. Raises SandboxError."""
     finished, failures = read_finished(journal.folder), dict[str, str]()
     free = asyncio.Semaphore(num_workers)
     for trial in journal.trials.values():
@@ -130,7 +131,7 @@ async def make_package(
     num_ahead: int,
     write_issue: IssueWriter,
 ) -> str:
-    """Make the tasks of one package; returns why there are none, or nothing. Raises SandboxError."""
+    """Make the tasks of one package; returns the reason if there are none, else "". Raises SandboxError."""
     try:
         ground = await prepare(package, journal.folder, provider)
     except UsageError as error:
@@ -146,11 +147,11 @@ async def make_package(
     combined, _ = await trier.collect(pairs, num_combined)
     await trier.collect(singles[num_tried:], spec.num_tasks - len(kept) - len(combined))
     sweep_layers(ground.repository, journal.tasks)
-    return "" if kept else f"no bug in {ground.repository.name} can be told by its tests: take another package"
+    return "" if kept else f"the tests of {ground.repository.name} detect no bug: take another package"
 
 
 def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
-    """Remove the layers of bugs that were under way when enough were kept."""
+    """Remove the layers of bugs that were in progress when enough tasks were found."""
     for layer in repository.layer.parent.glob(f"{repository.name}.*"):
         if layer.name not in kept and not layer.name.startswith(f"{repository.name}.objects."):
             shutil.rmtree(layer)
@@ -158,21 +159,21 @@ def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class Trier:
-    """Tries the bugs of one package."""
+    """Trial of one package's bugs."""
 
     ground: Ground
     journal: Journal
     provider: SandboxProvider
     free: asyncio.Semaphore
-    """As many bugs at once are tried, of all packages."""
+    """Limits concurrent trials over all packages."""
     num_ahead: int
-    """As many of this one are under way."""
+    """Number of bugs in progress for this package."""
     write_issue: IssueWriter
     meta: dict[str, Any]
-    """Of its tasks."""
+    """Added to `Task.meta`."""
 
     async def collect(self, bugs: Sequence[Bug], num_wanted: int) -> tuple[list[Bug], int]:
-        """Try bugs in their order until enough are kept; returns those, and how many were tried."""
+        """Try bugs in order until enough are kept; returns the kept bugs and the number of tried ones."""
         kept, num_tried = list[Bug](), 0
         if num_wanted > 0:
             async with aclosing(run_in_order(bugs, self.try_bug, self.num_ahead)) as results:
@@ -185,7 +186,7 @@ class Trier:
         return kept, num_tried
 
     async def try_bug(self, bug: Bug) -> tuple[BugTrial, Task | None]:
-        """Run the test files that it may matter to; a task where they tell it. Nothing is run that is on record."""
+        """Run the test files that reach a bug; returns a task if they detect it. A bug in the journal is not run again."""
         repository, trials = self.ground.repository, self.journal.trials
         instance_id, package = name_bug(repository, bug), self.meta["package"]
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
@@ -195,22 +196,44 @@ class Trier:
             return trial, None
         async with self.free:
             candidate = write_candidate(repository, bug, is_one_of_many=True)
-            verdict = await self.judge(candidate, files)
+            verdict = await self.compare(candidate, files)
         trial = trial.model_copy(update={"reason": verdict.reason})
-        if not verdict.kept:
+        if not verdict.is_kept:
             shutil.rmtree(candidate.layer)
             return trial, None
         return trial, await self.to_task(candidate, verdict, files)
 
-    async def judge(self, candidate: Candidate, files: tuple[str, ...]) -> Validation:
-        """Compare with the clean tree. Whether it ends so every time, qualification asks. Raises SandboxError."""
+    async def compare(self, candidate: Candidate, files: tuple[str, ...]) -> Validation:
+        """Compare one run with the clean tree; qualification repeats it later. Raises SandboxError."""
         before = restrict(self.ground.before, files)
         suite = replace(self.ground.suite, files=files, known=frozenset(before.passing))
         return compare_suites(before, await run_suite(self.provider, candidate.layers, suite))
 
     async def to_task(self, candidate: Candidate, verdict: Validation, files: tuple[str, ...]) -> Task:
-        """The task with its issue. Raises UsageError where no issue can be had."""
+        """Make the task with its issue. Raises UsageError if no issue can be written."""
         before, title = restrict(self.ground.before, files), self.ground.repository.name
         issue = describe_failures(verdict.report, before.with_status("failed", "error"))
         task = to_task(candidate, verdict, before, self.ground.suite, issue=issue, created_by=title, meta=self.meta)
         return task.model_copy(update={"problem_statement": await self.write_issue(task)})
+
+
+async def make_package_bugs(
+    spec: MakingSpec,
+    out: Path,
+    num_workers: int,
+    write_issue: IssueWriter,
+    provider: SandboxProvider,
+    progress: Progress,
+) -> None:
+    """Make tasks in `out`, or resume there, showing progress and failed packages. Raises UsageError, SandboxError."""
+    label, reasons = "making tasks of packages", Counter[str]()
+    progress.begin(label, len(spec.packages) * spec.num_tasks)
+
+    def watch(trial: BugTrial) -> None:
+        reasons[trial.reason] += 1
+        progress.advance(label, int(trial.reason == KEPT), note=f"{reasons[KEPT]} of {reasons.total()} bugs kept")
+
+    failures = await make_bugs(spec, out, provider, num_workers=num_workers, write_issue=write_issue, on_trial=watch)
+    progress.end(label)
+    for package, reason in failures.items():
+        progress.say(f"{package}: {reason}")

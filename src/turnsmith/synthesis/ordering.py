@@ -1,4 +1,4 @@
-"""Work on several things at once whose results are wanted in their order."""
+"""Concurrent work with results in input order."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,7 @@ R = TypeVar("R")
 async def run_in_order(
     items: Iterable[T], work: Callable[[T], Awaitable[R]], num_ahead: int
 ) -> AsyncGenerator[tuple[T, R], None]:
-    """Results in the order of the items, `num_ahead` under way; what is under way at the end is cancelled."""
+    """Yield (item, result) in input order, with `num_ahead` items in progress. Closing the generator cancels the rest."""
     waiting, running = iter(items), deque[tuple[T, asyncio.Future[R]]]()
     try:
         while True:

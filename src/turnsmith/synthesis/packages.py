@@ -1,10 +1,11 @@
-"""Tasks from real packages: find the code and the tests, put bugs in, keep what the tests catch."""
+"""Tasks from real packages: find code and tests, insert bugs, keep the bugs that tests detect."""
 
 import asyncio
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, zip_longest
 from operator import itemgetter
@@ -14,6 +15,7 @@ from shlex import quote
 import libcst as cst
 
 from turnsmith.errors import UsageError
+from turnsmith.git.one_commit import Tree
 from turnsmith.grading.patch_selection import HunkClass, classify
 from turnsmith.grading.testing import Suite, SuiteReport, find_test_files, run_suite
 from turnsmith.runs.folder import write_json
@@ -21,7 +23,7 @@ from turnsmith.runs.new_folders import building
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.issues import write_issue
-from turnsmith.synthesis.mutators import FAMILIES, Mutation, find_mutations
+from turnsmith.synthesis.mutators import FAMILIES, Mutation, Mutator, find_mutations
 from turnsmith.synthesis.repositories import Candidate, Repository, write_candidate, write_repository
 from turnsmith.synthesis.sources import PackageSource, fetch_source
 from turnsmith.synthesis.validation import Validation, to_task, validate
@@ -30,13 +32,13 @@ from turnsmith.types import PYTEST_COMMAND, Task
 
 TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
 ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
-"""Modules beside a package that nobody imports."""
+"""Names of modules that the package itself does not import."""
 DURATION = re.compile(r"^(\d+\.\d+)s call +(\S.*)$", re.MULTILINE)
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 SLOW_TEST_S = 0.1
 SUITE_TIMEOUT_S = 60.0
 MAX_TRIES_PER_TASK = 12
-"""Candidates tried for each task wanted, before giving up."""
+"""Maximum number of bugs tried per requested task."""
 
 
 async def make_package_tasks(
@@ -48,9 +50,9 @@ async def make_package_tasks(
     seed: int = 0,
     on_verdict: Callable[[Validation], None] = lambda verdict: None,
 ) -> list[Task]:
-    """Make tasks from `name==version` or a git checkout in the new folder `out`. Raises UsageError where none can be made.
+    """Make tasks from `name==version` or a git checkout in the new folder `out`. Raises UsageError if none can be made.
 
-    Fewer tasks than asked for are no error: `making.json` says what became of the candidates.
+    The result may hold fewer tasks than requested; `making.json` counts the rejected candidates by reason.
     """
     with building(out) as folder:
         source = await asyncio.to_thread(fetch_source, package)
@@ -60,8 +62,8 @@ async def make_package_tasks(
         candidates = draw_candidates(repository, modules, random.Random(f"{source.title} {seed}"), num_tasks)
         kept, reasons = await validate(provider, suite, before, candidates, num_wanted=num_tasks, on_verdict=on_verdict)
         if not kept:
-            what = f"no bug in {source.title} can be told by its tests: {dict(reasons)}"
-            raise UsageError(f"{what}; take another package")
+            what = f"the tests of {source.title} detect no bug ({dict(reasons)})"
+            raise UsageError(f"{what}: take another package")
         meta = {"kind": "package", "seed": seed}
         known_failures = before.with_status("failed", "error")
         issues = [write_issue(each.report, vagueness=0.0, known_failures=known_failures) for _, each in kept]
@@ -76,18 +78,18 @@ async def make_package_tasks(
 
 
 def find_suite(source: PackageSource) -> Suite:
-    """All test files, without what the package's own configuration adds, since the plugins are not there. Raises UsageError."""
+    """Find all test files; `addopts` is cleared, since its plugins are missing. Raises UsageError."""
     tests = sorted(path for path in source.tree if TEST_NAME.fullmatch(PurePosixPath(path).name))
     if not tests:
-        raise UsageError(f"{source.title} ships no test files: take a version whose source has them, or a git checkout")
+        raise UsageError(f"{source.title} has no test files: take a version whose source has them, or a git checkout")
     path = f"PYTHONPATH={source.import_root}:$PYTHONPATH " if source.import_root else ""
     return Suite(f"{path}{PYTEST_COMMAND} -o addopts=", tuple(tests), timeout_s=SUITE_TIMEOUT_S)
 
 
 def find_modules(source: PackageSource) -> list[str]:
-    """Files that may get a bug: all of the package or module that is named like the source, or else of every one.
+    """Find files that may get a bug: those of the package or module named like the source, else those of all packages.
 
-    Raises UsageError where there are none.
+    Raises UsageError if there are none.
     """
     root = source.import_root
     units = defaultdict[str, list[str]](list)
@@ -101,18 +103,18 @@ def find_modules(source: PackageSource) -> list[str]:
     name = source.name.lower().replace("-", "_").replace(".", "_")
     named = [unit for unit in units if unit.lower() == name]
     if not units:
-        raise UsageError(f"{source.title} holds no Python package: its source may be built from something else")
+        raise UsageError(f"{source.title} holds no Python package: take a package whose source is Python")
     return sorted(path for unit in named or units for path in units[unit])
 
 
 async def find_steady_suite(
     provider: SandboxProvider, repository: Repository, suite: Suite
 ) -> tuple[Suite, SuiteReport]:
-    """Learn from three runs on the clean tree which tests are quick and hold every time, and how long they take.
+    """Run the suite three times on the clean tree; keep tests that are fast and have the same status each time.
 
-    The last is by a fresh interpreter: what holds only in a fork of one that has imported pytest, or only there not, falls out.
-    Slow tests are deselected: each grade would pay for them, and tests of speed are the ones that fail at random.
-    Raises UsageError where no test holds or the suite is too slow.
+    The third run uses a fresh interpreter, so tests that depend on the fork with pytest imported are dropped. Slow tests are
+    deselected: every grade would run them, and tests of speed fail at random. Raises UsageError if no test passes or the
+    suite is too slow.
     """
     timed = replace(suite, command=f"{suite.command} --durations=0")
     first = await run_suite(provider, [repository.layer], timed)
@@ -133,49 +135,50 @@ async def find_steady_suite(
 
 
 def find_slow_tests(log: str) -> list[str]:
-    """Ids of the tests that took longer than SLOW_TEST_S, from what `--durations` prints."""
+    """Find tests slower than SLOW_TEST_S in the output of `--durations`."""
     return [test for duration, test in DURATION.findall(log) if float(duration) > SLOW_TEST_S]
 
 
 async def _name_missing(provider: SandboxProvider, repository: Repository, suite: Suite) -> None:
-    """Raises UsageError where the tests cannot be imported for want of other packages."""
+    """Raise UsageError that names the packages missing for the tests, if any."""
     shown = replace(suite, command=f"{suite.command} --tb=short")
     log = (await run_suite(provider, [repository.layer], shown, is_cold=True)).log
     own = {part for path in repository.tree for part in PurePosixPath(path).with_suffix("").parts}
     if missing := sorted({name.partition(".")[0] for name in NO_MODULE.findall(log)} - own):
         these = "it" if len(missing) == 1 else "them"
         options = " ".join(f"--plugin {name}" for name in missing)
-        wants = f"the tests of {repository.name} import {', '.join(missing)}, and no sandbox has {these}"
+        wants = f"the tests of {repository.name} import {', '.join(missing)}, which sandboxes lack"
         raise UsageError(f"{wants}: install {these} here and give {options} (in a run, sandbox.test_plugins)")
 
 
 def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> None:
     if report.timed_out:
         limit = f"{suite.timeout_s:.0f} s"
-        raise UsageError(f"the tests of {repository.name} take longer than {limit}: too slow for training")
+        raise UsageError(f"the tests of {repository.name} take longer than {limit}: take a package with faster tests")
     if not report.passing:
-        raise UsageError(f"no test of {repository.name} holds in the sandbox; the log ends: {report.last_line!r}")
+        raise UsageError(f"no test of {repository.name} passes in the sandbox; the log ends: {report.last_line!r}")
 
 
 def draw_candidates(
     repository: Repository, modules: list[str], rng: random.Random, num_tasks: int
 ) -> Iterator[Candidate]:
-    """Write candidates one by one, in an order that spreads them over families and files."""
-    bugs = {path: _find_bugs(repository.tree[path].content) for path in modules}
+    """Write candidates one by one, alternating between families and files."""
+    bugs = find_bugs(repository.tree, modules, FAMILIES)
     for path, mutation in islice(spread(bugs, rng), num_tasks * MAX_TRIES_PER_TASK):
         yield write_candidate(repository, Bug(((path, mutation),)))
 
 
-def _find_bugs(content: bytes) -> list[Mutation]:
-    """Nothing where the file is not Python of today in UTF-8."""
-    try:
-        return find_mutations(content.decode())
-    except (UnicodeDecodeError, cst.ParserSyntaxError):
-        return []
+def find_bugs(tree: Tree, modules: Iterable[str], families: Mapping[str, Mutator]) -> dict[str, list[Mutation]]:
+    """Find possible mutations per file; files that are not Python in UTF-8 are skipped."""
+    found: dict[str, list[Mutation]] = {}
+    for path in modules:
+        with suppress(UnicodeDecodeError, cst.ParserSyntaxError):
+            found[path] = find_mutations(tree[path].content.decode(), families)
+    return found
 
 
 def spread(bugs: Mapping[str, list[Mutation]], rng: random.Random) -> Iterator[tuple[str, Mutation]]:
-    """All bugs in an order in which families take turns, and inside a family files do."""
+    """Yield all mutations; families take turns, and the files within each family do too."""
     queues: dict[str, list[tuple[float, str, Mutation]]] = {family: [] for family in FAMILIES}
     for path, mutations in bugs.items():
         turns = Counter[str]()

@@ -1,6 +1,6 @@
-"""Which test files can notice a bug at all: those that call a function of which a changed line is part.
+"""Selection of test files that can detect a bug: those that call a function with a changed line.
 
-The others need not run: what they execute is the same with the bug and without.
+Other files execute the same code with the bug as without, so they are not run.
 """
 
 import json
@@ -16,34 +16,34 @@ from turnsmith.synthesis.bugs import Bug
 
 PLUGIN = Path(__file__).with_name("reaching.py").read_text(encoding="utf-8")
 ANSWER = ".turnsmith-reached"
-PATIENCE = 5.0
-"""Times as long as without it may the tests take with the plugin."""
+SLOWDOWN = 5.0
+"""Factor on the time limit of tests that run with the plugin."""
 Lines = Mapping[str, frozenset[int]]
-"""Path → numbers of lines."""
+"""Path → line numbers."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What each test file calls."""
+    """Lines of the tree that each test file calls."""
 
     called: Mapping[str, Lines | None]
-    """Test file → what it calls; None where it cannot be told."""
+    """Test file → called lines; None if unknown."""
 
     def find_files(self, bug: Bug) -> tuple[str, ...]:
-        """Test files that a bug may matter to."""
+        """Find the test files that may detect a bug."""
         changed: dict[str, set[int]] = {}
         for path, mutation in bug.mutations:
             touched, code = set(mutation.lines), find_code_lines(mutation.source)
             changed.setdefault(path, set()).update(touched & code or code)
-        return tuple(file for file, lines in self.called.items() if _meets(lines, changed))
+        return tuple(file for file, lines in self.called.items() if _is_reached(lines, changed))
 
 
-def _meets(lines: Lines | None, changed: Mapping[str, set[int]]) -> bool:
+def _is_reached(lines: Lines | None, changed: Mapping[str, set[int]]) -> bool:
     return lines is None or any(lines.get(path, frozenset()) & touched for path, touched in changed.items())
 
 
 def find_code_lines(source: str) -> set[int]:
-    """Lines that the code of a module is of. Raises SyntaxError."""
+    """Find the line numbers of a module that hold code. Raises SyntaxError."""
     waiting, lines = [compile(source, "module", "exec", dont_inherit=True)], set[int]()
     while waiting:
         code = waiting.pop()
@@ -53,17 +53,17 @@ def find_code_lines(source: str) -> set[int]:
 
 
 async def find_reach(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite) -> Reach:
-    """Run each test file by itself and note what it calls. Raises SandboxError."""
+    """Run each test file alone and record the lines it calls. Raises SandboxError."""
     return Reach({file: await find_called(provider, layers, suite, file) for file in suite.files})
 
 
 async def find_called(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite, file: str) -> Lines | None:
-    """What one test file calls; None where it starts processes, or does not come to its end. Raises SandboxError."""
+    """Return the lines that one test file calls; None if it starts processes or does not finish. Raises SandboxError."""
     write = f'printf %s {quote(PLUGIN)} > "$HOME/turnsmith_reaching.py"'
     path = f'export PYTEST_PLUGINS=turnsmith_reaching PYTHONPATH="$PYTHONPATH:$HOME" TURNSMITH_REACHED={ANSWER}'
     async with started(provider, SandboxSpec(layers, suite.workdir, image=suite.image)) as sandbox:
         script = f"{write}; {path}; {suite.command} {quote(file)}"
-        await sandbox.exec(script, timeout_s=PATIENCE * suite.timeout_s, env=TEST_ENV)
+        await sandbox.exec(script, timeout_s=SLOWDOWN * suite.timeout_s, env=TEST_ENV)
         try:
             answer = json.loads(await sandbox.read(ANSWER))
         except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Loaded by pytest inside a sandbox: writes down which lines of the tree belong to functions that were called.
+"""Pytest plugin for sandboxes: writes the lines of all functions that were called. Imports the standard library only.
 
-Nothing of ours is imported here. A process that a test starts is not looked into, so then the answer is: all of them.
+Calls in child processes are not seen. If a test starts a process, the result is marked as incomplete.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What a making at scale writes down beside its tasks, and how it finds its way back to it."""
+"""Files of `tasks make` next to the tasks: results of tried bugs, settings and counts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,55 +16,55 @@ TRIALS, MAKING = "candidates.jsonl", "making.json"
 
 
 class BugTrial(Record):
-    """What became of one bug."""
+    """Result of one tried bug."""
 
     package: str
     instance_id: str
     mutator: str
     reason: str
-    """`kept`, or why not."""
+    """`kept`, or the reason for rejection."""
 
 
 @dataclass(frozen=True)
 class MakingSpec:
-    """Which tasks to make of real packages."""
+    """Packages, number and seed of the tasks to make."""
 
     packages: tuple[str, ...]
     """`name==version`, or paths of git checkouts."""
     num_tasks: int
-    """Of each package."""
+    """Per package."""
     seed: int = 0
 
 
 def claim_folder(out: Path, spec: MakingSpec) -> bool:
-    """Take a new folder, or go on in one with the same number and seed; return True for a new one.
+    """Create the folder, or check that an existing one has the same number and seed; return True for a new one.
 
-    Raises UsageError where it is in use for something else.
+    Raises UsageError if it holds anything else.
     """
     settings = {"num_tasks": spec.num_tasks, "seed": spec.seed}
     if (out / MAKING).exists():
         found = {name: read_json(out / MAKING).get(name) for name in settings}
         if found != settings:
-            said = ", ".join(f"{name} {value}" for name, value in found.items())
-            raise UsageError(f"{out} holds tasks made with {said}: give the same, or another --out")
+            settings_text = ", ".join(f"{name} {value}" for name, value in found.items())
+            raise UsageError(f"{out} holds tasks made with {settings_text}: give the same, or another --out")
         return False
     refuse_taken(out)
     try:
         write_json(out / MAKING, settings)
     except OSError as error:
-        raise UsageError(f"cannot make {out}: {error.strerror}: give another place") from None
+        raise UsageError(f"cannot create {out} ({error.strerror}): give another --out") from None
     return True
 
 
 def read_finished(out: Path) -> list[str]:
-    """Packages of which all tasks are made."""
+    """Read the names of finished packages."""
     return list(read_json(out / MAKING).get("finished", []))
 
 
 def write_counts(
     out: Path, spec: MakingSpec, trials: Iterable[BugTrial], finished: Sequence[str], failures: Mapping[str, str]
 ) -> None:
-    """Bring `making.json` up to date."""
+    """Write settings and counts to `making.json`."""
     by_package = defaultdict[str, list[BugTrial]](list)
     for trial in trials:
         by_package[trial.package].append(trial)
@@ -75,13 +75,13 @@ def write_counts(
 
 
 def count_trials(trials: Iterable[BugTrial]) -> dict[str, Any]:
-    """`{"num_kept": 12, "num_tried": 40, "reasons": …}`."""
+    """Count results: `{"num_kept": 12, "num_tried": 40, "reasons": …}`."""
     reasons = Counter(trial.reason for trial in trials)
     return {"num_kept": reasons[KEPT], "num_tried": reasons.total(), "reasons": dict(reasons.most_common())}
 
 
 def count_mutators(trials: Iterable[BugTrial]) -> dict[str, dict[str, int]]:
-    """Mutator → how many of its bugs were tried and kept: `{"swap_operands": {"tried": 9, "kept": 4}, …}`."""
+    """Count tried and kept bugs per mutator: `{"swap_operands": {"tried": 9, "kept": 4}, …}`."""
     counts: dict[str, dict[str, int]] = {}
     for trial in trials:
         count = counts.setdefault(trial.mutator, {"tried": 0, "kept": 0})

@@ -1,8 +1,8 @@
-"""The layers of a task: one clean tree that all bugs of a repository share, and one small layer per bug.
+"""Layers of a task: one clean tree shared by all bugs of a repository, and one small layer per bug.
 
-The layer of a bug holds the changed files and a `.git` of one commit, the buggy tree. The clean text lies below it, where the
-stacked tree hides it. Where bugs are many, what their histories have in common lies in a layer between the two, one for all bugs
-of the same files: of these files it holds nothing.
+The layer of a bug holds the changed files and a `.git` with one commit, the buggy tree. It hides the clean text in the layer
+below. For many bugs, a layer between the two holds the git objects that bugs of the same files share. It holds nothing of
+these files.
 """
 
 import difflib
@@ -20,13 +20,13 @@ from turnsmith.synthesis.bugs import Bug
 
 @dataclass(frozen=True)
 class Repository:
-    """A clean tree on disk, ready for bugs."""
+    """Clean tree on disk."""
 
     name: str
-    """E.g. `toolz-1.0.0`; begins the ids of its tasks."""
+    """Prefix of task ids, for example `toolz-1.0.0`."""
     tree: Tree
     folder: Path
-    """The folder of the task file; layers are written under `layers/` in it."""
+    """Folder of the task file; layers are written to `layers/` in it."""
 
     @property
     def layer(self) -> Path:
@@ -35,28 +35,28 @@ class Repository:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One bug in one repository, its layer written, that has yet to prove itself; what proves itself becomes a task."""
+    """Bug with its layer written, not yet validated."""
 
     repository: Repository
     bug: Bug
     instance_id: str
-    """E.g. `toolz-1.0.0.swap.1f3a9c04`."""
+    """For example `toolz-1.0.0.swap.1f3a9c04`."""
     layers: tuple[Path, ...]
     base_commit: str
 
     @property
     def layer(self) -> Path:
-        """Its own."""
+        """Return the layer of this bug alone."""
         return self.layers[-1]
 
 
 def to_tree(texts: Mapping[str, str]) -> dict[str, TreeFile]:
-    """`{"src/a.py": "x = 1\\n"}` as a tree of regular files."""
+    """Convert path → text to a tree of regular files."""
     return {path: TreeFile(text.encode()) for path, text in texts.items()}
 
 
 def write_shared_layer(folder: Path, tree: Tree) -> None:
-    """Write the clean tree, without history."""
+    """Write the files of a tree, without history."""
     for name, file in tree.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +68,9 @@ def write_shared_layer(folder: Path, tree: Tree) -> None:
 
 
 def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], known: Collection[str] = ()) -> str:
-    """Write what a bug changes and the history of the buggy tree; returns the base commit. Some 5 ms for 20 files.
+    """Write the changed files and the history of the buggy tree (about 5 ms for 20 files); returns the base commit.
 
-    `known` are git objects, by their paths in `.git`, that a layer below holds.
+    `known` are paths in `.git` of objects that a lower layer holds.
     """
     buggy = {path: TreeFile(content, tree[path].mode) for path, content in changed.items()}
     write_shared_layer(folder, buggy)
@@ -78,9 +78,9 @@ def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], know
 
 
 def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset[str]:
-    """Write, unless it is there, what the histories of all trees have in common that differ in these files; returns its names."""
+    """Write the git objects common to all trees that differ only in these files, if missing; returns their paths in `.git`."""
     others = {path: TreeFile(b"", tree[path].mode) for path in paths}
-    # An empty file in place of each: no object of the clean one, nor of a folder above it, is among them.
+    # Each file is emptied in the second tree, so the objects of these files and their folders are not common.
     common = make_history(tree).objects.keys() & make_history({**tree, **others}).objects.keys()
     if not folder.exists():
         with building(folder) as new:
@@ -90,19 +90,19 @@ def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset
 
 
 def write_repository(name: str, tree: Tree, folder: Path) -> Repository:
-    """Write the shared layer of a repository under the folder of the task file."""
+    """Write the shared layer of a repository next to the task file."""
     repository = Repository(name, tree, folder)
     write_shared_layer(repository.layer, tree)
     return repository
 
 
 def name_bug(repository: Repository, bug: Bug) -> str:
-    """The id of its task."""
+    """Return the task id of a bug."""
     return f"{repository.name}.{bug.family}.{bug.hash8}"
 
 
 def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = False) -> Candidate:
-    """Write the layer of one bug; of one of many, without what their histories have in common."""
+    """Write the layer of one bug; for one of many, write common git objects to a separate layer."""
     instance_id = name_bug(repository, bug)
     layers, known = [repository.layer], frozenset[str]()
     if is_one_of_many:
@@ -110,15 +110,15 @@ def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = 
         layers.append(repository.folder / "layers" / f"{repository.name}.objects.{names}")
         known = write_objects(layers[-1], repository.tree, bug.changes)
     layers.append(repository.folder / "layers" / instance_id)
-    shutil.rmtree(layers[-1], ignore_errors=True)  # what a killed process left
+    shutil.rmtree(layers[-1], ignore_errors=True)  # left by a killed process
     changed = {path: after.encode() for path, (_, after) in bug.changes.items()}
     base_commit = write_bug_layer(layers[-1], repository.tree, changed, known)
     return Candidate(repository, bug, instance_id, tuple(layers), base_commit)
 
 
 def make_patch(path: str, before: str, after: str) -> str:
-    """The git patch of one file, both texts given whole."""
-    # `splitlines` would split at form feeds, too, which to git are characters like any other.
+    """Make the git patch of one file from its two texts."""
+    # Not `splitlines`: it also splits at form feeds, and git does not.
     lines = difflib.unified_diff([*StringIO(before)], [*StringIO(after)], f"a/{path}", f"b/{path}")
     body = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
     return f"diff --git a/{path} b/{path}\n{body}"

@@ -1,6 +1,6 @@
-"""Where real packages come from: an sdist of the package index, or a local git checkout. Only the files cross, never a history.
+"""Sources of real packages: an sdist from the package index, or a local git checkout without its history.
 
-Archives are read in memory: no member of one can be written anywhere.
+Archives are read in memory, so their members cannot write files.
 """
 
 import io
@@ -22,15 +22,15 @@ REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.
 MAX_TREE_BYTES = 200_000_000
 DOWNLOAD_TIMEOUT_S = 600.0
 UNREACHABLE = re.compile(r"Could not fetch URL (\S+): (?!404 )(.*)")
-"""A line in the log of pip. An index that answers 404 was reached: it has no such package."""
+"""Line in the log of pip for an unreachable index. Status 404 means that the index lacks the package."""
 MAX_CAUSE_CHARACTERS = 200
 LEFT_OUT = re.compile(r"(.*/)?(\.git|__pycache__|[^/]+\.egg-info|\.pytest_cache)(/.*)?|.*\.pyc|PKG-INFO")
-"""Histories, caches and what packaging added."""
+"""Paths to skip: git histories, caches and packaging metadata."""
 
 
 @dataclass(frozen=True)
 class PackageSource:
-    """The files of one version of a package."""
+    """Files of one version of a package."""
 
     name: str
     version: str
@@ -43,7 +43,7 @@ class PackageSource:
 
     @property
     def import_root(self) -> str:
-        """Folder that must be on the path of imports: `src`, or nothing."""
+        """Return the folder to add to PYTHONPATH: `src` or ""."""
         return "src" if any(path.startswith("src/") and path.endswith(".py") for path in self.tree) else ""
 
 
@@ -57,18 +57,16 @@ def fetch_source(package: str) -> PackageSource:
 
 
 def check_source(package: str) -> None:
-    """Refuse what is neither `name==version` nor a folder; nothing is fetched. Raises UsageError."""
+    """Check that a package is `name==version` or a folder; fetches nothing. Raises UsageError."""
     is_requirement = REQUIREMENT.fullmatch(package)
     if not is_requirement and not Path(package).is_dir():
         raise UsageError(f"no package {package!r}: give name==version, or the path of a git checkout")
     if is_requirement and find_spec("pip") is None:
-        raise UsageError(
-            f"{package} is fetched by pip, which {sys.executable} lacks: install it, as by `python -m ensurepip`"
-        )
+        raise UsageError(f"fetching {package} needs pip, which {sys.executable} lacks: run `python -m ensurepip`")
 
 
 def _fetch_sdist(name: str, version: str) -> PackageSource:
-    """Let pip download the source; it runs the package's own build to learn its name, as any installation does."""
+    """Download the source with pip. Like any installation, pip runs the package's build to read its metadata."""
     with temporary_folder("sdist") as folder:
         _download(f"{name}=={version}", name, folder)
         archives = list(folder.glob("*.tar.*"))
@@ -78,7 +76,7 @@ def _fetch_sdist(name: str, version: str) -> PackageSource:
 
 
 def _download(requirement: str, name: str, folder: Path) -> None:
-    """Download a source by pip, whose temporary folders lie in `folder`, too. Raises UsageError that names the fault."""
+    """Download a source with pip, using temporary folders in `folder`. Raises UsageError with the cause."""
     log, temporary = folder / "pip.log", folder / "temporary"
     temporary.mkdir()
     quietly = ["--quiet", "--disable-pip-version-check", "--log", str(log)]
@@ -92,13 +90,13 @@ def _download(requirement: str, name: str, folder: Path) -> None:
 
 
 def find_fault(requirement: str, log: str) -> str:
-    """Tell an index that does not answer from a version that it does not have, by the log of pip; empty for other faults."""
+    """Find the cause of a failed download in the log of pip: index unreachable, or version missing. Returns "" for others."""
     if unreachable := UNREACHABLE.search(log):
         place, cause = unreachable.groups()
         remedy = "check the network, or name another index in PIP_INDEX_URL"
         return f"cannot reach the package index for {requirement} ({place}: {cause[:MAX_CAUSE_CHARACTERS]}): {remedy}"
     if f"No matching distribution found for {requirement}" in log:
-        return f"the package index has no source of {requirement}: take a version that it has"
+        return f"the package index has no source of {requirement}: take another version"
     return ""
 
 
@@ -110,24 +108,24 @@ def _export_checkout(path: Path) -> PackageSource:
 
 
 def _run(command: list[str], purpose: str, environment: Mapping[str, str] | None = None) -> bytes:
-    """Give the standard output of a command. Raises UsageError with its last complaint."""
+    """Run a command and return its standard output. Raises UsageError with the last line of standard error."""
     try:
         result = subprocess.run(command, capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, env=environment)
     except subprocess.TimeoutExpired:
-        raise UsageError(f"could not {purpose}: no answer in {DOWNLOAD_TIMEOUT_S:.0f} s") from None
+        raise UsageError(f"could not {purpose}: no answer in {DOWNLOAD_TIMEOUT_S:.0f} s; try again") from None
     if result.returncode != 0:
-        complaints = result.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        complaints = result.stderr.decode(errors="replace").strip().splitlines() or ["no error message"]
         raise UsageError(f"could not {purpose}: {complaints[-1]}")
     return result.stdout
 
 
 def read_archive(data: bytes, strip: int) -> dict[str, TreeFile]:
-    """The regular files of a tar archive, less the first `strip` folders of each path. Raises UsageError where it is too big."""
+    """Read the regular files of a tar archive, dropping `strip` leading folders of each path. Raises UsageError if too large."""
     tree: dict[str, TreeFile] = {}
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = [member for member in archive if member.isreg()]
         if sum(member.size for member in members) > MAX_TREE_BYTES:
-            raise UsageError(f"the archive holds more than {MAX_TREE_BYTES:,} bytes: too big for a task")
+            raise UsageError(f"the archive holds more than {MAX_TREE_BYTES:,} bytes: take a smaller package")
         for member in members:
             parts = PurePosixPath(member.name).parts[strip:]
             path, content = "/".join(parts), archive.extractfile(member)

@@ -1,7 +1,6 @@
-"""From bugs to tasks.
+"""Validation of bugs and conversion to tasks.
 
-A bug makes a task only if, of the tests that pass without it, at least one fails with it and at least one still passes. The issue
-is written from what the failing tests say and from nothing else (`issues`): never from the diff.
+A bug becomes a task if at least one passing test fails with the bug and at least one still passes.
 """
 
 import shutil
@@ -21,16 +20,16 @@ from turnsmith.types import Task
 
 @dataclass(frozen=True)
 class Validation:
-    """What became of one candidate."""
+    """Result of one candidate."""
 
     reason: str
-    """`kept`, or why not."""
+    """`kept`, or the reason for rejection."""
     fail_to_pass: list[str]
     pass_to_pass: list[str]
     report: SuiteReport
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         return self.reason == KEPT
 
 
@@ -44,9 +43,9 @@ async def validate(
     num_workers: int = 2,
     on_verdict: Callable[[Validation], None] = lambda verdict: None,
 ) -> tuple[list[tuple[Candidate, Validation]], Counter[str]]:
-    """Try candidates, `num_workers` at a time, until enough are kept; returns those, and what became of all by reason.
+    """Try candidates until enough are kept; returns the kept ones, and counts of all by reason.
 
-    What is kept depends on the order of the candidates alone. The layers of the others are removed.
+    The result depends only on the order of the candidates, not on timing. Layers of rejected candidates are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
     undecided, kept, reasons = deque[Candidate](), list[tuple[Candidate, Validation]](), Counter[str]()
@@ -62,7 +61,7 @@ async def validate(
                 reasons[verdict.reason] += 1
                 on_verdict(verdict)
                 undecided.popleft()
-                if verdict.kept:
+                if verdict.is_kept:
                     kept.append((candidate, verdict))
                 else:
                     shutil.rmtree(candidate.layer)
@@ -75,7 +74,7 @@ async def validate(
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
-    """Compare the suite without and with the bug; a test that did not pass before cannot be what the bug breaks."""
+    """Compare the reports without and with the bug. Tests that failed before do not count."""
     pass_to_pass = [test for test in before.passing if holds(after.status(test), before.status(test))]
     fail_to_pass = [test for test in before.with_status("passed") if after.status(test) != "passed"]
     faults = {"too slow": after.timed_out, "no test fails": not fail_to_pass, "no test passes": not pass_to_pass}
@@ -84,7 +83,7 @@ def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
 
 
 def restrict(report: SuiteReport, files: Collection[str]) -> SuiteReport:
-    """What it says of the tests of some files."""
+    """Keep only the results of tests in these files."""
     results = {test: result for test, result in report.results.items() if test.partition("::")[0] in files}
     return replace(report, results=results)
 
@@ -99,7 +98,7 @@ def to_task(
     created_by: str,
     meta: Mapping[str, Any],
 ) -> Task:
-    """The task of a candidate that was kept, given the suite on the clean tree and the text of its issue."""
+    """Make the task of a kept candidate. `before` is the report of the clean tree, `issue` the issue text."""
     bug, repository = candidate.bug, candidate.repository
     expected = [*verdict.fail_to_pass, *verdict.pass_to_pass]
     return Task(

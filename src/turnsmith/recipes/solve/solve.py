@@ -24,8 +24,7 @@ from turnsmith.rollouts.rollout import Rollout, plan_rollouts
 from turnsmith.runs.folder import RunFolder, write_json
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.synthesis.mining.bases import WORKDIR
-from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
+from turnsmith.synthesis.mining.bases import WORKDIR, TreeStore, complete_layers
 from turnsmith.types import Task, TaskTree
 
 

@@ -1,14 +1,21 @@
-"""What a task from a history stands on: the tree of a commit, an environment for it, and one commit over both."""
+"""Base of a mined task on disk: tree of a commit, environment, and a history of one commit over both."""
 
 import asyncio
-from dataclasses import dataclass
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from turnsmith.environments.building import Environment
 from turnsmith.environments.equipping import Wishes, equip
 from turnsmith.git.history import GitHistory, find_date, find_version, read_snapshot
-from turnsmith.synthesis.mining.trees import TreeStore, complete_layers
+from turnsmith.git.layers import walk_merged
+from turnsmith.git.one_commit import SYMLINK, TreeFile, read_tree_file, write_history
+from turnsmith.synthesis.repositories import write_shared_layer
 
 WORKDIR = "/testbed"
 UNBUILT = "environment could not be built"
@@ -16,18 +23,18 @@ UNBUILT = "environment could not be built"
 
 @dataclass(frozen=True)
 class Base:
-    """The base of a task, on the disk."""
+    """Base of a task on disk."""
 
     commit: str
-    """The only one of its history."""
+    """Hash of the only commit."""
     layers: tuple[Path, ...]
     """Lowest first."""
     environment: Path
     absent: tuple[str, ...]
-    """Paths that the repository lacked."""
+    """Paths missing from the repository."""
 
     def describe(self, folder: Path) -> dict[str, Any]:
-        """The columns of a task whose file lies in that folder."""
+        """Return the columns of a task whose file is in `folder`."""
         return {
             "base_commit": self.commit,
             "workdir": WORKDIR,
@@ -36,12 +43,69 @@ class Base:
         }
 
 
+@dataclass
+class TreeStore:
+    """Writer of trees next to a task file. Equal files of several trees are hard links to one file."""
+
+    folder: Path
+    _written: dict[tuple[str, int], Path] = field(default_factory=dict)
+    """(Digest, mode) → file of an earlier tree."""
+
+    def write(self, name: str, tree: Mapping[str, TreeFile]) -> Path:
+        """Write a tree as a layer, without history."""
+        layer = self.folder / "layers" / name / "tree"
+        shutil.rmtree(layer, ignore_errors=True)  # left by a killed process
+        new: dict[str, TreeFile] = {}
+        for path, file in tree.items():
+            if not self._link(layer / path, file):
+                new[path] = file
+        write_shared_layer(layer, new)
+        for path, file in new.items():
+            self._written[_identify(file)] = layer / path
+        return layer
+
+    def _link(self, path: Path, file: TreeFile) -> bool:
+        known = self._written.get(_identify(file))
+        if known is None or file.mode == SYMLINK:
+            return False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(known, path)
+        except OSError:  # the earlier tree was removed, or the file system has no hard links
+            return False
+        return True
+
+
+def _identify(file: TreeFile) -> tuple[str, int]:
+    return hashlib.sha256(file.content).hexdigest(), file.mode
+
+
+def complete_layers(
+    layer: Path, tree: Mapping[str, TreeFile], environment: Environment
+) -> tuple[tuple[Path, ...], str]:
+    """Commit tree and build results; returns all layers, lowest first, and the base commit."""
+    built = read_layer(environment.layer)
+    git = layer.with_name("git")
+    shutil.rmtree(git, ignore_errors=True)
+    commit = write_history(git / ".git", {**tree, **built})
+    return ((layer, environment.layer, git) if built else (layer, git)), commit
+
+
+def read_layer(layer: Path) -> dict[str, TreeFile]:
+    """Read all files of a layer."""
+    files = {}
+    for path, place in walk_merged((layer,)):
+        if place.is_symlink() or place.is_file():
+            files[path] = read_tree_file(place)
+    return files
+
+
 async def make_base(
     store: TreeStore, name: str, history: GitHistory, commit: str, *, date: str, wishes: Wishes
 ) -> Base:
-    """The base of the task `name`, with packages of a date, or else of the commit's; in a thread, which ends with its waiter.
+    """Make the base of the task `name` in a thread; cancellation stops the thread.
 
-    Raises BuildFailed, UsageError.
+    `date` limits package versions; "" means the commit's date. Raises BuildFailed, UsageError.
     """
     stopped = Event()
 

@@ -1,4 +1,4 @@
-"""Which commits may become tasks, and why the others may not."""
+"""Selection of commits that may become tasks."""
 
 import re
 from dataclasses import dataclass
@@ -9,42 +9,42 @@ from turnsmith.git.history import Commit, FileChange
 from turnsmith.grading.patch_selection import HunkClass, classify
 
 TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
-"""Names of files that hold tests, as runners look for them."""
+"""Names of test files, as test runners find them."""
 DOCUMENTS = re.compile(
     r"(.*/)?(docs?|changes|changelog\.d|news|newsfragments|releasenotes|\.github)/.*|.*\.(md|rst|txt)", re.I
 )
-"""Neither source nor tests: notes that often tell the fix in words."""
+"""Paths of documentation, which is neither source nor test. It often describes the fix."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How large a change may be."""
+    """Maximum size of a change."""
 
     max_files: int = 7
-    """Of source; the paper's filter has the same bound on files (§4)."""
+    """Maximum number of source files, as in the paper's filter (§4)."""
     max_lines: int = 500
-    """Of source, added and removed."""
+    """Maximum number of added and removed source lines."""
 
 
 @dataclass(frozen=True)
 class FixCommit:
-    """A commit that changes source and tests."""
+    """Commit that changes source and tests."""
 
     commit: Commit
     source: tuple[str, ...]
     """Paths of the gold patch."""
     tests: tuple[str, ...]
-    """Paths of the hidden tests and of what lies among them."""
+    """Paths of the hidden tests and of other files in test folders."""
     test_files: tuple[str, ...]
-    """Of them, those that hold tests after the commit: what the test command gets."""
+    """Test files after the commit: arguments of the test command."""
 
 
 def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
-    """A candidate, or the reason why it is none."""
+    """Make a candidate of a commit, or return the reason for rejection."""
     kinds = {file.path: classify_change(file) for file in commit.files}
     source = [file for file in commit.files if kinds[file.path] == "source"]
     tests = [file for file in commit.files if kinds[file.path] == "test"]
-    test_files = [file.path for file in tests if file.status != "D" and holds_tests(file.path)]
+    test_files = [file.path for file in tests if file.status != "D" and is_test_file(file.path)]
     faults = {
         "no source changed": not any(file.path.endswith(".py") or COMPILED.fullmatch(file.path) for file in source),
         "no tests changed": not test_files,
@@ -60,19 +60,19 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
 
 
 def classify_change(file: FileChange) -> str:
-    """`test`, `source`, or `other`: what no patch may bring, or no fix needs."""
+    """Classify a changed file as `test`, `source` or `other` (documentation, or refused in patches)."""
     kind = classify(file.path)
-    if kind is HunkClass.TEST_SURFACE or (is_among_tests(file.path) and kind is not HunkClass.GENERATED):
+    if kind is HunkClass.TEST_SURFACE or (is_in_test_folder(file.path) and kind is not HunkClass.GENERATED):
         return "test"
     if kind is HunkClass.SOURCE and not DOCUMENTS.fullmatch(file.path):
         return "source"
     return "other"
 
 
-def is_among_tests(path: str) -> bool:
-    """Does it lie in a folder of tests? Then a `conftest.py` is part of them."""
+def is_in_test_folder(path: str) -> bool:
+    """Return True for a file in a test folder, for example `conftest.py`."""
     return bool({"test", "tests"} & set(PurePosixPath(path).parts[:-1]))
 
 
-def holds_tests(path: str) -> bool:
+def is_test_file(path: str) -> bool:
     return TEST_FILE.fullmatch(PurePosixPath(path).name) is not None

@@ -1,4 +1,4 @@
-"""The issue text of a mined task: what people wrote, never what the diff says."""
+"""Issue texts of mined tasks, from issues, pull requests and commit messages. The diff is never used."""
 
 import json
 import re
@@ -18,12 +18,12 @@ TRAILER = re.compile(
 REFERENCE = re.compile(
     r"(?:\b(?P<word>fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?<![\w/.-])#(?P<number>\d+)", re.I
 )
-"""Not of another repository: `python/cpython#7`."""
+"""Reference such as `fixes #7`. References to other repositories (`python/cpython#7`) do not match."""
 
 
 @dataclass(frozen=True)
 class Issue:
-    """A text and where it is from."""
+    """Issue text and its source."""
 
     text: str
     source: str
@@ -36,7 +36,7 @@ class Issue:
 
 @dataclass(frozen=True)
 class Thread:
-    """An issue or pull request of an export."""
+    """Issue or pull request of an export."""
 
     number: int
     title: str
@@ -45,7 +45,7 @@ class Thread:
 
 
 def read_export(path: Path) -> dict[int, Thread]:
-    """Issues and pull requests by number, from JSON or JSONL in the layout of GitHub's API. Raises UsageError."""
+    """Read issues and pull requests from JSON or JSONL with the fields of GitHub's API. Raises UsageError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         rows = (
@@ -55,7 +55,7 @@ def read_export(path: Path) -> dict[int, Thread]:
         )
         return {thread.number: thread for thread in map(_read_thread, rows)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"{path} is no export of issues ({type(error).__name__}: {error})"
+        what = f"cannot read {path} as an export of issues ({type(error).__name__}: {error})"
         raise UsageError(f"{what}: give JSON or JSONL with number, title and body, as GitHub's API has them") from None
 
 
@@ -65,18 +65,18 @@ def _read_thread(row: Mapping[str, Any]) -> Thread:
 
 
 def find_issue(message: str, threads: Mapping[int, Thread]) -> Issue:
-    """The issue that a commit closes, else its pull request, else an issue that it names, else its own message."""
+    """Find the issue of a commit: one that it closes, else one that its message names, else the message itself."""
     title = message.partition("\n")[0]
     named = [each for each in REFERENCE.finditer(message) if int(each["number"]) in threads]
     for reference in sorted(named, key=lambda each: (not each["word"], each.start() > len(title))):
         thread = threads[int(reference["number"])]
         text = f"{thread.title}\n\n{thread.body}".strip().replace("\r\n", "\n")
         return Issue(f"{text}\n", "pull request" if thread.is_pull_request else "issue")
-    return Issue(f"{clean(message)}\n", "commit message")
+    return Issue(f"{clean_message(message)}\n", "commit message")
 
 
-def clean(message: str) -> str:
-    """A message without what tools put into it, which may be all of it: `Merge pull request #7 from a/b`, `(#7)`, trailers."""
+def clean_message(message: str) -> str:
+    """Remove text that tools add: `Merge pull request #7 from a/b`, `(#7)`, trailers. The result may be empty."""
     lines = [SQUASHED.sub("", line.rstrip()) for line in message.splitlines()]
     kept = [line for line in lines if not MERGED.fullmatch(line) and not TRAILER.fullmatch(line.strip())]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()

@@ -1,4 +1,4 @@
-"""Which tests fail before a change and pass after it: found by running them, more than once."""
+"""Measurement of tests that fail before a change and pass after it, by repeated runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ COMMANDS = (
     (f"{PYTEST_COMMAND} -o addopts=", "pytest"),
     ("python -m unittest -v", "unittest"),
 )
-"""Tried in this order, each with its log parser: pytest with the repository's own settings, without its options, unittest."""
+"""(Test command, log parser) in the order of trial: pytest with the repository's options, pytest without, unittest."""
 
 MAX_ERROR_CHARACTERS = 200
-"""Of the error that a reason quotes."""
+"""Maximum length of an error quoted in a reason."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the runs have shown."""
+    """Expected tests found by the runs."""
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     reason: str
-    """Why no task can be made of it, with the last error of the log after a colon; empty where one can."""
+    """Reason for rejection, with the last error of the log after a colon; "" if a task can be made."""
 
 
 async def find_command(
     case: Case, gold: str, commands: Sequence[tuple[str, str]] = COMMANDS
 ) -> tuple[Case, SuiteReport]:
-    """The case with the first command by which tests pass after the change, or do not end, else with the last; what it left.
+    """Return the case with the first command under which tests pass or time out after the change, and its report.
 
-    Raises PatchRefused, SandboxError, GradingError.
+    If there is none, the last command is used. Raises PatchRefused, SandboxError, GradingError.
     """
     for command, parser in commands:
         task = case.task.model_copy(update={"test_command": command, "log_parser": parser})
@@ -45,7 +45,7 @@ async def find_command(
 
 
 async def measure(case: Case, gold: str, first: SuiteReport, *, repeats: int) -> Measured:
-    """Compare `repeats` runs before with as many after, of which `first` is one; no more than one pair where that settles it.
+    """Compare `repeats` runs before the change with as many after it, including `first`. Stops at the first fault.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -76,7 +76,7 @@ def _find_fault(after: Sequence[SuiteReport]) -> str:
 
 
 def compare(before: Sequence[SuiteReport], after: Sequence[SuiteReport]) -> Measured:
-    """A test counts only where it ended alike in every run: passed after, and before either always or never."""
+    """Compare reports. A test counts if it passed in every run after the change, and in all or none before it."""
     tests = after[0].with_status("passed")
     steady = [test for test in tests if all(report.status(test) == "passed" for report in after)]
     passes = {test: [report.status(test) == "passed" for report in before] for test in steady}

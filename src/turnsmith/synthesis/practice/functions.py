@@ -1,6 +1,6 @@
-"""Generated functions: parameters, one to three rules, arguments to try them on; and the kinds of module that hold them.
+"""Generated functions: parameters, one to three rules, example arguments; and the kinds of module that hold them.
 
-Two kinds are held out: nothing is ever trained on them, and no other kind has their shapes.
+Two kinds are held out: they never occur in training, and no other kind has their shapes.
 """
 
 import random
@@ -14,27 +14,27 @@ from turnsmith.synthesis.practice.rules import Rule, cap, choose, compute, floor
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a practice module."""
+    """Function of a practice module."""
 
     name: str
     params: dict[str, str]
-    """Name → sort: `number`, `text` or `numbers`."""
+    """Name → type: `number`, `text` or `numbers`."""
     rules: tuple[Rule, ...]
 
     @property
     def sentence(self) -> str:
-        """What it does, in English, without a full stop."""
+        """Return an English description without a full stop."""
         return "; ".join(rule.english for rule in self.rules)
 
     @property
     def source(self) -> str:
-        """Python source."""
+        """Return the Python source."""
         body = [line for rule in self.rules for line in rule.code]
         lines = [f'"""Here {self.sentence}."""', *body, f"return {self.rules[-1].target}"]
         return f"def {self.name}({', '.join(self.params)}):\n" + "".join(f"    {line}\n" for line in lines)
 
     def draw_arguments(self, rng: random.Random) -> tuple[object, ...]:
-        """Arguments on which the rules make a difference more often than not."""
+        """Draw arguments for which the rules usually change the result."""
         return tuple(_draw(sort, rng) for sort in self.params.values())
 
 
@@ -47,7 +47,7 @@ def _draw(sort: str, rng: random.Random) -> object:
 
 
 def _operand(known: list[str], rng: random.Random) -> str:
-    """A name, or now and then a small number."""
+    """Draw a known name, or sometimes a small number."""
     return str(rng.randint(2, 9)) if rng.random() < 0.25 else rng.choice(known)
 
 
@@ -56,7 +56,7 @@ def _numbers(names: Iterable[str]) -> dict[str, str]:
 
 
 def arithmetic(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A chain of sums, differences and products."""
+    """Make a chain of sums, differences and products."""
     params = words[: rng.choice((2, 3))]
     rules, known = list[Rule](), list(params)
     for last, target in pairwise([params[0], *words[len(params) :][:num_rules]]):
@@ -66,7 +66,7 @@ def arithmetic(name: str, words: list[str], num_rules: int, rng: random.Random) 
 
 
 def clamped(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A value that is computed, then held within bounds."""
+    """Make a function that computes a value and limits it to bounds."""
     value, other, low, high, target = words[:5]
     computed, bounds = compute(target, value, other, rng), {high: cap(target, high), low: floor(target, low)}
     held = [] if num_rules == 1 else rng.sample(list(bounds.values()), num_rules - 1)
@@ -75,7 +75,7 @@ def clamped(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
 
 
 def chosen(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """One of two values, by a comparison."""
+    """Make a function that selects one of two values by a comparison."""
     left, right, yes, no, target, last = words
     rules = [choose(target, yes, no, (left, right), rng)]
     if num_rules > 1:
@@ -84,7 +84,7 @@ def chosen(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 
 def tallied(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A sum over a list."""
+    """Make a sum over a list."""
     items, bound, target, last = words[0] + "s", *words[1:4]
     rules = [rng.choice((tally, tally_all))(target, items, bound, rng)]
     if num_rules > 1:
@@ -93,7 +93,7 @@ def tallied(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
 
 
 def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Texts put together."""
+    """Make a function that joins texts."""
     params = words[: rng.choice((2, 3))]
     steps = pairwise([params[0], *words[len(params) :][:num_rules]])
     others = islice(cycle([*params[1:], params[0]]), num_rules)
@@ -103,20 +103,20 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
-"""Of a blend without its return, so that a window of ten lines shows all of it."""
+"""Maximum lines of a blend without its return, so that a window of ten lines shows all of it."""
 HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""What functions of the held-out kinds are made of; a third bound often repeats one of two, and does nothing."""
+"""Rule types reserved for the held-out kinds. A third bound is excluded too, because it often repeats another."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)
     for sorts in product(NUM_LINES, repeat=num_rules)
     if sum(NUM_LINES[sort] for sort in sorts) <= MAX_BODY_LINES and sorts not in HELD_OUT_BLENDS
 ]
-"""Two or three rules in any order, but no shape that is held out."""
+"""Sequences of two or three rule types, without held-out ones."""
 
 
 def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Two or three rules of several sorts in a row, however many are asked for."""
+    """Make a function of two or three rules of mixed types; `num_rules` is ignored."""
     first, *others = words[:3]
     items, last, rules = first + "s", first, list[Rule]()
     for sort, target in zip(rng.choice(BLENDS), words[3:6], strict=False):
@@ -128,7 +128,7 @@ def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
 
 
 def _step(sort: str, target: str, last: str, others: list[str], items: str, rng: random.Random) -> Rule:
-    """One rule of a blend that goes on from `last`."""
+    """Make one rule of a blend that continues from `last`."""
     left, right = rng.sample(others, 2)
     if sort == "compute":
         return compute(target, last, _operand(others, rng), rng)
@@ -140,14 +140,14 @@ def _step(sort: str, target: str, last: str, others: list[str], items: str, rng:
 
 
 def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A parameter held within two bounds: no other shape is that and no more."""
+    """Make a function that limits a parameter to two bounds. This shape is held out."""
     value, low, high = words[:3]
     rules = (cap(value, high), floor(value, low))
     return Function(name, _numbers(words[:3]), tuple(rng.sample(rules, 2)))
 
 
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """A number that is computed, then a sum over a list by it: no other shape is that and no more."""
+    """Make a function that computes a number, then a sum over a list with it. This shape is held out."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
     scaled = compute(scale, left, _operand([right], rng), rng)
     summed = rng.choice((tally, tally_all))(target, items, scale, rng)
@@ -166,7 +166,7 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "voyages": (fenced,),
     "orchards": (scaled_tally,),
 }
-"""The shapes of function that a kind of module holds."""
+"""Kind of module → shapes of its functions."""
 
 HELDOUT_KINDS = ("voyages", "orchards")
 TRAIN_KINDS = tuple(kind for kind in SHAPES if kind not in HELDOUT_KINDS)

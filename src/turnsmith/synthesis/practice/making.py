@@ -1,4 +1,4 @@
-"""Practice tasks: bugs put into practice repositories, one per function, each proven by the repository's own tests."""
+"""Practice tasks: bugs in generated repositories, at most one per function, each detected by the repository's tests."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -21,22 +21,22 @@ from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST_COMMAND, Task
 
 MAX_TASKS = 5_000
-"""Of one set: its repositories have distinct names, and there are not endlessly many."""
+"""Maximum number of tasks per set: repository names are distinct and their number is limited."""
 
 
 @dataclass(frozen=True)
 class PracticeSpec:
-    """Which practice tasks to make. The split is part of every seed, so no two splits ever share a repository."""
+    """Split, number, difficulty and seed of practice tasks. The split is part of every seed, so splits share no repository."""
 
     split: str
-    """`train`, `heldout`, or `base` for what the shipped base policy was taught on."""
+    """`train`, `heldout`, or `base` (training data of the shipped base policy)."""
     num_tasks: int
     difficulty: float
     seed: int
 
 
 def draw_repositories(spec: PracticeSpec) -> Iterator[PracticeRepository]:
-    """Endless repositories of distinct names; every second one of the held-out split is of kinds that no other split uses."""
+    """Yield repositories with distinct names, without end. Half of the held-out ones use kinds that no other split uses."""
     names = set()
     for index in count():
         unseen = spec.split == "heldout" and index % 2 == 0
@@ -52,11 +52,12 @@ async def make_practice_tasks(
 ) -> list[Task]:
     """Make tasks and write them to the new folder `out`.
 
-    Raises UsageError where `out` is in use, a suite does not run, or more is asked for than there are names, SandboxError.
+    Raises UsageError if `out` is in use, a suite does not run, or `num_tasks` exceeds MAX_TASKS; raises SandboxError.
     """
     if spec.num_tasks > MAX_TASKS:
-        number = f"{spec.num_tasks} practice tasks in one set"
-        raise UsageError(f"{number}: at most {MAX_TASKS}, so make several, of other seeds")
+        raise UsageError(
+            f"{spec.num_tasks} practice tasks exceed {MAX_TASKS} per set: make several sets with other seeds"
+        )
     tasks: list[Task] = []
     repositories = draw_repositories(spec)
     with building(out) as folder:
@@ -72,13 +73,13 @@ async def make_practice_tasks(
 async def make_repository_tasks(
     practice: PracticeRepository, spec: PracticeSpec, folder: Path, provider: SandboxProvider
 ) -> list[Task]:
-    """The tasks of one repository: at most one for each of its functions. Raises UsageError where its tests do not run."""
+    """Make the tasks of one repository, at most one per function. Raises UsageError if its tests do not run."""
     repository = write_repository(practice.name, to_tree(practice.files), folder)
     suite = Suite(PYTEST_COMMAND, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
     before = await run_suite(provider, (repository.layer,), suite)
     if not before.passing:
-        reason = f"no test of the practice repository {practice.name} holds in the sandbox"
-        raise UsageError(f"{reason}: are its limits too tight? The log ends: {before.last_line!r}")
+        reason = f"no test of the practice repository {practice.name} passes in the sandbox"
+        raise UsageError(f"{reason}: raise its limits ([sandbox]). The log ends: {before.last_line!r}")
     candidates = [write_candidate(repository, Bug((bug,))) for bug in draw_bugs(practice)]
     kept, _ = await validate(provider, suite, before, candidates, num_wanted=len(candidates))
     made = {"split": spec.split, "seed": spec.seed, "difficulty": spec.difficulty}
@@ -92,7 +93,7 @@ async def make_repository_tasks(
 
 
 def draw_bugs(practice: PracticeRepository) -> Iterator[tuple[str, Mutation]]:
-    """One bug for each function: first a family is drawn, then a mutation of it."""
+    """Draw one bug per function: first a family, then a mutation of it."""
     rng = random.Random(f"bugs {practice.name}")
     for module in practice.modules:
         path = f"{practice.name}/{module.name}.py"

@@ -1,4 +1,4 @@
-"""A practice repository: a small package of several modules with docstrings and a pytest suite, never the same twice."""
+"""Generated practice repositories: a small package of several modules with docstrings and a pytest suite."""
 
 import keyword
 import random
@@ -10,7 +10,7 @@ from typing import Any
 from turnsmith.synthesis.practice.functions import SHAPES, Function
 
 INVENTED_SHARE = 0.35
-"""Share of invented words among the names of a module."""
+"""Share of invented words among the names in a module."""
 
 NOUNS: dict[str, str] = {
     "ledgers": "amount balance charge cost credit debit deposit fee gain income loan margin price profit rate rent "
@@ -30,10 +30,10 @@ NOUNS: dict[str, str] = {
     "orchards": "acre apple bloom branch bush cherry crop fence frost fruit garden harvest hedge hive ladder leaf "
     "orchard pear plum root row soil stem trunk",
 }
-"""The nouns of a kind of module. The last two kinds are only ever used in held-out tasks."""
+"""Kind of module → its nouns. The last two kinds appear only in held-out tasks."""
 
 _TAKEN = {noun for nouns in NOUNS.values() for noun in nouns.split()} | sys.stdlib_module_names
-"""What no invented word is: a package named like a module of Python's own would hide it from the tests."""
+"""Words that are never invented: a package named like a standard module would hide it from the tests."""
 
 VERBS = "add apply check count draw fill find fit fix get join keep list make mark merge pick read rate rank scale set".split()
 ADJECTIVES = "base daily early extra final first full gross inner joint late local main net next old open outer raw spare".split()
@@ -43,21 +43,21 @@ _VOWELS = "a e i o u ai ea oo".split()
 _CODAS = "b ck d g l ll m n nd nt p r rd rn s sk st t x".split()
 
 RESERVED = {"each", "list", "max", "min", "range", "self", "set", "str", "sum", "test"}
-"""Words that the generated code uses itself."""
+"""Names that the generated code uses."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """One module of a practice repository."""
+    """Module of a practice repository."""
 
     name: str
-    """Also its kind."""
+    """Name and kind of the module."""
     functions: tuple[Function, ...]
 
 
 @dataclass(frozen=True)
 class PracticeRepository:
-    """A generated package: its modules, and its files as path → text."""
+    """Generated package: modules, and files as path → text."""
 
     name: str
     modules: tuple[Module, ...]
@@ -65,7 +65,7 @@ class PracticeRepository:
 
 
 def make_repository(kinds: tuple[str, ...], difficulty: float, seed: str) -> PracticeRepository:
-    """Generate a repository. `difficulty` lengthens functions, adds modules and silences test messages."""
+    """Generate a repository. Higher `difficulty` adds rules and modules, and drops test messages."""
     rng = random.Random(f"practice {seed}")
     name = invent_word(rng)
     drawn = rng.sample(kinds, min(len(kinds), 2 + round(2 * difficulty)))
@@ -74,7 +74,7 @@ def make_repository(kinds: tuple[str, ...], difficulty: float, seed: str) -> Pra
 
 
 def make_module(kind: str, difficulty: float, rng: random.Random) -> Module:
-    """A module of two to four functions, each with names of its own."""
+    """Generate a module of two to four functions with distinct names."""
     num_functions = rng.randint(2, 3) + round(difficulty)
     words = draw_words(kind, rng, 2 + num_functions * 6, INVENTED_SHARE)
     made = []
@@ -88,12 +88,12 @@ def make_module(kind: str, difficulty: float, rng: random.Random) -> Module:
 
 
 def draw_num_rules(difficulty: float, rng: random.Random) -> int:
-    """One to three rules; the higher the difficulty, the more."""
+    """Draw a number of rules from 1 to 3, larger for higher difficulty."""
     return 1 + (rng.random() < 0.15 + 0.7 * difficulty) + (rng.random() < 0.5 * difficulty)
 
 
 def write_files(name: str, modules: tuple[Module, ...], difficulty: float, rng: random.Random) -> dict[str, str]:
-    """The tree of the repository."""
+    """Write all files of the repository."""
     files = {
         "README.md": f"# {name}\n\nModules: {', '.join(module.name for module in modules)}.\n",
         f"{name}/__init__.py": f'"""The {name} package."""\n',
@@ -106,44 +106,44 @@ def write_files(name: str, modules: tuple[Module, ...], difficulty: float, rng: 
 
 
 def write_module(module: Module) -> str:
-    """Source of a module."""
+    """Write the source of a module."""
     return "\n\n".join([f'"""Functions on {module.name}."""\n', *(function.source for function in module.functions)])
 
 
 def write_tests(package: str, module: Module, difficulty: float, rng: random.Random) -> str:
-    """Tests of a module: each function on four sets of arguments, with a message unless the vagueness says silence."""
+    """Write the tests of a module. The share of tests with a message is 1 − `difficulty`."""
     names = ", ".join(function.name for function in module.functions)
     tests = [write_test(function, rng.random() >= difficulty, rng) for function in module.functions]
     return "\n\n".join([f"from {package}.{module.name} import {names}\n", *tests])
 
 
-def write_test(function: Function, speaks: bool, rng: random.Random) -> str:
-    """One test function; what is expected comes from running the function itself."""
-    call = evaluate(function)
+def write_test(function: Function, has_message: bool, rng: random.Random) -> str:
+    """Write a test with four argument tuples; running the function gives the expected values."""
+    call = load_function(function)
     cases = [function.draw_arguments(rng) for _ in range(4)]
     table = "".join(f"        ({arguments!r}, {call(*arguments)!r}),\n" for arguments in cases)
-    message = f", {function.sentence!r}" if speaks else ""
+    message = f", {function.sentence!r}" if has_message else ""
     return (
         f"def test_{function.name}():\n    cases = [\n{table}    ]\n"
         f"    for arguments, expected in cases:\n        assert {function.name}(*arguments) == expected{message}\n"
     )
 
 
-def evaluate(function: Function) -> Callable[..., object]:
-    """The generated function as a callable; its source is our own."""
+def load_function(function: Function) -> Callable[..., object]:
+    """Execute the generated source and return the function."""
     namespace: dict[str, Any] = {}
     exec(function.source, namespace)
     return namespace[function.name]
 
 
 def invent_word(rng: random.Random) -> str:
-    """A pronounceable word that is in few dictionaries, such as `broost`."""
+    """Invent a pronounceable word, for example `broost`."""
     word = rng.choice(_ONSETS) + rng.choice(_VOWELS) + rng.choice(_CODAS)
     return word if is_name(word) and word not in _TAKEN else invent_word(rng)
 
 
 def draw_words(kind: str, rng: random.Random, num_words: int, invented_share: float) -> list[str]:
-    """Distinct names for one module: nouns of its kind, and invented ones."""
+    """Draw distinct names for one module: nouns of its kind and invented words."""
     nouns = NOUNS[kind].split()
     rng.shuffle(nouns)
     words: list[str] = []
@@ -155,5 +155,5 @@ def draw_words(kind: str, rng: random.Random, num_words: int, invented_share: fl
 
 
 def is_name(word: str) -> bool:
-    """False where the word, or its plural, means something else in Python or in the generated code."""
+    """Return False if the word or its plural is reserved in Python or in the generated code."""
     return not any(form in RESERVED or keyword.iskeyword(form) for form in (word, word + "s"))

@@ -1,6 +1,6 @@
-"""Rules: what one step of a generated function does, said twice: in Python and in English.
+"""Rules: steps of generated functions, in Python and in English.
 
-The English goes into docstrings and test messages, so that whoever reads it can tell what the code ought to do.
+The English text goes into docstrings and test messages, so the intended behaviour can be read there.
 """
 
 import random
@@ -12,14 +12,14 @@ COMPARISONS = (">", "<", ">=", "<=", "==")
 
 @dataclass(frozen=True)
 class Rule:
-    """One step of a function."""
+    """Step of a generated function."""
 
     target: str
-    """The name that it gives a value."""
+    """Assigned name."""
     code: tuple[str, ...]
     """Lines of Python, indented from zero."""
     english: str
-    """The same as a clause without a full stop, e.g. `total is count * price`."""
+    """English clause without a full stop, for example `total is count * price`."""
 
 
 def _assign(target: str, expression: str) -> Rule:
@@ -47,7 +47,7 @@ def floor(target: str, limit: str) -> Rule:
 
 
 def choose(target: str, yes: str, no: str, compared: tuple[str, str], rng: random.Random) -> Rule:
-    """`if rank >= tier: seat = row` and its other branch."""
+    """`if rank >= tier: seat = row`, with an `else` branch."""
     condition = f" {rng.choice(COMPARISONS)} ".join(compared)
     code = (f"if {condition}:", f"    {target} = {yes}", "else:", f"    {target} = {no}")
     return Rule(target, code, f"{target} is {yes} if {condition}, else {no}")
