@@ -8,7 +8,7 @@ FOUND = {"p/a.py": find_mutations(SOURCE, PROCEDURAL), "p/b.py": find_mutations(
 FOUND |= {"q/c.py": find_mutations(SOURCE, PROCEDURAL)}
 
 
-def test_mutators_and_files_take_turns_and_no_change_comes_twice():
+def test_spread_alternates_mutators_and_files_without_duplicates():
     bugs = list(spread(FOUND, Random(0)))
     mutators = {mutation.name for mutation in FOUND["p/a.py"]}
     assert {bug.mutator for bug in bugs[: len(mutators)]} == mutators
@@ -20,7 +20,7 @@ def test_mutators_and_files_take_turns_and_no_change_comes_twice():
     assert [bug.hash8 for bug in bugs] != [bug.hash8 for bug in spread(FOUND, Random(1))]
 
 
-def test_two_bugs_of_one_file_are_both_in_it():
+def test_two_mutations_of_one_file_are_both_applied():
     first, second = (next(m for m in FOUND["p/a.py"] if m.name == "change_constant" and m.function == f) for f in "fg")
     for pair in [(first, second), (second, first)]:
         bug = Bug(tuple(("p/a.py", mutation) for mutation in pair))
@@ -29,7 +29,7 @@ def test_two_bugs_of_one_file_are_both_in_it():
         assert [part["function"] for part in bug.facts["parts"]] == [mutation.function for mutation in pair]
 
 
-def test_pairs_are_of_different_functions_of_a_file_or_of_files_of_a_folder():
+def test_pairs_change_different_functions_of_a_file_or_files_of_a_folder():
     pairs = list(combine(list(spread(FOUND, Random(0))), Random(0)))
     assert {pair.mutator for pair in pairs} == {"combine_file", "combine_module"}
     for pair in pairs:
@@ -39,7 +39,7 @@ def test_pairs_are_of_different_functions_of_a_file_or_of_files_of_a_folder():
     assert len({pair.hash8 for pair in pairs}) == len(pairs)
 
 
-def test_each_bug_is_in_one_pair_before_any_is_in_two():
+def test_each_bug_is_paired_once_before_any_is_paired_twice():
     bugs = list(spread({"p/a.py": FOUND["p/a.py"]}, Random(0)))
     pairs, used = list(combine(bugs, Random(0))), set()
     assert len(pairs) > len(bugs)

@@ -19,7 +19,7 @@ ISSUE = (200, {"choices": [{"message": {"content": "  It is wrong.\n"}}]})
 
 @contextmanager
 def serving(*answers):
-    """A server that gives these answers in turn; yields its address and the requests that came."""
+    """Serve these answers in turn; yields the address and the received requests."""
     left, requests = list(answers), []
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ async def test_the_issue_is_the_answer_to_the_prompt(prompt):
     assert asked["messages"] == [{"role": "user", "content": "Of toolz:\n-1\n+2\nOne test fails"}]
 
 
-async def test_what_may_pass_is_tried_again(prompt):
+async def test_temporary_faults_are_retried(prompt):
     with serving((503, b"busy"), (429, b""), (200, b"no json"), ISSUE) as (url, requests):
         assert await EndpointWriter(ChatEndpoint(url, "large", first_wait_s=0), prompt)(TASK) == "It is wrong.\n"
     assert len(requests) == 4
@@ -78,7 +78,7 @@ async def test_what_may_pass_is_tried_again(prompt):
         ([(200, {"choices": [{"message": {"content": " "}}]})], UsageError, "wrote no issue for a"),
     ],
 )
-async def test_what_does_not_pass_is_one_sentence(prompt, answers, error, complaint):
+async def test_permanent_faults_raise_one_sentence(prompt, answers, error, complaint):
     with serving(*answers) as (url, _), pytest.raises(error, match=complaint):
         await EndpointWriter(ChatEndpoint(url, "large", max_tries=3, first_wait_s=0), prompt)(TASK)
 

@@ -10,7 +10,7 @@ def report(**results):
 ONE = report(a=TestResult("failed", "assert 3 == 4"), b=TestResult("passed"), c=TestResult("failed", "always"))
 
 
-def test_the_dial_takes_away_messages_then_names():
+def test_vagueness_removes_messages_then_names():
     known = ["tests/test_c.py::test_it"]
     assert (
         write_issue(ONE, vagueness=0, known_failures=known)
@@ -20,7 +20,7 @@ def test_the_dial_takes_away_messages_then_names():
     assert write_issue(ONE, vagueness=1, known_failures=known) == "One test fails:\n\ntests/test_a.py\n"
 
 
-def test_long_lists_and_long_messages_are_cut():
+def test_long_lists_and_messages_are_shortened():
     many = report(**{f"n{i}": TestResult("error", "x" * 999) for i in range(9)})
     lines = write_issue(many, vagueness=0).splitlines()
     assert lines[0] == "9 tests fail:"
@@ -28,6 +28,6 @@ def test_long_lists_and_long_messages_are_cut():
     assert max(map(len, lines)) < 240
 
 
-def test_addresses_do_not_make_two_texts_of_one():
+def test_memory_addresses_are_masked():
     texts = {write_issue(report(a=TestResult("failed", f"<object at 0x7f{i}ab99>")), vagueness=0) for i in range(3)}
     assert len(texts) == 1

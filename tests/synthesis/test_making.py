@@ -72,7 +72,7 @@ def checkout(tmp_path):
     return tmp_path / "pocket"
 
 
-async def test_only_test_files_that_call_the_changed_function_are_asked(provider, tmp_path):
+async def test_only_test_files_that_call_the_changed_function_run(provider, tmp_path):
     repository = write_repository("pocket", to_tree(FILES), tmp_path)
     suite = Suite(PYTEST_COMMAND, tuple(path for path in FILES if path.startswith("tests/")))
     reach = await find_reach(provider, (repository.layer,), suite)
@@ -88,7 +88,7 @@ async def test_only_test_files_that_call_the_changed_function_are_asked(provider
     assert files("pocket/more.py", "total", "change_constant") == {"tests/test_more.py", "tests/test_child.py"}
 
 
-def test_bugs_of_one_file_share_their_objects_and_nothing_of_the_clean_file(tmp_path):
+def test_bugs_of_one_file_share_git_objects_without_the_clean_file(tmp_path):
     repository = write_repository("pocket", to_tree(FILES), tmp_path)
     mutations = find_mutations(CORE, PROCEDURAL)
     one, two = (
@@ -110,7 +110,7 @@ def test_bugs_of_one_file_share_their_objects_and_nothing_of_the_clean_file(tmp_
 
 
 @pytest.mark.slow
-async def test_tasks_of_a_package_are_solved_by_gold_alone_and_made_again_the_same(provider, checkout, tmp_path):
+async def test_only_gold_patches_resolve_package_tasks_and_making_is_deterministic(provider, checkout, tmp_path):
     spec, first, second = MakingSpec((str(checkout),), 6), tmp_path / "first", tmp_path / "second"
     trials = []
     assert await make_bugs(spec, first, provider, num_workers=2, on_trial=trials.append) == {}
@@ -144,7 +144,7 @@ async def test_tasks_of_a_package_are_solved_by_gold_alone_and_made_again_the_sa
     assert len(lines) == len(set(lines)) == len(trials)
 
 
-async def test_a_folder_of_another_making_is_left_alone(provider, tmp_path):
+async def test_a_folder_with_other_settings_is_refused(provider, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/making.json").write_text('{"num_tasks": 3, "seed": 1}')
     with pytest.raises(UsageError, match="holds tasks made with num_tasks 3, seed 1"):
@@ -154,7 +154,7 @@ async def test_a_folder_of_another_making_is_left_alone(provider, tmp_path):
         await make_bugs(MakingSpec(("a==1",), 3), tmp_path, provider, num_workers=1)
 
 
-async def test_a_making_that_tries_no_bug_leaves_no_new_folder(provider, tmp_path):
+async def test_no_folder_remains_if_no_bug_is_tried(provider, tmp_path):
     nowhere, kept = str(tmp_path / "nowhere"), tmp_path / "kept"
     with pytest.raises(UsageError, match="give name==version"):
         await make_bugs(MakingSpec((nowhere,), 3), tmp_path / "out", provider, num_workers=1)
@@ -165,14 +165,14 @@ async def test_a_making_that_tries_no_bug_leaves_no_new_folder(provider, tmp_pat
     assert (kept / "making.json").exists()
 
 
-async def test_a_suite_that_wants_another_package_is_told_which(provider, tmp_path):
+async def test_missing_packages_of_a_suite_are_named(provider, tmp_path):
     tests = "import a_module_that_nobody_has\nfrom pocket.core import clamp\n\n\ndef test_it(): pass\n"
     repository = write_repository("pocket-1", to_tree(FILES | {"tests/test_core.py": tests}), tmp_path)
     with pytest.raises(UsageError, match=r"a_module_that_nobody_has.* --plugin"):
         await find_steady_suite(provider, repository, Suite(PYTEST_COMMAND, ("tests/test_core.py",)))
 
 
-async def test_results_come_in_order_and_what_is_under_way_at_the_end_is_cancelled():
+async def test_results_come_in_order_and_closing_cancels_the_rest():
     cancelled = []
 
     async def work(number):

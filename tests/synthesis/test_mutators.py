@@ -12,7 +12,7 @@ from turnsmith.synthesis.mutators import FAMILIES, find_mutations
 
 
 def mutate(source):
-    """`{(name, changed source)}` of every bug in a function given as text."""
+    """Return `{(name, changed source)}` of every bug in a function given as text."""
     return {(mutation.name, mutation.apply()) for mutation in find_mutations(source)}
 
 
@@ -78,7 +78,7 @@ def test_statement_bugs(before, name, after):
     assert (name, body(*after)) in mutate(body(*before))
 
 
-def test_docstrings_annotations_versions_decorators_and_error_texts_are_left_alone():
+def test_docstrings_annotations_decorators_and_error_texts_are_unchanged():
     source = (
         '__version__ = "1.0"\nLIMIT = 3\n\n\n@cache(maxsize=8)\ndef f(a: Literal["x", 1], *, n: int) -> Literal[2]:\n'
         '    """Say 1 + 1."""\n    b: Literal["y"] = a\n    raise ValueError("no " + b)\n'
@@ -86,17 +86,17 @@ def test_docstrings_annotations_versions_decorators_and_error_texts_are_left_alo
     assert find_mutations(source) == []
 
 
-def test_a_piece_taken_out_of_parentheses_keeps_them_where_it_has_line_breaks():
+def test_text_with_line_breaks_keeps_its_parentheses():
     source = body("return (a or", "        b or", "        f)")
     assert ("drop_operand", body("return (a or", "        b)")) in mutate(source)
 
 
-def test_identity_tells_every_bug_from_the_others_and_is_stable():
+def test_hashes_are_distinct_and_stable():
     source = inspect.getsource(heapq)
     names = [mutation.hash8 for mutation in find_mutations(source)]
     assert names == [mutation.hash8 for mutation in find_mutations(source)]
     assert len(set(names)) == len(names)
 
 
-def test_text_beyond_ascii_keeps_its_place():
+def test_edits_are_correct_after_non_ascii_text():
     assert ("arithmetic", "def é(ä):\n    return 'ü' + ä - 1\n") in mutate("def é(ä):\n    return 'ü' + ä + 1\n")

@@ -103,7 +103,7 @@ def read_objects(layer):
 
 
 @pytest.mark.slow
-async def test_a_checkout_becomes_tasks_that_gold_solves_and_nothing_else_does(checkout, provider, tmp_path):
+async def test_only_gold_patches_resolve_tasks_of_a_checkout(checkout, provider, tmp_path):
     verdicts = []
     out = tmp_path / "out"
     tasks = await make_package_tasks(str(checkout), out, provider, num_tasks=4, on_verdict=verdicts.append)
@@ -129,7 +129,7 @@ async def test_making_twice_gives_the_same_tasks(checkout, provider, tmp_path):
     assert first == second
 
 
-async def test_a_folder_in_use_is_left_alone(checkout, provider, tmp_path):
+async def test_a_used_folder_is_refused(checkout, provider, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine.txt").write_text("x")
     with pytest.raises(UsageError, match="nothing is written over"):
@@ -137,7 +137,7 @@ async def test_a_folder_in_use_is_left_alone(checkout, provider, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out"]
 
 
-async def test_a_suite_that_never_holds_is_named_and_leaves_nothing(checkout, provider, tmp_path):
+async def test_a_suite_without_passing_tests_is_refused(checkout, provider, tmp_path):
     shutil.rmtree(checkout / ".git")
     for file in (checkout / "tests").glob("test_*.py"):
         file.write_text("def test_it(): assert 0\n")
@@ -154,7 +154,7 @@ def layout_of(name, *paths):
     return source.import_root, find_modules(source), [*find_suite(source).files]
 
 
-async def test_a_package_whose_tests_tell_no_bug_is_named_and_leaves_nothing(checkout, provider, tmp_path):
+async def test_a_package_whose_tests_detect_no_bug_is_refused(checkout, provider, tmp_path):
     (checkout / "tests/test_core.py").write_text("def test_it(): pass\n")
     git = ["git", "-C", str(checkout), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "commit", "-qam", "tests"], check=True)
@@ -163,7 +163,7 @@ async def test_a_package_whose_tests_tell_no_bug_is_named_and_leaves_nothing(che
     assert [path.name for path in tmp_path.iterdir()] == ["pocket"]
 
 
-def test_a_folder_whose_name_begins_like_the_import_root_is_not_in_it():
+def test_a_folder_with_the_import_root_as_prefix_is_not_inside_it():
     assert layout_of("a", "src/a.py", "src_docs/x.py", "test_a.py") == ("src", ["src/a.py"], ["test_a.py"])
 
 
@@ -186,18 +186,18 @@ def test_layouts():
     ("paths", "complaint"),
     [(["a.c", "tests/test_a.py"], "holds no Python package"), (["a.py", "tests/helper.py"], "no test files")],
 )
-def test_what_cannot_become_tasks_is_named(paths, complaint):
+def test_sources_without_code_or_tests_are_refused(paths, complaint):
     with pytest.raises(UsageError, match=f"a-1 .*{complaint}"):
         layout_of("a", *paths)
 
 
 @pytest.mark.parametrize("package", ["nowhere", "toolz", "--index-url=x", "toolz>=1", "a==1 b"])
-def test_what_is_no_package_is_named(package):
+def test_an_invalid_package_name_is_refused(package):
     with pytest.raises(UsageError, match="give name==version, or the path of a git checkout"):
         fetch_source(package)
 
 
-def test_a_folder_without_git_is_named(tmp_path):
+def test_a_folder_without_git_is_refused(tmp_path):
     with pytest.raises(UsageError, match="could not read the commit of"):
         fetch_source(str(tmp_path))
 
@@ -213,7 +213,7 @@ def make_archive(members):
     return data.getvalue()
 
 
-def test_only_plain_files_inside_the_tree_are_read_from_an_archive():
+def test_archives_yield_only_regular_files_inside_the_tree():
     regular = tarfile.REGTYPE
     archive = make_archive(
         [
@@ -235,7 +235,7 @@ def test_only_plain_files_inside_the_tree_are_read_from_an_archive():
     }
 
 
-def test_families_and_files_take_turns():
+def test_spread_alternates_families_and_files():
     source = inspect.getsource(textwrap)
     bugs = {"a.py": find_mutations(source), "b.py": find_mutations(source), "empty.py": []}
     drawn = list(spread(bugs, random.Random(0)))
@@ -252,7 +252,7 @@ def test_slow_tests_are_found_in_the_log():
 
 
 class ScriptedProvider:
-    """Sandboxes whose test runs print what was written beforehand."""
+    """Provider of sandboxes whose test runs print prepared logs."""
 
     isolation = "none"
 
@@ -288,7 +288,7 @@ class ScriptedSandbox:
         pass
 
 
-async def test_tests_that_do_not_hold_every_time_count_for_nothing(tmp_path):
+async def test_unstable_tests_are_dropped(tmp_path):
     provider = ScriptedProvider(
         "PASSED a.py::t\nPASSED a.py::u\nPASSED b.py::v\nXFAIL b.py::y\nFAILED c.py::w",
         "PASSED a.py::t\nPASSED a.py::u\nPASSED b.py::v\nXFAIL b.py::y\nFAILED b.py::x - always",

@@ -28,12 +28,12 @@ def functions_of(repositories):
     }
 
 
-def test_what_is_held_out_shares_no_function_with_what_is_trained_on():
+def test_held_out_and_training_splits_share_no_function():
     assert not functions_of(draw("heldout", 60)) & functions_of([*draw("train", 60), *draw("base", 60)])
 
 
 def skeleton(function):
-    """A function without its names, numbers and operators: what is left is its shape."""
+    """Return the shape of a function: its source without names, numbers and operators."""
     names = {}
     body = function.source.partition('."""\n')[2]
     words = [names.setdefault(w, f"v{len(names)}") if w not in SYNTAX else w for w in re.findall(r"\w+|[^\w\s]+", body)]
@@ -43,7 +43,7 @@ def skeleton(function):
 SYNTAX = {"if", "else", "for", "in", "return", "each"}
 
 
-def test_no_function_of_a_held_out_kind_does_what_a_function_of_another_kind_does():
+def test_held_out_kinds_share_no_shape_with_other_kinds():
     def skeletons(repositories, kinds):
         modules = [module for repository in repositories for module in repository.modules if module.name in kinds]
         return {skeleton(function) for module in modules for function in module.functions}
@@ -54,13 +54,13 @@ def test_no_function_of_a_held_out_kind_does_what_a_function_of_another_kind_doe
         assert len(held_out) > 3 and not trained & held_out
 
 
-def test_every_second_held_out_repository_is_of_held_out_kinds_alone():
+def test_every_second_held_out_repository_uses_held_out_kinds_only():
     for index, repository in enumerate(draw("heldout", 30)):
         kinds = {module.name for module in repository.modules}
         assert kinds <= set(HELDOUT_KINDS if index % 2 == 0 else TRAIN_KINDS)
 
 
-def test_no_invented_word_is_a_noun_of_any_kind_or_a_module_of_pythons_own():
+def test_invented_words_are_no_nouns_or_standard_modules():
     rng, nouns = random.Random(1), {noun for kind in SHAPES for noun in NOUNS[kind].split()}
     assert not (nouns | sys.stdlib_module_names) & {invent_word(rng) for _ in range(40_000)}
 
@@ -70,7 +70,7 @@ def test_repositories_of_one_split_have_distinct_names():
     assert len(names) == len(set(names))
 
 
-def test_two_kinds_of_module_are_only_ever_in_the_held_out_split():
+def test_held_out_kinds_appear_only_in_the_held_out_split():
     def kinds(split):
         return {module.name for repository in draw(split, 60) for module in repository.modules}
 
@@ -79,17 +79,17 @@ def test_two_kinds_of_module_are_only_ever_in_the_held_out_split():
     assert len(HELDOUT_KINDS) == 2
 
 
-def test_the_nouns_of_the_held_out_kinds_are_theirs_alone():
+def test_held_out_kinds_share_no_nouns():
     trained = {noun for kind in TRAIN_KINDS for noun in NOUNS[kind].split()}
     assert not trained & {noun for kind in HELDOUT_KINDS for noun in NOUNS[kind].split()}
 
 
-def test_a_seed_makes_the_same_repository_again_and_another_seed_another():
+def test_repositories_are_a_function_of_the_seed():
     assert make_repository(TRAIN_KINDS, 0.3, "a").files == make_repository(TRAIN_KINDS, 0.3, "a").files
     assert make_repository(TRAIN_KINDS, 0.3, "a").files != make_repository(TRAIN_KINDS, 0.3, "b").files
 
 
-def test_difficulty_adds_modules_and_rules_and_silences_messages():
+def test_difficulty_adds_modules_and_rules_and_drops_messages():
     def size(difficulty):
         repositories = [make_repository(TRAIN_KINDS, difficulty, str(seed)) for seed in range(30)]
         modules = [module for repository in repositories for module in repository.modules]
@@ -102,7 +102,7 @@ def test_difficulty_adds_modules_and_rules_and_silences_messages():
     assert easy[2] == 1.0 and hard[2] == 0.0
 
 
-def test_the_docstring_of_a_function_says_each_of_its_rules():
+def test_docstrings_describe_every_rule():
     for repository in draw("train", 10):
         for module in repository.modules:
             for function in module.functions:
@@ -111,7 +111,7 @@ def test_the_docstring_of_a_function_says_each_of_its_rules():
                 load_function(function)
 
 
-def test_each_function_gets_one_bug_that_changes_its_module():
+def test_each_function_gets_one_bug():
     for repository in draw("train", 5):
         bugs = list(draw_bugs(repository))
         assert len(bugs) == sum(len(module.functions) for module in repository.modules)
@@ -119,7 +119,7 @@ def test_each_function_gets_one_bug_that_changes_its_module():
 
 
 @mark.slow
-async def test_the_gold_patch_of_a_practice_task_resolves_it_and_the_unpatched_tree_does_not(tmp_path):
+async def test_only_gold_patches_resolve_practice_tasks(tmp_path):
     provider = make_provider(SandboxConfig())
     try:
         made = await make_practice_tasks(PracticeSpec("train", 4, 0.2, 3), tmp_path / "set", provider)
@@ -134,7 +134,7 @@ async def test_the_gold_patch_of_a_practice_task_resolves_it_and_the_unpatched_t
 
 
 class ForgetfulProvider:
-    """A real provider that starts every sandbox over an empty tree."""
+    """Provider that starts every sandbox with an empty tree."""
 
     def __init__(self, provider, empty):
         self.provider, self.empty = provider, empty
@@ -143,7 +143,7 @@ class ForgetfulProvider:
         return await self.provider.start(replace(spec, layers=(self.empty,)))
 
 
-async def test_a_sandbox_where_no_suite_runs_is_named_and_not_tried_for_ever(provider, tmp_path):
+async def test_a_sandbox_that_runs_no_suite_is_reported(provider, tmp_path):
     (tmp_path / "empty").mkdir()
     forgetful = ForgetfulProvider(provider, tmp_path / "empty")
     with raises(UsageError, match=r"practice repository .* raise its limits"):
@@ -152,16 +152,16 @@ async def test_a_sandbox_where_no_suite_runs_is_named_and_not_tried_for_ever(pro
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
 
 
-async def test_more_tasks_than_there_are_names_for_are_refused(provider, tmp_path):
+async def test_too_many_practice_tasks_are_refused(provider, tmp_path):
     with raises(UsageError, match="5000 per set: make several"):
         await make_practice_tasks(PracticeSpec("train", 5_001, 0.0, 0), tmp_path / "set", provider)
 
 
 @mark.parametrize("word", ["for", "clas", "each", "sum"])
-def test_a_word_that_is_a_keyword_alone_or_in_the_plural_is_no_name(word):
+def test_keywords_and_plurals_that_are_keywords_are_refused(word):
     assert not is_name(word)
 
 
-def test_ten_thousand_invented_words_are_names():
+def test_invented_words_are_valid_names():
     rng = random.Random(0)
     assert all(is_name(invent_word(rng)) for _ in range(10_000))

@@ -29,7 +29,7 @@ class Q(P): ...
 
 
 def mutate(source, name):
-    """Every changed source that one mutator makes."""
+    """Return every changed source that one mutator makes."""
     return [mutation.apply() for mutation in find_mutations(source, PROCEDURAL) if mutation.name == name]
 
 
@@ -98,24 +98,24 @@ def test_statements(name, before, after):
         ("class A(): pass\n", []),
     ],
 )
-def test_a_base_goes_and_the_others_stay(before, after):
+def test_remove_base_keeps_the_other_bases(before, after):
     assert mutate(before, "remove_base") == after
 
 
-def test_methods_go_where_something_stands_in_for_them():
+def test_remove_methods_needs_a_base_class_or_special_method():
     special = "class A:\n    @b\n    def __len__(self):\n        return 1\n\n    def f(self):\n        return 2\n"
     assert mutate(special, "remove_methods") == ["class A:\n\n    def f(self):\n        return 2\n"]
     assert mutate("class A(B):\n    def f(self):\n        return 2\n", "remove_methods") == ["class A(B):\n    pass\n"]
 
 
-def test_methods_trade_places_where_their_order_matters():
+def test_shuffle_methods_needs_an_order_that_matters():
     getter, setter = "    @property\n    def x(self): ...\n", "    @x.setter\n    def x(self, to): ...\n"
     other = "    def y(self): ...\n"
     assert mutate(f"class A:\n{getter}{other}{setter}", "shuffle_methods") == [f"class A:\n{setter}{other}{getter}"]
     assert mutate("class A:\n    def x(self): ...\n    def y(self): ...\n", "shuffle_methods") == []
 
 
-def test_each_mutator_belongs_to_its_family_and_every_bug_parses_and_is_one():
+def test_each_mutator_belongs_to_its_family_and_every_bug_compiles():
     source = f"{inspect.getsource(textwrap)}\n\n{inspect.getsource(string)}\n\n{CLASSES}"
     before, mutations = ast.dump(ast.parse(source)), find_mutations(source, PROCEDURAL)
     named = {family: {each.name for each in mutations if each.family == family} for family in PROCEDURAL}
@@ -126,7 +126,7 @@ def test_each_mutator_belongs_to_its_family_and_every_bug_parses_and_is_one():
         assert ast.dump(ast.parse(mutation.apply())) != before, mutation
 
 
-def test_nothing_is_done_to_what_tests_could_not_tell():
+def test_undetectable_changes_are_not_made():
     source = (
         '__version__ = "1.0"\nLIMIT = 3\n\n\n@cache(maxsize=8)\ndef f(a: Literal["x", 1], *, n: int) -> Literal[2]:\n'
         '    """Say 1 + 1."""\n    b: Literal["y"] = a\n    raise ValueError("no " + b)\n'

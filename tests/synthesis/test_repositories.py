@@ -35,7 +35,7 @@ def git(folder, *arguments):
     return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
 
 
-def test_git_finds_the_stacked_tree_whole_and_clean(layers):
+def test_git_status_of_the_stacked_tree_is_clean(layers):
     tree = stack(layers)
     git(tree, "fsck", "--strict", "--full")
     assert git(tree, "status", "--porcelain") == ""
@@ -43,7 +43,7 @@ def test_git_finds_the_stacked_tree_whole_and_clean(layers):
     assert git(tree, "ls-files", "run.sh", "--stage").startswith("100755")
 
 
-def test_nothing_of_the_clean_text_is_in_the_history(layers):
+def test_the_history_holds_no_clean_text(layers):
     files = [path for path in (layers / "bug").rglob("*") if path.is_file()]
     contents = [zlib.decompress(file.read_bytes()) for file in files if file.parent.parent.name == "objects"]
     contents += [file.read_bytes() for file in files]
@@ -52,7 +52,7 @@ def test_nothing_of_the_clean_text_is_in_the_history(layers):
     assert not any("hooks" in file.parts for file in files)
 
 
-def test_the_base_commit_depends_on_the_tree_alone(tmp_path):
+def test_the_base_commit_depends_only_on_the_tree(tmp_path):
     tree = to_tree({"b.py": "1\n", "a/c.py": "2\n"})
     first = write_history(tmp_path / "one", tree)
     assert first == write_history(tmp_path / "two", dict(reversed(tree.items())))
@@ -71,7 +71,7 @@ line = st.text(st.characters(exclude_characters="\n\r", exclude_categories=["Cs"
 
 
 @given(st.lists(line), st.lists(line), st.booleans(), st.booleans())
-def test_git_turns_the_buggy_text_into_the_clean_one(tmp_path_factory, before, after, newline, other_newline):
+def test_git_apply_restores_the_clean_text(tmp_path_factory, before, after, newline, other_newline):
     before, after = "\n".join(before) + "\n" * newline, "\n".join(after) + "\n" * other_newline
     if before == after or not before or not after:
         return

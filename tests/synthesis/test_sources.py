@@ -1,4 +1,4 @@
-"""Sources of the package index: each fault is named, and a killed download leaves nothing to the next start."""
+"""Tests of package sources: faults of the index, and cleanup after a killed download."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def use_index(monkeypatch):
 
 @pytest.fixture
 def listener():
-    """A port that takes connections and never answers."""
+    """Open a port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
@@ -52,7 +52,7 @@ def serve(status, use_index):
     return server
 
 
-def test_an_index_that_cannot_be_reached_is_no_wrong_version(use_index, listener):
+def test_an_unreachable_index_is_reported(use_index, listener):
     port = listener.getsockname()[1]
     listener.close()
     use_index(f"http://127.0.0.1:{port}/simple")
@@ -61,7 +61,7 @@ def test_an_index_that_cannot_be_reached_is_no_wrong_version(use_index, listener
 
 
 @pytest.mark.parametrize(("status", "fault"), [(404, "take another version"), (403, "cannot reach")])
-def test_an_index_that_answers_is_reached(use_index, status, fault):
+def test_http_errors_of_the_index_are_reported(use_index, status, fault):
     with serve(status, use_index) as server:
         try:
             with pytest.raises(UsageError, match=fault):
@@ -70,14 +70,14 @@ def test_an_index_that_answers_is_reached(use_index, status, fault):
             server.shutdown()
 
 
-def test_without_pip_a_package_is_refused_before_anything_is_fetched(monkeypatch, tmp_path):
+def test_missing_pip_is_reported_before_fetching(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pip", None)
-    with pytest.raises(UsageError, match=r"shop==1\.0 is fetched by pip.*ensurepip"):
+    with pytest.raises(UsageError, match=r"shop==1\.0 needs pip.*ensurepip"):
         check_source("shop==1.0")
     check_source(str(tmp_path))
 
 
-def test_a_version_that_the_index_lacks_is_named(use_index, tmp_path):
+def test_a_missing_version_is_reported(use_index, tmp_path):
     page = tmp_path / "simple" / "shop" / "index.html"
     page.parent.mkdir(parents=True)
     page.write_text("<!DOCTYPE html><a href='shop-2.0.tar.gz'>shop-2.0.tar.gz</a>")
@@ -86,11 +86,11 @@ def test_a_version_that_the_index_lacks_is_named(use_index, tmp_path):
         fetch_source("shop==1.0")
 
 
-def test_other_faults_keep_the_complaint_of_pip():
+def test_other_faults_keep_the_message_of_pip():
     assert find_fault("shop==1.0", "ERROR: metadata-generation-failed") == ""
 
 
-def test_a_killed_download_leaves_nothing_to_the_next_start(use_index, listener, tmp_path):
+def test_the_next_start_removes_files_of_a_killed_download(use_index, listener, tmp_path):
     use_index(f"http://127.0.0.1:{listener.getsockname()[1]}/simple")
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", FETCH], env=environment, start_new_session=True)

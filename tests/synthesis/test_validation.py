@@ -33,12 +33,12 @@ def report(timed_out=False, **statuses):
         (report(timed_out=True), "too slow", ["a"], []),
     ],
 )
-def test_a_bug_is_kept_only_where_tests_tell(after, reason, fail_to_pass, pass_to_pass):
+def test_a_bug_is_kept_only_if_tests_detect_it(after, reason, fail_to_pass, pass_to_pass):
     verdict = compare_suites(report(a="passed", b="xfailed", c="failed", d="skipped"), after)
     assert (verdict.reason, verdict.fail_to_pass, verdict.pass_to_pass) == (reason, fail_to_pass, pass_to_pass)
 
 
-def test_a_task_records_what_its_expected_tests_were_on_the_clean_tree(tmp_path):
+def test_a_task_records_statuses_on_the_clean_tree(tmp_path):
     repository = write_repository("r", to_tree({"code_.py": SOURCE}), tmp_path)
     candidate = write_candidate(repository, Bug((("code_.py", find_mutations(SOURCE)[0]),)))
     before = report(a="passed", b="xfailed", c="skipped", d="passed")
@@ -50,7 +50,7 @@ def test_a_task_records_what_its_expected_tests_were_on_the_clean_tree(tmp_path)
 
 
 @pytest.mark.slow
-async def test_real_bugs_are_tried_in_order_and_the_rejected_leave_no_layer(provider, tmp_path):
+async def test_bugs_are_tried_in_order_and_rejected_layers_are_removed(provider, tmp_path):
     repository = write_repository("r", to_tree({"code_.py": SOURCE, "test_code.py": TESTS}), tmp_path)
     suite = Suite(COMMAND, ("test_code.py",), timeout_s=4)
     before = await run_suite(provider, [repository.layer], suite)

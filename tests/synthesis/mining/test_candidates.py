@@ -1,4 +1,4 @@
-"""Commits of a history, and which of them may become tasks."""
+"""Tests of the selection of commits."""
 
 import pytest
 
@@ -21,11 +21,11 @@ def reasons_of(folder, bounds=None):
     ]
 
 
-def test_source_and_tests_together(shop):
+def test_commits_that_change_source_and_tests_are_candidates(shop):
     assert reasons_of(shop) == ["no source changed", "no source changed", ""]
 
 
-def test_a_change_that_is_too_large(shop):
+def test_large_changes_are_rejected(shop):
     assert reasons_of(shop, Bounds(max_lines=1))[-1] == "more than 1 source lines"
 
 
@@ -43,12 +43,12 @@ def test_a_change_that_is_too_large(shop):
         ({"src/shop/prices.py": "x = 1\n", "tests/test_a.py": "x\n", "CHANGES.rst": "x\n"}, ""),
     ],
 )
-def test_what_may_become_a_task(shop, files, reason):
+def test_reasons_for_rejection(shop, files, reason):
     commit(shop, files, "FixCommit")
     assert reasons_of(shop)[0] == reason
 
 
-def test_a_merge_is_all_that_was_merged(shop):
+def test_a_merge_contains_all_merged_changes(shop):
     git(shop, "checkout", "--quiet", "-b", "side")
     commit(shop, {"src/shop/prices.py": "x = 1\n"}, "One")
     commit(shop, {"tests/test_prices.py": "def test_x(): pass\n"}, "Two")
@@ -61,7 +61,7 @@ def test_a_merge_is_all_that_was_merged(shop):
     assert candidate.test_files == ("tests/test_prices.py",)
 
 
-def test_patches_hold_their_own_files(shop):
+def test_patches_contain_only_their_files(shop):
     history = open_history(shop, "a/shop")
     candidate = next(
         each for each in (consider(one, Bounds()) for one in read_commits(history)) if isinstance(each, FixCommit)
@@ -73,7 +73,7 @@ def test_patches_hold_their_own_files(shop):
     assert make_diff(history, candidate.commit, ()) == ""
 
 
-def test_a_tree_has_links_and_programs(shop):
+def test_trees_contain_links_and_executables(shop):
     (shop / "link").symlink_to("src")
     (shop / "run.sh").write_text("true\n")
     (shop / "run.sh").chmod(0o755)
@@ -83,7 +83,7 @@ def test_a_tree_has_links_and_programs(shop):
     assert tree["run.sh"].mode == 0o100755
 
 
-def test_a_partial_clone_says_what_it_lacks(shop, tmp_path):
+def test_a_partial_clone_is_reported(shop, tmp_path):
     (shop / "big.txt").write_text("x" * 5000)
     commit(shop, {}, "Grow")
     git(shop, "config", "uploadpack.allowFilter", "true")
@@ -94,7 +94,7 @@ def test_a_partial_clone_says_what_it_lacks(shop, tmp_path):
     assert "src/shop/prices.py" in snapshot.tree
 
 
-def test_the_version_is_that_of_the_last_tag(shop):
+def test_the_version_comes_from_the_last_tag(shop):
     history = open_history(shop)
     assert find_version(history, "HEAD") == "0"
     git(shop, "tag", "v2.3.1", "HEAD~1")
@@ -105,19 +105,19 @@ def test_the_date_of_a_commit(shop):
     assert find_date(open_history(shop), "HEAD") == "2024-05-03T12:00:00+00:00"
 
 
-def test_no_repository(tmp_path):
+def test_a_missing_repository_is_reported(tmp_path):
     with pytest.raises(UsageError, match="is no git repository"):
         open_history(tmp_path)
     with pytest.raises(UsageError, match="there is no folder"):
         open_history(tmp_path / "nowhere")
 
 
-def test_an_empty_repository(tmp_path):
+def test_an_empty_repository_is_reported(tmp_path):
     with pytest.raises(UsageError, match="is no git repository with a commit"):
         open_history(start(tmp_path / "empty"))
 
 
-def test_a_shallow_clone(shop, tmp_path):
+def test_a_shallow_clone_is_reported(shop, tmp_path):
     git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{shop}", "shallow")
     with pytest.raises(UsageError, match="git fetch --unshallow"):
         open_history(tmp_path / "shallow")

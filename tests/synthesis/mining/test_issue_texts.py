@@ -1,4 +1,4 @@
-"""Issue texts: what people wrote, cleaned of what tools put into it."""
+"""Tests of issue texts."""
 
 import json
 
@@ -33,23 +33,23 @@ def threads(tmp_path):
         ("Handle it, fixes python/cpython#7", "commit message", "Handle it, fixes python/cpython#7\n"),
     ],
 )
-def test_an_issue_before_its_pull_request_before_the_message(threads, message, source, begin):
+def test_issues_are_preferred_to_pull_requests_and_messages(threads, message, source, begin):
     issue = find_issue(message, threads)
     assert issue.source == source
     assert issue.text.startswith(begin)
 
 
-def test_what_tools_add_is_left_out():
+def test_text_added_by_tools_is_removed():
     message = "Merge pull request #3 from a/b\n\nAdd up (#4)\n\nWhy it is so.\n\n"
     trailers = "Co-authored-by: B <b@c.org>\nSigned-off-by: C\nChange-Id: I1"
     assert find_issue(message + trailers, {}).text == "Add up\n\nWhy it is so.\n"
 
 
-def test_of_a_merge_that_says_nothing_nothing_is_left():
+def test_a_merge_without_text_gives_no_text():
     assert find_issue("Merge branch '3.0.x'", {}).text == "\n"
 
 
-def test_a_merge_is_told_by_what_it_brought(tmp_path):
+def test_a_merge_uses_the_merged_messages(tmp_path):
     shop = start(tmp_path / "shop")
     commit(shop, {"a": "1"}, "Begin")
     git(shop, "checkout", "--quiet", "-b", "more")
@@ -62,7 +62,7 @@ def test_a_merge_is_told_by_what_it_brought(tmp_path):
     assert read_merged_messages(history, merge).split("\n\n") == ["Add b", "Add c, too"]
 
 
-def test_few_words_are_vague():
+def test_short_texts_are_vague():
     assert find_issue("Fix #12", {}).is_vague
     assert not find_issue(
         "Add up what has a price, since a price may be missing and then total ends with an error", {}
@@ -70,8 +70,8 @@ def test_few_words_are_vague():
 
 
 @pytest.mark.parametrize("text", ["{", '[{"title": "x"}]', "[1]"])
-def test_no_export(tmp_path, text):
+def test_a_malformed_export_is_refused(tmp_path, text):
     file = tmp_path / "issues.json"
     file.write_text(text)
-    with pytest.raises(UsageError, match="is no export of issues"):
+    with pytest.raises(UsageError, match="give JSON or JSONL"):
         read_export(file)

@@ -1,4 +1,4 @@
-"""The reason why runs of the tests make no task quotes the last error of the log."""
+"""Tests of the reasons for rejection, which quote the last error of the log."""
 
 import pytest
 
@@ -28,7 +28,7 @@ E   ModuleNotFoundError: No module named 'bson'
         ("", ""),
     ],
 )
-async def test_of_a_change_after_which_nothing_passes_the_last_error_is_quoted(log, error):
+async def test_the_reason_quotes_the_last_error_after_the_change(log, error):
     measured = await measure(None, "", report_of(log, a="error"), repeats=2)
     assert measured.reason == f"no test passes after the change: {error}"
 
@@ -38,6 +38,6 @@ def test_the_message_of_a_test_is_its_error():
     assert SuiteReport(results, 1, 0.1, log="1 error").last_error == "ImportError: no"
 
 
-def test_of_a_tree_on_which_nothing_passed_the_last_error_is_quoted():
+def test_the_reason_quotes_the_last_error_before_the_change():
     measured = compare([report_of(NO_BSON, a="error")], [report_of(a="passed")])
     assert measured.reason == "no test passes before the change: ModuleNotFoundError: No module named 'bson'"

@@ -1,4 +1,4 @@
-"""From a real history to tasks that the grader pays for: everything but the repository is as a user has it."""
+"""Tests of mining with a real git repository."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_a_fix_with_its_test_becomes_a_task(tmp_path, turnsmith):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         (("--python", "banana"), "Python banana is not on this machine"),
         (("--test-command", "x", "--log-parser", "nope"), "there is no log parser 'nope'"),
@@ -50,12 +50,12 @@ def test_a_fix_with_its_test_becomes_a_task(tmp_path, turnsmith):
         (("--out", "/proc/x"), "cannot make /proc/x"),
     ],
 )
-def test_what_would_fail_with_every_commit_is_said_at_once(tmp_path, turnsmith, monkeypatch, wrong, told):
+def test_invalid_options_are_refused_before_mining(tmp_path, turnsmith, monkeypatch, wrong, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "README.md").touch()
     shop = make_shop(tmp_path / "shop")
     refused = turnsmith("tasks", "mine", str(shop), "--out", str(tmp_path / "out"), *wrong)
-    assert refused.exit_code == 2 and told in " ".join(refused.output.split())
+    assert refused.exit_code == 2 and message in " ".join(refused.output.split())
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_progress_counts_requested_tasks_or_else_commits(num_wanted, done, note)
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_what_cannot_be_installed_is_said(tmp_path, turnsmith):
+def test_failed_installations_are_recorded(tmp_path, turnsmith):
     shop = start(tmp_path / "shop")
     bad = PROJECT.replace('name = "shop"', 'name = "shop"\ndependencies = ["no-such-package-of-turnsmith"]')
     files = {"pyproject.toml": bad, "src/shop/__init__.py": "", "tests/test_a.py": "def test_a(): pass\n"}
@@ -90,7 +90,7 @@ def test_what_cannot_be_installed_is_said(tmp_path, turnsmith):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_remedy_is_tried_in_the_same_folder(tmp_path, turnsmith):
+def test_other_settings_retry_rejected_commits(tmp_path, turnsmith):
     shop, out = make_shop(tmp_path / "shop"), tmp_path / "tasks"
     words = ("tasks", "mine", shop, "--out", out, "--json")
     for _ in range(2):
@@ -102,7 +102,7 @@ def test_a_remedy_is_tried_in_the_same_folder(tmp_path, turnsmith):
     assert json.loads(mined.stdout)["reasons"] == {"kept": 1, "no source changed": 2}
 
 
-def test_what_is_settled_is_not_tried_again():
+def test_settled_commits_are_not_retried():
     asked, other = Search().digest, Search(wishes=Wishes(python="3.9")).digest
     records = {reason: Mined(commit="a", reason=reason, asked=asked) for reason in (KEPT, UNBUILT, "no test ran")}
     assert {reason for reason, record in records.items() if is_settled(record, asked)} == {KEPT, "no test ran"}

@@ -1,4 +1,4 @@
-"""Rows without their images: what a row cannot bring is said of that row, and tried again by the next command."""
+"""Tests of rebuilding: faults are recorded per row and retried by the next command."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ def shop(tmp_path):
 
 @pytest.fixture
 def rebuild(tmp_path, turnsmith):
-    """Rebuild rows with some options; gives the result and what became of each row in the end."""
+    """Rebuild rows with options; returns the command result and the last record of each row."""
 
     def run(rows, *options):
         save_tasks(tmp_path / "rows", rows)
@@ -49,7 +49,7 @@ def make_row(shop, name="one", **columns):
     return Task.model_validate(row | columns)
 
 
-def test_what_was_not_rebuilt_is_tried_again(shop, rebuild):
+def test_failed_rows_are_retried(shop, rebuild):
     rows = [make_row(shop, install_config=NOWHERE)]
     _, records = rebuild(rows, "--history", f"b/other={shop}")
     assert "add --history a/shop=PATH" in records["one"]["detail"]
@@ -65,26 +65,26 @@ def test_what_was_not_rebuilt_is_tried_again(shop, rebuild):
         ({"base_commit": "--output=x"}, "history or Python missing"),
     ],
 )
-def test_a_row_ends_itself_alone(shop, rebuild, columns, reason):
+def test_a_faulty_row_is_reported_with_its_reason(shop, rebuild, columns, reason):
     result, records = rebuild([make_row(shop, **columns)], "--history", f"a/shop={shop}")
     assert records["one"]["reason"] == reason
     assert "none of 1 tasks could be rebuilt" in result.output
 
 
-def test_an_id_leads_out_of_no_folder(shop, rebuild, tmp_path):
+def test_unusable_ids_are_rejected(shop, rebuild, tmp_path):
     names = ("..", "../../shop", "x" * 300)
     _, records = rebuild([make_row(shop, name) for name in names], "--history", f"a/shop={shop}")
     assert {record["reason"] for record in records.values()} == {"unusable id"}
     assert {path.name for path in tmp_path.iterdir()} == {"shop", "rows", "out"}
 
 
-def test_an_unknown_task_is_named(shop, rebuild):
+def test_an_unknown_task_is_refused(shop, rebuild):
     result, _ = rebuild([make_row(shop)], "--history", f"a/shop={shop}", "--task", "two")
     assert result.exit_code == 2
     assert "has no task 'two'" in result.output
 
 
-def test_one_process_at_a_time(shop, rebuild, tmp_path):
+def test_a_second_process_is_refused(shop, rebuild, tmp_path):
     (tmp_path / "out").mkdir()
     with (tmp_path / "out" / "rebuilding.jsonl").open("ab") as journal:
         hold(journal)
@@ -101,7 +101,7 @@ COPY = f"mkdir -p {PLACE}; cp -r {' '.join(str(PACKAGES / name) for name in NAME
 WITHOUT_HOOKS = f"{COPY}; echo 'del hookimpl' >> {PLACE}/pytest/__init__.py"
 
 
-def test_an_environment_from_which_the_grader_gets_no_report_is_refused(shop, rebuild, tmp_path):
+def test_an_environment_without_a_working_plugin_is_refused(shop, rebuild, tmp_path):
     rows, history = [make_row(shop)], f"a/shop={shop}"
     for command, cause in (("true", "No module named pytest"), (WITHOUT_HOOKS, "has no attribute 'hookimpl'")):
         result, records = rebuild(rows, "--history", history, "--python", HERE, "--install", command)
@@ -111,7 +111,7 @@ def test_an_environment_from_which_the_grader_gets_no_report_is_refused(shop, re
     assert not (tmp_path / "out" / "tasks.jsonl").exists()
 
 
-def test_a_python_and_commands_that_are_given_replace_those_of_the_row(shop, rebuild, tmp_path):
+def test_options_replace_python_and_commands_of_the_row(shop, rebuild, tmp_path):
     rows = [make_row(shop, install_config=NOWHERE)]
     result, records = rebuild(rows, "--history", f"a/shop={shop}", "--python", HERE, "--install", COPY)
     assert records["one"]["reason"] == "rebuilt", result.output
@@ -121,14 +121,14 @@ def test_a_python_and_commands_that_are_given_replace_those_of_the_row(shop, reb
 
 
 @pytest.mark.parametrize("stated", [{}, {"created_at": None}, {"created_at": 1609298073000}])
-def test_a_date_that_is_none(shop, stated):
+def test_invalid_dates_are_ignored(shop, stated):
     assert read_date(make_row(shop, **stated)) == ""
     assert read_date(make_row(shop, created_at="2023-04-14 16:36:54")) == "2023-04-14 16:36:54"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_row_without_a_date_gets_the_packages_of_its_commit(shop, rebuild, tmp_path):
+def test_a_row_without_a_date_uses_the_date_of_its_commit(shop, rebuild, tmp_path):
     result, records = rebuild([make_row(shop)], "--history", f"a/shop={shop}")
     assert records["one"]["reason"] == "rebuilt", result.output
     (task,) = load_tasks(tmp_path / "out")
@@ -138,7 +138,7 @@ def test_a_row_without_a_date_gets_the_packages_of_its_commit(shop, rebuild, tmp
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_project_that_knows_no_editable_installation_is_imported_from_its_tree(shop, rebuild, tmp_path):
+def test_a_project_without_editable_installation_is_imported_from_its_tree(shop, rebuild, tmp_path):
     project = PROJECT.replace('"setuptools"]', '"setuptools==62.6", "wheel"]')
     base = commit(shop, {"pyproject.toml": project}, "Pin the build", date="2023-01-02T12:00:00+00:00")
     result, records = rebuild([make_row(shop, base_commit=base)], "--history", f"a/shop={shop}", "--python", "3.10")
