@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from support.models.small_models import VOCABULARY, make_model
-from turnsmith.types import Sample, as_written
+from turnsmith.types import Sample, add_tokenizer_provenance
 
 # Use one thread: tiny tensors gain nothing from a second one.
 torch.set_num_threads(1)
@@ -27,7 +27,7 @@ def _sample(seed: int, length: int | None = None, vocabulary: int = VOCABULARY) 
         sampled_logprobs=[-rng.random() * 4 if is_in_loss else 0.0 for is_in_loss in mask],
         advantages=[rng.uniform(-2, 2)] * length,
     )
-    return as_written(sample)
+    return add_tokenizer_provenance(sample)
 
 
 @pytest.fixture(name="make_model")

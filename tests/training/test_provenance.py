@@ -31,7 +31,7 @@ from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import ProvenanceError
 from turnsmith.rollouts.samples import to_rft_sample, to_sample
 from turnsmith.training.provenance import check_provenance, claim_of, find_break
-from turnsmith.types import ExecResult, Task, Trajectory, as_written
+from turnsmith.types import ExecResult, Task, Trajectory, add_tokenizer_provenance
 
 torch.set_num_threads(1)
 
@@ -197,7 +197,7 @@ def test_turns_that_fine_tuning_leaves_out_are_proven_and_stay_out():
 
 def test_text_of_others_is_proven_from_where_it_became_tokens():
     plain = replace(to_sample(play_once()[0][0], 1.0), provenance=None)
-    sample = as_written(plain)
+    sample = add_tokenizer_provenance(plain)
     assert sample.provenance.source == "tokenizer" and find_break(claim_of(sample)) is None
     for at in range(0, len(sample), 7):
         mistaken = replace(sample, token_ids=np.where(np.arange(len(sample)) == at, 339, sample.token_ids))

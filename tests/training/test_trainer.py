@@ -15,7 +15,7 @@ from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError, UsageError
 from turnsmith.training.local import LocalTrainer, merge_metrics, schedule
-from turnsmith.types import MicroBatch, as_written
+from turnsmith.types import MicroBatch, add_tokenizer_provenance
 
 FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, schedule="cosine", grad_clip=1.0)
 
@@ -138,14 +138,14 @@ async def test_non_finite_gradient_raises(model, samples):
 
 
 async def test_a_batch_without_loss_tokens_is_refused(model, samples):
-    silent = as_written(dataclasses.replace(samples[0], loss_mask=[False] * len(samples[0])))
+    silent = add_tokenizer_provenance(dataclasses.replace(samples[0], loss_mask=[False] * len(samples[0])))
     with pytest.raises(ValueError, match="no loss tokens"):
         await LocalTrainer(model, FAST, total_steps=1).step([MicroBatch([silent])], nll(samples))
 
 
 async def test_a_micro_batch_without_loss_tokens_changes_nothing(make_model, samples):
     silent = dataclasses.replace(samples[0], trajectory_id="silent", loss_mask=[False] * len(samples[0]))
-    silent = as_written(silent)
+    silent = add_tokenizer_provenance(silent)
     plain, mixed = (LocalTrainer(make_model(), FAST, total_steps=1) for _ in range(2))
     expected = await plain.step([MicroBatch(samples)], nll(samples))
     assert await mixed.step([MicroBatch([silent]), MicroBatch(samples)], nll(samples)) == expected

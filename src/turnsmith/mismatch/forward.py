@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from turnsmith.engines.weights import load_complete
-from turnsmith.training.model import MAX_CHUNK_LOGITS, naming
+from turnsmith.training.model import MAX_CHUNK_LOGITS, report_model_errors
 from turnsmith.types import Trajectory
 
 KERNEL = "sdpa"
@@ -18,7 +18,7 @@ KERNEL = "sdpa"
 
 def load_plain(directory: Path, device: torch.device) -> PreTrainedModel:
     """Load a policy with plain transformers. Raises UsageError."""
-    with naming(directory):
+    with report_model_errors(directory):
         model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=KERNEL)
     plain: PreTrainedModel = model.to(device).eval()  # type: ignore[arg-type]
     return plain

@@ -9,7 +9,7 @@ from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import read_records
 from turnsmith.tasks.sets.trajectories import FILE_NAME
-from turnsmith.types import Conversation, Sample, as_written
+from turnsmith.types import Conversation, Sample, add_tokenizer_provenance
 
 
 def load_samples(
@@ -63,4 +63,4 @@ def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> S
         sampled_logprobs=np.zeros(len(token_ids), np.float32),
         advantages=np.ones(len(token_ids), np.float32),
     )
-    return as_written(sample)
+    return add_tokenizer_provenance(sample)

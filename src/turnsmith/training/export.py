@@ -14,7 +14,7 @@ from turnsmith.config import ChatConfig
 from turnsmith.engines.weights import load_complete
 from turnsmith.errors import UsageError
 from turnsmith.training.checkpoint import copy_tokenizer, save_model
-from turnsmith.training.model import naming
+from turnsmith.training.model import report_model_errors
 
 Dtype = Literal["float32", "bfloat16"]
 
@@ -22,7 +22,7 @@ Dtype = Literal["float32", "bfloat16"]
 def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> None:
     """Weights in `dtype` as safetensors, configuration, tokenizer, chat template, generation settings. Raises UsageError."""
     renderer = load_renderer(checkpoint, chat)
-    with naming(checkpoint):
+    with report_model_errors(checkpoint):
         model = load_complete(AutoModelForCausalLM, checkpoint, dtype=getattr(torch, dtype))
     model.generation_config = make_generation_config(renderer)
     try:

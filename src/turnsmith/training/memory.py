@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 from turnsmith.config import RFTConfig, RunConfig, StageConfig
 from turnsmith.engines.torch.blocks import GIB, bytes_for, size_cache
 from turnsmith.errors import UsageError
-from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, naming
+from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, report_model_errors
 
 AUTOMATIC_SHARE = 0.5
 """Fraction of the memory left by weights and training that the KV cache gets by default."""
@@ -61,7 +61,7 @@ def longest_context(config: RunConfig) -> int:
 
 def read_config(directory: Path) -> PretrainedConfig:
     """Read the configuration of a model directory. Raises UsageError."""
-    with naming(directory):
+    with report_model_errors(directory):
         return AutoConfig.from_pretrained(directory)
 
 

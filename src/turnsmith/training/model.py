@@ -40,7 +40,7 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
     if config.threads:
         torch.set_num_threads(config.threads)
     directory, device = find_model(config.path), find_device(config.device)
-    with naming(directory):
+    with report_model_errors(directory):
         _check_supported(AutoConfig.from_pretrained(directory), directory)
         # Keep float32 weights: an update of 1e-6 would be lost in bfloat16.
         model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=attention.NAME)
@@ -51,7 +51,7 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
 
 
 @contextmanager
-def naming(directory: Path) -> Iterator[None]:
+def report_model_errors(directory: Path) -> Iterator[None]:
     """Convert errors of transformers about a model to UsageError that names the directory."""
     try:
         yield

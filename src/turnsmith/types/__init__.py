@@ -10,7 +10,7 @@ from turnsmith.types.estimates import BYTES_PER_TOKEN, estimate_tokens
 from turnsmith.types.links import Link, OtherPrompt, Provenance, TurnDigests, digest_turn
 from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRule, StopReason
 from turnsmith.types.records import Record, to_array
-from turnsmith.types.samples import MicroBatch, Sample, as_written
+from turnsmith.types.samples import MicroBatch, Sample, add_tokenizer_provenance
 from turnsmith.types.sandboxes import ExecResult, Isolation
 from turnsmith.types.tasks import PYTEST, PYTEST_COMMAND, Task, TaskTree
 from turnsmith.types.trajectories import Completion, Group, SamplingParams, Trajectory, Turn
@@ -18,6 +18,6 @@ from turnsmith.types.trajectories import Completion, Group, SamplingParams, Traj
 __all__ = [
     "BYTES_PER_TOKEN", "OUTCOMES", "PYTEST", "PYTEST_COMMAND", "Audit", "Completion", "Conversation", "ExecResult", "Grade",
     "Group", "Isolation", "Link", "Message", "MicroBatch", "OtherPrompt", "Outcome", "OutcomeRule", "Provenance", "Record",
-    "Sample", "SamplingParams", "StopReason", "Task", "TaskTree", "Trajectory", "Turn", "TurnDigests", "as_written",
+    "Sample", "SamplingParams", "StopReason", "Task", "TaskTree", "Trajectory", "Turn", "TurnDigests", "add_tokenizer_provenance",
     "digest_turn", "estimate_tokens", "to_array",
 ]  # fmt: skip

@@ -60,8 +60,8 @@ class Sample:
         return int(np.count_nonzero(self.loss_mask))
 
 
-def as_written(sample: Sample) -> Sample:
-    """Return the sample with provenance `tokenizer`, for text that no engine sampled."""
+def add_tokenizer_provenance(sample: Sample) -> Sample:
+    """Add provenance `tokenizer` to a sample of text that no engine sampled."""
     cuts = [0, *(np.flatnonzero(np.diff(sample.loss_mask)) + 1).tolist(), len(sample)]
     digests, links = TurnDigests(sample.trajectory_id), list[Link]()
     for start, end in pairwise(cuts):
