@@ -32,7 +32,6 @@ from rich.table import Table
 
 from rewrites import rewrite
 from turnsmith.audit.auditor import Auditor
-from turnsmith.audit.mutants import Mutant
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.grading.cases import Case
@@ -43,7 +42,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.packages import make_package_tasks
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.tasks.dataset import FILE_NAME, layer_paths
-from turnsmith.types import Audit, TaskTree
+from turnsmith.types import Audit, Mutant, TaskTree
 
 PACKAGES = [
     "cachetools==8.0.0", "idna==3.10", "inflection==0.5.1", "parse==1.20.2", "semver==3.0.2",

@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from support.machine.podman_engine import IMAGE, find_podman
-from turnsmith.audit.ability import Ability
 from turnsmith.cli.qualifying import print_records
 from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.qualification.record import Qualification, Verdict
 from turnsmith.tasks.dataset import load_tasks, save_tasks
+from turnsmith.types import Ability
 
 
 def test_practice_tasks_are_made_checked_and_counted(turnsmith, tmp_path):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from support.repositories.shop_texts import BASE, FIXED, HIDDEN, VISIBLE
-from turnsmith.audit.ability import Ability
 from turnsmith.cli.qualifying import say_why
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError
@@ -14,7 +13,7 @@ from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine, is_settled, look_into_tests
 from turnsmith.qualification.record import Leak, LeakKind, Qualification, Verdict, digest_tree, make_key
 from turnsmith.synthesis.repositories import make_patch
-from turnsmith.types import TaskTree
+from turnsmith.types import Ability, TaskTree
 
 pytestmark = pytest.mark.slow
 CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)

@@ -4,9 +4,7 @@ import pytest
 
 from support.episodes.silence import Silence
 from support.repositories.shop_texts import BASE, FIXED, HIDDEN, VISIBLE
-from turnsmith.audit.ability import Ability, describe_abilities
-from turnsmith.audit.mutants import Mutant
-from turnsmith.audit.sources import Edit
+from turnsmith.audit.ability import describe_abilities
 from turnsmith.config import RunConfig, SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.grading.logparse import PARSERS
@@ -27,7 +25,7 @@ from turnsmith.sandboxes.base import SandboxSpec, started
 from turnsmith.synthesis.repositories import make_patch, to_tree, write_bug_layer
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tasks.task_set import read_task_set
-from turnsmith.types import Task
+from turnsmith.types import Ability, Edit, Mutant, Task
 
 PLAIN = SandboxConfig()
 CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)

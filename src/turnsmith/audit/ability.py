@@ -12,24 +12,11 @@ from itertools import chain, islice
 from random import Random
 
 from turnsmith.audit.expected_tests import Ends, ExpectedTests
-from turnsmith.audit.mutants import Mutant, find_candidates, find_mutants
+from turnsmith.audit.mutants import find_candidates, find_mutants
+from turnsmith.types import Ability, Mutant
 
 MAX_TRIES = 4
 """Mutants of one function that are tried."""
-
-
-@dataclass(frozen=True)
-class Ability:
-    """Ability of one task's audit to decide, and the mutants that it needs for this."""
-
-    reason: str = ""
-    """The reason why it cannot decide; empty where it can."""
-    mutants: tuple[Mutant, ...] = ()
-    """Mutants that audits would not draw by themselves. No agent may see them."""
-
-    @property
-    def can_decide(self) -> bool:
-        return not self.reason
 
 
 def say_abilities(abilities: Sequence[Ability | None]) -> str:

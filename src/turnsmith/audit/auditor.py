@@ -13,14 +13,14 @@ from random import Random, SystemRandom
 from types import MappingProxyType
 
 from turnsmith.audit.expected_tests import ExpectedTests, read_tests
-from turnsmith.audit.mutants import Mutant, find_mutants
+from turnsmith.audit.mutants import find_mutants
 from turnsmith.errors import GradingError, SandboxError
 from turnsmith.git.patch_policy import PatchRefused
 from turnsmith.grading.cases import Case, limit_tests
 from turnsmith.grading.grading import to_one_line
 from turnsmith.grading.patch_selection import describe_project, select_gold, select_hunks
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.types import Audit, TaskTree
+from turnsmith.types import Audit, Mutant, TaskTree
 
 PATIENCE = 2.0
 """An audit waits so many times as long as a verdict: a patch that is as slow as it may be is no lie."""

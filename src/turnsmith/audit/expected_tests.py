@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from turnsmith.audit.definitions import find_definition
-from turnsmith.audit.mutants import Mutant, to_function
+from turnsmith.audit.mutants import to_function
 from turnsmith.audit.renaming import draw_renaming
-from turnsmith.audit.sources import Edit, Source, read_source
+from turnsmith.audit.sources import Source, read_source
 from turnsmith.errors import GradingError
 from turnsmith.grading.cases import Case, prepare, run_tests
 from turnsmith.grading.testing import CLEAN_STATUSES, find_test_files
 from turnsmith.sandboxes.base import SandboxSpec, started
+from turnsmith.types import Edit, Mutant
 from turnsmith.types.edits import replace_spans
 
 UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")

@@ -7,7 +7,8 @@ import ast
 from collections.abc import Iterator
 
 from turnsmith.audit.literals import ANOTHER
-from turnsmith.audit.sources import Edit, Source
+from turnsmith.audit.sources import Source
+from turnsmith.types import Edit
 
 COMPARISONS = (
     "assertEqual",

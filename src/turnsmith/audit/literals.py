@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
-from turnsmith.audit.sources import Edit, Source
+from turnsmith.audit.sources import Source
+from turnsmith.types import Edit
 
 _PARTS = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.BinOp)
 _MARKS = (ast.expr_context, ast.unaryop, ast.operator)

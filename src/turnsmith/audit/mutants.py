@@ -23,7 +23,8 @@ from turnsmith.audit.literals import (
     push,
     spread,
 )
-from turnsmith.audit.sources import Edit, Source
+from turnsmith.audit.sources import Source
+from turnsmith.types import Edit, Mutant
 
 Edits = tuple[Edit, ...]
 
@@ -46,18 +47,6 @@ _OPPOSITES = {
     "assertNotEqual": "assertEqual",
 }
 _OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A test function with one expectation, or one literal, made wrong."""
-
-    function: str
-    """Id under which the test is written, without parameters: `tests/test_a.py::TestX::test_y`."""
-    edits: Edits
-    """Of its file."""
-    passing: tuple[str, ...] = ()
-    """Cases that pass with the gold patch all the same, since they do not come to what is changed."""
 
 
 def to_function(test: str) -> str:

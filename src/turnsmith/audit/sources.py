@@ -7,19 +7,11 @@ from functools import cached_property
 from io import StringIO
 from itertools import accumulate
 from tokenize import NAME, generate_tokens
-from typing import NamedTuple
 
+from turnsmith.types import Edit
 from turnsmith.types.edits import replace_spans
 
 Test = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-class Edit(NamedTuple):
-    """Replacement of a span of characters."""
-
-    start: int
-    end: int
-    text: str
 
 
 @dataclass(frozen=True)

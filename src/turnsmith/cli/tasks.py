@@ -26,7 +26,7 @@ from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.curation.rows import count_rows
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.tasks.characters import describe_mended
-from turnsmith.tasks.dataset import find_task_file, load_tasks, stream_tasks
+from turnsmith.tasks.dataset import find_mended, find_task_file, load_tasks, stream_tasks
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table, yes_no_table
@@ -62,9 +62,8 @@ def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = N
 
 def load_reported(path: Path) -> list[Task]:
     """Load all tasks of a file; report those whose texts were mended on the error output. Raises UsageError."""
-    mended = list[str]()
-    tasks = load_tasks(path, mended.append)
-    if mended:
+    tasks = load_tasks(path)
+    if mended := find_mended(path):
         typer.echo(to_line(f"{path}: {describe_mended(mended)}"), err=True)
     return tasks
 

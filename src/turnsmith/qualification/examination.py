@@ -8,7 +8,7 @@ from functools import partial
 from random import SystemRandom
 from typing import Any, TypeVar
 
-from turnsmith.audit.ability import Ability, GoldTrial, judge_audit, try_gold
+from turnsmith.audit.ability import GoldTrial, judge_audit, try_gold
 from turnsmith.audit.expected_tests import UnreadableTests, read_tests
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import GradingError, PluginFailed, SandboxError
@@ -25,7 +25,7 @@ from turnsmith.qualification.gold_runs import Cure
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.qualification.verdicts import FINAL, count_passes, decide
 from turnsmith.sandboxes.setup import SetupFailed
-from turnsmith.types import Grade, Outcome
+from turnsmith.types import Ability, Grade, Outcome
 
 T = TypeVar("T")
 MAX_TRIES = 3

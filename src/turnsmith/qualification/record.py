@@ -10,14 +10,13 @@ from typing import Any
 
 from pydantic import Field
 
-from turnsmith.audit.ability import Ability
 from turnsmith.config import SandboxConfig
 from turnsmith.git.layers import walk_merged
 from turnsmith.git.one_commit import read_entry
 from turnsmith.grading.cases import GOLD_S
 from turnsmith.grading.patch_selection import TEST_DATA
 from turnsmith.sandboxes.runtime import required_distributions
-from turnsmith.types import Record, Task, TaskTree
+from turnsmith.types import Ability, Record, Task, TaskTree
 
 VERSION = 16
 """Raised where the grader or the qualification has changed what it would say; records of another version count no more."""

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from turnsmith.audit.mutants import Mutant
 from turnsmith.config import RunConfig, TaskSetConfig
 from turnsmith.curation.dates import read_date
 from turnsmith.curation.repositories import normalise_repository
@@ -17,7 +16,7 @@ from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_task
 from turnsmith.tasks.dataset import FILE_NAME
 from turnsmith.tasks.task_set import TaskSet, read_subset, read_task_set
 from turnsmith.tracking import Progress
-from turnsmith.types import Task
+from turnsmith.types import Mutant, Task
 
 
 def list_mutants(*task_sets: TaskSet) -> dict[str, tuple[Mutant, ...]]:

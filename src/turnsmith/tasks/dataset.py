@@ -1,7 +1,7 @@
 """Task files: JSONL with SWE-bench's column names, one task per line."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,20 +17,17 @@ SYSTEM = [(), ("proc",), ("sys",), ("dev",)]
 """Top-level folders of devices and virtual files, which cannot hold layers."""
 
 
-def load_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: None) -> list[Task]:
-    """Load a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line.
-
-    `on_mended` receives the id of each task whose text held lone surrogates.
-    """
-    return list(stream_tasks(path, on_mended))
+def load_tasks(path: Path) -> list[Task]:
+    """Load a task file, or the `tasks.jsonl` of a folder. Raises UsageError that names file and line."""
+    return list(stream_tasks(path))
 
 
-def stream_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: None) -> Iterator[Task]:
+def stream_tasks(path: Path) -> Iterator[Task]:
     """Yield the tasks of a file one at a time; like `load_tasks`."""
     file, ids = find_task_file(path), Counter[str]()
     for number, line in enumerate(_read_lines(file), 1):
         if line.strip():
-            task = _parse(line, file, number, on_mended)
+            task = _parse(line, file, number)
             ids[task.instance_id] += 1
             yield task
     if not ids:
@@ -38,6 +35,12 @@ def stream_tasks(path: Path, on_mended: Callable[[str], None] = lambda name: Non
     name, count = ids.most_common(1)[0]
     if count > 1:
         raise UsageError(f"{file}: instance_id {name!r} occurs {count} times: ids must be unique")
+
+
+def find_mended(path: Path) -> list[str]:
+    """List the ids of tasks whose texts hold lone surrogates, which `load_tasks` replaces."""
+    rows = [parse_json(line) for line in _read_lines(find_task_file(path)) if ESCAPED.search(line)]
+    return [found["instance_id"] for row in rows if (found := mend(row)) != row]
 
 
 def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
@@ -112,12 +115,13 @@ def _read_lines(file: Path) -> Iterator[str]:
         raise UsageError(f"{file} is not UTF-8 text ({reason}): is it a task file?") from None
 
 
-def _parse(line: str, file: Path, number: int, on_mended: Callable[[str], None]) -> Task:
+def _parse(line: str, file: Path, number: int) -> Task:
     try:
-        found = parse_json(line)
+        row = parse_json(line)
     except ValueError as error:
         raise UsageError(f"{file}, line {number}: not valid JSON: {error}") from None
-    row = mend(found) if ESCAPED.search(line) else found
+    if ESCAPED.search(line):
+        row = mend(row)
     try:
         task = Task.model_validate(row)
     except ValidationError as error:
@@ -129,8 +133,6 @@ def _parse(line: str, file: Path, number: int, on_mended: Callable[[str], None])
         raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
     if fault := _find_fault_of_tests(task):
         raise UsageError(f"{file}, line {number}: {task.instance_id} {fault}")
-    if row != found:
-        on_mended(task.instance_id)
     return task
 
 

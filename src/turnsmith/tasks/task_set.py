@@ -1,17 +1,16 @@
 """Task sets: named tasks of one task file with their folders, read from disk and compared with each other."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from turnsmith.config import TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.tasks.characters import describe_mended
-from turnsmith.tasks.dataset import environment_path, find_task_file, layer_paths, load_tasks
+from turnsmith.tasks.dataset import environment_path, find_mended, find_task_file, layer_paths, load_tasks
 from turnsmith.tasks.gradability import SetAside, describe_aside, find_faulty
 from turnsmith.tasks.selection import choose, digest_content, select_subset
-from turnsmith.types import Task, TaskTree
+from turnsmith.types import Ability, Task, TaskTree
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,8 @@ class TaskSet:
     """Tasks of the file that cannot be graded, and are not among the others: id → reason."""
     mended: Sequence[str] = ()
     """Ids of tasks whose texts held lone surrogates."""
-    abilities: Mapping[str, Any] = field(default_factory=dict)
-    """Instance id → the ability of its audit (`audit.ability.Ability`), where that is on record.
-
-    No agent may see the mutants in it.
-    """
+    abilities: Mapping[str, Ability] = field(default_factory=dict)
+    """Recorded ability of each task's audit, by instance id. No agent may see the mutants in it."""
 
     def remarks(self) -> list[str]:
         """Say what was set aside, a line for each reason, and what was mended."""
@@ -44,8 +40,8 @@ class TaskSet:
         """List the tasks with their working trees. Raises UsageError if a layer is missing."""
         return [TaskTree(task, layer_paths(task, self.file)) for task in self.tasks]
 
-    def list_abilities(self) -> list[Any]:
-        """List the ability of each task's audit; None where it is not on record."""
+    def list_abilities(self) -> list[Ability | None]:
+        """List the ability of each task's audit; None if it is not on record."""
         return [self.abilities.get(task.instance_id) for task in self.tasks]
 
 
@@ -76,11 +72,11 @@ def read_task_set(name: str, path: Path, parsers: Collection[str], wanted: TaskS
     `parsers` are the names of the log parsers at hand.
     Raises UsageError where a file, layer or id is missing, where a task wanted by its id cannot be graded, or where none can.
     """
-    file, mended = find_task_file(path), list[str]()
-    chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)), mended.append)
+    file = find_task_file(path)
+    chosen = choose_tasks(path, wanted or TaskSetConfig(path=str(path)))
     aside, names = find_faulty(chosen, parsers), {task.instance_id for task in chosen}
     tasks = [_place_environment(task, file) for task in chosen if task.instance_id not in aside]
-    task_set = TaskSet(name, tasks, file, aside, [name for name in mended if name in names])
+    task_set = TaskSet(name, tasks, file, aside, [name for name in find_mended(path) if name in names])
     refuse_aside(task_set, wanted.tasks if wanted else ())
     if not tasks:
         refuse_aside(task_set, aside)
@@ -94,14 +90,14 @@ def refuse_aside(task_set: TaskSet, names: Iterable[str]) -> None:
         raise UsageError(f"{task_set.file}: {name} {task_set.aside[name].detail}")
 
 
-def choose_tasks(path: Path, wanted: TaskSetConfig, on_mended: Callable[[str], None] = lambda name: None) -> list[Task]:
+def choose_tasks(path: Path, wanted: TaskSetConfig) -> list[Task]:
     """Choose the tasks of a file that a configuration wants. Raises UsageError where an id is not there."""
-    tasks = read_subset(path, wanted, on_mended)
+    tasks = read_subset(path, wanted)
     return list(choose(tasks, _name_place(path, wanted), wanted.tasks, wanted.limit))
 
 
-def read_subset(path: Path, wanted: TaskSetConfig, on_mended: Callable[[str], None] = lambda name: None) -> list[Task]:
-    tasks = load_tasks(path, on_mended)
+def read_subset(path: Path, wanted: TaskSetConfig) -> list[Task]:
+    tasks = load_tasks(path)
     return select_subset(tasks, wanted.subset) if wanted.subset else tasks
 
 

@@ -5,7 +5,9 @@ construction. An array of the right type is used as it is, without a copy. Any p
 package imports pydantic and numpy, and no other part of Turnsmith.
 """
 
+from turnsmith.types.abilities import Ability, Mutant
 from turnsmith.types.conversations import Conversation, Message
+from turnsmith.types.edits import Edit
 from turnsmith.types.estimates import BYTES_PER_TOKEN, estimate_tokens
 from turnsmith.types.links import Link, OtherPrompt, Provenance, TurnDigests, digest_turn
 from turnsmith.types.outcomes import OUTCOMES, Audit, Grade, Outcome, OutcomeRule, StopReason
@@ -16,8 +18,8 @@ from turnsmith.types.tasks import PYTEST, PYTEST_COMMAND, Task, TaskTree
 from turnsmith.types.trajectories import Completion, Group, SamplingParams, Trajectory, Turn
 
 __all__ = [
-    "BYTES_PER_TOKEN", "OUTCOMES", "PYTEST", "PYTEST_COMMAND", "Audit", "Completion", "Conversation", "ExecResult", "Grade",
-    "Group", "Isolation", "Link", "Message", "MicroBatch", "OtherPrompt", "Outcome", "OutcomeRule", "Provenance", "Record",
-    "Sample", "SamplingParams", "StopReason", "Task", "TaskTree", "Trajectory", "Turn", "TurnDigests", "add_tokenizer_provenance",
-    "digest_turn", "estimate_tokens", "to_array",
+    "BYTES_PER_TOKEN", "OUTCOMES", "PYTEST", "PYTEST_COMMAND", "Ability", "Audit", "Completion", "Conversation",
+    "Edit", "ExecResult", "Grade", "Group", "Isolation", "Link", "Message", "MicroBatch", "Mutant", "OtherPrompt",
+    "Outcome", "OutcomeRule", "Provenance", "Record", "Sample", "SamplingParams", "StopReason", "Task", "TaskTree",
+    "Trajectory", "Turn", "TurnDigests", "add_tokenizer_provenance", "digest_turn", "estimate_tokens", "to_array",
 ]  # fmt: skip

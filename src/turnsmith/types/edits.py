@@ -1,7 +1,15 @@
 """Replacement of spans in a text or in bytes."""
 
 from collections.abc import Iterable
-from typing import AnyStr
+from typing import AnyStr, NamedTuple
+
+
+class Edit(NamedTuple):
+    """Replacement of a span of characters."""
+
+    start: int
+    end: int
+    text: str
 
 
 def replace_spans(text: AnyStr, edits: Iterable[tuple[int, int, AnyStr]]) -> AnyStr:

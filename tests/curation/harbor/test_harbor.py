@@ -5,9 +5,6 @@ import tomllib
 
 import pytest
 
-from turnsmith.audit.ability import Ability
-from turnsmith.audit.mutants import Mutant
-from turnsmith.audit.sources import Edit
 from turnsmith.config import SandboxConfig
 from turnsmith.curation.harbor.directory import write_directory
 from turnsmith.errors import UsageError
@@ -18,7 +15,7 @@ from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_task
 from turnsmith.tasks.dataset import layer_paths, load_tasks
 from turnsmith.tasks.sets.base import to_record
 from turnsmith.tasks.sets.harbor import HARBOR, read_folder
-from turnsmith.types import TaskTree
+from turnsmith.types import Ability, Edit, Mutant, TaskTree
 
 RECORD = Qualification(instance_id="practice", key="0" * 64, verdict=Verdict.QUALIFIED, repeats=5)
 
