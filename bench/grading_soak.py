@@ -40,7 +40,7 @@ from rich.table import Table
 from turnsmith.config import SandboxConfig
 from turnsmith.git.patch_policy import read_patch
 from turnsmith.grading.grading import Grader
-from turnsmith.rollouts.generator import persist
+from turnsmith.rollouts.generator import retry_lost
 from turnsmith.sandboxes import make_provider
 from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_tasks
 from turnsmith.synthesis.repositories import make_patch
@@ -255,7 +255,7 @@ async def grade_all(jobs: list[Job], retries: int, connection: Connection) -> No
     async def grade(job: Job) -> None:
         async with free:
             grades: list[Grade] = []
-            await persist(lambda: grade_once(job, grader, grades), is_lost, retries)
+            await retry_lost(lambda: grade_once(job, grader, grades), is_lost, retries)
             connection.send((job.number, grades))
 
     await asyncio.gather(*map(grade, jobs))

@@ -53,5 +53,5 @@ async def test_a_conviction_is_remembered_for_an_iteration(listen, folder, num_c
     await rl.collect(Iteration(1, STAGE, run), run.train_tasks)
     [played, *_] = read_trajectories(folder.trajectories("one", 1))
     [inspector] = run.generator.inspectors
-    [rollout, *_] = plan_rollouts(run.train_tasks.list_trees(), prefix="t", iteration=1, num_each=1, noise="")
+    [rollout, *_] = plan_rollouts(run.train_tasks.list_trees(), prefix="t", iteration=1, num_each=1, seed_stream="")
     assert await inspector._is_chosen(played, rollout) is is_alarmed

@@ -94,7 +94,7 @@ async def provider():
 async def test_agent_that_breaks_its_sandbox_gets_an_agent_outcome(make_generator, tree, journal, name):
     answers = [turn("ls"), *map(turn, COMMANDS[name]), turn("open numbers_.py"), turn("submit")]
     generator = make_generator(answers, ONCE)
-    [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
+    [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, seed_stream=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert OUTCOMES[trajectory.outcome].in_group, trajectory.detail
     assert not trajectory.resolved
@@ -103,7 +103,7 @@ async def test_agent_that_breaks_its_sandbox_gets_an_agent_outcome(make_generato
 async def test_too_large_patch_is_cut_flagged_and_scored(make_generator, tree, journal):
     answers = [turn(f"head -c {2 * MAX_PATCH_BYTES} /dev/urandom > noise"), turn("submit")]
     generator = make_generator(answers, ONCE)
-    [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, noise=""), AGENT,
+    [trajectory] = await generator.collect(plan_rollouts([tree], prefix="t", iteration=0, num_each=1, seed_stream=""), AGENT,
                                            journal, label="x")  # fmt: skip
     assert (trajectory.outcome, trajectory.patch.partition(":")[0]) == (Outcome.PATCH_INVALID, "no patch")
     assert len(trajectory.patch) < 100_000 and "bytes" in trajectory.detail

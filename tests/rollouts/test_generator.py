@@ -4,7 +4,7 @@ from pytest import raises
 
 from turnsmith.config import AgentConfig, RolloutConfig
 from turnsmith.errors import InfrastructureStorm
-from turnsmith.rollouts.generator import persist
+from turnsmith.rollouts.generator import retry_lost
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Outcome, StopReason
@@ -16,7 +16,7 @@ ROLLOUTS = RolloutConfig(concurrency=4, retries=1, max_infrastructure_share=0.3)
 
 
 def plan(tree, num):
-    return plan_rollouts([tree], prefix="t", iteration=0, num_each=num, noise="1")
+    return plan_rollouts([tree], prefix="t", iteration=0, num_each=num, seed_stream="1")
 
 
 async def test_script_that_fixes_the_bug_is_resolved(make_generator, tree, journal):
@@ -88,8 +88,8 @@ async def test_setup_runs_before_the_agent_and_its_failure_is_infrastructure(mak
 
 def test_every_task_and_sibling_has_its_own_seed(tree):
     other = replace(tree, task=tree.task.model_copy(update={"instance_id": "another"}))
-    seeds = [rollout.trajectory.seed for noise in "ab" for rollout in plan_rollouts(
-        [tree, other], prefix="t", iteration=0, num_each=50, noise=noise)]  # fmt: skip
+    seeds = [rollout.trajectory.seed for seed_stream in "ab" for rollout in plan_rollouts(
+        [tree, other], prefix="t", iteration=0, num_each=50, seed_stream=seed_stream)]  # fmt: skip
     assert len(set(seeds)) == 200
     assert [r.trajectory.seed for r in plan(tree, 3)] == [r.trajectory.seed for r in plan(tree, 3)]
 
@@ -103,5 +103,5 @@ async def test_retry_budget_limits_attempts():
             made.append(results[len(made)])
             return made[-1]
 
-        assert await persist(attempt, is_lost=lambda result: result == "x", retries=2) == made[-1]
+        assert await retry_lost(attempt, is_lost=lambda result: result == "x", retries=2) == made[-1]
         assert len(made) == num_made

@@ -57,7 +57,7 @@ PLAIN, ODD = adding("y = 2"), adding("import gc")
 
 
 def plan(tree, num):
-    return plan_rollouts([tree], prefix="t", iteration=0, num_each=num, noise="")
+    return plan_rollouts([tree], prefix="t", iteration=0, num_each=num, seed_stream="")
 
 
 @pytest.mark.parametrize(

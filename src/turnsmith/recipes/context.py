@@ -90,13 +90,13 @@ class Iteration:
         return self.run.folder.evidence(self.stage.name, self.number)
 
     @property
-    def noise(self) -> str:
+    def seed_stream(self) -> str:
         """The stream that all of its random choices come from."""
         return f"{self.run.config.seed}/{self.stage.name}/{self.number}"
 
     def seed(self, purpose: str) -> int:
         """The seed of one random choice."""
-        return draw_seed(f"{self.noise}/{purpose}")
+        return draw_seed(f"{self.seed_stream}/{purpose}")
 
     def read_previous(self) -> Metrics:
         """What the iteration before told; nothing before the first."""

@@ -64,7 +64,7 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
         prefix=f"eval-{stage}",
         iteration=0,
         num_each=config.eval.num_runs,
-        noise=f"{config.seed_of(config.eval)}/eval",
+        seed_stream=f"{config.seed_of(config.eval)}/eval",
     )
     if not config.eval.sampling.is_policy:
         rollouts = [replace(rollout, decoding=config.eval.sampling) for rollout in rollouts]

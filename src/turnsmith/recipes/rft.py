@@ -101,7 +101,7 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
         prefix=STAGE,
         iteration=0,
         num_each=rft.rollouts_per_task,
-        noise=f"{run.config.seed}/{STAGE}",
+        seed_stream=f"{run.config.seed}/{STAGE}",
     )
     trajectories = await run.generator.collect(
         rollouts,

@@ -84,7 +84,7 @@ async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
         prefix=f"{stage.name}-{number:04d}",
         iteration=number,
         num_each=stage.group_size,
-        noise=iteration.noise,
+        seed_stream=iteration.seed_stream,
     )
     trajectories = await run.generator.collect(
         rollouts,

@@ -110,12 +110,12 @@ class Generator:
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         """Make one rollout; infrastructure faults of episode or grading are retried within the budget."""
-        played = await persist(
+        played = await retry_lost(
             lambda: self._play(rollout, agent, demonstration),
             is_lost=lambda trajectory: trajectory.stop_reason in LOST,
             retries=self.config.retries,
         )
-        return await persist(
+        return await retry_lost(
             lambda: self._grade(played, rollout, agent),
             is_lost=lambda trajectory: trajectory.stop_reason not in LOST and OUTCOMES[trajectory.outcome].retried,
             retries=self.config.retries,
@@ -154,7 +154,7 @@ class Generator:
             )
 
 
-async def persist(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int) -> T:
+async def retry_lost(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int) -> T:
     """Return the first result not lost to the infrastructure, or the last one."""
     for _ in range(retries):
         result = await attempt()

@@ -19,11 +19,11 @@ class Rollout:
 
 
 def plan_rollouts(
-    trees: Sequence[TaskTree], *, prefix: str, iteration: int, num_each: int, noise: str
+    trees: Sequence[TaskTree], *, prefix: str, iteration: int, num_each: int, seed_stream: str
 ) -> list[Rollout]:
     """Plan `num_each` rollouts of each task; siblings are adjacent, so that engines share their prompt.
 
-    `noise` names the seed stream; each task and sibling gets its own seed.
+    `seed_stream` names a stream of seeds; each task and sibling gets its own seed.
     """
     return [
         Rollout(
@@ -34,7 +34,7 @@ def plan_rollouts(
                 index=index,
                 instance_id=tree.instance_id,
                 iteration=iteration,
-                seed=draw_seed(f"{noise}/{tree.instance_id}/{index}"),
+                seed=draw_seed(f"{seed_stream}/{tree.instance_id}/{index}"),
             ),
         )
         for tree in trees

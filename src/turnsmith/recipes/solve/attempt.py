@@ -15,7 +15,7 @@ from turnsmith.errors import GradingError, OutOfBudget, SandboxError, UsageError
 from turnsmith.recipes.policy.player import Player
 from turnsmith.recipes.solve.given_tests import GivenTests, TestRun
 from turnsmith.recipes.solve.solution import STAGE, TASK_SET, write_tests
-from turnsmith.rollouts.generator import LOST, persist
+from turnsmith.rollouts.generator import LOST, retry_lost
 from turnsmith.rollouts.rollout import Rollout
 from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import append_trajectory
@@ -51,7 +51,7 @@ class Work:
 
 async def make_attempt(rollout: Rollout, work: Work) -> Trajectory:
     """One of them, played and tested; what the infrastructure broke is played again, as often as the configuration allows."""
-    trajectory = await persist(
+    trajectory = await retry_lost(
         lambda: play(rollout, work),
         is_lost=lambda played: played.stop_reason in LOST and not played.patch,
         retries=work.config.rollouts.retries,

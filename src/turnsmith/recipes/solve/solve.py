@@ -133,7 +133,7 @@ def plan_attempts(assignment: Assignment, tree: TaskTree) -> list[Rollout]:
         prefix=STAGE,
         iteration=0,
         num_each=assignment.num_attempts,
-        noise=f"{assignment.config.seed}/{STAGE}",
+        seed_stream=f"{assignment.config.seed}/{STAGE}",
     )
 
 
