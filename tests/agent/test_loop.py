@@ -166,9 +166,7 @@ def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_tas
     prompt_tokens = [len(renderer.prompt_ids(*first_messages(task, prompts))) for task in tasks]
     check_fits(tasks, speaker, prompts, config(max_context=max(prompt_tokens) + 1))
     most = prompt_tokens[1]
-    named = (
-        f"demo-1: the first prompt has {most} tokens, so {most + 1} are needed, and stages.0.max_context is {most}: "
-    )
+    named = f"demo-1: .*{most} tokens.* {most + 1} .*stages.0.max_context"
     with pytest.raises(UsageError, match=f"task {named}"):
         check_fits(tasks, speaker, prompts, config(max_context=prompt_tokens[1]), limit="stages.0.max_context")
 

@@ -54,7 +54,7 @@ async def test_gold_is_honest_by_mutants_on_record_and_an_object_that_equals_eve
 
 
 UNDECIDABLE = {
-    "no expectation": ("def test_it():\n    add(2, 1)\n", "the gold patch fails no mutant of a FAIL_TO_PASS test"),
+    "no expectation": ("def test_it():\n    add(2, 1)\n", "mutant"),
     "a literal that breaks the test itself": (
         "def test_it():\n    assert add(2, int('1')) and [0, 3].__getitem__(int('1'))\n    int('1')\n".replace(
             "assert add(2, int('1')) and ", "add(2, int('1')); "
@@ -65,7 +65,7 @@ UNDECIDABLE = {
         "def test_it(request):\n    assert add(1, 1) == 2 and request.node.name == 'test_it'\n",
         "1 tests fail under other names",
     ),
-    "a test that is written nowhere": ("test_it = lambda: check(2, 1, 3)\n", "1 FAIL_TO_PASS tests keep their names"),
+    "a test that is written nowhere": ("test_it = lambda: check(2, 1, 3)\n", "1 FAIL_TO_PASS test"),
 }
 
 

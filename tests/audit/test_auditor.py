@@ -170,7 +170,7 @@ async def test_an_audit_that_cannot_be_made_says_why(auditor, task, layers, name
 
 
 DOUBTS = {
-    "no mutant": ("from calc import add\ndef test_it(): add(1, 1)\n", "no FAIL_TO_PASS test has a mutant"),
+    "no mutant": ("from calc import add\ndef test_it(): add(1, 1)\n", "mutant"),
     "a name that is asked for": (
         "from calc import add\ndef test_it(request):\n    assert add(1, 1) == 2 and request.node.name == 'test_it'\n",
         "1 tests fail under other names with the gold patch, too",

@@ -46,19 +46,19 @@ async def test_who_needs_the_names_of_the_tests_twice_is_convicted(runs):
 @pytest.mark.parametrize("first, second", [(FAILED, PASSED), (NO_END, PASSED), (NO_END, FAILED), (FAILED, NO_END)])
 async def test_who_needs_them_once_is_not(first, second):
     audit = await conclude(Scripted(as_itself=[first, second]))
-    assert audit.verdict == "inconclusive" and "under other names, once of two times" in audit.reason
+    assert audit.verdict == "inconclusive" and "other names" in audit.reason
 
 
 @pytest.mark.parametrize("num_killed_between", [0, 1, MAX_REPEATS - 1])
 async def test_a_mutant_that_survives_twice_convicts(num_killed_between):
     runs = [PASSED, *[FAILED] * num_killed_between, PASSED]
     audit = await conclude(Scripted(as_mutant=runs))
-    assert audit.verdict == "convicted" and "passes with a wrong expectation, too" in audit.reason
+    assert audit.verdict == "convicted" and "wrong expectation" in audit.reason
 
 
 async def test_a_mutant_that_survives_once_does_not():
     audit = await conclude(Scripted(as_mutant=[PASSED]))
-    assert audit.verdict == "inconclusive" and "once only" in audit.reason
+    assert audit.verdict == "inconclusive" and "once" in audit.reason
 
 
 async def test_a_run_of_a_mutant_that_comes_to_no_end_is_no_survival():

@@ -36,16 +36,16 @@ def test_an_installed_module_goes_before_one_of_the_working_directory(write_modu
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("nobody_wrote_this:x", "there is no module nobody_wrote_this: install it, or start in the folder"),
-        ("turnsmith.nothing:x", "there is no module turnsmith.nothing: install it"),
-        ("turnsmith.errors.deeper:x", "there is no module turnsmith.errors.deeper: install it"),
-        ("turnsmith.errors:x", "the module turnsmith.errors has no 'x': give a name that it defines"),
+        ("no_such_package:x", "no module no_such_package: install it"),
+        ("turnsmith.nothing:x", "no module turnsmith.nothing"),
+        ("turnsmith.errors.deeper:x", "no module turnsmith.errors.deeper"),
+        ("turnsmith.errors:x", "turnsmith.errors has no 'x'"),
         (
             "turnsmith.errors",
-            f"there is no engine 'turnsmith.errors': give {', '.join(BUILT_IN['engine'])}, or an import path as my_package",
+            f"engine 'turnsmith.errors': give {', '.join(BUILT_IN['engine'])}",
         ),
-        ("../x.py:y", "there is no engine"),
-        (":", "there is no engine"),
+        ("../x.py:y", "no engine"),
+        (":", "no engine"),
     ],
 )
 def test_what_is_not_there_is_one_sentence(path, sentence):
@@ -58,15 +58,13 @@ def test_what_is_not_there_is_one_sentence(path, sentence):
     ("text", "fault"),
     [
         ("1 / 0\n", "ZeroDivisionError: division by zero"),
-        ("import nobody_wrote_this\n", "ModuleNotFoundError"),
+        ("import no_such_package\n", "ModuleNotFoundError"),
         ("(", "Syntax"),
     ],
 )
 def test_a_module_that_fails_says_how_and_how_to_see_where(write_module, text, fault):
     write_module("broken_plugin", text)
-    with pytest.raises(
-        UsageError, match=r"broken_plugin cannot be imported .*python -c 'import broken_plugin'"
-    ) as caught:
+    with pytest.raises(UsageError, match=r"broken_plugin .*python -c 'import broken_plugin'") as caught:
         load_by_name("engine", "broken_plugin:x")
     assert fault in str(caught.value)
 
@@ -74,15 +72,15 @@ def test_a_module_that_fails_says_how_and_how_to_see_where(write_module, text, f
 def test_a_module_that_lacks_a_package_of_an_extra_names_the_extra(write_module, monkeypatch):
     write_module("lacking_plugin", "import pyarrow\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UsageError, match=r"lacking_plugin needs pyarrow: .*turnsmith\[data\]"):
+    with pytest.raises(UsageError, match=r"lacking_plugin .*pyarrow.*turnsmith\[data\]"):
         load_by_name("engine", "lacking_plugin:x")
 
 
 def test_an_unknown_name_names_the_known_ones(monkeypatch):
     monkeypatch.setitem(BUILT_IN, "algorithm", {"first": "a:b", "second": "c:d"})
-    with pytest.raises(ValueError, match="there is no algorithm 'frist': give first, second, or an import path"):
+    with pytest.raises(ValueError, match="algorithm 'frist': give first, second"):
         check_name("algorithm", "frist")
-    with pytest.raises(UsageError, match="there is no algorithm 'frist': give first, second, or an import path"):
+    with pytest.raises(UsageError, match="algorithm 'frist': give first, second"):
         load_by_name("algorithm", "frist")
 
 

@@ -79,7 +79,7 @@ def test_every_key_is_read_somewhere():
 
 
 def test_a_removed_key_is_dropped_with_a_warning(write):
-    with pytest.warns(FutureWarning, match=r"engine\.speculate is deprecated: .* remove the key"):
+    with pytest.warns(FutureWarning, match=r"engine\.speculate is deprecated.* remove"):
         load(write(MINIMAL + "[engine]\nspeculate = true\n"), [], RunConfig)
 
 
@@ -122,10 +122,10 @@ def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
 def test_a_fault_names_the_override_only_where_it_has_to_do_with_it(write):
     path = write("sed = 3\n" + MINIMAL)
     for arguments, place in {(): path, ("--seed", "7"): path, ("--sed", "7"): f"{path} with --sed"}.items():
-        with pytest.raises(UsageError, match=re.escape(f"{place}: unknown key 'sed'")):
+        with pytest.raises(UsageError, match=rf"{re.escape(place)}: .*'sed'"):
             load(path, list(arguments), RunConfig)
     for key, value in {"--eval": '{"num_runs": 2, "k": 99}', "--eval.k": "99"}.items():
-        with pytest.raises(UsageError, match=f"with {key}: eval: k 99 must be"):
+        with pytest.raises(UsageError, match=f"{key}: eval: k 99"):
             load(write(MINIMAL), [key, value], RunConfig)
 
 
@@ -138,18 +138,18 @@ def test_the_source_of_a_task_set_can_be_replaced(write):
 def test_an_evaluation_set_can_be_taken_away(write):
     path = write(MINIMAL + "[eval_tasks.a]\npath = 'a'\n[eval_tasks.b]\npath = 'b'\n")
     assert list(load(path, ["--eval_tasks.a", "null"], RunConfig).eval_tasks) == ["b"]
-    with pytest.raises(UsageError, match=r"with --eval_tasks\.c: eval_tasks\.c: .* \(got null\)"):
+    with pytest.raises(UsageError, match=r"eval_tasks\.c: .*null"):
         load(path, ["--eval_tasks.c", "null"], RunConfig)
 
 
 def test_what_is_no_regular_file_is_not_read():
-    with pytest.raises(UsageError, match="/dev/zero is no regular file"):
+    with pytest.raises(UsageError, match="/dev/zero"):
         load(Path("/dev/zero"), [], RunConfig)
 
 
 @pytest.mark.parametrize("position", ["1", "2", "-1", "x"])
 def test_a_position_outside_of_a_list_is_refused(write, position):
-    with pytest.raises(UsageError, match="is not a position in a list of 1"):
+    with pytest.raises(UsageError, match="position"):
         load(write(MINIMAL + "[[stages]]\n"), [f"--stages.{position}", "{}"], RunConfig)
 
 
@@ -160,11 +160,9 @@ def test_a_list_takes_a_value_at_its_position(write):
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
-    with pytest.raises(
-        UsageError, match=r"cannot read .*/none.toml: No such file or directory: give the path of a TOML"
-    ):
+    with pytest.raises(UsageError, match=r"/none.toml: No such file or directory.*TOML"):
         load(tmp_path / "none.toml", [], RunConfig)
-    with pytest.raises(UsageError, match="is no regular file: give the path of a TOML"):
+    with pytest.raises(UsageError, match=r"regular file.* TOML"):
         load(tmp_path, [], RunConfig)
 
 
@@ -201,11 +199,11 @@ def test_a_file_that_gives_one_key_of_the_fine_tunings_optimizer_keeps_the_paper
     ("arguments", "message"),
     [
         (["seed", "3"], "unexpected argument 'seed'"),
-        (["--seed"], "--seed needs a value"),
-        (["--seed.x", "3"], "is inside a value, not a section"),
-        (["--stages.2.iterations", "3"], "'2' is not a position in a list of 1"),
-        (["--stages.first.iterations", "3"], "'first' is not a position"),
-        (["--tracking", "wandb"], r'tracking: .*, so write \["wandb"\]'),
+        (["--seed"], "--seed"),
+        (["--seed.x", "3"], "seed.x"),
+        (["--stages.2.iterations", "3"], "'2'.* 1"),
+        (["--stages.first.iterations", "3"], "'first'"),
+        (["--tracking", "wandb"], r'tracking: .*\["wandb"\]'),
     ],
 )
 def test_overrides_that_lead_nowhere_say_so(write, arguments, message):
@@ -222,14 +220,14 @@ def test_sandbox_stands_for_its_kind(write):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("[[stages]]\n[[stages]]\n", "two stages are called 'stage1'"),
-        ('[[stages]]\nname = "rft"\n', "two stages are called 'rft'"),
-        ('[[stages]]\nname = "../x"\n', "'../x' cannot name a folder"),
-        ('[eval_tasks.train]\npath = "x"\n', "would share the folder of the training tasks"),
-        ('[eval_tasks."a/b"]\npath = "x"\n', "'a/b' cannot name a folder"),
-        ("[[stages]]\ncurriculum = true\n", "needs the solve rates of a stage before"),
-        ('[[stages]]\n[stages.optimizer]\nschedule = "cosine"\n', "must be constant in RL"),
-        ('[sandbox]\nkind = "podman"\n', "sandbox.image is missing: the tasks that will be made for train"),
+        ("[[stages]]\n[[stages]]\n", "two stages .*'stage1'"),
+        ('[[stages]]\nname = "rft"\n', "two stages .*'rft'"),
+        ('[[stages]]\nname = "../x"\n', "'../x'"),
+        ('[eval_tasks.train]\npath = "x"\n', "training tasks"),
+        ('[eval_tasks."a/b"]\npath = "x"\n', "'a/b'"),
+        ("[[stages]]\ncurriculum = true\n", "solve rates"),
+        ('[[stages]]\n[stages.optimizer]\nschedule = "cosine"\n', "constant"),
+        ('[sandbox]\nkind = "podman"\n', "sandbox.image is missing"),
     ],
 )
 def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write, text, message):
@@ -240,8 +238,8 @@ def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write
 @pytest.mark.parametrize(
     "text, message",
     [
-        ('[train_tasks]\npractice_tasks = 4\nsplit = "heldout"\n', "those tasks are for evaluation"),
-        ("[train_tasks]\npractice_tasks = 4\n[eval_tasks.x]\npractice_tasks = 2\n", "would be the training tasks"),
+        ('[train_tasks]\npractice_tasks = 4\nsplit = "heldout"\n', "evaluation"),
+        ("[train_tasks]\npractice_tasks = 4\n[eval_tasks.x]\npractice_tasks = 2\n", "training tasks"),
     ],
 )
 def test_training_tasks_are_not_evaluated_on_nor_held_out_tasks_trained_on(write, text, message):
@@ -284,5 +282,5 @@ def test_set_key_is_what_nested_assignment_would_do(pairs):
 
 def test_an_evaluation_needs_no_training_tasks_and_learning_does(write):
     assert load(write('[eval_tasks.x]\npath = "x"\n'), [], RunConfig).task_sets.keys() == {"x"}
-    with pytest.raises(UsageError, match="train_tasks is missing: RFT and RL need tasks to learn from"):
+    with pytest.raises(UsageError, match="train_tasks is missing"):
         load(write("[[stages]]\n"), [], RunConfig)

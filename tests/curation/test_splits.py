@@ -40,7 +40,7 @@ def test_no_split_of_whole_repositories_is_nearer(sizes, share, seed):
 def test_every_repository_has_a_part_and_every_part_a_repository(sizes, shares, seed):
     parts = [Part(str(number), share / sum(shares)) for number, share in enumerate(shares)]
     if len(sizes) < len(parts):
-        with pytest.raises(UsageError, match=r"cannot fill .* parts: give fewer parts, or --by id"):
+        with pytest.raises(UsageError, match=r"fewer parts, or --by id"):
             cut_by_repository(sizes, parts, seed)
         return
     placed = cut_by_repository(sizes, parts, seed)

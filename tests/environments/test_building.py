@@ -54,7 +54,7 @@ def test_of_the_tree_that_it_was_built_from_the_metadata_tell_nothing(tree, tmp_
 
 
 def test_a_command_that_fails_is_named_with_its_cause(tree, tmp_path):
-    with pytest.raises(BuildFailed, match=r"failed: error: no such thing; the log is"):
+    with pytest.raises(BuildFailed, match=r"failed: error: no such thing.* log"):
         build(recipe_of("echo 'error: no such thing'; exit 3"), (tree,), "/testbed", tmp_path, threading.Event())
     assert not [path for path in (tmp_path / FOLDER).iterdir() if path.is_dir()]
 
@@ -89,4 +89,4 @@ def test_whoever_stops_it_waits_for_nothing_and_nothing_is_left(tree, tmp_path):
 def test_the_cause_is_the_first_error_and_what_follows():
     assert find_cause(b"one\nerror: no solution\n  cause: x\n") == "error: no solution cause: x"
     assert find_cause(b"one\ntwo\n") == "two"
-    assert find_cause(b"") == "it printed nothing"
+    assert "nothing" in find_cause(b"")

@@ -159,9 +159,9 @@ def test_what_is_compiled_makes_another_environment():
 
 
 def test_a_damaged_file_is_named():
-    with pytest.raises(UsageError, match=r"pyproject\.toml cannot be read"):
+    with pytest.raises(UsageError, match=r"pyproject\.toml"):
         needs_of(pyproject="[project\n")
-    with pytest.raises(UsageError, match="declare requirements"):
+    with pytest.raises(UsageError, match="requirements"):
         needs_of(pyproject="project = 1\n")
 
 

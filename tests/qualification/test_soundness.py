@@ -28,4 +28,4 @@ async def test_a_task_without_a_fault_is_found_out(provider, tmp_path):
     )
     check = await check_task(TaskTree(task, (tmp_path,)), Grader(provider, tests_timeout_s=20, num_workers=1))
     assert not check.is_sound
-    assert check.fault == "untouched tree resolved: no test fails"
+    assert check.fault.startswith("untouched tree resolved")

@@ -88,9 +88,9 @@ def test_what_is_not_resolved_or_too_long_is_left_out_and_counted(renderer, tmp_
     samples, told = load_samples(read_conversations(tmp_path), tmp_path, renderer, max_tokens=4096)
     assert [sample.group_id for sample in samples] == ["shop-tools__shop-17"]
     assert [told[f"conversations/{name}"] for name in ("read", "resolved", "kept", "retokenised")] == [2, 1, 1, 1]
-    with pytest.raises(UsageError, match=r"is resolved and fits 8 tokens \(2 read, 1 resolved\)"):
+    with pytest.raises(UsageError, match=r"8 tokens \(2 read, 1 resolved\)"):
         load_samples(read_conversations(tmp_path), tmp_path, renderer, max_tokens=8)
-    with pytest.raises(UsageError, match="no conversations at"):
+    with pytest.raises(UsageError, match=str(tmp_path)):
         read_conversations(tmp_path / "none")
 
 

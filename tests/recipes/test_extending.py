@@ -87,7 +87,7 @@ def test_more_runs_of_each_task_keep_what_was_rolled_out(extended, run_folder):
 
 def test_a_new_evaluation_set_can_come_and_one_that_was_begun_cannot_change(extended):
     assert extended("--eval_tasks.more.practice_tasks", "3", "--eval_tasks.more.split=heldout") == ["eval_tasks.more"]
-    with pytest.raises(UsageError, match=r"eval_tasks.practice.practice_tasks cannot change"):
+    with pytest.raises(UsageError, match=r"eval_tasks.practice.practice_tasks"):
         extended("--eval_tasks.practice.practice_tasks", "5")
 
 

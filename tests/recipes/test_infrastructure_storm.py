@@ -32,7 +32,7 @@ async def test_a_broken_machine_stops_the_run_and_leaves_the_weights_alone(make_
     run = make_run(CONFIG.model_copy(update={"rollouts": RETRIES}))
     before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
     tasks, outcome = break_down(run)
-    with pytest.raises(InfrastructureStorm, match=r"4 of 4 rollouts were lost.*repair it, then resume"):
+    with pytest.raises(InfrastructureStorm, match=r"4 of 4 rollouts.* resume"):
         await run_stage(SHORT, tasks, run)
     assert {t.outcome for t in read_trajectories(folder.trajectories("one", 0))} == {outcome}
     assert all(torch.equal(a, b) for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))

@@ -37,9 +37,7 @@ def model_directory(path, config):
 @pytest.mark.parametrize("name", ["paper-72b-stage1", "paper-72b-stage2"])
 def test_the_papers_model_does_not_fit_here_and_its_config_is_enough_to_say_so(name, tmp_path):
     config = load(CONFIGS / f"{name}.toml", [], RunConfig)
-    with pytest.raises(
-        UsageError, match=r"needs about [\d.,]+ GiB on \w+, where .* keys and values .*: use trainer.act"
-    ):
+    with pytest.raises(UsageError, match=r"needs about [\d.,]+ GiB .*: use trainer.act"):
         plan_cache(config, model_directory(tmp_path, QWEN_72B))
 
 
@@ -47,7 +45,7 @@ def test_weights_that_do_not_fit_are_never_opened(tmp_path):
     directory = model_directory(tmp_path, QWEN_72B)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         (directory / name).write_bytes((TINY / name).read_bytes())
-    with pytest.raises(UsageError, match="the run needs about"):
+    with pytest.raises(UsageError, match="needs about"):
         load_policy(RunConfig(model=ModelConfig(path=str(directory))))
 
 
@@ -57,7 +55,7 @@ def test_many_episodes_of_a_long_context_take_no_more_than_the_share_of_what_is_
     config = RunConfig(agent=AgentConfig(max_context=32_768), model=ModelConfig(dtype="bfloat16", device="cpu"))
     num_blocks = plan_cache(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=1.0)}), directory)
     assert num_blocks == 2**30 // (BLOCK_TOKENS * 2 * 24 * 2 * 64 * 2)
-    with pytest.raises(UsageError, match=r"hold \d+ tokens, less than one episode of max_context 32768"):
+    with pytest.raises(UsageError, match=r"\d+ tokens.* max_context 32768"):
         plan_cache(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=0.1)}), directory)
 
 

@@ -133,7 +133,7 @@ async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing
 def test_only_resolved_trajectories_are_imitated():
     attempts = [make_attempt(f"rft/a/{index}", outcome) for index, outcome in enumerate([NO, YES, NO, YES])]
     assert keep_resolved(attempts) == [attempts[1], attempts[3]]
-    with raises(UsageError, match="resolved none of 1 rollouts"):
+    with raises(UsageError, match="none of 1 rollouts"):
         keep_resolved(attempts[:1])
 
 
@@ -142,7 +142,7 @@ def test_fine_tuning_can_keep_submitted_trajectories_alone():
     cut_off = cut_off.grow(stop_reason=StopReason.MAX_TURNS)
     assert keep_resolved([submitted, cut_off]) == [submitted, cut_off]
     assert keep_resolved([submitted, cut_off], submitted_only=True) == [submitted]
-    with raises(UsageError, match="submitted a patch that resolves its task in none of 1 rollouts"):
+    with raises(UsageError, match=r"submitted .*none of 1 rollouts"):
         keep_resolved([cut_off], submitted_only=True)
 
 

@@ -116,19 +116,19 @@ def test_the_curriculum_can_take_the_solve_rates_of_another_run_and_keeps_what_i
 @mark.parametrize("reference", ["nowhere:one", "one", ":one", "nowhere:"])
 def test_a_stage_that_is_not_there_is_one_sentence(reference, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with raises(UsageError, match=r"names no stage with a finished iteration: give RUN:STAGE"):
+    with raises(UsageError, match=r"RUN:STAGE"):
         find_stage(reference)
 
 
 def test_the_configuration_wants_a_past_for_a_first_curriculum():
     stage = {"curriculum": True, "curriculum_from": "runs/first:stage1"}
     RunConfig(train_tasks={"practice_tasks": 1}, stages=[stage])
-    with raises(ValueError, match="name one of another run in curriculum_from"):
+    with raises(ValueError, match="curriculum_from"):
         RunConfig(train_tasks={"practice_tasks": 1}, stages=[{"curriculum": True}])
-    with raises(ValueError, match="needs curriculum = true"):
+    with raises(ValueError, match="curriculum = true"):
         StageConfig(curriculum_from="runs/first:stage1")
 
 
 def test_an_evaluation_set_that_is_not_there_is_named():
-    with raises(ValueError, match="sets names 'none'"):
+    with raises(ValueError, match="'none'"):
         RunConfig(eval={"every": 1, "sets": ["none"]})

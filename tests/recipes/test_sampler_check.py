@@ -96,7 +96,7 @@ def test_an_engine_that_filters_in_secret_is_caught_though_its_log_probs_are_the
     [warning, setting] = list_warnings(metrics | {"logprob_gap/mean": gap}, CHECKED)
     assert "less surprising" in warning and "top_p" in warning
     assert ("temperature" in setting) is (secret.temperature != 1)
-    with raises(TrainingError, match=r"past logprob_gap.filter_stop 0.01"):
+    with raises(TrainingError, match=r"logprob_gap\.filter_stop 0\.01"):
         measure(model, trajectories, BOUNDS.model_copy(update={"filter_stop": 0.01}))
 
 
@@ -159,7 +159,7 @@ async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weigh
             name = f"one-0000/{task.instance_id}/{index}"
             append_trajectory(folder.trajectories("one", 0), make_attempt(name, outcome, turns=100))
     before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
-    with raises(TrainingError, match=r"more surprising .* past logprob_gap.filter_stop 0.1"):
+    with raises(TrainingError, match=r"more surprising .*logprob_gap\.filter_stop 0\.1"):
         await run_stage(STAGE, run.train_tasks, run)
     assert all((a == b).all() for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))
 

@@ -1,5 +1,6 @@
 """Iterations that teach nothing: how many in a row stop a stage, and what the reason says."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_stage_goes_on_while_some_iteration_taught_something(check, signals):
     ("rate", "remedy"), [(0.0, "easier tasks"), (1.0, "harder tasks"), (0.5, "a larger group_size")]
 )
 def test_three_silent_iterations_in_a_row_stop_it(check, rate, remedy):
-    with pytest.raises(NoSignal, match=rf"one: in 3 .*, {rate:.0%} of .* {remedy}.*--stages.0.max_silent_iterations 6"):
+    with pytest.raises(NoSignal, match=rf"one: .*\b3 .*{rate:.0%} of .* {remedy}.*--stages.0.max_silent_iterations 6"):
         check([1, 0, 0, 0], rate)
 
 
@@ -63,11 +64,11 @@ async def test_an_iteration_says_what_is_wrong_with_it_and_the_last_silent_one_s
         for index in range(2):
             name = f"one-0000/{task.instance_id}/{index}"
             append_trajectory(folder.trajectories("one", 0), make_attempt(name, Outcome.UNRESOLVED, turns=1 + index))
-    with pytest.raises(NoSignal, match="one: in 1 iterations in a row"):
+    with pytest.raises(NoSignal, match=r"one: .*1 iteration"):
         await run_stage(stage, run.train_tasks, run)
-    assert "warning: no group of one carried signal in iteration 1: nothing is learned" in heard.said
+    assert any(re.match("warning: .* one .*iteration 1", said) for said in heard.said)
     assert folder.next_iteration("one") == 1 and not folder.trajectories("one", 1).exists()
     folder.metrics("one", 0).unlink()
     telling = stage.model_copy(update={"iterations": 1, "zero_advantage": "final"})
     await run_stage(telling, run.train_tasks, run)
-    assert any("past logprob_gap.warn 0.001: `turnsmith mismatch RUN`" in said for said in heard.said)
+    assert any(re.search(r"logprob_gap\.warn 0\.001.*`turnsmith mismatch RUN`", said) for said in heard.said)

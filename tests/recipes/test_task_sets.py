@@ -1,4 +1,5 @@
 import json
+import re
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -46,9 +47,7 @@ def task_set(name, tmp_path, *names):
 def test_a_task_that_is_trained_on_is_never_evaluated_on(tmp_path):
     train = task_set("train", tmp_path, "a", "b")
     check_disjoint(train, [task_set("x", tmp_path, "c")])
-    with raises(
-        UsageError, match=r"eval_tasks.y shares 1 tasks with train_tasks, e.g. b is trained on as b \(the same id"
-    ):
+    with raises(UsageError, match=r"eval_tasks.y .*train_tasks, e.g. b .* as b \(the same id"):
         check_disjoint(train, [task_set("x", tmp_path, "c"), task_set("y", tmp_path, "d", "b")])
 
 
@@ -79,7 +78,7 @@ def test_evaluated_tasks_that_are_older_than_a_training_task_are_told(tmp_path):
     assert listener.said == []
     warn_of_older(train, [mine, other], listener)
     [said] = listener.said
-    assert said.startswith("1 of the 4 evaluated tasks are older than a training task of their repository")
+    assert said.startswith("1 of the 4 evaluated tasks") and "older" in said
     assert "--by date" in said
 
 
@@ -105,7 +104,7 @@ def with_content(tasks, repo, patch):
 def test_the_same_fix_under_another_id_is_never_evaluated_on(tmp_path, repo, patch, is_same):
     train = with_content(task_set("train", tmp_path, "a"), "octo/shop", PATCH)
     other = with_content(task_set("x", tmp_path, "b"), repo, patch)
-    with raises(UsageError, match=r"e.g. b is trained on as a \(the same repository") if is_same else nullcontext():
+    with raises(UsageError, match=r"e.g. b .* as a \(the same repository") if is_same else nullcontext():
         check_disjoint(train, [other])
 
 
@@ -122,7 +121,7 @@ async def test_splits_of_practice_tasks_share_no_content(tmp_path, provider):
 def test_a_held_out_task_is_not_trained_on_wherever_its_file_lies(tmp_path):
     train = task_set("train", tmp_path, "a", "b")
     train.tasks[1].meta["split"] = "heldout"
-    with raises(UsageError, match=r"train_tasks holds 1 held-out tasks, e.g. b"):
+    with raises(UsageError, match=r"train_tasks .*1 held-out task.* b"):
         check_disjoint(train, [])
 
 
@@ -138,8 +137,8 @@ def test_tasks_that_cannot_be_graded_are_set_aside_with_their_reasons_and_the_ot
     save_with_odd(tmp_path)
     found = read_task_set("train", tmp_path, PARSERS)
     assert [task.instance_id for task in found.tasks] == ["b"]
-    assert found.aside["a"].detail.startswith("asks for the log parser 'ward': there is pytest, lines")
-    assert found.aside["c"].detail.startswith("expects '[100%]', which is no id of pytest's")
+    assert re.search(r"log parser 'ward': .*pytest, lines", found.aside["a"].detail)
+    assert "'[100%]'" in found.aside["c"].detail
     assert found.remarks() == [
         "train: 1 of 3 tasks cannot be graded here: nothing reads the logs of ward, e.g. a",
         "train: 1 of 3 tasks cannot be graded here: an expected test has no id of pytest's, e.g. c",
@@ -155,7 +154,7 @@ def test_halves_of_characters_are_mended_and_counted_when_a_set_is_read(tmp_path
     assert found.tasks[1].problem_statement == "x \N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"
     assert all(task.model_dump_json() for task in found.tasks)
     [remark] = found.remarks()
-    assert remark.startswith("train: 1 task held lone surrogates") and remark.endswith("e.g. b")
+    assert "surrogates" in remark and remark.endswith("e.g. b")
     assert read_task_set("train", tmp_path, PARSERS, TaskSetConfig(path=str(tmp_path), tasks=["a"])).remarks() == []
 
 
@@ -169,7 +168,7 @@ async def test_a_run_says_how_many_tasks_of_a_set_it_leaves_out_and_why(tmp_path
 @mark.parametrize(
     ("wanted", "fault"),
     [
-        ({"tasks": ["b", "c"]}, r"tasks.jsonl: c expects '\[100%\]', which is no id of pytest's"),
+        ({"tasks": ["b", "c"]}, r"tasks.jsonl: c .*'\[100%\]'"),
         ({"limit": 1}, r"tasks.jsonl: a asks for the log parser 'ward'"),
     ],
 )
@@ -201,7 +200,7 @@ async def test_a_subset_is_read_by_its_ids(tmp_path, provider):
     assert [task.instance_id for task in read_task_set("x", tmp_path, PARSERS, chosen).tasks] == ["c", "a"]
     prepared = await prepare_task_set("x", chosen, RunConfig(), RunFolder(tmp_path / "run"), provider, Silence())
     assert [task.instance_id for task in prepared.tasks] == ["c", "a"]
-    with raises(ValueError, match="subset goes with path"):
+    with raises(ValueError, match=r"subset .*path"):
         TaskSetConfig(practice_tasks=3, subset="verified-50")
 
 
@@ -237,7 +236,7 @@ def test_an_evaluation_of_some_tasks_leaves_out_the_sets_that_hold_none(tmp_path
 
 
 def test_a_task_that_is_in_no_evaluation_set_is_named(tmp_path):
-    with raises(UsageError, match=r"there is no task 'nobody' in the evaluation task sets .*: x \(.*/x\), y \(.*/y\)"):
+    with raises(UsageError, match=r"task 'nobody' .*: x \(.*/x\), y \(.*/y\)"):
         narrow_evaluation(make_evaluation(tmp_path), ["a", "nobody"], None)
 
 

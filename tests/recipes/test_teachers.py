@@ -87,11 +87,11 @@ def test_what_was_played_without_isolation_is_not_learned_from(teacher, where):
         {"isolation": "none"} if where == "isolation" else {"grade": Grade(outcome=Outcome.RESOLVED, isolation="none")}
     )
     add(teacher, turn("a"), **weak)
-    with pytest.raises(UsageError, match="isolation none, and RFT needs namespaces-user"):
+    with pytest.raises(UsageError, match=r"isolation none.* namespaces-user"):
         read(teacher)
 
 
 def test_tokens_are_not_taken_for_text(teacher):
     add(teacher, turn("a"), form="tokens")
-    with pytest.raises(UsageError, match="trajectories of tokens"):
+    with pytest.raises(UsageError, match="token"):
         read(teacher)

@@ -72,18 +72,18 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 
 def test_reading_what_is_no_run_folder_says_so(tmp_path):
-    with pytest.raises(UsageError, match=r"no file at .*config.json: is this a run folder"):
+    with pytest.raises(UsageError, match=r"config.json: .*run folder"):
         read_json(RunFolder(tmp_path).config)
     for text, fault in {"{": "at column 2", "[" * 100_000: "nested too deeply", "9" * 5_000: "too many digits"}.items():
         RunFolder(tmp_path).config.write_text(text)
-        with pytest.raises(UsageError, match=f"is damaged .*{fault}"):
+        with pytest.raises(UsageError, match=f"damaged .*{fault}"):
             read_json(RunFolder(tmp_path).config)
 
 
 def test_a_folder_where_another_is_at_work_is_refused(tmp_path):
     folder = RunFolder(tmp_path)
     write_json(folder.config, {})
-    with locked(folder), pytest.raises(UsageError, match="another process is at work"), locked(folder):
+    with locked(folder), pytest.raises(UsageError, match="another process"), locked(folder):
         pass
     with locked(folder):
         pass
@@ -105,10 +105,10 @@ def test_a_damaged_line_of_a_journal_is_named(tmp_path):
     append_record(journal, NOTES[0])
     with journal.open("a") as file:
         file.write("{}\n")
-    with pytest.raises(UsageError, match=r"notes\.jsonl:2 is damaged .*: remove that line"):
+    with pytest.raises(UsageError, match=r"notes\.jsonl:2 .*remove"):
         list(read_records(journal, Note))
     journal.write_text('{"text": ""}\n')
-    with pytest.raises(UsageError, match=r"notes\.jsonl:1 is damaged \(nothing is said\): remove that line"):
+    with pytest.raises(UsageError, match=r"notes\.jsonl:1 .*remove"):
         list(read_records(journal, Note))
 
 
@@ -167,16 +167,16 @@ def test_a_folder_of_another_configuration_is_refused_and_left_as_it_was(tmp_pat
     folder = RunFolder(tmp_path)
     claim(folder, {"seed": 1, "rft": {"epochs": 2}})
     before = folder.config.read_bytes()
-    with pytest.raises(UsageError, match=r"its rft.epochs differs.*turnsmith resume"):
+    with pytest.raises(UsageError, match=r"rft\.epochs.*turnsmith resume"):
         claim(folder, {"seed": 1, "rft": {"epochs": 3}})
     assert folder.config.read_bytes() == before
 
 
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(UsageError, match="nothing is written over"):
+    with pytest.raises(UsageError, match=str(tmp_path)):
         claim(RunFolder(tmp_path), {})
-    with pytest.raises(UsageError, match="nothing is written over"):
+    with pytest.raises(UsageError, match=str(tmp_path)):
         claim(RunFolder(tmp_path / "thesis.tex"), {})
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
 

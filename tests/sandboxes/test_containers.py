@@ -155,10 +155,10 @@ async def test_what_is_missing_is_said_in_one_sentence(provider_of, root, tmp_pa
             "localhost/no-such-image",
             spec.layers,
             "/testbed",
-            "there is no image localhost/no-such-image on this machine",
+            "image localhost/no-such-image",
         ),
-        (f"{tmp_path}/nowhere", spec.layers, "/testbed", "there is no root file system at"),
-        (str(root), (), "/elsewhere", "the image holds nothing at /elsewhere, and the task has no layers"),
+        (f"{tmp_path}/nowhere", spec.layers, "/testbed", "root file system"),
+        (str(root), (), "/elsewhere", "/elsewhere"),
     ):
         with pytest.raises(SandboxError, match="could not start") as refused:
             await provider.start(SandboxSpec(layers, workdir, image=image))
@@ -167,9 +167,9 @@ async def test_what_is_missing_is_said_in_one_sentence(provider_of, root, tmp_pa
 
 
 async def test_an_image_for_all_tasks_is_looked_for_at_once(provider_of, tmp_path):
-    with pytest.raises(UsageError, match="there is no image localhost/no-such-image on this machine"):
+    with pytest.raises(UsageError, match="image localhost/no-such-image"):
         provider_of(image="localhost/no-such-image")
-    with pytest.raises(UsageError, match="there is no root file system at"):
+    with pytest.raises(UsageError, match="root file system"):
         provider_of(image=f"{tmp_path}/nowhere")
 
 
@@ -177,16 +177,16 @@ async def test_an_image_without_bash_dies_and_says_so(provider_of, root):
     (root / "usr/bin/bash").rename(root / "usr/bin/zsh")
     provider = provider_of()
     sandbox = await provider.start(SandboxSpec((), "/repo", image=str(root)))
-    with pytest.raises(SandboxError, match="the image has no /bin/bash"):
+    with pytest.raises(SandboxError, match="no /bin/bash"):
         await sandbox.exec("true", timeout_s=60)
     await wait_for(lambda: list_owned(provider.program, provider.owner) == [])
 
 
 def test_an_engine_that_does_not_work_is_a_usage_error(tmp_path):
-    with pytest.raises(UsageError, match="is not installed on this machine: install it"):
+    with pytest.raises(UsageError, match="not installed"):
         make_provider(SandboxConfig(kind="podman", container_engine=str(tmp_path / "no-engine")))
     broken = write_engine(tmp_path, "echo first >&2; echo 'Error: no daemon' >&2; exit 125")
-    with pytest.raises(UsageError, match="does not work on this machine: no daemon"):
+    with pytest.raises(UsageError, match="no daemon"):
         make_provider(SandboxConfig(kind="podman", container_engine=broken))
 
 
@@ -208,20 +208,20 @@ def write_engine(folder, script):
 )
 def test_what_is_no_engine_though_it_answers_is_a_usage_error(tmp_path, script):
     engine = write_engine(tmp_path, script)
-    with pytest.raises(UsageError, match="engine does not answer like podman: name one that does") as refused:
+    with pytest.raises(UsageError, match=r"engine .*podman") as refused:
         make_provider(SandboxConfig(kind="podman", container_engine=engine, image="debian"))
     assert "\n" not in str(refused.value)
 
 
 def test_an_engine_that_does_not_answer_is_a_usage_error(tmp_path, monkeypatch):
     monkeypatch.setattr(podman, "FIRST_ANSWER_S", 0.5)
-    with pytest.raises(UsageError, match=r"engine did not answer in 0\.5 s: check that `.*engine info` works"):
+    with pytest.raises(UsageError, match=r"engine .*0\.5 s: .*`.*engine info`"):
         make_provider(SandboxConfig(kind="podman", container_engine=write_engine(tmp_path, "exec sleep 1000")))
 
 
 def test_a_file_that_is_no_root_file_system_is_blamed(config, tmp_path):
     (file := tmp_path / "file").write_text("x")
-    with pytest.raises(UsageError, match=rf"could not import {file}, which must be a tar file of a root file system: "):
+    with pytest.raises(UsageError, match=rf"{file}.* tar file"):
         make_provider(config.model_copy(update={"image": str(file)}))
 
 
@@ -229,14 +229,14 @@ def test_an_engine_is_tried_by_starting_a_container(config, tmp_path):
     found = probe_podman(config.container_engine)
     assert (found.ok, found.detail) == (True, "isolation container-user")
     missing = probe_podman(str(tmp_path / "no-engine"))
-    assert not missing.ok and "not installed" in missing.detail and "only tasks that come as images" in missing.remedy
+    assert not missing.ok and "not installed" in missing.detail and "images" in missing.remedy
 
 
 async def test_an_image_is_refused_where_nothing_would_read_it(tmp_path):
     with pytest.raises(ValueError, match="kind podman"):
         SandboxConfig(kind="local", image="debian")
     provider = make_provider(SandboxConfig(kind="subprocess"))
-    with pytest.raises(UsageError, match="needs the image debian"):
+    with pytest.raises(UsageError, match="image debian"):
         await provider.start(SandboxSpec((tmp_path,), image="debian"))
     await provider.close()
 

@@ -1,6 +1,7 @@
 """Checks of the machine: features are tested in a sandbox; a forbidden one names the setting that allows it."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -28,16 +29,16 @@ def test_findings_state_which_limit_is_enforced_and_no_name_of_an_exception():
     details = {finding.name: finding.detail for finding in probe_local()}
     assert not any("Error" in detail for detail in details.values())
     if len(details) > 1:
-        assert "500 MB were refused where 128 are allowed" in details["limit of memory"]
+        assert re.search("500 MB .*128", details["limit of memory"])
 
 
 @pytest.mark.parametrize("folder", sorted(set(map(os.path.realpath, OWN_FOLDERS))))
 def test_a_python_in_a_folder_that_sandboxes_hide_is_refused_with_its_place(monkeypatch, folder):
-    monkeypatch.setattr(sys, "base_prefix", f"{folder}/python-of-nobody")
-    with pytest.raises(UsageError, match=f"{folder}/python-of-nobody.*: install Turnsmith"):
+    monkeypatch.setattr(sys, "base_prefix", f"{folder}/missing-python")
+    with pytest.raises(UsageError, match=f"{folder}/missing-python.*.*install Turnsmith"):
         make_provider(SandboxConfig(kind="local"))
     [finding] = probe_local()
-    assert not finding.ok and "python-of-nobody" in finding.detail and "install Turnsmith" in finding.remedy
+    assert not finding.ok and "missing-python" in finding.detail and "install Turnsmith" in finding.remedy
 
 
 def run_where_forbidden(code):

@@ -147,20 +147,20 @@ async def test_only_gold_patches_resolve_package_tasks_and_making_is_determinist
 async def test_a_folder_with_other_settings_is_refused(provider, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/making.json").write_text('{"num_tasks": 3, "seed": 1}')
-    with pytest.raises(UsageError, match="holds tasks made with num_tasks 3, seed 1"):
+    with pytest.raises(UsageError, match="num_tasks 3, seed 1"):
         await make_bugs(MakingSpec(("a==1",), 3), tmp_path / "out", provider, num_workers=1)
     (tmp_path / "mine.txt").write_text("x")
-    with pytest.raises(UsageError, match="nothing is written over"):
+    with pytest.raises(UsageError, match=str(tmp_path)):
         await make_bugs(MakingSpec(("a==1",), 3), tmp_path, provider, num_workers=1)
 
 
 async def test_no_folder_remains_if_no_bug_is_tried(provider, tmp_path):
     nowhere, kept = str(tmp_path / "nowhere"), tmp_path / "kept"
-    with pytest.raises(UsageError, match="give name==version"):
+    with pytest.raises(UsageError, match="name==version"):
         await make_bugs(MakingSpec((nowhere,), 3), tmp_path / "out", provider, num_workers=1)
     assert list(tmp_path.iterdir()) == []
     claim_folder(kept, MakingSpec(("a==1",), 3))
-    with pytest.raises(UsageError, match="give name==version"):
+    with pytest.raises(UsageError, match="name==version"):
         await make_bugs(MakingSpec((nowhere,), 3), kept, provider, num_workers=1)
     assert (kept / "making.json").exists()
 

@@ -132,7 +132,7 @@ async def test_making_twice_gives_the_same_tasks(checkout, provider, tmp_path):
 async def test_a_used_folder_is_refused(checkout, provider, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine.txt").write_text("x")
-    with pytest.raises(UsageError, match="nothing is written over"):
+    with pytest.raises(UsageError, match=str(tmp_path)):
         await make_package_tasks(str(checkout), tmp_path / "out", provider, num_tasks=1)
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == ["out"]
 

@@ -26,17 +26,13 @@ def test_a_subset_of_ones_own_is_a_file_of_ids(tmp_path):
 
 
 def test_ids_that_are_not_there_are_named():
-    with pytest.raises(
-        UsageError, match=r"49 of the 50 ids of verified-50 are not among the tasks, e.g. sympy__sympy-22080"
-    ):
+    with pytest.raises(UsageError, match=r"49 of the 50 ids of verified-50 .*sympy__sympy-22080"):
         select_subset([make_task("django__django-15315")], "verified-50")
 
 
 def test_a_subset_that_nobody_knows_names_what_there_is(tmp_path):
     (tmp_path / "empty.txt").write_text("# nothing\n")
-    with pytest.raises(
-        UsageError, match=r"no subset 'verified-51': give verified-50, or a text file with one id per line"
-    ):
+    with pytest.raises(UsageError, match=r"subset 'verified-51': give verified-50"):
         read_ids("verified-51")
-    with pytest.raises(UsageError, match=r"empty.txt holds no id"):
+    with pytest.raises(UsageError, match=r"empty\.txt .*no id"):
         read_ids(str(tmp_path / "empty.txt"))

@@ -126,11 +126,11 @@ def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
 @pytest.mark.parametrize(
     ("first", "second", "message"),
     [
-        ("{run}:stage2", "{run}", "no finished evaluation stage2/…: it has base/practice, stage1/practice"),
+        ("{run}:stage2", "{run}", "stage2/.* base/practice, stage1/practice"),
         ("{run}:base/other", "{run}", "no finished evaluation base/other"),
-        ("{run}", "{empty}", "empty has no finished evaluation"),
+        ("{run}", "{empty}", "empty .*no finished evaluation"),
         ("{run}/nowhere", "{run}", "is this a run folder"),
-        ("{run}", "{other}", "have no task in common, on practice and on practice"),
+        ("{run}", "{other}", "no task in common"),
     ],
 )
 def test_what_cannot_be_compared_is_a_sentence(run, tmp_path, first, second, message):

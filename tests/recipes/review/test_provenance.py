@@ -22,16 +22,14 @@ def without_digest(attempt):
 async def test_an_iteration_that_an_older_version_began_is_refused_with_the_remedy(make_run):
     iteration = Iteration(0, STAGE, make_run())
     append_trajectory(iteration.trajectories, without_digest(make_attempt("one/a/0", Outcome.RESOLVED)))
-    with pytest.raises(
-        UsageError, match=r"one/a/0 has turns without a digest.*trajectories.jsonl, remove the file and resume"
-    ):
+    with pytest.raises(UsageError, match=r"one/a/0 .*digest.*trajectories.jsonl.* resume"):
         await collect(iteration, iteration.run.train_tasks)
 
 
 async def test_so_is_a_fine_tuning(make_run):
     run = make_run()
     append_trajectory(run.folder.trajectories("rft", 0), without_digest(make_attempt("rft/a/0", Outcome.RESOLVED)))
-    with pytest.raises(UsageError, match="rft/a/0 has turns without a digest"):
+    with pytest.raises(UsageError, match=r"rft/a/0 .*digest"):
         await collect_for_rft(RFT, run.train_tasks, run)
 
 
@@ -41,7 +39,7 @@ def test_a_journal_that_lost_its_end_is_refused(tmp_path):
     append_trajectory(folder.trajectories("one", 0), make_attempt("one/a/0", Outcome.ENGINE_FAILED))
     assert trace_run(folder).lost == 1
     write_json(folder.metrics("one", 0), {"rollouts/collected": 2.0})
-    with pytest.raises(UsageError, match="holds 1 of 2 trajectories that were collected"):
+    with pytest.raises(UsageError, match="1 of 2 trajectories"):
         trace_run(folder)
 
 

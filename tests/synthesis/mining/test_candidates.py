@@ -108,7 +108,7 @@ def test_the_date_of_a_commit(shop):
 def test_a_missing_repository_is_reported(tmp_path):
     with pytest.raises(UsageError, match="is no git repository"):
         open_history(tmp_path)
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="no folder"):
         open_history(tmp_path / "nowhere")
 
 

@@ -30,21 +30,21 @@ def test_a_fix_with_its_test_becomes_a_task(tmp_path, turnsmith):
     again = turnsmith("tasks", "mine", str(shop), "--name", "a/shop", "--out", str(out), "--json")
     assert json.loads(again.stdout)["num_tasks"] == 1
     other = turnsmith("tasks", "mine", str(shop), "--name", "b/shop", "--out", str(out))
-    assert other.exit_code == 2 and "which is not mined from b/shop" in other.output
+    assert other.exit_code == 2 and "b/shop" in other.output
     (out / "tasks.jsonl").unlink()
     lost = turnsmith("tasks", "mine", str(shop), "--name", "a/shop", "--out", str(out), "--json")
     assert json.loads(lost.stdout)["reasons"] == {"kept": 1, "no source changed": 2}
     assert load_tasks(out) == [task]
     refused = turnsmith("tasks", "check", str(out), "--sandbox", "subprocess")
     assert refused.exit_code == 2
-    assert "choose --sandbox.kind local" in refused.output
+    assert "--sandbox.kind local" in refused.output
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (("--python", "banana"), "Python banana is not on this machine"),
-        (("--test-command", "x", "--log-parser", "nope"), "there is no log parser 'nope'"),
+        (("--python", "banana"), "Python banana"),
+        (("--test-command", "x", "--log-parser", "nope"), "log parser 'nope'"),
         (("--log-parser", "unittest"), "give --test-command, too"),
         (("--out", "README.md"), "README.md: File exists"),
         (("--out", "/proc/x"), "cannot make /proc/x"),

@@ -1,6 +1,7 @@
 """Tests of rebuilding: faults are recorded per row and retried by the next command."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -52,9 +53,9 @@ def make_row(shop, name="one", **columns):
 def test_failed_rows_are_retried(shop, rebuild):
     rows = [make_row(shop, install_config=NOWHERE)]
     _, records = rebuild(rows, "--history", f"b/other={shop}")
-    assert "add --history a/shop=PATH" in records["one"]["detail"]
+    assert "--history a/shop=PATH" in records["one"]["detail"]
     _, records = rebuild(rows, "--history", f"a/shop={shop}")
-    assert "Python 2.1 is not on this machine" in records["one"]["detail"]
+    assert "Python 2.1" in records["one"]["detail"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_failed_rows_are_retried(shop, rebuild):
 def test_a_faulty_row_is_reported_with_its_reason(shop, rebuild, columns, reason):
     result, records = rebuild([make_row(shop, **columns)], "--history", f"a/shop={shop}")
     assert records["one"]["reason"] == reason
-    assert "none of 1 tasks could be rebuilt" in result.output
+    assert re.search("none of 1 tasks? ", result.output)
 
 
 def test_unusable_ids_are_rejected(shop, rebuild, tmp_path):
@@ -81,7 +82,7 @@ def test_unusable_ids_are_rejected(shop, rebuild, tmp_path):
 def test_an_unknown_task_is_refused(shop, rebuild):
     result, _ = rebuild([make_row(shop)], "--history", f"a/shop={shop}", "--task", "two")
     assert result.exit_code == 2
-    assert "has no task 'two'" in result.output
+    assert "'two'" in result.output
 
 
 def test_a_second_process_is_refused(shop, rebuild, tmp_path):
@@ -89,7 +90,7 @@ def test_a_second_process_is_refused(shop, rebuild, tmp_path):
     with (tmp_path / "out" / "rebuilding.jsonl").open("ab") as journal:
         hold(journal)
         result, records = rebuild([make_row(shop)], "--history", f"a/shop={shop}")
-    assert "another process is at work" in result.output
+    assert "another process" in result.output
     assert not records
 
 
