@@ -122,7 +122,7 @@ def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
 def test_a_fault_names_the_override_only_where_it_has_to_do_with_it(write):
     path = write("sed = 3\n" + MINIMAL)
     for arguments, place in {(): path, ("--seed", "7"): path, ("--sed", "7"): f"{path} with --sed"}.items():
-        with pytest.raises(UsageError, match=rf"{re.escape(place)}: .*'sed'"):
+        with pytest.raises(UsageError, match=rf"{re.escape(str(place))}: .*'sed'"):
             load(path, list(arguments), RunConfig)
     for key, value in {"--eval": '{"num_runs": 2, "k": 99}', "--eval.k": "99"}.items():
         with pytest.raises(UsageError, match=f"{key}: eval: k 99"):
