@@ -96,5 +96,5 @@ def test_a_reference_policy_that_nobody_computes_is_refused_before_the_run_begin
 ):
     grpo = ("--stages.0.algorithm", "grpo", "--stages.0.algorithm_options.beta", "0.04")
     result = turnsmith("rl", config_file, "--out", working_directory / "run", *grpo)
-    assert result.exit_code == 2 and "algorithm_options.beta: 0.04" in result.stderr
+    assert result.exit_code == 2 and "algorithm_options.beta: " in result.stderr
     assert not (working_directory / "run").exists()

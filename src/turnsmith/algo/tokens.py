@@ -30,23 +30,17 @@ class LossTokens:
     """Trajectory of each sample."""
     num_tokens: list[int]
     """Loss tokens of each sample."""
-    ref_logprobs: Tensor | None = None
-    """Log-probs of a reference policy; None if no sample has them."""
-    values: Tensor | None = None
-    """Critic values; None if no sample has them."""
 
     @classmethod
     def of(cls, micro_batch: MicroBatch) -> "LossTokens":
         """Gather the columns of a micro-batch at its loss tokens."""
-        sampled, old = _gather("sampled_logprobs", micro_batch), _gather_any("old_logprobs", micro_batch)
+        sampled = _gather("sampled_logprobs", micro_batch)
         return cls(
             sampled_logprobs=sampled,
-            old_logprobs=sampled if old is None else old,
+            old_logprobs=_gather("old_logprobs", micro_batch) if _is_scored(micro_batch) else sampled,
             advantages=_gather("advantages", micro_batch),
             trajectory_ids=[sample.trajectory_id for sample in micro_batch.samples],
             num_tokens=[sample.num_loss_tokens for sample in micro_batch.samples],
-            ref_logprobs=_gather_any("ref_logprobs", micro_batch),
-            values=_gather_any("values", micro_batch),
         )
 
     def to(self, device: torch.device) -> "LossTokens":
@@ -75,9 +69,9 @@ def _gather(column: str, micro_batch: MicroBatch) -> Tensor:
     return torch.from_numpy(micro_batch.column(column)[micro_batch.column("loss_mask")])
 
 
-def _gather_any(column: str, micro_batch: MicroBatch) -> Tensor | None:
-    """Gather one optional column, or return None if no sample has it. Raises ValueError if only some have it."""
-    missing = [getattr(sample, column) is None for sample in micro_batch.samples]
-    if any(missing) and not all(missing):
-        raise ValueError(f"some samples of a micro-batch have {column} and others have none")
-    return None if any(missing) else _gather(column, micro_batch)
+def _is_scored(micro_batch: MicroBatch) -> bool:
+    """Return True if the samples have `old_logprobs`. Raises ValueError if only some have them."""
+    scored = [sample.old_logprobs is not None for sample in micro_batch.samples]
+    if any(scored) and not all(scored):
+        raise ValueError("some samples of a micro-batch have old_logprobs and others have none")
+    return all(scored)

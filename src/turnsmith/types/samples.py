@@ -32,10 +32,6 @@ class Sample:
     """float32; weight of each token's gradient."""
     old_logprobs: np.ndarray | None = None
     """float32; log-probs before the update, from the trainer."""
-    ref_logprobs: np.ndarray | None = None
-    """float32; log-probs of a reference policy, if the algorithm uses one."""
-    values: np.ndarray | None = None
-    """float32; critic values, if the algorithm uses them."""
     provenance: Provenance | None = None
     """Proof of the tokens; trainers reject samples without it."""
 

@@ -58,14 +58,13 @@ def tokens_of(samples, dtype=torch.float64):
     return LossTokens(**(vars(tokens) | columns))
 
 
-def random_samples(seed, count=6, with_reference=False):
+def random_samples(seed, count=6):
     """Samples of one to eight loss tokens with random advantages, in two groups."""
     rng = random.Random(seed)
     samples = []
     for index in range(count):
         old = [-3 * rng.random() for _ in range(rng.randint(1, 8))]
-        reference = {"ref_logprobs": [-3 * rng.random() for _ in old]} if with_reference else {}
-        samples.append(make_sample(f"t{index}", old, rng.uniform(-2, 2), group="gh"[index % 2], **reference))
+        samples.append(make_sample(f"t{index}", old, rng.uniform(-2, 2), group="gh"[index % 2]))
     return samples
 
 
