@@ -50,7 +50,7 @@ READING_STEPS, READING_BATCH_SIZE = 400, 16
 EDITS_PER_BATCH = {"acting": 8, "habits": 0}
 EPOCHS = {"acting": 6, "habits": 1}
 DRILL = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=100)
-LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20, schedule="cosine")
+LESSON = OptimizerConfig(learning_rate=1.5e-3, beta2=0.98, weight_decay=0.01, warmup_steps=20)
 HABIT = LESSON.model_copy(update={"learning_rate": 4e-4})
 
 
@@ -168,7 +168,7 @@ def main() -> None:
     clean = collect(NUM_LESSONS, CLEAN, renderer, arguments.seed, SHORT_SHARE)
     say(f"{len(clean)} clean lessons")
     model = make_model()
-    run_drill(LocalTrainer(model, DRILL, 1), find_symbols(clean, tokenizer), arguments.seed, say)
+    run_drill(LocalTrainer(model, DRILL), find_symbols(clean, tokenizer), arguments.seed, say)
     read(model, tokenizer, arguments.seed)
     study(model, clean, LESSON, "acting", tokenizer, arguments.seed)
     save(model, tokenizer, arguments.out.with_name(f"{arguments.out.name}-competent"))

@@ -107,12 +107,12 @@ async def test_format_errors_are_explained_and_stay_in_the_history(run, renderer
 
 
 async def test_format_errors_in_a_row_end_the_episode(run):
-    episode = await run(["a"] * 9, max_format_errors=3)
+    episode = await run(["a"] * 9)
     assert (episode.stop_reason, len(episode.turns)) == (StopReason.FORMAT_ERROR, 3)
 
 
 async def test_a_good_turn_forgives_earlier_format_errors(run):
-    episode = await run(["a", "a", say("ls")] * 3, max_format_errors=3, max_turns=9)
+    episode = await run(["a", "a", say("ls")] * 3, max_turns=9)
     assert episode.stop_reason is StopReason.MAX_TURNS
 
 

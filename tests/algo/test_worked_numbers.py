@@ -40,10 +40,8 @@ def test_dapo():
 
 
 def test_dapo_advantages():
-    # Rewards 1, 0, 0.5: mean 0.5, population deviation √(0.5 / 3) = 0.408248, so ± 0.5 / 0.408248 = ± 1.224745;
-    # sample deviation √(0.5 / 2) = 0.5, so ± 1.
+    # Rewards 1, 0, 0.5: mean 0.5, population deviation √(0.5 / 3) = 0.408248, so ± 0.5 / 0.408248 = ± 1.224745.
     assert advantages("dapo", 1.0, 0.0, 0.5) == pytest.approx([1.224745, -1.224745, 0], abs=1e-5)
-    assert advantages("dapo", 1.0, 0.0, 0.5, advantage_std="sample") == pytest.approx([1, -1, 0], abs=1e-5)
 
 
 def test_grpo():

@@ -1,28 +1,32 @@
 import ast
+import importlib
 import inspect
 import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
+from turnsmith import config
 from turnsmith.config import RunConfig, Section
-from turnsmith.config import sections as config_module
-from turnsmith.config.files import load, pair_overrides, parse_value, set_key, validate
+from turnsmith.config.files import MOVED_KEYS, REMOVED_KEYS, load, pair_overrides, parse_value, set_key, validate
 from turnsmith.errors import UsageError
+from turnsmith.types import SamplingParams
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 PAPER_STAGE_1, PAPER_WHOLE = (path for path in CONFIGS if path.stem.startswith("paper"))
+CONFIG_FOLDER = Path(config.__file__).parent
+MODULES = [importlib.import_module(f"turnsmith.config.{module.name}") for module in iter_modules([str(CONFIG_FOLDER)])]
 SECTIONS = [
-    kind
-    for kind in vars(config_module).values()
-    if isinstance(kind, type) and issubclass(kind, BaseModel) and kind not in (BaseModel, Section)
-]
-"""Those of the module, and the decoding of evaluations."""
+    *(kind for module in MODULES for kind in vars(module).values() if getattr(kind, "__module__", "") == module.__name__
+      and isinstance(kind, type) and issubclass(kind, Section) and kind is not Section),
+    SamplingParams,
+]  # fmt: skip
+"""All sections of the package, and the decoding of evaluations."""
 MINIMAL = "[train_tasks]\npractice_tasks = 4\n"
 
 
@@ -51,7 +55,7 @@ def test_the_papers_numbers_of_table_3():
     assert [(s.clip_eps_low, s.clip_eps_high) for s in (stage1, stage2)] == [(0.2, 0.3), (0.2, 0.26)]
     assert {s.length_threshold for s in (stage1, stage2)} == {s.group_size for s in (stage1, stage2)} == {10}
     optimizer = stage1.optimizer
-    assert (optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.eps) == (1e-6, 0.9, 0.999, 1e-8)
+    assert (optimizer.learning_rate, optimizer.beta1, optimizer.beta2) == (1e-6, 0.9, 0.999)
     assert (optimizer.weight_decay, optimizer.grad_clip) == (0.1, 1.0)
 
 
@@ -71,20 +75,44 @@ def test_every_key_has_a_sentence(section):
 
 
 def test_every_key_is_read_somewhere():
-    config_file = Path(config_module.__file__)
-    readers = "".join(path.read_text() for path in config_file.parents[1].rglob("*.py") if path != config_file)
+    root = [path for path in CONFIG_FOLDER.parent.rglob("*.py") if path.parent != CONFIG_FOLDER]
+    readers = "".join(path.read_text() for path in root)
     keys = {key for section in SECTIONS for key in section.model_fields}
     assert {"temperature", "top_p", "max_turns"} <= keys
     assert [key for key in sorted(keys) if not re.search(rf"\.{key}\b", readers)] == []
 
 
-def test_a_removed_key_is_dropped_with_a_warning(write):
-    with pytest.warns(FutureWarning, match=r"engine\.speculate is deprecated.* remove"):
-        load(write(MINIMAL + "[engine]\nspeculate = true\n"), [], RunConfig)
+def test_there_are_at_most_130_keys():
+    assert sum(len(section.model_fields) for section in SECTIONS if section is not SamplingParams) <= 130
 
 
-def test_a_removed_key_of_no_effect_is_dropped_silently(write):
-    load(write(MINIMAL + "[engine]\nspeculate = false\n"), [], RunConfig)
+def make_old_config(**values):
+    """Return a configuration as an older version stored it, with removed and moved keys; `values` replace defaults."""
+    defaults = {key: default for key, (default, _) in REMOVED_KEYS.items()}
+    defaults |= {key: default for key, (_, default) in MOVED_KEYS.items()}
+    openai = {"address": "http://localhost/v1", "model": "m"}
+    data = RunConfig(train_tasks={"practice_tasks": 4}, engine={"openai": openai}, rft={}, stages=[{}]).model_dump()
+    for key, default in defaults.items():
+        set_key(data, key.replace("*", "0"), None)
+        set_key(data, key.replace("*", "0"), values.get(key, default))
+    return data
+
+
+def test_a_stored_configuration_with_all_old_keys_at_their_defaults_is_read_silently():
+    data = make_old_config()
+    assert data["runs"] and data["stages"][0]["advantage_std"]
+    assert validate(data, Path("config.json"), RunConfig).keep_checkpoints == 2
+
+
+@pytest.mark.parametrize("key", REMOVED_KEYS)
+def test_a_removed_key_is_dropped_with_a_warning(key):
+    with pytest.warns(FutureWarning, match=rf"{re.escape(key)} is deprecated: .*: remove the key"):
+        validate(make_old_config(**{key: 7}), Path("run.toml"), RunConfig)
+
+
+def test_a_moved_key_is_renamed_with_a_warning(write):
+    with pytest.warns(FutureWarning, match=r"runs\.keep_checkpoints is deprecated: rename it to keep_checkpoints"):
+        assert load(write(MINIMAL + "[runs]\nkeep_checkpoints = 0\n"), [], RunConfig).keep_checkpoints == 0
 
 
 @pytest.mark.parametrize(
@@ -191,7 +219,7 @@ def test_layers_may_compute_in_bfloat16_in_training_too(write):
 @pytest.mark.parametrize("text", [MINIMAL + "[rft]\n", MINIMAL + "[rft.optimizer]\ngrad_clip = 0.5\n"])
 def test_a_file_that_gives_one_key_of_the_fine_tunings_optimizer_keeps_the_papers_others(write, text):
     optimizer = load(write(text), [], RunConfig).rft.optimizer
-    assert (optimizer.learning_rate, optimizer.warmup_steps, optimizer.schedule) == (5e-6, 10, "cosine")
+    assert (optimizer.learning_rate, optimizer.warmup_steps) == (5e-6, 10)
     assert optimizer.weight_decay == 0.1
 
 
@@ -226,7 +254,6 @@ def test_sandbox_stands_for_its_kind(write):
         ('[eval_tasks.train]\npath = "x"\n', "training tasks"),
         ('[eval_tasks."a/b"]\npath = "x"\n', "'a/b'"),
         ("[[stages]]\ncurriculum = true\n", "solve rates"),
-        ('[[stages]]\n[stages.optimizer]\nschedule = "cosine"\n', "constant"),
         ('[sandbox]\nkind = "podman"\n', "sandbox.image is missing"),
     ],
 )

@@ -14,16 +14,17 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(params=["local", IMAGE])
-async def sandbox(request, tmp_path):
+async def sandbox(request, tmp_path, monkeypatch):
+    monkeypatch.setattr("turnsmith.sandboxes.supervised.MAX_OUTPUT_BYTES", 1_000)
     provider = make(request.param)
     yield await provider.start(SandboxSpec((tmp_path,), image="" if request.param == "local" else request.param))
     await provider.close()
 
 
-def make(name, max_output_bytes=1_000):
+def make(name):
     kind = {} if name == "local" else {"kind": "podman", "container_engine": find_podman()}
     try:
-        return make_provider(SandboxConfig(**kind, max_output_bytes=max_output_bytes))
+        return make_provider(SandboxConfig(**kind))
     except UsageError as error:
         pytest.skip(str(error))
 
@@ -50,7 +51,7 @@ async def test_a_search_of_the_tree_looks_nowhere_else(sandbox):
 
 async def test_a_search_without_its_tools_proves_nothing(tmp_path):
     """A grep that lacks the options finds nothing, and says so to nobody."""
-    provider = make(STATIC_IMAGE, max_output_bytes=100_000)
+    provider = make(STATIC_IMAGE)
     try:
         sandbox = await provider.start(SandboxSpec((tmp_path,), image=STATIC_IMAGE))
         with pytest.raises(SandboxError, match="GNU grep and find"):

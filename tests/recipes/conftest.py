@@ -14,6 +14,7 @@ from support.episodes.digests import with_digests
 from support.episodes.silence import Silence
 from support.models.small_models import make_model
 from support.models.small_tokenizers import make_tokenizer
+from turnsmith.agent import loop
 from turnsmith.agent.dialogues.tokens import TokenSpeaker
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
@@ -23,6 +24,7 @@ from turnsmith.engines.base import SharedWeights
 from turnsmith.engines.torch.blocks import blocks_for
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.grading.grading import Grader
+from turnsmith.recipes import sampler_check
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.policy.local import Policy, Start
 from turnsmith.rollouts.generator import Generator
@@ -46,14 +48,12 @@ RFT = RFTConfig(
 )  # fmt: skip
 CONFIG = RunConfig(
     train_tasks={"practice_tasks": 1},
-    agent=AgentConfig(
-        prompts="brief", max_turns=5, max_context=MAX_CONTEXT, max_new_tokens=4, window_lines=10, max_format_errors=9
-    ),
+    agent=AgentConfig(prompts="brief", max_turns=5, max_context=MAX_CONTEXT, max_new_tokens=4, window_lines=10),
     rollouts=RolloutConfig(concurrency=4, tests_timeout_s=30),
     rft=RFT,
     stages=[STAGE],
     # Hand-made trajectories carry tokens and log-probs that no policy gave them.
-    logprob_gap=GapConfig(warn=50.0, stop=100.0, filter_tokens=0),
+    logprob_gap=GapConfig(warn=50.0, stop=100.0),
 )
 
 
@@ -96,8 +96,11 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 @pytest.fixture
-def make_run(folder, tmp_path, provider):
+def make_run(folder, tmp_path, provider, monkeypatch):
     """A process's own view of the run: new weights each time, one run folder; the tasks are `a`, `b`, `c`."""
+    # Hand-made trajectories carry tokens that no policy sampled.
+    monkeypatch.setattr(sampler_check, "NUM_TOKENS", 0)
+    monkeypatch.setattr(loop, "MAX_FORMAT_ERRORS", 9)
 
     def make(config: RunConfig = CONFIG, seed: int = 0) -> RunContext:
         renderer = ChatRenderer(make_tokenizer())

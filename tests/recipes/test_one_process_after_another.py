@@ -13,7 +13,7 @@ from support.episodes.silence import Silence
 from turnsmith.agent.loop import first_messages
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
-from turnsmith.config import EvalConfig, RFTConfig, RunsConfig
+from turnsmith.config import EvalConfig, RFTConfig
 from turnsmith.errors import UsageError
 from turnsmith.recipes import rft
 from turnsmith.recipes.context import Iteration
@@ -108,7 +108,7 @@ async def test_a_stage_in_two_processes_ends_as_in_one(make_run, fill, folder):
 
 @mark.parametrize("num_kept", [1, 0])
 async def test_a_stage_keeps_as_many_checkpoints_as_are_asked_for(make_run, fill, folder, num_kept):
-    run = make_run(CONFIG.model_copy(update={"runs": RunsConfig(keep_checkpoints=num_kept)}))
+    run = make_run(CONFIG.model_copy(update={"keep_checkpoints": num_kept}))
     for iteration in range(2):
         fill(run, STAGE, iteration)
     await run_stage(STAGE, run.train_tasks, run)
@@ -137,30 +137,17 @@ def test_only_resolved_trajectories_are_imitated():
         keep_resolved(attempts[:1])
 
 
-def test_fine_tuning_can_keep_submitted_trajectories_alone():
+def test_fine_tuning_keeps_resolved_trajectories_that_a_limit_ended():
     submitted, cut_off = make_attempt("rft/a/0", YES), make_attempt("rft/a/1", YES)
     cut_off = cut_off.grow(stop_reason=StopReason.MAX_TURNS)
     assert keep_resolved([submitted, cut_off]) == [submitted, cut_off]
-    assert keep_resolved([submitted, cut_off], submitted_only=True) == [submitted]
-    with raises(UsageError, match=r"submitted .*none of 1 rollouts"):
-        keep_resolved([cut_off], submitted_only=True)
-
-
-async def test_a_fine_tuning_of_submitted_trajectories_leaves_the_others_out(make_run, folder):
-    for index, reason in enumerate((StopReason.SUBMITTED, StopReason.MAX_TURNS)):
-        for task in "abc":
-            made = make_attempt(f"rft/{task}/{index}", YES).grow(stop_reason=reason)
-            append_trajectory(folder.trajectories("rft", 0), made)
-    run = make_run()
-    await run_rft(RFT.model_copy(update={"submitted_only": True}), run.train_tasks, run)
-    assert json.loads(folder.metrics("rft", 0).read_text())["rollouts/kept"] == 3
 
 
 @mark.parametrize(("unit", "num_steps"), [("trajectories", 3), ("sequences", 1)])
 def test_fine_tuning_says_what_its_batches_count(make_run, unit, num_steps):
     run, rft = make_run(), RFT.model_copy(update={"batch_size": 1, "batch_unit": unit})
     rft = rft.model_copy(update={"optimizer": rft.optimizer.model_copy(update={"max_tokens_per_micro_batch": 100_000})})
-    samples = render_samples([make_attempt(f"rft/{t}/0", YES) for t in "abc"], run.train_tasks, rft, run)
+    samples = render_samples([make_attempt(f"rft/{t}/0", YES) for t in "abc"], run.train_tasks, run)
     assert len(make_epochs(samples, rft, seed=0)) == num_steps
 
 
@@ -171,17 +158,15 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run
     shown, plain = (render.prompt_ids(*first_messages(task, prompts, demonstration)) for demonstration in (True, False))
     assert RFTConfig().demonstration and len(shown) > len(plain)
     attempt = make_attempt("rft/a/0", YES, prompt=len(shown), turns=2, broken=True)
-    for mask in (True, False):
-        config = RFT.model_copy(update={"mask_format_errors": mask})
-        [sample] = render_samples([attempt], run.train_tasks, config, run)
-        assert sample.token_ids.tolist() == plain + attempt.token_ids[len(shown) :].tolist()
-        assert sample.num_loss_tokens == (0 if mask else 6)
+    [sample] = render_samples([attempt], run.train_tasks, run)
+    assert sample.token_ids.tolist() == plain + attempt.token_ids[len(shown) :].tolist()
+    assert sample.num_loss_tokens == 0
 
 
 async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_run):
     run = make_run()
     attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
-    samples = render_samples(attempts, run.train_tasks, RFT, run)
+    samples = render_samples(attempts, run.train_tasks, run)
     still = OPTIMIZER.model_copy(update={"learning_rate": 1e-30, "grad_clip": 1e9})
     trainer = LocalTrainer(model_of(run), still, total_steps=2)
     batches = make_epochs(samples, RFT, seed=0)

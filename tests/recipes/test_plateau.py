@@ -66,12 +66,12 @@ def test_evaluations_inside_a_stage_come_every_so_many_iterations_and_never_befo
 
 
 async def test_an_evaluation_inside_a_stage_is_found_by_those_who_look_and_not_made_again(make_run, folder):
-    config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, every=1, sets=["held"]), "stages": [LONG]})
+    config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, every=1), "stages": [LONG]})
     write_rates(folder, 0.5)
     write_json(folder.config, config.model_dump(mode="json") | {"eval_tasks": {"held": {"path": None}}})
     for _ in range(2):
         run = make_run(config)
-        run = replace(run, eval_tasks=[replace(run.train_tasks, name="held"), replace(run.train_tasks, name="other")])
+        run = replace(run, eval_tasks=[replace(run.train_tasks, name="held")])
         await evaluate_inside("one", 1, run)
         assert len(list(read_trajectories(folder.eval_trajectories("one@1", "held")))) == 3
     assert list_evaluations(folder) == [("one@1", "held")]

@@ -2,19 +2,22 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from pytest import fixture, mark, raises
 
 from support.models.small_models import make_model
-from turnsmith.config import GapConfig, OptimizerConfig, RunConfig
+from turnsmith.config import OptimizerConfig, RunConfig
 from turnsmith.engines.base import GenerateRequest
 from turnsmith.engines.torch.blocks import blocks_for
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.errors import TrainingError
+from turnsmith.recipes import sampler_check
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.rl import run_stage, score
 from turnsmith.recipes.sampler_check import (
+    WARN_SHARE,
     check_sampler,
     describe_evidence,
     draw,
@@ -33,8 +36,7 @@ from turnsmith.types import Outcome, SamplingParams, Trajectory
 from .conftest import CONFIG, STAGE, make_attempt
 
 MAX_CONTEXT, NUM_TURNS, NUM_TOKENS = 200, 32, 120
-BOUNDS = GapConfig(filter_stop=10.0)
-CHECKED = RunConfig(logprob_gap=BOUNDS)
+CHECKED = RunConfig()
 
 
 class FilteringEngine(InProcessEngine):
@@ -73,36 +75,45 @@ def collect(model, secret, seed=0):
     return asyncio.run(all_turns())
 
 
-def measure(model, trajectories, bounds=BOUNDS):
+def measure(model, trajectories):
     trainer = LocalTrainer(model, OptimizerConfig())
     samples = [to_sample(trajectory, 1.0) for trajectory in trajectories]
 
     async def both():
-        gap = measure_gap(await score(trainer, samples, STAGE), bounds)
+        gap = measure_gap(await score(trainer, samples, STAGE), CHECKED.logprob_gap)
         told = await measure_surprisal(trainer, trajectories, STAGE)
-        return gap, measure_filter(told, bounds) | describe_evidence(told.evidence)
+        return gap, measure_filter(told) | describe_evidence(told.evidence)
 
     return asyncio.run(both())
+
+
+@fixture
+def stop_share(monkeypatch):
+    """Set the share of `sampler_check.STOP_SHARE`; the fixture itself allows any."""
+    set_share = partial(monkeypatch.setattr, sampler_check, "STOP_SHARE")
+    set_share(10.0)
+    return set_share
 
 
 @mark.parametrize(
     "secret", [SamplingParams(top_p=0.5), SamplingParams(temperature=0.7), SamplingParams(top_k=3)], ids=str
 )
-def test_an_engine_that_filters_in_secret_is_caught_though_its_log_probs_are_the_policys(model, secret):
+def test_an_engine_that_filters_in_secret_is_caught_though_its_log_probs_are_the_policys(model, secret, stop_share):
     trajectories = collect(model, secret)
     gap, metrics = measure(model, trajectories)
     assert gap < 1e-5
-    assert metrics["sampler/filter_share"] < -BOUNDS.filter_warn
+    assert metrics["sampler/filter_share"] < -WARN_SHARE
     [warning, setting] = list_warnings(metrics | {"logprob_gap/mean": gap}, CHECKED)
     assert "less surprising" in warning and "top_p" in warning
     assert ("temperature" in setting) is (secret.temperature != 1)
-    with raises(TrainingError, match=r"logprob_gap\.filter_stop 0\.01"):
-        measure(model, trajectories, BOUNDS.model_copy(update={"filter_stop": 0.01}))
+    stop_share(0.01)
+    with raises(TrainingError, match=r"less surprising .* the limit is 1%"):
+        measure(model, trajectories)
 
 
-def test_a_high_temperature_is_caught_too(model):
+def test_a_high_temperature_is_caught_too(model, stop_share):
     _, metrics = measure(model, collect(model, SamplingParams(temperature=1.5)))
-    assert metrics["sampler/filter_share"] > BOUNDS.filter_warn
+    assert metrics["sampler/filter_share"] > WARN_SHARE
 
 
 @mark.parametrize("seed", range(3))
@@ -150,22 +161,26 @@ def test_the_tolerance_hides_no_weak_filter(concentration):
     assert all(find_filter(draw_tokens()) < 0.0 for _ in range(20))
 
 
-async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weights_change(make_run, folder):
+async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weights_change(
+    make_run, folder, monkeypatch
+):
     """Its log-probs, too, are another's: that the gap may be as large as it will is what the bound on filters is for."""
-    bounds = GapConfig(warn=50.0, stop=100.0, filter_stop=0.1)
-    run = make_run(CONFIG.model_copy(update={"logprob_gap": bounds}))
+    run = make_run()
+    monkeypatch.setattr(sampler_check, "NUM_TOKENS", 8_192)
+    monkeypatch.setattr(sampler_check, "STOP_SHARE", 0.1)
     for task in run.train_tasks.tasks:
         for index, outcome in enumerate((Outcome.RESOLVED, Outcome.UNRESOLVED)):
             name = f"one-0000/{task.instance_id}/{index}"
             append_trajectory(folder.trajectories("one", 0), make_attempt(name, outcome, turns=100))
     before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
-    with raises(TrainingError, match=r"more surprising .*logprob_gap\.filter_stop 0\.1"):
+    with raises(TrainingError, match=r"more surprising .* the limit is 10%"):
         await run_stage(STAGE, run.train_tasks, run)
     assert all((a == b).all() for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))
 
 
-async def test_a_temperature_too_weak_for_one_iteration_is_named_after_some(model, make_run):
-    run = make_run(CONFIG.model_copy(update={"logprob_gap": BOUNDS}))
+async def test_a_temperature_too_weak_for_one_iteration_is_named_after_some(model, make_run, monkeypatch):
+    run = make_run(CONFIG.model_copy(update={"logprob_gap": CHECKED.logprob_gap}))
+    monkeypatch.setattr(sampler_check, "NUM_TOKENS", 8_192)
     trainer, warnings = LocalTrainer(model, OptimizerConfig()), []
     for number in range(8):
         trajectories = await asyncio.to_thread(collect, model, SamplingParams(temperature=0.95), number)

@@ -56,7 +56,7 @@ class Heard(Silence):
 async def test_an_iteration_says_what_is_wrong_with_it_and_the_last_silent_one_stops_the_stage(make_run, folder):
     """Its log-probs are those of no policy, and none of its rollouts is resolved."""
     stage = STAGE.model_copy(update={"iterations": 2, "max_silent_iterations": 1})
-    gap = GapConfig(warn=1e-3, stop=100.0, filter_tokens=0)
+    gap = GapConfig(warn=1e-3, stop=100.0)
     run = replace(
         make_run(CONFIG.model_copy(update={"stages": [stage], "logprob_gap": gap})), progress=(heard := Heard())
     )

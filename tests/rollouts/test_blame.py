@@ -25,7 +25,7 @@ AGENT = AgentConfig(
     prompts="brief", max_turns=6, max_context=8_192, max_new_tokens=2_048, window_lines=10, max_observation_tokens=64,
     command_timeout_s=3.0,
 )  # fmt: skip
-ONCE = RolloutConfig(concurrency=4, retries=0, max_infrastructure_share=1.0)
+ONCE = RolloutConfig(concurrency=4, retries=0)
 LIMITS = SandboxConfig(memory_mb=128, max_processes=32, disk_mb=32)
 
 STEAL = "import os\nfd = os.open('/proc/self/fd/1', os.O_RDONLY)\nwhile True: os.read(fd, 1 << 16)"

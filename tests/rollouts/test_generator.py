@@ -12,7 +12,7 @@ from turnsmith.types import Outcome, StopReason
 from .conftest import FIX, GIVE_UP
 
 AGENT = AgentConfig(prompts="brief", max_turns=6, max_context=4_096, max_new_tokens=256, window_lines=10)
-ROLLOUTS = RolloutConfig(concurrency=4, retries=1, max_infrastructure_share=0.3)
+ROLLOUTS = RolloutConfig(concurrency=4, retries=1)
 
 
 def plan(tree, num):
@@ -62,14 +62,10 @@ async def test_too_many_infrastructure_failures_stop_the_run(make_generator, tre
         await generator.collect(plan(tree, 2), AGENT, journal, label="x")
 
 
-async def test_unsubmitted_work_counts_only_if_configured(make_generator, tree, journal, tmp_path):
+async def test_unsubmitted_work_is_graded(make_generator, tree, journal):
     short = AGENT.model_copy(update={"max_turns": 2})
-    generator = make_generator(FIX, ROLLOUTS)
-    [graded] = await generator.collect(plan(tree, 1), short, journal, label="x")
-    strict = short.model_copy(update={"grade_unsubmitted": False})
-    [ungraded] = await generator.collect(plan(tree, 1), strict, tmp_path / "other.jsonl", label="x")
-    assert graded.stop_reason is ungraded.stop_reason is StopReason.MAX_TURNS
-    assert (graded.outcome, ungraded.outcome) == (Outcome.RESOLVED, Outcome.NOT_SUBMITTED)
+    [graded] = await make_generator(FIX, ROLLOUTS).collect(plan(tree, 1), short, journal, label="x")
+    assert (graded.stop_reason, graded.outcome) == (StopReason.MAX_TURNS, Outcome.RESOLVED)
 
 
 async def test_lost_rollouts_are_repeated_by_the_next_collection(make_generator, tree, journal):

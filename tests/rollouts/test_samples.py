@@ -69,13 +69,6 @@ def test_length_penalty_follows_the_stages_limits():
     assert group.rewards == [1.0 - 2 / 4, -3 / 4]
 
 
-def test_stage_chooses_the_standard_deviation():
-    attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED)]
-    [group] = to_groups(attempts, STAGE)
-    good, _ = trained(group, STAGE.model_copy(update={"advantage_std": "sample"}))
-    assert good.advantages[0] == approx(0.5 / 0.5**0.5, abs=1e-5)
-
-
 def test_format_error_turns_train_in_rl():
     attempts = [trajectory(0, Outcome.RESOLVED), trajectory(1, Outcome.UNRESOLVED, format_error="no_command")]
     [group] = to_groups(attempts, STAGE)
@@ -99,20 +92,18 @@ def test_equal_rewards_and_lost_members_give_no_samples():
 
 
 def test_rft_trains_with_the_prompt_without_demonstration():
-    sample = to_rft_sample(trajectory(0, Outcome.RESOLVED), [7], mask_format_errors=True)
+    sample = to_rft_sample(trajectory(0, Outcome.RESOLVED), [7])
     assert sample.token_ids.tolist() == [7, 10, 11, 4, 12, 13]
     assert sample.loss_mask.tolist() == [False, True, True, False, True, True]
 
 
 def test_rft_keeps_format_error_turns_in_the_context_but_not_in_the_loss():
     broken = trajectory(0, Outcome.RESOLVED, format_error="no_command")
-    sample = to_rft_sample(broken, [1, 2, 3], mask_format_errors=True)
+    sample = to_rft_sample(broken, [1, 2, 3])
     assert sample.token_ids.tolist() == broken.token_ids.tolist()
     assert sample.loss_mask.tolist() == [False, False, False, False, False, False, True, True]
-    assert to_rft_sample(broken, [1, 2, 3], mask_format_errors=False).loss_mask.tolist() == broken.sampled.tolist()
 
 
 def test_rft_never_trains_a_turn_that_was_cut_at_the_context_limit():
     cut = trajectory(0, Outcome.RESOLVED, format_error="no_command", cut=True)
-    masks = [to_rft_sample(cut, [1, 2, 3], mask_format_errors=mask).loss_mask.tolist() for mask in (False, True)]
-    assert masks == [[False, False, False, True, True, False, False, False], [False] * 8]
+    assert not to_rft_sample(cut, [1, 2, 3]).loss_mask.any()

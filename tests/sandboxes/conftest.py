@@ -61,7 +61,7 @@ def static_image():
 
 @pytest.fixture
 def config(kind):
-    return configure(kind, memory_mb=256, max_processes=64, disk_mb=96, max_output_bytes=1_000_000)
+    return configure(kind, memory_mb=256, max_processes=64, disk_mb=96)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ torch.set_num_threads(1)
 
 MAX_CONTEXT, GROUP_SIZE = 1_500, 4
 AGENT = AgentConfig(
-    scaffold="bash", prompts="brief", max_context=MAX_CONTEXT, max_new_tokens=40, max_turns=4, max_format_errors=9,
+    scaffold="bash", prompts="brief", max_context=MAX_CONTEXT, max_new_tokens=40, max_turns=4,
     max_observation_tokens=60,
 )  # fmt: skip
 TASK = Task(
@@ -100,7 +100,7 @@ def draw_sample(rng, trajectory):
         return to_sample(trajectory, advantage=float(rng.normal()))
     prompt = trajectory.token_ids[: trajectory.prompt_tokens]
     kept = np.delete(prompt, rng.integers(len(prompt), size=20)).tolist()
-    return to_rft_sample(trajectory, kept, mask_format_errors=bool(rng.random() < 0.3))
+    return to_rft_sample(trajectory, kept)
 
 
 def draw_batch(rng, num=4):
@@ -184,7 +184,7 @@ def test_the_first_turn_that_differs_is_named():
 def test_turns_that_fine_tuning_leaves_out_are_proven_and_stay_out():
     broken = play_once()[1][2]
     prompt = [5, 6, 7]
-    sample = to_rft_sample(broken, prompt, mask_format_errors=True)
+    sample = to_rft_sample(broken, prompt)
     assert [link.trains for link in sample.provenance.links] == [turn.format_error is None for turn in broken.turns]
     assert 0 < sample.num_loss_tokens < broken.sampled.sum()
     assert find_break(claim_of(sample)) is None

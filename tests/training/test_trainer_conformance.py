@@ -20,7 +20,7 @@ from turnsmith.types import MicroBatch, Sample
 
 torch.set_num_threads(1)
 
-FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, schedule="cosine", grad_clip=1.0)
+FAST = OptimizerConfig(learning_rate=1e-2, warmup_steps=2, grad_clip=1.0)
 
 
 @pytest.fixture(params=NAMES)

@@ -57,7 +57,6 @@ stages = st.builds(
     length_threshold=st.integers(1, 7),
     batch_size=st.integers(1, 4),
     zero_advantage=st.sampled_from(["final", "resolved"]),
-    advantage_std=st.sampled_from(["population", "sample"]),
     denominator=st.sampled_from(["batch", "group"]),
     permute_rewards=st.booleans(),
 )

@@ -21,6 +21,8 @@ NOTHING_RUN = {
     FormatError.NO_COMMAND: "Error: no command could be extracted, so nothing was run.",
     FormatError.MULTIPLE_COMMANDS: "Error: multiple commands were extracted, so nothing was run.",
 }
+MAX_FORMAT_ERRORS = 3
+"""Malformed turns in a row that end the episode."""
 RIGHT_FORMAT = "Write your reasoning, then exactly one block:\n```command\nCOMMAND\n```"
 
 
@@ -126,7 +128,7 @@ class Episode:
         result = await self.answer(parse_turn(turn.text))
         if result.submitted:
             return StopReason.SUBMITTED
-        if self.num_format_errors >= self.config.max_format_errors:
+        if self.num_format_errors >= MAX_FORMAT_ERRORS:
             return StopReason.FORMAT_ERROR
         if self.command_s >= self.config.episode_timeout_s:
             return StopReason.TIMEOUT

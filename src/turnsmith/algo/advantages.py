@@ -14,19 +14,10 @@ from turnsmith.types import OUTCOMES, Group
 DELTA = 1e-6
 """Constant added to the standard deviation, as in the authors' public example; the paper gives no value."""
 
-_DEVIATIONS = {"population": statistics.pstdev, "sample": statistics.stdev}
 
-
-class NormalisedOptions(Section):
-    """Options of `normalised`."""
-
-    advantage_std: Literal["population", "sample"]
-
-
-def normalised(group: Group, options: NormalisedOptions) -> dict[str, float]:
-    """Return (R − mean) / (std + δ) of each member that trains, by trajectory id."""
-    deviation = _DEVIATIONS[options.advantage_std]
-    return _compare(group, lambda rewards: (statistics.fmean(rewards), deviation(rewards) + DELTA))
+def normalised(group: Group, options: Section) -> dict[str, float]:
+    """Return (R − mean) / (population std + δ) of each member that trains, by trajectory id."""
+    return _compare(group, lambda rewards: (statistics.fmean(rewards), statistics.pstdev(rewards) + DELTA))
 
 
 def centred(group: Group, options: Section) -> dict[str, float]:

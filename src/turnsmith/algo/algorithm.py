@@ -25,7 +25,7 @@ Metrics = dict[str, float]
 LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
 """Function from log-probs (fp32, `[num_tokens]`) and loss tokens to a scalar loss and metrics."""
 
-ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "advantage_std", "denominator")
+ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "denominator")
 """Stage keys that only an algorithm may read."""
 
 

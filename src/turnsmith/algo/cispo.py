@@ -8,14 +8,15 @@ from functools import partial
 
 from pydantic import Field
 
-from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.advantages import normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.losses import batch_denominator, clamp_log_ratio, ratio_metrics
+from turnsmith.config import Section
 from turnsmith.types import Sample
 
 
-class CispoOptions(NormalisedOptions):
-    """Options of CISPO; `advantage_std` is set in the stage."""
+class CispoOptions(Section):
+    """Options of CISPO."""
 
     max_weight: float = Field(5.0, gt=1)
     """Upper bound 1 + ε of the ratio; the paper gives none, ScaleRL (arXiv 2510.13786) tries 4 to 8."""

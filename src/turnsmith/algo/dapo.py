@@ -6,13 +6,14 @@
 from functools import partial
 from typing import Literal
 
-from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.advantages import normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.losses import batch_denominator, clipped_surrogate, group_denominators
+from turnsmith.config import Section
 from turnsmith.types import Sample
 
 
-class DapoOptions(NormalisedOptions):
+class DapoOptions(Section):
     """Options of DAPO, all set in the stage."""
 
     clip_eps_low: float

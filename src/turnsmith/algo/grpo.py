@@ -8,14 +8,15 @@ from functools import partial
 
 from pydantic import Field
 
-from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.advantages import normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.losses import clipped_surrogate, sequence_denominators
+from turnsmith.config import Section
 from turnsmith.types import Sample
 
 
-class GrpoOptions(NormalisedOptions):
-    """Options of GRPO; `advantage_std` is set in the stage."""
+class GrpoOptions(Section):
+    """Options of GRPO."""
 
     clip_eps: float = Field(0.2, gt=0)
     """The ratio is clipped to 1 ± this value."""

@@ -8,14 +8,15 @@ from functools import partial
 
 from pydantic import Field
 
-from turnsmith.algo.advantages import NormalisedOptions, normalised
+from turnsmith.algo.advantages import normalised
 from turnsmith.algo.algorithm import Algorithm, Denominator, LossFn, LossTokens, Metrics, Tensor
 from turnsmith.algo.losses import clipped_surrogate, sequence_denominators
+from turnsmith.config import Section
 from turnsmith.types import Sample
 
 
-class GspoOptions(NormalisedOptions):
-    """Options of GSPO; `advantage_std` is set in the stage. Sequence ratios are far closer to 1 than token ratios."""
+class GspoOptions(Section):
+    """Options of GSPO. Sequence ratios are far closer to 1 than token ratios."""
 
     sequence_clip_low: float = Field(3e-4, gt=0)
     """The ratio of a sequence is clipped below at 1 − this value."""

@@ -18,6 +18,8 @@ _DIRECTIVES = "aAbBdmyYHIMSpjUwWcxX"
 
 Messages = list[dict[str, str]]
 """Chat messages: `[{"role": "user", "content": "…"}, …]`."""
+TODAY = date(2024, 7, 26)
+"""Date that templates show, so that a resumed run has the same prompts."""
 OWN = ("as-shipped", "keep-turns")
 """Values of `model.chat.template` that use the model's own template; any other is a file."""
 
@@ -29,7 +31,7 @@ class TemplateFault(Exception):
 def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Messages) -> str:
     """Render the conversation up to the next sampled turn. Raises TemplateFault."""
     try:
-        template = pin_date(tokenizer.get_chat_template(), chat.date)
+        template = pin_date(tokenizer.get_chat_template())
         return str(
             tokenizer.apply_chat_template(messages, chat_template=template, tokenize=False, add_generation_prompt=True)
         )
@@ -50,14 +52,14 @@ def read_template(path: str) -> str:
         ) from None
 
 
-def pin_date(template: str, day: date) -> str:
-    """Return the template with its date fixed to that day.
+def pin_date(template: str) -> str:
+    """Return the template with its date fixed to `TODAY`.
 
     transformers gives templates `strftime_now`, which reads the clock and cannot be replaced; a macro of the same name
     takes precedence.
     """
     if "strftime_now" not in template:
         return template
-    replacements = "".join(f"|replace('%{letter}', {day.strftime(f'%{letter}')!r})" for letter in _DIRECTIVES)
+    replacements = "".join(f"|replace('%{letter}', {TODAY.strftime(f'%{letter}')!r})" for letter in _DIRECTIVES)
     # The empty expression keeps a leading newline of the template, which Jinja would drop after a block.
     return f"{{%- macro strftime_now(form) -%}}{{{{ form{replacements} }}}}{{%- endmacro -%}}{{{{ '' }}}}{template}"

@@ -1,35 +1,21 @@
-"""Configuration of a run: sections with defaults, files and overrides, names of pluggable parts, extras of the installation.
+"""Configuration of a run: one file per section, reading of files and overrides, names of pluggable parts, extras.
 
-`sections` holds the pydantic models, which this package hands on. `files` reads TOML files and overrides. `names`
-resolves short names and import paths. Any part may import these models. The package imports only `types` and `errors`,
-and never torch.
+`run` holds `RunConfig`, which contains the sections of the other files: `model`, `engine`, `tasks`, `agent`, `sandbox`,
+`rollouts`, `training`, `evaluation`. Each key has a default and a docstring; defaults are the paper's where it states one
+(arXiv 2508.03501, App. C and Table 3). `files` reads TOML files and overrides. `names` resolves short names and import
+paths. Any package may import these models. This package imports only `types` and `errors`, and never torch.
 """
 
-from turnsmith.config.sections import (
-    ROUNDING_GAP,
-    TRAIN,
-    AgentConfig,
-    AuditConfig,
-    ChatConfig,
-    EndpointConfig,
-    EngineConfig,
-    EvalConfig,
-    GapConfig,
-    ModelConfig,
-    OptimizerConfig,
-    PricesConfig,
-    RFTConfig,
-    RFTOptimizerConfig,
-    RolloutConfig,
-    RunConfig,
-    RunsConfig,
-    SandboxConfig,
-    Section,
-    StageConfig,
-    TaskSetConfig,
-    TrainerConfig,
-    VllmConfig,
-)
+from turnsmith.config.agent import AgentConfig
+from turnsmith.config.engine import EndpointConfig, EngineConfig, PricesConfig, VllmConfig
+from turnsmith.config.evaluation import ROUNDING_GAP, EvalConfig, GapConfig
+from turnsmith.config.model import ChatConfig, ModelConfig
+from turnsmith.config.rollouts import AuditConfig, RolloutConfig
+from turnsmith.config.run import RunConfig
+from turnsmith.config.sandbox import SandboxConfig
+from turnsmith.config.section import Section
+from turnsmith.config.tasks import TRAIN, TaskSetConfig
+from turnsmith.config.training import OptimizerConfig, RFTConfig, StageConfig, TrainerConfig
 
 __all__ = [
     "ROUNDING_GAP",
@@ -45,10 +31,8 @@ __all__ = [
     "OptimizerConfig",
     "PricesConfig",
     "RFTConfig",
-    "RFTOptimizerConfig",
     "RolloutConfig",
     "RunConfig",
-    "RunsConfig",
     "SandboxConfig",
     "Section",
     "StageConfig",

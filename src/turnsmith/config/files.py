@@ -17,9 +17,38 @@ from turnsmith.types import SamplingParams
 SHORTHANDS = {"sandbox": "sandbox.kind"}
 """Options that stand for a key."""
 REMOVED_KEYS = {
-    "engine.speculate": "speculative decoding was removed without effect on samples: remove the key",
+    "engine.speculate": (False, "speculative decoding was removed without effect on samples"),
+    "engine.openai.concurrency": (16, "rollouts.concurrency limits the requests"),
+    "engine.openai.first_wait_s": (1.0, "the first retry waits 1 s"),
+    "engine.openai.max_wait_s": (60.0, "a retry waits at most 60 s"),
+    "engine.vllm.restarts": (3, "a server is restarted at most 3 times"),
+    "engine.vllm.start_timeout_s": (900.0, "a server may take 3,600 s to start"),
+    "engine.vllm.turn_timeout_s": (600.0, "a turn may take 600 s"),
+    "model.chat.date": ("2024-07-26", "templates always show 2024-07-26"),
+    "agent.max_format_errors": (3, "3 malformed turns in a row end an episode"),
+    "agent.grade_unsubmitted": (True, "the working tree is graded without `submit` too"),
+    "sandbox.max_output_bytes": (1_000_000, "output of a command is cut at 1,000,000 bytes"),
+    "rollouts.max_infrastructure_share": (0.2, "a run stops if over 20 % of an iteration's rollouts are lost"),
+    "rft.submitted_only": (False, "RFT keeps resolved trajectories that a limit ended"),
+    "rft.mask_format_errors": (True, "RFT always masks turns with a format error"),
+    "rft.optimizer.eps": (1e-8, "eps of AdamW is 1e-8"),
+    "rft.optimizer.schedule": ("cosine", "the learning rate of RFT follows a cosine to zero"),
+    "stages.*.optimizer.eps": (1e-8, "eps of AdamW is 1e-8"),
+    "stages.*.optimizer.schedule": ("constant", "the learning rate of RL is constant after warm-up"),
+    "stages.*.advantage_std": ("population", "advantages use the population standard deviation"),
+    "eval.seed": (None, "evaluations use the run's seed"),
+    "eval.sets": ([], "evaluations within a stage use all eval_tasks"),
+    "logprob_gap.filter_tokens": (8_192, "8,192 sampled tokens are checked per iteration"),
+    "logprob_gap.filter_false_alarms": (1e-4, "one in 10,000 iterations may warn without cause"),
+    "logprob_gap.filter_warn": (0.05, "a run warns at 5 %"),
+    "logprob_gap.filter_stop": (0.25, "a run stops at 25 %"),
 }
-"""Removed keys and their remedy. This version accepts them with a warning; the next one refuses them."""
+"""Removed keys, with their old default and the value that holds now.
+
+This version drops them, with a warning unless they have the default; the next one refuses them. `*` is a list position.
+"""
+MOVED_KEYS = {"runs.keep_checkpoints": ("keep_checkpoints", 2)}
+"""Moved keys of sections, with their new name and default. This version accepts the old name; the next one refuses it."""
 C = TypeVar("C", bound=Section)
 
 
@@ -39,6 +68,7 @@ def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[
 def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) -> C:
     """Check what a file at `path` holds, laid over by the `given` keys. Raises UsageError that names place and key."""
     drop_removed_keys(data, path)
+    rename_moved_keys(data, path)
     try:
         return kind.model_validate(data)
     except ValidationError as error:
@@ -46,14 +76,35 @@ def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) ->
 
 
 def drop_removed_keys(data: Any, path: Path) -> None:
-    """Delete `REMOVED_KEYS` from nested data, in place. Warn once for each that has a value other than false or null."""
-    for key, remedy in REMOVED_KEYS.items():
-        *sections, last = key.split(".")
-        section = data
-        for name in sections:
-            section = section.get(name) if isinstance(section, dict) else None
-        if isinstance(section, dict) and section.pop(last, None):
-            warnings.warn(f"{path}: {key} is deprecated: {remedy}", FutureWarning, stacklevel=3)
+    """Delete `REMOVED_KEYS` from nested data, in place. Warn once for each value other than null and the default."""
+    for key, (default, rule) in REMOVED_KEYS.items():
+        *parents, last = key.split(".")
+        values = [section.pop(last) for section in _find_sections(data, parents) if last in section]
+        if any(value not in (None, default) for value in values):
+            warnings.warn(f"{path}: {key} is deprecated: {rule}: remove the key", FutureWarning, stacklevel=3)
+
+
+def rename_moved_keys(data: Any, path: Path) -> None:
+    """Rename `MOVED_KEYS` in nested data, in place. Warn once for each value other than the default."""
+    for old, (new, default) in MOVED_KEYS.items():
+        section, _, key = old.partition(".")
+        for table in _find_sections(data, [section]):
+            if key in table:
+                data[new] = table.pop(key)
+                if not table:
+                    del data[section]
+                if data[new] != default:
+                    warnings.warn(f"{path}: {old} is deprecated: rename it to {new}", FutureWarning, stacklevel=3)
+
+
+def _find_sections(data: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the tables at a dotted place; `*` stands for each position of a list."""
+    if not names:
+        return [data] if isinstance(data, dict) else []
+    name, *rest = names
+    if name == "*":
+        return [found for item in data for found in _find_sections(item, rest)] if isinstance(data, list) else []
+    return _find_sections(data.get(name), rest) if isinstance(data, dict) else []
 
 
 def read_toml(path: Path) -> dict[str, Any]:

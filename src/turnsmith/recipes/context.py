@@ -46,12 +46,6 @@ class RunContext:
         assert isinstance(self.player, Policy)
         return self.player
 
-    @property
-    def inner_eval_tasks(self) -> list[TaskSet]:
-        """What checkpoints inside a stage are evaluated on."""
-        names = self.config.eval.sets or list(self.config.eval_tasks)
-        return [task_set for task_set in self.eval_tasks if task_set.name in names]
-
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
         """What the agent gets, under the limits of a part of the run."""
         return self.config.agent.model_copy(update={"max_turns": limits.max_turns, "max_context": limits.max_context})

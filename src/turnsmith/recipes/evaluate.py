@@ -22,7 +22,7 @@ from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
 async def evaluate_inside(stage: str, num_done: int, run: RunContext) -> None:
     """After so many iterations of a stage, where that is asked for. The last one is evaluated as the stage itself."""
     if is_evaluated(num_done, run.config.eval):
-        await evaluate_all(run.inner_eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
+        await evaluate_all(run.eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
 
 
 def is_evaluated(num_done: int, config: EvalConfig) -> bool:
@@ -64,7 +64,7 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
         prefix=f"eval-{stage}",
         iteration=0,
         num_each=config.eval.num_runs,
-        seed_stream=f"{config.seed_of(config.eval)}/eval",
+        seed_stream=f"{config.seed}/eval",
     )
     if not config.eval.sampling.is_policy:
         rollouts = [replace(rollout, decoding=config.eval.sampling) for rollout in rollouts]

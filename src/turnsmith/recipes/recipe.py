@@ -54,7 +54,7 @@ async def run_recipe(config: RunConfig, folder: RunFolder, progress: Progress | 
 
 async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
     """Clean up after killed processes, do what is left to do, and write `results.json` or the reason of the stop."""
-    sweep(folder, config.runs.keep_checkpoints)
+    sweep(folder, config.keep_checkpoints)
     record_versions(folder)
     folder.stop_reason.unlink(missing_ok=True)
     progress.say(f"run folder {folder.path}: loading model and tasks, then what was done before")

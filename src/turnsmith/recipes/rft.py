@@ -23,7 +23,7 @@ from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.tasks.task_set import TaskSet, find_shared
-from turnsmith.types import OUTCOMES, Conversation, MicroBatch, Sample, StopReason, Trajectory
+from turnsmith.types import OUTCOMES, Conversation, MicroBatch, Sample, Trajectory
 
 STAGE = "rft"
 
@@ -49,10 +49,10 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
 async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
     """Samples of the base's own rollouts that were resolved, and what is told of them. Raises UsageError."""
     trajectories = await collect(rft, tasks, run)
-    kept = keep_resolved(trajectories, submitted_only=rft.submitted_only)
+    kept = keep_resolved(trajectories)
     run.progress.say(f"RFT: {len(kept)} of {len(trajectories)} trajectories were resolved")
     told = describe(trajectories, kept) | describe_abilities(tasks.list_abilities())
-    return render_samples(kept, tasks, rft, run), told
+    return render_samples(kept, tasks, run), told
 
 
 def check_others(rft: RFTConfig, run: RunContext) -> None:
@@ -75,7 +75,7 @@ def open_others(rft: RFTConfig, run: RunContext) -> Iterator[Conversation]:
     path = Path(rft.conversations or "")
     teacher = RunFolder(path)
     is_run = teacher.config.is_file()
-    return read_run(teacher, rft, run.config.sandbox.min_isolation) if is_run else read_conversations(path)
+    return read_run(teacher, run.config.sandbox.min_isolation) if is_run else read_conversations(path)
 
 
 def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
@@ -115,21 +115,21 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
     return trajectories
 
 
-def keep_resolved(trajectories: list[Trajectory], *, submitted_only: bool = False) -> list[Trajectory]:
-    """Rejection: only what the tests resolved, and what of it was submitted. Raises UsageError where that is nothing."""
-    kept = [t for t in trajectories if t.resolved and (t.stop_reason is StopReason.SUBMITTED or not submitted_only)]
+def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
+    """Keep the resolved trajectories. Raises UsageError if there is none."""
+    kept = [trajectory for trajectory in trajectories if trajectory.resolved]
     if not kept:
-        what = "submitted a patch that resolves its task in" if submitted_only else "resolved"
-        raise UsageError(f"the base {what} none of {len(trajectories)} rollouts: give easier tasks or a stronger base")
+        raise UsageError(
+            f"the base resolved none of {len(trajectories)} rollouts: give easier tasks or a stronger base"
+        )
     return kept
 
 
-def render_samples(kept: list[Trajectory], tasks: TaskSet, rft: RFTConfig, run: RunContext) -> list[Sample]:
+def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> list[Sample]:
     """Kept trajectories behind the prompt without demonstration (paper §3.3)."""
     render = run.policy.renderer.prompt_ids
     prompts = {task.instance_id: render(*first_messages(task, run.scaffold)) for task in tasks.tasks}
-    mask = rft.mask_format_errors
-    return [to_rft_sample(each, prompts[each.instance_id], mask_format_errors=mask) for each in kept]
+    return [to_rft_sample(each, prompts[each.instance_id]) for each in kept]
 
 
 def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:

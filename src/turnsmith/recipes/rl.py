@@ -71,7 +71,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     await run.policy.take(await trainer.publish())
     await trainer.save(iteration.checkpoint)
     write_json(iteration.metrics, metrics)
-    drop_old_checkpoints(run.folder, stage.name, run.config.runs.keep_checkpoints)
+    drop_old_checkpoints(run.folder, stage.name, run.config.keep_checkpoints)
     report(iteration, metrics)
 
 

@@ -27,6 +27,16 @@ from turnsmith.training.base import Surprisal, Trainer
 from turnsmith.training.sampler_settings import ALTERNATIVES, VALUES, Alternative, find_best, least_evidence, pool
 from turnsmith.types import Sample, Trajectory
 
+NUM_TOKENS = 8_192
+"""Sampled tokens of an iteration that are checked, in trajectories drawn at random."""
+FALSE_ALARMS = 1e-4
+"""Share of iterations with a correct engine that may warn of another temperature or filter."""
+WARN_SHARE = 0.05
+"""Significant difference between mean −log p and entropy, as a share of the entropy, above which the run warns."""
+STOP_SHARE = 0.25
+"""Share above which the run stops."""
+ALARM_NATS = least_evidence(len(ALTERNATIVES), FALSE_ALARMS)
+"""Evidence for one setting, in nats, above which the run warns."""
 NUM_ERRORS = 4
 """Standard errors that may be chance."""
 SKEW_NATS = 40.0
@@ -47,14 +57,13 @@ def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
 
 async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], iteration: Iteration) -> Metrics:
     """What some trajectories say of the engine, together with those of iterations before. Raises TrainingError past a bound."""
-    bounds = iteration.run.config.logprob_gap
-    chosen = draw(trajectories, bounds.filter_tokens, iteration.seed("sampler"))
+    chosen = draw(trajectories, NUM_TOKENS, iteration.seed("sampler"))
     if not chosen:
         return {}
     told = await measure_surprisal(trainer, chosen, iteration.stage)
-    evidence = pool(iteration.read_previous_evidence(), told.evidence, find_alarm(bounds))
+    evidence = pool(iteration.read_previous_evidence(), told.evidence, ALARM_NATS)
     write_json(iteration.evidence, {str(each): nats for each, nats in evidence.items()})
-    return measure_filter(told, bounds) | describe_evidence(evidence)
+    return measure_filter(told) | describe_evidence(evidence)
 
 
 def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list[Trajectory]:
@@ -71,11 +80,11 @@ async def measure_surprisal(trainer: Trainer, trajectories: Sequence[Trajectory]
     return await trainer.surprisal(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
 
 
-def measure_filter(told: Surprisal, bounds: GapConfig) -> Metrics:
-    """How surprising tokens are, beside the entropy of the policy. Raises TrainingError past `filter_stop`."""
+def measure_filter(told: Surprisal) -> Metrics:
+    """How surprising tokens are, beside the entropy of the policy. Raises TrainingError above `STOP_SHARE`."""
     share = find_filter(told)
-    if abs(share) > bounds.filter_stop:
-        raise TrainingError(f"{describe_filter(share)}, past logprob_gap.filter_stop {bounds.filter_stop}")
+    if abs(share) > STOP_SHARE:
+        raise TrainingError(f"{describe_filter(share)}; the limit is {STOP_SHARE:.0%}")
     return {
         "sampler/surprisal_mean": told.sampled / told.num_tokens,
         "sampler/entropy_mean": told.expected / told.num_tokens,
@@ -110,18 +119,12 @@ def describe_filter(share: float) -> str:
 
 def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
     """What of an iteration is past a bound that warns. Past that of the gap, likelihoods are of another policy."""
-    bounds, gap = config.logprob_gap, metrics.get("logprob_gap/mean", 0.0)
-    share = metrics.get("sampler/filter_share", 0.0)
-    filters = [describe_filter(share)] if abs(share) > bounds.filter_warn else []
+    gap, share = metrics.get("logprob_gap/mean", 0.0), metrics.get("sampler/filter_share", 0.0)
+    filters = [describe_filter(share)] if abs(share) > WARN_SHARE else []
     if gap > config.warn_gap:
         where = "`turnsmith mismatch RUN` looks for the cause"
         return [f"the log-prob gap {gap:.1e} is past logprob_gap.warn {config.warn_gap:g}: {where}", *filters]
-    return filters + list_settings(metrics, find_alarm(bounds))
-
-
-def find_alarm(bounds: GapConfig) -> float:
-    """Nats for one setting that warn."""
-    return least_evidence(len(ALTERNATIVES), bounds.filter_false_alarms)
+    return filters + list_settings(metrics, ALARM_NATS)
 
 
 def list_settings(metrics: Metrics, alarm: float) -> list[str]:

@@ -33,7 +33,7 @@ def read_scores(stage: StageConfig, num_done: int, run: RunContext) -> list[floa
     names = [
         run.folder.name_checkpoint(stage.name, at) for at in range(num_done + 1) if is_evaluated(at, run.config.eval)
     ]
-    files = [[run.folder.result(name, task_set.name) for task_set in run.inner_eval_tasks] for name in names]
+    files = [[run.folder.result(name, task_set.name) for task_set in run.eval_tasks] for name in names]
     return [statistics.fmean(read_json(file)["pass_at_1"] for file in of_one) for of_one in files]
 
 

@@ -79,8 +79,7 @@ def narrow_evaluation(config: RunConfig, names: Sequence[str], limit: int | None
     sets = _keep_named(config.eval_tasks, names) if names else config.eval_tasks
     if limit:
         sets = {name: source.model_copy(update={"limit": limit}) for name, source in sets.items()}
-    inner = config.eval.model_copy(update={"sets": [name for name in config.eval.sets if name in sets]})
-    return config.model_copy(update={"eval_tasks": sets, "eval": inner})
+    return config.model_copy(update={"eval_tasks": sets})
 
 
 def _keep_named(sets: Mapping[str, TaskSetConfig], names: Sequence[str]) -> dict[str, TaskSetConfig]:

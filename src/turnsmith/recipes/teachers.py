@@ -2,26 +2,25 @@
 
 from collections.abc import Iterator
 
-from turnsmith.config import RFTConfig, RunConfig
+from turnsmith.config import RunConfig
 from turnsmith.config.files import validate
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import digest_patch
 from turnsmith.recipes.review.audit import AuditedPatch
 from turnsmith.recipes.task_sets import read_known_sets
-from turnsmith.rollouts.samples import is_imitated
 from turnsmith.runs.folder import RunFolder, read_json, read_records
 from turnsmith.runs.journal import read_last
-from turnsmith.types import Conversation, Isolation, Message, StopReason, Task, Trajectory
+from turnsmith.types import Conversation, Isolation, Message, Task, Trajectory
 
 
-def read_run(folder: RunFolder, rft: RFTConfig, min_isolation: Isolation) -> Iterator[Conversation]:
+def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversation]:
     """One for each trajectory, resolved where its patch may be learned from. Raises UsageError where no endpoint has played."""
     origin, convicted = name_origin(folder), find_convicted(folder)
     for trajectory in read_played(folder):
         if trajectory.turns and trajectory.turns[0].text:
             check_isolation(trajectory, folder, min_isolation)
-            is_kept = is_exemplary(trajectory, rft) and name_patch(trajectory) not in convicted
-            yield to_conversation(trajectory, rft, origin, resolved=is_kept)
+            is_kept = trajectory.resolved and name_patch(trajectory) not in convicted
+            yield to_conversation(trajectory, origin, resolved=is_kept)
 
 
 def read_played(folder: RunFolder) -> Iterator[Trajectory]:
@@ -44,11 +43,6 @@ def list_known_tasks(folder: RunFolder) -> list[Task]:
     return [task for task_set in read_known_sets(config, folder) for task in task_set.tasks]
 
 
-def is_exemplary(trajectory: Trajectory, rft: RFTConfig) -> bool:
-    """As what RFT keeps of its own rollouts."""
-    return trajectory.resolved and (trajectory.stop_reason is StopReason.SUBMITTED or not rft.submitted_only)
-
-
 def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation) -> None:
     """What is learned from was played and graded in sandboxes that hold, as in training. Raises UsageError."""
     graded = trajectory.grade.isolation if trajectory.grade else ""
@@ -60,11 +54,11 @@ def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation
             )
 
 
-def to_conversation(trajectory: Trajectory, rft: RFTConfig, origin: str, *, resolved: bool) -> Conversation:
-    """Its messages up to the last thing that the model said; turns that ran nothing train as they do in RFT."""
+def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> Conversation:
+    """Its messages up to the last thing that the model said; turns that ran nothing do not train."""
     messages = list(trajectory.prompt)
     for turn in trajectory.turns:
-        messages.append(Message(role="assistant", text=turn.text, trains=is_imitated(turn, rft.mask_format_errors)))
+        messages.append(Message(role="assistant", text=turn.text, trains=turn.command is not None))
         messages.append(Message(role="user", text=turn.observation))
     while messages[-1].role != "assistant" or not messages[-1].text:
         messages.pop()

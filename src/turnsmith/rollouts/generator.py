@@ -27,6 +27,8 @@ from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 
 T = TypeVar("T")
 
+MAX_INFRASTRUCTURE_SHARE = 0.2
+"""Share of an iteration's rollouts that may be lost to the infrastructure; above it the run stops."""
 LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
 """Stop reasons that leave nothing to grade; outcomes have the same names."""
 
@@ -116,7 +118,7 @@ class Generator:
             retries=self.config.retries,
         )
         return await retry_lost(
-            lambda: self._grade(played, rollout, agent),
+            lambda: self._grade(played, rollout),
             is_lost=lambda trajectory: trajectory.stop_reason not in LOST and OUTCOMES[trajectory.outcome].retried,
             retries=self.config.retries,
         )
@@ -133,13 +135,11 @@ class Generator:
         except SandboxError as error:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
-    async def _grade(self, trajectory: Trajectory, rollout: Rollout, agent: AgentConfig) -> Trajectory:
+    async def _grade(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
         """Grade the episode's patch, if there is anything to grade."""
         ending = trajectory.stop_reason
         if ending in LOST:
             verdict = Grade(outcome=Outcome(ending.value), detail=trajectory.detail)
-        elif ending is not StopReason.SUBMITTED and not agent.grade_unsubmitted:
-            verdict = Grade(outcome=Outcome.NOT_SUBMITTED, detail=f"ended by {ending}")
         else:
             verdict = await self.grader.grade(rollout.tree, trajectory.patch)
         return trajectory.grow(grade=verdict, outcome=verdict.outcome, detail=trajectory.detail or verdict.detail)
@@ -147,7 +147,7 @@ class Generator:
     def _check_infrastructure(self, trajectories: Sequence[Trajectory]) -> None:
         lost = [trajectory for trajectory in trajectories if OUTCOMES[trajectory.outcome].retried]
         num, total = len(lost), len(trajectories)
-        if lost and (num > self.config.max_infrastructure_share * total or num == total):
+        if lost and (num > MAX_INFRASTRUCTURE_SHARE * total or num == total):
             raise InfrastructureStorm(
                 f"{num} of {total} rollouts were lost to the infrastructure "
                 f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair it, then resume the run"

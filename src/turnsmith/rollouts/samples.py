@@ -10,7 +10,7 @@ import numpy as np
 from turnsmith.algo.shaping import shape_reward
 from turnsmith.config import StageConfig
 from turnsmith.rollouts.provenance import prove, prove_with_prompt
-from turnsmith.types import Group, Sample, Trajectory, Turn
+from turnsmith.types import Group, Sample, Trajectory
 
 
 def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Group]:
@@ -43,14 +43,14 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
     )
 
 
-def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_errors: bool) -> Sample:
+def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int]) -> Sample:
     """Convert a trajectory into an RFT sample with a new first prompt (without the demonstration).
 
-    A turn cut at the context limit never trains. A turn with a format error trains unless it is to be masked.
+    Turns with a format error or cut at the context limit do not train (paper App. C).
 
     Prompt `[5, 6, 7]` was collected with; `[5, 6]` trains: token ids `[5, 6, 8, 2]`, loss mask `[0, 0, 1, 1]`.
     """
-    trains, imitated = trajectory.sampled.copy(), [is_imitated(t, mask_format_errors) for t in trajectory.turns]
+    trains, imitated = trajectory.sampled.copy(), [turn.command is not None for turn in trajectory.turns]
     for turn, is_kept in zip(trajectory.turns, imitated, strict=True):
         trains[turn.start : turn.end] &= is_kept
     start, zeros = trajectory.prompt_tokens, np.zeros(len(prompt_ids), np.float32)
@@ -64,8 +64,3 @@ def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int], *, mask_format_
         advantages=np.ones(len(token_ids)),
         provenance=prove_with_prompt(prompt, trajectory, imitated),
     )
-
-
-def is_imitated(turn: Turn, mask_format_errors: bool) -> bool:
-    """Return True if RFT trains a turn."""
-    return turn.command is not None or (bool(turn.format_error) and not mask_format_errors)

@@ -16,6 +16,9 @@ from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
 from turnsmith.sandboxes.working_tree import WorkingTree
 from turnsmith.types import ExecResult
 
+MAX_OUTPUT_BYTES = 1_000_000
+"""Output of one command beyond this is dropped."""
+
 GRACE_S = 30.0
 """Seconds after a request's own limit until the sandbox counts as dead."""
 
@@ -135,7 +138,7 @@ class SupervisedProvider(ABC):
             memory_bytes=config.memory_mb << 20,
             num_processes=config.max_processes,
             disk_bytes=config.disk_mb << 20,
-            output_bytes=config.max_output_bytes,
+            output_bytes=MAX_OUTPUT_BYTES,
         )
         self._sandboxes: list[SupervisedSandbox] = []
 

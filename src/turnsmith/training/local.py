@@ -81,7 +81,7 @@ class LocalTrainer:
 
     def _update(self) -> float:
         """Make one AdamW update; return its learning rate."""
-        learning_rate = self.config.learning_rate * schedule(self.num_steps, self.total_steps, self.config)
+        learning_rate = self.config.learning_rate * schedule(self.num_steps, self.total_steps, self.config.warmup_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
         self.optimizer.step()
@@ -152,16 +152,19 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ada
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
     betas = (config.beta1, config.beta2)
-    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, eps=config.eps, fused=True)
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, fused=True)
 
 
-def schedule(step: int, total_steps: int, config: OptimizerConfig) -> float:
-    """Return the fraction of the peak learning rate at a step: linear warm-up, then constant or cosine to zero."""
-    if step < config.warmup_steps:
-        return (step + 1) / config.warmup_steps
-    if config.schedule == "constant":
+def schedule(step: int, total_steps: int, warmup_steps: int) -> float:
+    """Return the fraction of the peak learning rate at a step: linear warm-up, then cosine to zero.
+
+    It stays constant after warm-up if the last step is unknown (`total_steps` 0), as in RL.
+    """
+    if step < warmup_steps:
+        return (step + 1) / warmup_steps
+    if not total_steps:
         return 1.0
-    progress = (step - config.warmup_steps) / max(1, total_steps - config.warmup_steps)
+    progress = (step - warmup_steps) / max(1, total_steps - warmup_steps)
     return 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 

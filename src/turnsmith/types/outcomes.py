@@ -50,7 +50,7 @@ class Outcome(StrEnum):
     TAMPERED = "tampered"
     """The test report was manipulated: a sentinel test had an unexpected result, or report channels disagree."""
     NOT_SUBMITTED = "not_submitted"
-    """A limit ended the rollout, and only submitted work counts."""
+    """A limit ended the rollout before it submitted; only in runs of older versions."""
     SANDBOX_FAILED = "sandbox_failed"
     """The sandbox of the rollout failed."""
     ENGINE_FAILED = "engine_failed"

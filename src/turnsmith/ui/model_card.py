@@ -24,7 +24,7 @@ RECIPE_COLUMNS = {
 """Heading → metric that is summed over the iterations."""
 STAGE_KEYS = ("algorithm", "group_size", "tasks_per_iteration", "batch_size", "max_turns", "max_context")
 RFT_KEYS = ("rollouts_per_task", "epochs", "batch_size", "max_turns", "max_context", "conversations")
-CHAT_KEYS = ("template", "system_prompt", "date")
+CHAT_KEYS = ("template", "system_prompt")
 AGENT_KEYS = ("scaffold", "prompts", "tools", "max_turns", "max_context", "max_new_tokens")
 
 

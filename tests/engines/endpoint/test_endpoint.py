@@ -34,9 +34,14 @@ def server():
         yield server
 
 
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch):
+    monkeypatch.setattr("turnsmith.engines.endpoint.engine.FIRST_WAIT_S", 0.01)
+
+
 @asynccontextmanager
 async def opened(server: ChatServer, folder, key="", **changes):
-    given = {"address": server.address, "model": MODEL, "first_wait_s": 0.01, "retries": 2, "timeout_s": 5.0}
+    given = {"address": server.address, "model": MODEL, "retries": 2, "timeout_s": 5.0}
     config = EndpointConfig.model_validate(given | changes)
     engine = EndpointEngine(config, key, Account(folder / "costs.json", config.prices))
     try:
@@ -178,17 +183,11 @@ async def test_no_request_starts_during_a_requested_wait(server, tmp_path):
     assert all(moment - begun >= 0.45 for moment in server.moments[1:])
 
 
-async def test_requested_wait_is_limited(server, tmp_path):
+async def test_requested_wait_is_limited(server, tmp_path, monkeypatch):
     server.faults = in_turn(["429 3600"])
-    async with opened(server, tmp_path, max_wait_s=0.05) as engine:
+    monkeypatch.setattr("turnsmith.engines.endpoint.engine.MAX_WAIT_S", 0.05)
+    async with opened(server, tmp_path) as engine:
         await asyncio.wait_for(engine.chat(ask()), 20)
-
-
-async def test_concurrency_is_limited(server, tmp_path):
-    server.delay_s = 0.3
-    async with opened(server, tmp_path, concurrency=3) as engine:
-        await asyncio.gather(*(engine.chat(ask()) for _ in range(9)))
-    assert server.most_at_once == 3
 
 
 async def test_request_rate_is_limited(server, tmp_path):
@@ -215,9 +214,9 @@ async def test_account_has_costs_by_stage_and_survives_a_restart(server, tmp_pat
 
 async def test_spent_budget_stops_after_recording_running_requests(server, tmp_path):
     server.delay_s = 0.2
-    async with opened(server, tmp_path, prices=PRICES, budget=1e-9, concurrency=4) as engine:
+    async with opened(server, tmp_path, prices=PRICES, budget=1e-9) as engine:
         first = [asyncio.create_task(engine.chat(ask())) for _ in range(3)]
-        await asyncio.sleep(0.1)
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         answers = await asyncio.gather(*first, *(engine.chat(ask()) for _ in range(3)), return_exceptions=True)
         stopped = [answer for answer in answers if isinstance(answer, OutOfBudget)]
         assert stopped and all("--engine.openai.budget" in str(error) for error in stopped)

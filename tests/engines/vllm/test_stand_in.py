@@ -161,8 +161,9 @@ async def test_turns_of_a_dead_server_are_sampled_again_with_the_same_weights(op
     assert find_servers()[0] != [server]
 
 
-async def test_dead_server_is_restarted_up_to_the_limit(open_engine, faults):
-    engine = open_engine(restarts=2)
+async def test_dead_server_is_restarted_up_to_the_limit(open_engine, faults, monkeypatch):
+    monkeypatch.setattr("turnsmith.engines.vllm.replica.MAX_RESTARTS", 2)
+    engine = open_engine()
     (server,), _ = find_servers()
     os.kill(server, signal.SIGKILL)
     await engine.load_weights(SharedWeights(1, make_model(seed=1)))
@@ -176,7 +177,7 @@ async def test_dead_server_is_restarted_up_to_the_limit(open_engine, faults):
 
 
 async def test_turns_that_begin_while_a_server_starts_wait_for_it(open_engine):
-    engine = open_engine(restarts=1)
+    engine = open_engine()
     os.kill(find_servers()[0][0], signal.SIGKILL)
     turns = [asyncio.create_task(engine.generate(ask("first")))]
     while not turns[0].done():
@@ -187,8 +188,10 @@ async def test_turns_that_begin_while_a_server_starts_wait_for_it(open_engine):
     assert_sampled_by(make_model(), *answers)
 
 
-async def test_a_server_that_hangs_counts_as_dead(open_engine, faults):
-    engine = open_engine(turn_timeout_s=1.0, restarts=1)
+async def test_a_server_that_hangs_counts_as_dead(open_engine, faults, monkeypatch):
+    monkeypatch.setattr("turnsmith.engines.vllm.client.TURN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("turnsmith.engines.vllm.replica.MAX_RESTARTS", 1)
+    engine = open_engine()
     faults.write_text("slow")
     with pytest.raises(EngineError, match="ReadTimeout"):
         await engine.generate(ask())

@@ -206,7 +206,7 @@ class Learner:
         matrices, vectors = ([p for p in self._model.parameters() if (p.dim() > 1) is big] for big in (True, False))
         self._optimizer = torch.optim.AdamW(
             [{"params": matrices, "weight_decay": config.weight_decay}, {"params": vectors, "weight_decay": 0.0}],
-            betas=(config.beta1, config.beta2), eps=config.eps,
+            betas=(config.beta1, config.beta2),
         )  # fmt: skip
 
     def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
@@ -257,7 +257,7 @@ class Learner:
         config, step = self._config, self._num_steps
         if step < config.warmup_steps:
             return config.learning_rate * (step + 1) / config.warmup_steps
-        if config.schedule == "constant":
+        if not self._total_steps:
             return config.learning_rate
         share = (step - config.warmup_steps) / max(1, self._total_steps - config.warmup_steps)
         return config.learning_rate * (1 + math.cos(math.pi * min(1.0, share))) / 2

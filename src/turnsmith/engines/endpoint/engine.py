@@ -23,6 +23,10 @@ CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepa
 """Connection limits. Idle connections close before the server's usual five seconds, so no request is lost on a closed
 one.
 """
+FIRST_WAIT_S = 1.0
+"""Seconds before the first retry; they double with each one."""
+MAX_WAIT_S = 60.0
+"""Most seconds between two tries, even if the server asks for more."""
 MIN_SECRET = 12
 """Shortest key that is hidden; placeholder keys such as `EMPTY` also occur in normal text."""
 
@@ -42,7 +46,6 @@ class EndpointEngine:
             timeout=config.timeout_s,
             http_client=DefaultAsyncHttpxClient(limits=CONNECTIONS),
         )
-        self._slots = asyncio.Semaphore(config.concurrency)
         self._pace = Pace(config.requests_per_minute)
         self._num_under_way = 0
         self._is_idle = asyncio.Event()
@@ -63,7 +66,7 @@ class EndpointEngine:
 
     async def chat_with_retries(self, request: ChatRequest) -> Reply:
         """Retry until a turn arrives or the retries are used up. Raises Refusal, EngineError."""
-        wait_s = self.config.first_wait_s
+        wait_s = FIRST_WAIT_S
         for num_left in range(self.config.retries, -1, -1):
             try:
                 return await self._ask(request)
@@ -79,19 +82,18 @@ class EndpointEngine:
     async def _pause(self, asked_s: float | None, wait_s: float) -> None:
         """Pause all requests if the server asks for it, else wait a random 50 to 150 % of `wait_s`."""
         if asked_s is not None:
-            self._pace.hold(min(asked_s, self.config.max_wait_s))
+            self._pace.hold(min(asked_s, MAX_WAIT_S))
         else:
-            await asyncio.sleep(min(wait_s * random.uniform(0.5, 1.5), self.config.max_wait_s))
+            await asyncio.sleep(min(wait_s * random.uniform(0.5, 1.5), MAX_WAIT_S))
 
     async def _ask(self, request: ChatRequest) -> Reply:
         """Send one request and record its usage. Raises PassingFault, Refusal, OutOfBudget."""
-        async with self._slots:
-            await self._pace.wait()
-            await self._check_budget()
-            with self._under_way():
-                answer = await self._send(request)
-                usage = read_usage(answer, request)
-                self.account.record_answer(stage_of(request), usage)
+        await self._pace.wait()
+        await self._check_budget()
+        with self._under_way():
+            answer = await self._send(request)
+            usage = read_usage(answer, request)
+            self.account.record_answer(stage_of(request), usage)
         try:
             return read_reply(answer, request, usage)
         except ValueError as error:

@@ -9,6 +9,8 @@ from turnsmith.errors import EngineError
 
 CONTROL_TIMEOUT_S = 600.0
 """Timeout of control requests, long enough to load large weights."""
+TURN_TIMEOUT_S = 600.0
+"""Timeout of a turn, after which its server counts as dead."""
 
 
 class ServerGone(EngineError):
@@ -22,17 +24,16 @@ class ServerRefused(EngineError):
 class Client:
     """Client of one server; it keeps no open connections."""
 
-    def __init__(self, address: str, path: str | None = None, *, turn_timeout_s: float) -> None:
+    def __init__(self, address: str, path: str | None = None) -> None:
         """Connect to the Unix socket at `path`, or else to the address."""
         self.address = address
         self._socket = path
-        self._turn_timeout_s = turn_timeout_s
         self._turns = httpx2.AsyncClient(
             transport=httpx2.AsyncHTTPTransport(
                 uds=path, limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0)
             ),
             base_url=address,
-            timeout=httpx2.Timeout(turn_timeout_s, pool=None),
+            timeout=httpx2.Timeout(TURN_TIMEOUT_S, pool=None),
         )
 
     async def sample(self, route: str, body: dict[str, Any]) -> dict[str, Any]:

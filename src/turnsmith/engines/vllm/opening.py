@@ -11,7 +11,7 @@ from turnsmith.engines.base import SavedWeights
 from turnsmith.engines.vllm.client import Client
 from turnsmith.engines.vllm.engine import VllmEngine
 from turnsmith.engines.vllm.handover import Packer, Parcel
-from turnsmith.engines.vllm.replica import Replica, Supervision
+from turnsmith.engines.vllm.replica import Replica
 from turnsmith.engines.vllm.server import Server, check_interpreter
 from turnsmith.engines.vllm.settings import Wanted, list_arguments
 from turnsmith.runs.temporary import find_place, temporary_folder
@@ -42,10 +42,9 @@ def make_replicas(
     config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack, logs: Path | None
 ) -> list[Replica]:
     """Start all servers side by side, to be closed with `held`; or connect to the running one."""
-    supervision = Supervision(config.start_timeout_s, config.restarts, config.check_held)
     if config.address:
-        client = Client(config.address, turn_timeout_s=config.turn_timeout_s)
-        return [Replica(None, client, wanted, supervision, parcel)]
+        client = Client(config.address)
+        return [Replica(None, client, wanted, parcel, check_held=config.check_held)]
     sockets = held.enter_context(temporary_folder("vllm"))
     if logs:
         logs.mkdir(parents=True, exist_ok=True)
@@ -54,9 +53,9 @@ def make_replicas(
         socket = sockets / f"{number}.socket"
         log = logs / f"vllm-{number}.log" if logs else find_place() / f"{sockets.name}-{number}.log"
         arguments = list_arguments(wanted, socket, eager=config.eager, more=config.arguments)
-        client = Client(f"http://replica-{number}", str(socket), turn_timeout_s=config.turn_timeout_s)
+        client = Client(f"http://replica-{number}", str(socket))
         begin = partial(start, str(config.python), arguments, socket, log)
-        replicas.append(Replica(begin, client, wanted, supervision, parcel))
+        replicas.append(Replica(begin, client, wanted, parcel, check_held=config.check_held))
         held.callback(end, replicas[-1], None if logs else log)
     return replicas
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from turnsmith.engines.base import GenerateRequest
@@ -16,16 +15,10 @@ from turnsmith.types import Completion
 
 DYING_S = 15.0
 """Seconds that a server may take to end after its engine died."""
-
-
-@dataclass(frozen=True)
-class Supervision:
-    """Limits for supervising a server."""
-
-    start_timeout_s: float
-    restarts: int
-    """Restarts allowed in a run."""
-    check_held: bool
+START_TIMEOUT_S = 3_600.0
+"""Seconds that a server may take to start and load its model; a server that ends fails at once."""
+MAX_RESTARTS = 3
+"""Restarts of a server in a run, before its turns fail."""
 
 
 class Replica:
@@ -36,12 +29,13 @@ class Replica:
         start: Callable[[], Server] | None,
         client: Client,
         wanted: Wanted,
-        supervision: Supervision,
         parcel: Parcel,
+        *,
+        check_held: bool,
     ) -> None:
         """Start a server with `start`; None means a running one that is not ended here."""
-        self._start, self._client, self._wanted, self._supervision = start, client, wanted, supervision
-        self._parcel = parcel
+        self._start, self._client, self._wanted = start, client, wanted
+        self._parcel, self._check_held = parcel, check_held
         self._server = start() if start else None
         self._num_restarts = 0
         self._restarting = asyncio.Lock()
@@ -107,10 +101,8 @@ class Replica:
                 return
             if not self._start or dead is None:
                 raise why
-            if self._num_restarts == self._supervision.restarts:
-                raise EngineError(
-                    f"{why}; it was started again {self._num_restarts} times: engine.vllm.restarts (its log is {dead.log})"
-                ) from why
+            if self._num_restarts == MAX_RESTARTS:
+                raise EngineError(f"{why}; it was started again {MAX_RESTARTS} times (its log is {dead.log})") from why
             self._num_restarts += 1
             await asyncio.to_thread(self._replace, dead, self._start)
 
@@ -122,13 +114,13 @@ class Replica:
     def _make_ready(self) -> None:
         """Wait for the server, check its settings and send weights. Raises UsageError, EngineError."""
         if self._server:
-            self._server.wait_until_ready(self._client, self._supervision.start_timeout_s)
+            self._server.wait_until_ready(self._client, START_TIMEOUT_S)
         reported = self._ask_settings()
         check_settings(reported, self._wanted, self._client.address)
         # On a CPU, a per-request seed kills the engine of vLLM 0.32.0 if a prompt is computed in parts.
         self._keeps_seeds: bool = reported["device"] != "cpu"
         # With several workers, each holds a part of every matrix.
-        self._compares_held: bool = self._supervision.check_held and reported["num_workers"] == 1
+        self._compares_held: bool = self._check_held and reported["num_workers"] == 1
         self._client.call("POST", "/init_weight_transfer_engine", {"init_info": {}})
         self._hand_over()
 

@@ -145,8 +145,8 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
     *before, standing = list_standings(config, folder, place)
     if not standing.is_there:
         raise UsageError(
-            f"{standing.name} sampled {place} and is gone: of each stage the last {config.runs.keep_checkpoints} are kept "
-            "(runs.keep_checkpoints): examine a later iteration, or keep more"
+            f"{standing.name} sampled {place} and is gone: of each stage the last {config.keep_checkpoints} are kept "
+            "(keep_checkpoints): examine a later iteration, or keep more"
         )
     found = [t for t in read_last(folder.trajectories(place.stage, place.iteration)) if t.sampled.any()]
     if not found:
@@ -183,7 +183,7 @@ def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[
 def list_remarks(case: Examined) -> Iterator[str]:
     """What could not be tried, and what the tokens say without a model."""
     for standing in case.gone:
-        yield f"not tried: weights and cache of {standing.name}, which is gone (runs.keep_checkpoints)"
+        yield f"not tried: weights and cache of {standing.name}, which is gone (keep_checkpoints)"
     if not case.earlier and not case.gone:
         yield "not tried: weights and cache of before; there was no update yet"
     counts = tokenisation.count_retokenised(case.renderer, case.trajectories)

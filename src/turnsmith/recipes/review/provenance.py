@@ -122,4 +122,4 @@ def remake_sample(trajectory: Trajectory) -> Sample:
     if not trajectory.trajectory_id.startswith(f"{RFT}/"):
         return to_sample(trajectory, advantage=1.0)
     prompt = trajectory.token_ids[: trajectory.prompt_tokens].tolist()
-    return to_rft_sample(trajectory, prompt, mask_format_errors=True)
+    return to_rft_sample(trajectory, prompt)

@@ -1,0 +1,37 @@
+"""Section `[agent]`: scaffold and limits of an episode."""
+
+from functools import partial
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from turnsmith.config.names import check_name
+from turnsmith.config.section import Section
+
+ScaffoldName = Annotated[str, AfterValidator(partial(check_name, "scaffold"))]
+ToolName = Annotated[str, AfterValidator(partial(check_name, "tool"))]
+
+
+class AgentConfig(Section):
+    """Scaffold and limits of an episode."""
+
+    scaffold: ScaffoldName = "paper"
+    """Tools and prompts: `paper` (nine tools), `bash` (only the shell), or an import path (docs/extending.md)."""
+    tools: list[ToolName] = []
+    """Tools to add to the scaffold: names such as `search_file`, or import paths."""
+    prompts: str | None = None
+    """Prompt templates instead of the scaffold's: `paper`, `brief` (for tiny models), `bash`, or a folder."""
+    max_turns: int = Field(40, ge=1)
+    """T_max: turns after which the episode ends."""
+    max_context: int = Field(65_536, ge=64)
+    """Largest trajectory in tokens, including the prompt."""
+    max_new_tokens: int = Field(4_096, ge=1)
+    """Most tokens sampled in one turn."""
+    window_lines: int = Field(100, ge=2)
+    """Lines shown by the file viewer."""
+    max_observation_tokens: int = Field(8_000, ge=16)
+    """Most tokens of one observation; the middle of a longer one is cut, with a note."""
+    command_timeout_s: float = Field(60.0, gt=0)
+    """Seconds that one command may take."""
+    episode_timeout_s: float = Field(1_800.0, gt=0)
+    """Seconds that all commands of an episode may take together."""

@@ -1,0 +1,101 @@
+"""Section `[engine]`: sampling in process, on vLLM servers, or behind an API."""
+
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, model_validator
+
+from turnsmith.config.names import check_name
+from turnsmith.config.section import Section
+
+ADDRESS = r"^https?://[^@?#\s]+$"
+"""Pattern of a server address; it cannot contain a password or a key."""
+EngineName = Annotated[str, AfterValidator(partial(check_name, "engine"))]
+
+
+class PricesConfig(Section):
+    """Prices of an endpoint per million tokens, in any one currency."""
+
+    input: float = Field(ge=0)
+    """Price of prompt tokens."""
+    cached_input: float | None = Field(None, ge=0)
+    """Price of prompt tokens that the server read from its cache; the price of `input` if absent."""
+    output: float = Field(ge=0)
+    """Price of sampled tokens, including hidden reasoning."""
+
+
+class EndpointConfig(Section):
+    """Model behind the address of an OpenAI-compatible server (docs/endpoint.md)."""
+
+    address: str = Field(pattern=ADDRESS)
+    """Base URL, such as `http://localhost:8000/v1`; it must not contain a secret."""
+    model: str = Field(min_length=1)
+    """Name of the model on the server."""
+    key_variable: str = Field("", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
+    """Name of the environment variable that holds the API key; empty if the server needs no key."""
+    requests_per_minute: float | None = Field(None, gt=0)
+    """Most requests started per minute; unlimited if absent."""
+    retries: int = Field(6, ge=0)
+    """Retries of a request after a passing fault: 429, 5xx, a broken connection, an empty answer."""
+    timeout_s: float = Field(600.0, gt=0)
+    """Seconds to wait for one answer."""
+    max_tokens_key: str = Field("max_tokens", min_length=1)
+    """Name of the request parameter that limits a turn; newer OpenAI models need `max_completion_tokens`."""
+    leave_out: list[str] = []
+    """Request parameters that are not sent because the server refuses them, such as `seed` or `top_p`."""
+    extra_body: dict[str, Any] = {}
+    """Additional request parameters, such as `{ top_k = -1 }`; they override others and are stored in the run folder."""
+    prices: PricesConfig | None = None
+    """Prices for the cost account; only tokens are counted if absent."""
+    budget: float | None = Field(None, gt=0)
+    """Cost at which the run stops; requests under way are still paid, and `resume` with a higher budget continues."""
+
+    @model_validator(mode="after")
+    def _budget_needs_prices(self) -> "EndpointConfig":
+        if self.budget is not None and self.prices is None:
+            raise ValueError("budget needs prices: give input and output, for a million tokens")
+        return self
+
+
+class VllmConfig(Section):
+    """vLLM servers in a separate Python environment (docs/vllm.md)."""
+
+    python: str | None = None
+    """Python interpreter of an environment with vLLM; it starts the servers, which end with the run."""
+    address: str | None = None
+    """Address of a running server on this machine, instead of `python`; it must accept weights from Turnsmith."""
+    replicas: int = Field(1, ge=1)
+    """Number of servers to start; all turns of an episode go to one server."""
+    eager: bool = True
+    """Run layers without compilation; false compiles them at start, which takes a minute on a CPU and samples faster."""
+    check_held: bool = True
+    """Compare the layers' weights after each update; set false for models that vLLM stores in another layout."""
+    arguments: list[str] = []
+    """Additional arguments of `vllm serve`, such as `--gpu-memory-utilization=0.5`."""
+
+
+class EngineConfig(Section):
+    """Sampler of the policy."""
+
+    kind: EngineName = "inprocess"
+    """Engine: `inprocess` (shares a `local` trainer's weights), `vllm`, `openai`, or an import path (`my_module:my_open`)."""
+    kv_memory_gb: float | None = Field(None, gt=0)
+    """GiB for keys and values; if absent, enough for all concurrent episodes, and at most half of the free memory."""
+    vllm: VllmConfig = VllmConfig()
+    """Servers of the kind `vllm`."""
+    openai: EndpointConfig | None = None
+    """Server of the kind `openai`; its model can be evaluated but not trained."""
+
+    @model_validator(mode="after")
+    def _has_an_address(self) -> "EngineConfig":
+        if self.kind == "openai" and self.openai is None:
+            raise ValueError("openai.address and openai.model are missing: give those of the server")
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_vllm(self) -> "EngineConfig":
+        if self.kind == "vllm" and bool(self.vllm.python) == bool(self.vllm.address):
+            raise ValueError("the kind vllm needs either vllm.python, an interpreter with vLLM, or vllm.address")
+        if self.vllm.address and self.vllm.replicas > 1:
+            raise ValueError("vllm.replicas needs vllm.python: a server at vllm.address counts as one")
+        return self

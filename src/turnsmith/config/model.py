@@ -1,0 +1,31 @@
+"""Section `[model]`: base policy and chat template."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from turnsmith.config.section import Section
+
+
+class ChatConfig(Section):
+    """Use of the model's chat template."""
+
+    template: str = "as-shipped"
+    """Chat template: `as-shipped` (refused if it rewrites earlier turns), `keep-turns` (keeps every sampled turn), or a file."""
+    system_prompt: Literal["system-message", "first-user-message"] = "system-message"
+    """Place of the system prompt; `first-user-message` prepends it there, for templates without a system role."""
+
+
+class ModelConfig(Section):
+    """Base policy."""
+
+    path: str = "tiny"
+    """Hugging Face model directory, or `tiny` for the base policy that ships with the package."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Number format of the layers; weights, optimizer and output head stay in float32."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Device of the model; `auto` uses CUDA if it is available."""
+    threads: int = Field(0, ge=0)
+    """Torch threads of this process; 0 keeps torch's default."""
+    chat: ChatConfig = ChatConfig()
+    """Use of the model's chat template."""

@@ -1,0 +1,126 @@
+"""Root section: all other sections, and the checks across them."""
+
+import re
+from collections import Counter
+from functools import partial
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from turnsmith.config.agent import AgentConfig
+from turnsmith.config.engine import EngineConfig
+from turnsmith.config.evaluation import ROUNDING_GAP, EvalConfig, GapConfig
+from turnsmith.config.model import ModelConfig
+from turnsmith.config.names import check_name
+from turnsmith.config.rollouts import AuditConfig, RolloutConfig
+from turnsmith.config.sandbox import SandboxConfig
+from turnsmith.config.section import Section
+from turnsmith.config.tasks import TRAIN, TaskSetConfig
+from turnsmith.config.training import RFTConfig, StageConfig, TrainerConfig
+
+NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
+"""Pattern of names of stages and task sets: names of visible folders, without separators."""
+TrackerName = Annotated[str, AfterValidator(partial(check_name, "tracker"))]
+
+
+class RunConfig(Section):
+    """Configuration of a run."""
+
+    seed: int = 0
+    """Seed of every random draw: tasks, samples, order."""
+    model: ModelConfig = ModelConfig()
+    """Base policy."""
+    engine: EngineConfig = EngineConfig()
+    """Sampler of the policy."""
+    trainer: TrainerConfig = TrainerConfig()
+    """Trainer of the policy."""
+    train_tasks: TaskSetConfig | None = None
+    """Training tasks of RFT and RL; not needed for evaluation."""
+    require_qualified: bool = True
+    """Require that `turnsmith tasks qualify` has examined the training tasks, and leave out the tasks that failed.
+
+    A run qualifies tasks that it makes from a package. Practice tasks that it makes need no record.
+    """
+    eval_tasks: dict[str, TaskSetConfig] = {}
+    """Evaluation task sets by name; every checkpoint is evaluated on them, and none is trained on."""
+    agent: AgentConfig = AgentConfig()
+    """Scaffold and limits of an episode."""
+    sandbox: SandboxConfig = SandboxConfig()
+    """Isolation and limits of the sandboxes for agents and tests."""
+    rollouts: RolloutConfig = RolloutConfig()
+    """Scheduling of episodes and gradings."""
+    audit: AuditConfig = AuditConfig()
+    """Audit of resolved patches for tampering with the tests."""
+    rft: RFTConfig | None = None
+    """Rejection fine-tuning; none if absent."""
+    stages: list[StageConfig] = []
+    """Stages of RL, in order."""
+    eval: EvalConfig = EvalConfig()
+    """Evaluation of checkpoints."""
+    logprob_gap: GapConfig = GapConfig()
+    """Limits of the difference between the engine's and the trainer's log-probs."""
+    keep_checkpoints: int = Field(2, ge=0)
+    """Number of checkpoints of each stage to keep, the latest ones; 0 keeps all."""
+    tracking: list[TrackerName] = []
+    """Destinations of metrics and results: `tensorboard`, `wandb`, `mlflow`, or an import path such as `my_module:MyTracker`."""
+
+    @model_validator(mode="after")
+    def _names_are_folders(self) -> "RunConfig":
+        stages = Counter(["base", "rft", *(stage.name for stage in self.stages)])
+        twice = [name for name, count in stages.items() if count > 1]
+        if twice:
+            raise ValueError(f"two stages are called {twice[0]!r}: give each stage a name of its own")
+        if TRAIN in self.eval_tasks:
+            raise ValueError(f"eval_tasks.{TRAIN} would share the folder of the training tasks: give it another name")
+        wrong = [name for name in [*stages, *self.eval_tasks] if not re.fullmatch(NAME, name)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} cannot name a folder: use letters, digits, dots, dashes, underscores")
+        return self
+
+    @model_validator(mode="after")
+    def _evaluation_is_held_out(self) -> "RunConfig":
+        train = self.train_tasks
+        if not train:
+            if self.rft or self.stages:
+                raise ValueError("train_tasks is missing: RFT and RL need tasks to learn from")
+            return self
+        if train.split == "heldout":
+            raise ValueError("train_tasks.split is heldout: those tasks are for evaluation, train on another split")
+        for name, tasks in self.eval_tasks.items():
+            is_same_split = train.practice_tasks and tasks.practice_tasks and tasks.split == train.split
+            if is_same_split and self.seed_of(tasks) == self.seed_of(train):
+                raise ValueError(
+                    f"eval_tasks.{name} would be the training tasks: give it split = heldout, or another seed"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_is_missing(self) -> "RunConfig":
+        if self.eval.every and not self.eval_tasks and any(stage.plateau for stage in self.stages):
+            raise ValueError("stages.plateau with eval.every needs eval_tasks: give a set, or set eval.every = 0")
+        made = [name for name, tasks in self.task_sets.items() if not tasks.path]
+        if self.sandbox.kind == "podman" and made and not self.sandbox.image:
+            raise ValueError(
+                f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
+                "give the name of one, or the path of a root file system"
+            )
+        if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
+            raise ValueError(
+                "stages.0.curriculum needs the solve rates of a stage before: name one of another run in curriculum_from, "
+                "or remove it"
+            )
+        return self
+
+    @property
+    def task_sets(self) -> dict[str, TaskSetConfig]:
+        """Task sets by folder name, the training set first."""
+        return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
+
+    @property
+    def warn_gap(self) -> float:
+        """Mean difference of log-probs above which the run warns."""
+        return self.logprob_gap.warn or ROUNDING_GAP[self.model.dtype]
+
+    def seed_of(self, section: TaskSetConfig) -> int:
+        """Return the seed of a task set, or else the run's."""
+        return self.seed if section.seed is None else section.seed

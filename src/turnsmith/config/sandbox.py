@@ -1,0 +1,37 @@
+"""Section `[sandbox]`: isolation and resource limits."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from turnsmith.config.section import Section
+from turnsmith.types import Isolation
+
+
+class SandboxConfig(Section):
+    """Isolation and limits of the sandboxes for agents and tests."""
+
+    kind: Literal["local", "podman", "subprocess"] = "local"
+    """Backend: `local` (namespaces and overlayfs), `podman` (containers of images), or `subprocess` (no isolation)."""
+    image: str = ""
+    """Image for tasks that name none: a name, or the path of a root file system, as folder or tar file (podman only)."""
+    container_engine: str = ""
+    """Program to call instead of `podman`, such as a wrapper script (podman only)."""
+    min_isolation: Isolation = Isolation.CONTAINER_ROOT
+    """Weakest isolation at which RFT and RL may train, since training exploits every hole; evaluation accepts any."""
+    memory_mb: int = Field(1_024, ge=32)
+    """Memory limit of one sandbox, in MiB."""
+    max_processes: int = Field(128, ge=4)
+    """Most processes and threads in one sandbox."""
+    disk_mb: int = Field(512, ge=1)
+    """Size limit of the writable layer, in MiB."""
+    hidden: list[str] = ["/usr/lib/python3/dist-packages", "/usr/share/python-wheels", "/usr/lib/google-cloud-sdk"]
+    """Host folders that `local` sandboxes show empty, because they may contain other copies of the tasks' code."""
+    test_plugins: list[str] = []
+    """Installed pytest plugins to make available, such as `pytest-asyncio`; tasks load them with `-p`."""
+
+    @model_validator(mode="after")
+    def _needs_podman(self) -> "SandboxConfig":
+        if self.kind != "podman" and (self.image or self.container_engine):
+            raise ValueError("image and container_engine are for the kind podman")
+        return self

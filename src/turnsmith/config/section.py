@@ -1,0 +1,9 @@
+"""Base class of all configuration sections."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Section(BaseModel):
+    """Frozen block of keys that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,0 +1,137 @@
+"""Sections `[trainer]`, `[rft]` and `[[stages]]`: trainer, rejection fine-tuning and RL."""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from turnsmith.config.names import check_name
+from turnsmith.config.section import Section
+
+AlgorithmName = Annotated[str, AfterValidator(partial(check_name, "algorithm"))]
+TrainerName = Annotated[str, AfterValidator(partial(check_name, "trainer"))]
+RFT_OPTIMIZER = {"learning_rate": 5e-6, "warmup_steps": 10}
+"""Defaults of `[rft.optimizer]` that differ from those of RL (paper App. C)."""
+
+
+class TrainerConfig(Section):
+    """Trainer of the policy."""
+
+    kind: TrainerName = "local"
+    """Trainer: `local` (in this process), or an import path such as `my_module:open_trainer`."""
+    activation_checkpointing: bool = False
+    """Store only layer inputs and recompute the rest in the backward pass: less memory, a third more compute."""
+
+
+class OptimizerConfig(Section):
+    """AdamW and its micro-batches; the learning rate follows a cosine to zero in RFT and is constant in RL."""
+
+    learning_rate: float = Field(1e-6, gt=0)
+    """Peak learning rate of AdamW; 5e-6 by default in RFT."""
+    beta1: float = Field(0.9, ge=0, lt=1)
+    """Decay rate of the first moment."""
+    beta2: float = Field(0.999, ge=0, lt=1)
+    """Decay rate of the second moment."""
+    weight_decay: float = Field(0.1, ge=0)
+    """Decoupled weight decay."""
+    grad_clip: float = Field(1.0, gt=0)
+    """Largest global norm of the gradient."""
+    warmup_steps: int = Field(0, ge=0)
+    """Steps of linear warm-up; 10 by default in RFT."""
+    max_tokens_per_micro_batch: int = Field(65_536, ge=64)
+    """Most tokens of one forward and backward pass; a longer sample gets its own pass."""
+
+
+class RFTConfig(Section):
+    """Rejection fine-tuning."""
+
+    rollouts_per_task: int = Field(10, ge=1)
+    """Rollouts of each task from the base policy (paper: 10)."""
+    epochs: int = Field(1, ge=1)
+    """Passes over the kept trajectories (paper: 1)."""
+    batch_size: int = Field(64, ge=1)
+    """Batch size of an optimizer step, in `batch_unit` (paper: 64)."""
+    batch_unit: Literal["trajectories", "sequences"] = "trajectories"
+    """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
+    conversations: str | None = None
+    """Conversations to imitate instead of collecting: a file of `turnsmith tasks import`, or an endpoint's run folder."""
+    demonstration: bool = True
+    """Show the base policy a one-shot demonstration while it collects; training omits it (paper §3.3)."""
+    max_turns: int = Field(40, ge=1)
+    """T_max while collecting."""
+    max_context: int = Field(65_536, ge=64)
+    """Largest trajectory in tokens while collecting."""
+    optimizer: OptimizerConfig = OptimizerConfig(**RFT_OPTIMIZER)
+    """Optimizer of RFT."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_optimizer(cls, data: Any) -> Any:
+        """Add `RFT_OPTIMIZER` to an optimizer table that leaves them out."""
+        if isinstance(data, dict) and isinstance(data.get("optimizer"), dict):
+            return data | {"optimizer": RFT_OPTIMIZER | data["optimizer"]}
+        return data
+
+
+class StageConfig(Section):
+    """Stage of RL (paper Table 3)."""
+
+    name: str = "stage1"
+    """Name of the stage in the run folder and in the results."""
+    iterations: int = Field(50, ge=1)
+    """Iterations of collect, train, sync; the maximum if `plateau` is set."""
+    plateau: int = Field(0, ge=0)
+    """End the stage after this many evaluations (`eval.every`) or else iterations without improvement; 0 never does."""
+    tasks_per_iteration: int = Field(300, ge=1)
+    """Tasks of one iteration."""
+    group_size: int = Field(10, ge=2)
+    """G: trajectories per task."""
+    batch_size: int = Field(128, ge=1)
+    """Batch size of an optimizer step, in `batch_unit`."""
+    batch_unit: Literal["trajectories", "sequences"] = "trajectories"
+    """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
+    algorithm: AlgorithmName = "dapo"
+    """Advantage and loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
+    algorithm_options: dict[str, Any] = {}
+    """Options that only this algorithm has; keys of the stage itself stand beside it."""
+    clip_eps_low: float = Field(0.2, gt=0)
+    """Lower clip: token ratios below 1 − this are clipped (`dapo`; other algorithms have their own options)."""
+    clip_eps_high: float = Field(0.3, gt=0)
+    """Upper clip: token ratios above 1 + this are clipped (`dapo`)."""
+    max_turns: int = Field(40, ge=1)
+    """T_max of the stage."""
+    max_context: int = Field(65_536, ge=64)
+    """Largest trajectory of the stage, in tokens."""
+    length_threshold: int = Field(10, ge=1)
+    """L_thr: turns above which the length penalty grows."""
+    zero_advantage: Literal["final", "resolved"] = "resolved"
+    """Rule for dropping a group: all R_final are equal (`final`, the literal reading), or all test verdicts (`resolved`)."""
+    old_logprobs: Literal["trainer", "engine"] = "trainer"
+    """Source of the log-probs of π_old; the paper does not state it."""
+    is_cap: float | None = Field(None, ge=1)
+    """Cap of truncated importance sampling, which weights token losses by min(π_old / π_sampler, cap); off if absent."""
+    denominator: Literal["batch", "group"] = "batch"
+    """Action tokens that divide the loss: of the optimizer batch, or of each group in it (after Eq. 8; `dapo`)."""
+    curriculum: bool = False
+    """At the start, drop tasks that the stage before never solved, or solved at a rate of 2/3 or more (paper §4.3)."""
+    curriculum_from: str | None = None
+    """Run and stage whose solve rates the curriculum uses instead, such as `runs/first:stage1`."""
+    permute_rewards: bool = False
+    """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never use it in a real run.
+
+    Groups are chosen by the shuffled verdicts. The journal and later curricula keep the true ones.
+    """
+    max_silent_iterations: int = Field(3, ge=1)
+    """Iterations in a row without a group that carries signal, after which the run stops."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """Optimizer of the stage."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "StageConfig":
+        if self.length_threshold >= self.max_turns:
+            raise ValueError(f"length_threshold {self.length_threshold} must be below max_turns {self.max_turns}")
+        if self.is_cap and self.old_logprobs == "engine":
+            raise ValueError("is_cap weighs the trainer's log-probs by the engine's: it needs old_logprobs = trainer")
+        if self.curriculum_from and not self.curriculum:
+            raise ValueError("curriculum_from needs curriculum = true")
+        return self
