@@ -12,11 +12,11 @@ from turnsmith.algo.algorithm import find_algorithm, read_options
 from turnsmith.config import StageConfig
 
 
-def play(algorithm, samples=None, **stage):
-    """Return loss, gradient and metrics of the hand-made batch."""
+def play(algorithm, samples=None, options=None, **stage):
+    """Return loss, gradient and metrics of the hand-made batch; options may be ones that a run refuses."""
     samples, logprobs = samples or two_by_hand(), logprobs_by_hand()
     found = find_algorithm(algorithm)
-    chosen = read_options(found, StageConfig(algorithm=algorithm, **stage))
+    chosen = read_options(found, StageConfig(algorithm=algorithm, **stage)).model_copy(update=options)
     loss, metrics = found.make_loss(samples, chosen)(logprobs, tokens_of(samples))
     loss.backward()
     return loss.item(), logprobs.grad.tolist(), metrics
