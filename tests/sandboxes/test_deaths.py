@@ -6,17 +6,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
+from support.machine.host_processes import is_alive, wait_for, wait_until
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes import launch, make_provider
-
-PATIENCE_S = 60.0
 
 HOST = """
 import asyncio, sys
@@ -54,13 +52,6 @@ def parent_of(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def wait_until(is_so):
-    deadline = time.monotonic() + PATIENCE_S
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert is_so()
-
-
 def list_containers(config, owner):
     if config.kind != "podman":
         return []
@@ -88,7 +79,7 @@ async def test_the_death_of_a_supervisor_is_a_sandbox_error_and_spares_the_other
     again = await provider.start(spec)
     assert (await again.exec("cat README", timeout_s=30)).output == b"hello\n"
     if provider.isolation == "none":
-        os.kill(orphan, signal.SIGKILL)  # there, nobody but the supervisor could end it
+        os.kill(orphan, signal.SIGKILL)  # only the supervisor could end it
     wait_until(lambda: not find_processes(command))
 
 
@@ -134,23 +125,20 @@ from turnsmith.config import SandboxConfig
 from turnsmith.sandboxes import make_provider
 
 provider = make_provider(SandboxConfig(kind="local"))
-print(provider._spawner._process.pid, flush=True)
+print(provider.spawner_pid, flush=True)
 sys.stdin.read()
 """
 
 
-def is_alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+def is_waiting(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 async def test_a_spawner_that_does_not_listen_dies_with_its_host(local):
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", SPAWNING], stdin=pipe, stdout=pipe, text=True) as host:
         spawner = int(host.stdout.readline())
-        time.sleep(0.5)  # until it waits for its first request
+        wait_until(lambda: is_waiting(spawner))
         os.kill(spawner, signal.SIGSTOP)
         host.kill()
     wait_until(lambda: not is_alive(spawner))
@@ -158,17 +146,18 @@ async def test_a_spawner_that_does_not_listen_dies_with_its_host(local):
 
 async def test_a_spawner_that_does_not_listen_is_ended_by_close(local, monkeypatch):
     monkeypatch.setattr(launch, "END_TIMEOUT_S", 0.1)
-    os.kill(spawner := local._spawner._process.pid, signal.SIGSTOP)
+    os.kill(spawner := local.spawner_pid, signal.SIGSTOP)
     await local.close()
     assert not is_alive(spawner)
 
 
-async def test_where_the_spawner_is_killed_its_sandboxes_die_and_the_next_start_makes_another(local, spec):
+async def test_killing_the_spawner_ends_its_sandboxes_and_the_next_start_replaces_it(local, spec):
+    command = f"sleep {9_000_000 + os.getpid()}"
     for _ in range(2):
         sandbox = await local.start(spec)
-        running = asyncio.create_task(sandbox.exec("sleep 99", timeout_s=60))
-        await asyncio.sleep(0.1)
-        os.kill(local._spawner._process.pid, signal.SIGKILL)
+        running = asyncio.create_task(sandbox.exec(command, timeout_s=60))
+        await wait_for(lambda: find_processes(command))
+        os.kill(local.spawner_pid, signal.SIGKILL)
         with pytest.raises(SandboxError, match="died"):
             await running
         await sandbox.stop()
@@ -176,15 +165,15 @@ async def test_where_the_spawner_is_killed_its_sandboxes_die_and_the_next_start_
     assert (await sandbox.exec("echo alive", timeout_s=20)).output == b"alive\n"
 
 
-async def test_after_the_provider_was_closed_nothing_comes_up_again(local, spec):
+async def test_closed_provider_starts_no_sandbox(local, spec):
     await local.close()
     with pytest.raises(SandboxError, match="could not start"):
         await local.start(spec)
 
 
-async def test_many_who_start_at_once_after_a_death_share_one_new_spawner(local, spec):
-    os.kill(local._spawner._process.pid, signal.SIGKILL)
-    local._spawner._process.wait()
+async def test_concurrent_starts_after_a_death_share_one_new_spawner(local, spec):
+    os.kill(spawner := local.spawner_pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(spawner))
     sandboxes = await asyncio.gather(*(local.start(spec) for _ in range(4)))
     results = await asyncio.gather(*(sandbox.exec("echo alive", timeout_s=20) for sandbox in sandboxes))
     assert {result.output for result in results} == {b"alive\n"}

@@ -244,7 +244,10 @@ def test_copies_of_layers_stay_within_their_bound_and_live_while_they_are_used(t
         try:
             layers.copy(str(folder / "nowhere"))
         except OSError:
-            assert len(list((folder / "copies").iterdir())) == 2
+            pass
+        else:
+            raise AssertionError("a missing layer was copied")
+        assert len(list((folder / "copies").iterdir())) == 2
     """
     run_as_spawner(code)
 

@@ -61,6 +61,11 @@ class LocalProvider(SupervisedProvider):
         self._spawner = Spawner(self._settings)
         self.isolation = self._spawner.isolation
 
+    @property
+    def spawner_pid(self) -> int:
+        """Return the process id of the spawner, which changes after it was killed."""
+        return self._spawner.pid
+
     async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
         if self._spawner.was_killed:
             killed, self._spawner = self._spawner, Spawner(self._settings)
@@ -115,6 +120,11 @@ class Spawner:
             scratch = await receive_scratch(ours)
         held.callback(os.close, scratch)
         return ours, scratch
+
+    @property
+    def pid(self) -> int:
+        """Return the process id."""
+        return self._process.pid
 
     @property
     def was_killed(self) -> bool:
