@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from support.machine.host_processes import wait_for
 from support.models.small_models import VOCABULARY, make_model
 from turnsmith.config import VllmConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights
@@ -78,6 +79,12 @@ def assert_sampled_by(model, *answers):
     plain = model.get_input_embeddings().weight.double().sum(1).log_softmax(0).numpy()
     for answer in answers:
         np.testing.assert_allclose(answer.logprobs, plain[answer.token_ids], rtol=0, atol=1e-5)
+
+
+def count_turns(faults):
+    """Count the turns that the stand-in has begun to sample."""
+    turns = faults.with_name("turns")
+    return turns.read_text().count("begun") if turns.exists() else 0
 
 
 def find_servers():
@@ -148,11 +155,11 @@ async def test_stale_prefix_cache_is_detected(open_engine, faults):
         await engine.load_weights(SharedWeights(1, make_model(seed=1)))
 
 
-async def test_turns_of_a_dead_server_are_sampled_again_with_the_same_weights(open_engine):
+async def test_turns_of_a_dead_server_are_sampled_again_with_the_same_weights(open_engine, faults):
     engine = open_engine()
     await engine.load_weights(SharedWeights(4, make_model(seed=1)))
     turns = [asyncio.create_task(engine.generate(ask(f"e{number}", num=100))) for number in range(5)]
-    await asyncio.sleep(0.3)
+    await wait_for(lambda: count_turns(faults) == 5)
     (server,), _ = find_servers()
     os.kill(server, signal.SIGKILL)
     answers = await asyncio.gather(*turns)
@@ -205,10 +212,10 @@ async def test_refusal_of_a_live_server_is_an_immediate_engine_error(open_engine
         await engine.generate(ask())
 
 
-async def test_weights_cannot_change_during_a_turn_and_close_removes_everything(open_engine):
+async def test_weights_cannot_change_during_a_turn_and_close_removes_everything(open_engine, faults):
     engine = open_engine()
     running = asyncio.create_task(engine.generate(ask(num=100)))
-    await asyncio.sleep(0.3)
+    await wait_for(lambda: count_turns(faults) == 1)
     with pytest.raises(EngineError, match="while turns were being sampled"):
         await engine.load_weights(SharedWeights(1, make_model()))
     servers, watchers = find_servers()

@@ -50,6 +50,8 @@ class StandIn:
             await asyncio.sleep(600)
         if "refuse" in faults():
             return JSONResponse({"error": {"message": "the prompt is not to its taste"}}, 400)
+        with FAULTS.with_name("turns").open("a") as turns:
+            turns.write("begun\n")
         sampling, version = asked["sampling_params"], self.version
         token_ids: list[int] = []
         scores = []
