@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from turnsmith.cli import make_app
 from turnsmith.config import RunConfig
 from turnsmith.recipes.review.audit import choose_by_seed
+from turnsmith.recipes.stats import share_interval
 from turnsmith.runs.folder import RunFolder, write_json
 from turnsmith.runs.journal import append_trajectory
-from turnsmith.stats import share_interval
 from turnsmith.synthesis.repositories import make_patch
 from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import Grade, Outcome, StopReason, Task, Trajectory

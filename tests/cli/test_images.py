@@ -8,7 +8,8 @@ import pytest
 
 from support.machine.image_registry import LocalRegistry, add_image, serving
 from support.machine.podman_engine import find_podman
-from turnsmith.sandboxes.images import pulling, requests
+from turnsmith.io import http
+from turnsmith.sandboxes.images import pulling
 from turnsmith.sandboxes.images.cache import count_bytes, list_kept
 from turnsmith.sandboxes.images.images import find_image
 from turnsmith.sandboxes.images.preflight import list_names
@@ -22,7 +23,7 @@ SIZE = 200_000
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(requests, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(http, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(pulling, "FIRST_WAIT_S", 0.01)
 
 

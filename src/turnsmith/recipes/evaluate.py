@@ -10,10 +10,10 @@ from typing import Any
 from turnsmith.config import EvalConfig, RunConfig
 from turnsmith.recipes.context import RunContext
 from turnsmith.recipes.results import BASE, EvalResult
+from turnsmith.recipes.stats import mean_and_sem, pass_at_k
 from turnsmith.rollouts.rollout import plan_rollouts
 from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.runs.versions import find_versions
-from turnsmith.stats import mean_and_sem, pass_at_k
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory

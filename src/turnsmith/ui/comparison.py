@@ -11,8 +11,8 @@ from rich.table import Table
 
 from turnsmith.errors import UsageError
 from turnsmith.recipes.results import read_evaluation
+from turnsmith.recipes.stats import LEVEL, PairedRates
 from turnsmith.runs.folder import RunFolder
-from turnsmith.stats import LEVEL, PairedRates
 from turnsmith.ui.reading import list_evaluations, read_tasks
 from turnsmith.ui.terminal import to_line
 

@@ -1,18 +1,11 @@
 """Client of an OpenAI-compatible endpoint, one question at a time."""
 
 import json
-import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
 
 from turnsmith.errors import EngineError, UsageError
-
-BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 529}
-"""Status codes that are retried."""
-MAX_WAIT_S = 60.0
-MAX_ANSWER_BYTES = 1 << 20
+from turnsmith.io.http import Unanswered, retry_busy, send
 
 
 @dataclass(frozen=True)
@@ -29,31 +22,25 @@ class ChatEndpoint:
 
     def ask(self, question: str) -> str:
         """Return the answer's text. Raises UsageError if the endpoint refuses, EngineError if all tries fail."""
-        wait_s, fault = self.first_wait_s, ""
-        for attempt in range(self.max_tries):
-            if attempt:
-                time.sleep(min(wait_s, MAX_WAIT_S))
-                wait_s *= 2
-            try:
-                return read_answer(self._post(question))
-            except urllib.error.HTTPError as error:
-                error.close()
-                fault = f"HTTP {error.code} {error.reason}"
-                if error.code not in BUSY:
-                    raise UsageError(f"{self.url} refuses the question ({fault}): check URL, model and key") from None
-            except (OSError, ValueError) as error:
-                fault = str(error)
-        raise EngineError(f"{self.url} gave no answer in {self.max_tries} tries: {fault}")
+        try:
+            return retry_busy(
+                self.url, lambda: self._ask_once(question), attempts=self.max_tries, first_wait_s=self.first_wait_s
+            )
+        except Unanswered as fault:
+            raise EngineError(str(fault)) from None
 
-    def _post(self, question: str) -> bytes:
+    def _ask_once(self, question: str) -> str:
+        """Send one request. Raises UsageError, and Unanswered if another try may succeed."""
         body = {"model": self.model, "temperature": 0, "messages": [{"role": "user", "content": question}]}
+        address, secret = f"{self.url.rstrip('/')}/chat/completions", self.api_key and f"Bearer {self.api_key}"
         headers = {"Content-Type": "application/json"}
-        if self.api_key:
-            headers["Authorization"] = f"Bearer {self.api_key}"
-        address = f"{self.url.rstrip('/')}/chat/completions"
-        request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=self.timeout_s) as response:
-            return response.read(MAX_ANSWER_BYTES)
+        answer = send(address, "POST", headers, secret, body=json.dumps(body).encode(), timeout_s=self.timeout_s)
+        if answer.status >= 400:
+            raise UsageError(f"{self.url} refuses the question ({answer}): check URL, model and key")
+        try:
+            return read_answer(answer.body)
+        except ValueError as error:
+            raise Unanswered(str(error)) from None
 
 
 def check_url(url: str) -> str:

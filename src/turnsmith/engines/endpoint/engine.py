@@ -8,6 +8,7 @@ from typing import Any
 
 from httpx2 import Limits
 from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAsyncHttpxClient
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
 
 from turnsmith.config import EndpointConfig
 from turnsmith.engines.chat import ChatRequest, ContextFull, Reply
@@ -16,6 +17,7 @@ from turnsmith.engines.endpoint.answers import read_reply, read_usage
 from turnsmith.engines.endpoint.faults import HOPELESS, PassingFault, Refusal, judge
 from turnsmith.engines.endpoint.pace import Pace
 from turnsmith.errors import EngineError, OutOfBudget, UsageError
+from turnsmith.io.http import find_wait
 from turnsmith.runs.folder import parse_json
 from turnsmith.types.estimates import encode
 
@@ -66,25 +68,27 @@ class EndpointEngine:
 
     async def chat_with_retries(self, request: ChatRequest) -> Reply:
         """Retry until a turn arrives or the retries are used up. Raises Refusal, EngineError."""
-        wait_s = FIRST_WAIT_S
-        for num_left in range(self.config.retries, -1, -1):
-            try:
-                return await self._ask(request)
-            except PassingFault as fault:
-                if not num_left:
-                    raise EngineError(
-                        self.hide(f"{self.config.address} gave no turn in {self.config.retries + 1} tries: {fault}")
-                    ) from None
-                await self._pause(fault.wait_s, wait_s)
-                wait_s *= 2
-        raise AssertionError("unreachable")
+        num_tries = self.config.retries + 1
+        tries = AsyncRetrying(
+            retry=retry_if_exception_type(PassingFault),
+            stop=stop_after_attempt(num_tries),
+            wait=self._find_wait,
+            reraise=True,
+        )
+        try:
+            return await tries(self._ask, request)
+        except PassingFault as fault:
+            text = f"{self.config.address} gave no turn in {num_tries} tries: {fault}"
+            raise EngineError(self.hide(text)) from None
 
-    async def _pause(self, asked_s: float | None, wait_s: float) -> None:
-        """Pause all requests if the server asks for it, else wait a random 50 to 150 % of `wait_s`."""
-        if asked_s is not None:
+    def _find_wait(self, state: RetryCallState) -> float:
+        """Return a random 50 to 150 % of a doubling wait. If the server asks for a wait, all requests pause instead."""
+        asked_s = find_wait(state, -1.0)
+        if asked_s >= 0:
             self._pace.hold(min(asked_s, MAX_WAIT_S))
-        else:
-            await asyncio.sleep(min(wait_s * random.uniform(0.5, 1.5), MAX_WAIT_S))
+            return 0.0
+        wait_s = FIRST_WAIT_S * 2 ** (state.attempt_number - 1)
+        return min(wait_s * random.uniform(0.5, 1.5), MAX_WAIT_S)
 
     async def _ask(self, request: ChatRequest) -> Reply:
         """Send one request and record its usage. Raises PassingFault, Refusal, OutOfBudget."""

@@ -1,16 +1,12 @@
 """Classification of failed requests: passing, lost, context full, or hopeless for every request."""
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from openai import APIStatusError
 
 from turnsmith.engines.endpoint.answers import describe_error
+from turnsmith.io.http import is_busy, read_wait
 
-BUSY = {408, 409, 425, 429}
-"""HTTP statuses worth a retry, in addition to those from 500 on."""
 HOPELESS = {401, 402, 404}
 """HTTP statuses that all requests would get: wrong key, no money, unknown model."""
 _CONTEXT = re.compile(
@@ -49,19 +45,6 @@ def judge(error: APIStatusError) -> PassingFault | Refusal:
     text = f"HTTP {status} {message}".strip()[:_MAX_WORDS]
     if code == "insufficient_quota":
         return Refusal(402, text)
-    if status in BUSY or status >= 500:
+    if is_busy(status):
         return PassingFault(text, read_wait(error.response.headers))
     return Refusal(status, f"{text} {code or ''}".strip())
-
-
-def read_wait(headers: Mapping[str, str]) -> float | None:
-    """Read the seconds of `Retry-After`, given as number or date; None if absent."""
-    given = headers.get("retry-after", "")
-    try:
-        return max(0.0, float(given))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, (parsedate_to_datetime(given) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
-        return None

@@ -13,11 +13,11 @@ from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import digest_patch
 from turnsmith.qualification.task_set import leave_out_unfit
+from turnsmith.recipes.stats import share_interval
 from turnsmith.recipes.task_sets import list_mutants, read_known_sets
 from turnsmith.runs.folder import RunFolder, append_record, read_records
 from turnsmith.runs.journal import read_last
 from turnsmith.sandboxes.base import SandboxProvider
-from turnsmith.stats import share_interval
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.types import Audit, Record, TaskTree, Trajectory

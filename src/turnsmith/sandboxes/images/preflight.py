@@ -9,10 +9,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from turnsmith.errors import UsageError
+from turnsmith.io.http import Unanswered
 from turnsmith.runs.folder import append_line
 from turnsmith.sandboxes.images.references import HUB, LOCAL, Reference, is_name, is_root, parse_reference
 from turnsmith.sandboxes.images.registry import Manifest, Missing, Registry
-from turnsmith.sandboxes.images.requests import Unanswered
 from turnsmith.sandboxes.podman import ask
 
 EXPANSION = 2.5

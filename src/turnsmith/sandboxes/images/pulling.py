@@ -1,9 +1,10 @@
 """Sequential pulls of images before a run, within a disk bound."""
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from tenacity import Retrying, retry_if_exception_message, stop_after_attempt, wait_exponential
 
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.images.cache import PulledImage, make_room, record_pull
@@ -16,10 +17,10 @@ FIRST_WAIT_S = 2.0
 """Seconds before the second attempt; later waits grow fourfold, since the engine retries by itself too."""
 SPARE_BYTES = 2 << 30
 """Free disk space to keep."""
-_PASSING = re.compile(
-    r"toomanyrequests|too many requests|status:? (?:code )?(?:429|5\d\d)|\b(?:429|50[0234])\b|timeout|timed out|EOF|"
-    r"connection (?:reset|refused)|broken pipe|temporary failure|unexpected (?:end|http)",
-    re.IGNORECASE,
+PASSING = re.compile(
+    r".*(?:toomanyrequests|too many requests|status:? (?:code )?(?:429|5\d\d)|\b(?:429|50[0234])\b|timeout|timed out|EOF|"
+    r"connection (?:reset|refused)|broken pipe|temporary failure|unexpected (?:end|http))",
+    re.IGNORECASE | re.DOTALL,
 )
 """Engine messages of transient failures."""
 
@@ -70,13 +71,11 @@ def unpack(image: ImageFacts) -> dict[str, int]:
 def pull(program: str, reference: Reference) -> str:
     """Pull an image, retrying transient failures; return its identity. Raises UsageError."""
     unencrypted = ["--tls-verify=false"] if reference.is_loopback else []
-    for attempt in range(ATTEMPTS):
-        try:
-            return ask(
-                program, ["pull", "--quiet", *unencrypted, str(reference)], fault=f"{program} cannot pull {reference}"
-            ).strip()
-        except UsageError as error:
-            if attempt + 1 == ATTEMPTS or not _PASSING.search(str(error)):
-                raise
-            time.sleep(FIRST_WAIT_S * 4**attempt)
-    raise AssertionError("the last attempt returns or raises")
+    command, fault = ["pull", "--quiet", *unencrypted, str(reference)], f"{program} cannot pull {reference}"
+    tries = Retrying(
+        retry=retry_if_exception_message(match=PASSING),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_exponential(FIRST_WAIT_S, exp_base=4),
+        reraise=True,
+    )
+    return tries(ask, program, command, fault=fault).strip()

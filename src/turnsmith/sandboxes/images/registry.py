@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from turnsmith.errors import TurnsmithError
+from turnsmith.io.http import Answer, Unanswered, retry_busy, send
 from turnsmith.sandboxes.images.references import Reference
-from turnsmith.sandboxes.images.requests import Answer, Unanswered, send
 
 LISTS = (
     "application/vnd.oci.image.index.v1+json",
@@ -96,7 +96,8 @@ class Registry:
             raise earlier
         place = f"{reference.registry}/{reference.repository}"
         try:
-            return send(url, method, {"Accept": ", ".join(LISTS + MANIFESTS)}, self._tokens.get(place, ""))
+            accept, secret = {"Accept": ", ".join(LISTS + MANIFESTS)}, self._tokens.get(place, "")
+            return retry_busy(reference.registry, lambda: send(url, method, accept, secret))
         except Unanswered as error:
             self._closed[reference.registry] = error
             raise
@@ -118,9 +119,8 @@ def fetch_token(challenge: str, reference: Reference, secret: str) -> str:
     if not realm.startswith("https://") and not (reference.is_loopback and realm.startswith("http://")):
         raise Unanswered(f"{reference.registry} names the token address {realm or '(none)'}, which is not https")
     query = {"scope": f"repository:{reference.repository}:pull", **asked}
-    answer = send(
-        f"{realm}?{urlencode({name: query[name] for name in ('service', 'scope') if name in query})}", secret=secret
-    )
+    url = f"{realm}?{urlencode({name: query[name] for name in ('service', 'scope') if name in query})}"
+    answer = retry_busy(urlsplit(realm).netloc, lambda: send(url, secret=secret))
     if answer.status in (401, 403):
         raise Missing(f"{reference.registry} rejects the stored login: renew it by `podman login {reference.registry}`")
     try:

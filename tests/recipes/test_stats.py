@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch, approx, mark, raises
 from scipy.stats import binomtest, permutation_test, sem, t, ttest_1samp, wilcoxon
 
-from turnsmith import stats
-from turnsmith.stats import DECIMALS, PairedRates, mean_and_sem, pass_at_k, share_interval, student_t
+from turnsmith.recipes import stats
+from turnsmith.recipes.stats import DECIMALS, PairedRates, mean_and_sem, pass_at_k, share_interval, student_t
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
