@@ -1,4 +1,4 @@
-"""Files, programs and HTTP: text and JSON lines, calls of programs, requests with retries.
+"""Requests to servers over HTTP, with retries.
 
-`http` sends requests. Any part may import them. The package knows no task, run or configuration.
+`http` sends requests. Any part may import it. The package knows no task, run or configuration.
 """
