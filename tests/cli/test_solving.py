@@ -6,13 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from conftest import HOSTILE
 from support.engines import scripted_agents
-from support.machine.host_processes import wait_until
+from support.machine.host_processes import processes_named, wait_until
 from turnsmith.runs.folder import RunFolder
 from turnsmith.runs.journal import read_trajectories
 
@@ -316,8 +315,9 @@ def test_a_solved_issue_does_not_go_on(solve, turnsmith, tmp_path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("obeys_ctrl_c")
 def test_ctrl_c_keeps_what_was_found(checkout, model_directory, tmp_path):
+    sleep = f"sleep {6_000_000 + os.getpid()}"
     (tmp_path / "sleepy.py").write_text(
-        f"from support.engines import scripted_agents\n\nscripted_agents.COMMANDS = [[{FIX!r}, 'sleep 300']]\n"
+        f"from support.engines import scripted_agents\n\nscripted_agents.COMMANDS = [[{FIX!r}, {sleep!r}]]\n"
         "open_engine = scripted_agents.open_commanding_engine\n"
     )
     policy = ["--model.path", model_directory, "--engine.kind", "sleepy:open_engine", "--agent.prompts", "brief"]
@@ -328,8 +328,7 @@ def test_ctrl_c_keeps_what_was_found(checkout, model_directory, tmp_path):
         process = subprocess.Popen(
             command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": places}, stdout=output, stderr=output
         )
-    wait_until(lambda: "turn 1" in told.read_text() or process.poll() is not None)
-    time.sleep(0.5)
+    wait_until(lambda: processes_named(sleep) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130, told.read_text()
     assert "kept" in told.read_text() and told.read_text().endswith("stopped\n")
