@@ -33,7 +33,7 @@ from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.memory import free_bytes
 from turnsmith.training.model import find_device, recompute_layers
-from turnsmith.types import Sample, as_written
+from turnsmith.types import Sample, add_tokenizer_provenance
 
 DTYPE = torch.bfloat16
 NUM_STEPS = 2
@@ -184,7 +184,9 @@ async def play(engine: InProcessEngine, shape: Shape, index: int, seed: int) -> 
         mask += [True] * shape.sampled + [False] * shape.observed
         logprobs += [*answer.logprobs.tolist(), *[0.0] * shape.observed]
     engine.release(name)
-    return as_written(Sample(name, str(index // 8), token_ids, mask, logprobs, [(-1.0) ** index] * len(token_ids)))
+    return add_tokenizer_provenance(
+        Sample(name, str(index // 8), token_ids, mask, logprobs, [(-1.0) ** index] * len(token_ids))
+    )
 
 
 def random_tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
@@ -201,7 +203,7 @@ async def step_long(trainer: LocalTrainer, shape: Shape, seed: int) -> dict[str,
     rng, length = random.Random(seed), shape.long_tokens
     mask = [False] + [rng.random() < LOSS_SHARE for _ in range(length - 1)]
     token_ids = random_tokens(rng, length, int(shape.model["vocab_size"]))
-    sample = as_written(Sample("long", "long", token_ids, mask, [0.0] * length, [1.0] * length))
+    sample = add_tokenizer_provenance(Sample("long", "long", token_ids, mask, [0.0] * length, [1.0] * length))
     reset_peak(trainer.model.device)
     stopwatch = Stopwatch(trainer.model.device)
     await trainer.step(pack([sample], length), policy_gradient)

@@ -9,14 +9,14 @@ import numpy as np
 from turnsmith.algo.losses import batch_denominator, nll_loss
 from turnsmith.algo.packing import pack
 from turnsmith.training.local import LocalTrainer
-from turnsmith.types import Sample, as_written
+from turnsmith.types import Sample, add_tokenizer_provenance
 
 
 def make_sample(token_ids: Sequence[int] | np.ndarray, loss_mask: Sequence[bool] | np.ndarray) -> Sample:
     """A sample of nobody's group, which no policy has sampled."""
     size = len(token_ids)
     columns = np.asarray(token_ids), np.asarray(loss_mask), np.zeros(size), np.ones(size)
-    return as_written(Sample("lesson", "lessons", *columns))
+    return add_tokenizer_provenance(Sample("lesson", "lessons", *columns))
 
 
 def imitate(trainer: LocalTrainer, samples: list[Sample], max_tokens: int) -> float:
