@@ -115,7 +115,7 @@ def test_every_key_that_may_change_is_one_of_the_configuration():
         ("--stages=[]", "stages cannot change"),
         ("--rft=null", "rft cannot change"),
         ("--stages.1.iterations=4", "stages.1.iterations cannot be 4, since 5 are done"),
-        ("--stages.0.iterations=8", "stages.0.iterations cannot change, since stage2 goes on from what is done"),
+        ("--stages.0.iterations=8", "stages.0.iterations cannot change, since stage2 has started"),
         ("--eval.num_runs=9", "eval.num_runs cannot be 9, since 10 are done"),
     ],
 )

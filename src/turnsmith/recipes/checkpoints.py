@@ -1,4 +1,4 @@
-"""Which policies a run has kept, found without torch."""
+"""Checkpoints that a run has kept, found without torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +10,18 @@ from turnsmith.runs.folder import RunFolder
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A policy that lies in a run folder."""
+    """A policy saved in a run folder."""
 
     name: str
-    """Under which its evaluations are kept: `stage1`, or `stage1@4` where the stage has gone on since."""
+    """Folder name of its evaluations: `stage1`, or `stage1@4` if the stage has continued since."""
     stage: str
     num_done: int
-    """Iterations of its stage that made it."""
+    """Finished iterations of its stage."""
     directory: Path
 
 
 def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Checkpoint:
-    """The final policy of a finished run, or the one of a name such as `rft`, `stage1` or `stage1@4`. Raises UsageError."""
+    """Find a checkpoint by name (`rft`, `stage1`, `stage1@4`), or the final one of a finished run. Raises UsageError."""
     stages = list_stages(config)
     if not stages:
         raise UsageError(f"{folder.path} trains nothing, so it has no checkpoint: give a run with RFT or RL")
@@ -32,32 +32,30 @@ def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Che
         raise UsageError(f"{folder.path} has no stage {stage!r}: it has {', '.join(stages)}")
     kept = list_kept(folder, stage)
     if not kept:
-        remedy = "it is gone" if folder.next_iteration(stage) else f"`turnsmith resume {folder.path}` makes one"
+        remedy = "it was removed" if folder.next_iteration(stage) else f"`turnsmith resume {folder.path}` makes one"
         raise UsageError(f"{folder.path} has no checkpoint of {stage}: {remedy}")
     num_done = int(number) if number.isdecimal() else 0 if has_number else folder.next_iteration(stage)
     if num_done not in kept:
         known = ", ".join(folder.name_checkpoint(stage, each) for each in kept)
-        raise UsageError(f"{folder.path} has no checkpoint {name or stage!r}: of {stage} it has kept {known}")
+        raise UsageError(f"{folder.path} has no checkpoint {name or stage!r}: its checkpoints of {stage} are {known}")
     is_last = num_done == folder.next_iteration(stage)
     full_name = stage if is_last else folder.name_checkpoint(stage, num_done)
     return Checkpoint(full_name, stage, num_done, folder.checkpoint(stage, num_done - 1))
 
 
 def list_stages(config: RunConfig) -> list[str]:
-    """Names of what changes the policy, in order."""
+    """List the names of the parts that train, in order."""
     return [*(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
 
 
 def list_kept(folder: RunFolder, stage: str) -> list[int]:
-    """After how many iterations of a stage there is a checkpoint."""
+    """List the iteration counts at which a stage has a checkpoint on disk."""
     done = range(1, folder.next_iteration(stage) + 1)
     return [number for number in done if (folder.checkpoint(stage, number - 1) / "config.json").is_file()]
 
 
 def refuse_unfinished(config: RunConfig, folder: RunFolder) -> None:
-    """Raises UsageError where the run has more to do."""
+    """Raise UsageError if the run is not finished."""
     is_cut = any(not stage.plateau and folder.next_iteration(stage.name) < stage.iterations for stage in config.stages)
     if is_cut or not folder.results.exists():
-        raise UsageError(
-            f"{folder.path} is not finished: `turnsmith resume {folder.path}` goes on, or name what it has by --checkpoint"
-        )
+        raise UsageError(f"{folder.path} is not finished: run `turnsmith resume {folder.path}`, or give --checkpoint")

@@ -1,4 +1,4 @@
-"""Everything that a run works with, handed from step to step."""
+"""Objects of a run and of an iteration, passed to every step of a recipe."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunContext:
-    """Who plays, the tasks, and what makes and keeps rollouts."""
+    """Configuration, folder, policy, tasks and generator of one run."""
 
     config: RunConfig
     folder: RunFolder
@@ -32,26 +32,29 @@ class RunContext:
     generator: Generator
     auditor: Auditor
     train_tasks: TaskSet
-    """Empty where nothing is trained."""
+    """Empty if the run trains nothing."""
     eval_tasks: list[TaskSet]
     progress: Progress
     feed: Feed
-    """Sends what is finished to the trackers."""
+    """Sends finished metrics to the trackers."""
 
     @property
     def policy(self) -> "Policy":
-        """The one that learns, in what trains: an endpoint's run trains nothing."""
+        """Return the trainable policy; only runs that train may ask for it."""
         from turnsmith.recipes.policy.local import Policy
 
         assert isinstance(self.player, Policy)
         return self.player
 
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
-        """What the agent gets, under the limits of a part of the run."""
+        """Return the agent's configuration with the turn and context limits of one part of the run."""
         return self.config.agent.model_copy(update={"max_turns": limits.max_turns, "max_context": limits.max_context})
 
     def open_inspection(self, *, is_alarmed: bool = False) -> Inspector | None:
-        """Who looks into the rewards of an iteration; `is_alarmed` where a patch of the one before was convicted."""
+        """Return the inspector of an iteration's rewards, or None if audits are off.
+
+        `is_alarmed` is true if a patch of the previous iteration failed its audit.
+        """
         audit = self.config.audit
         if audit.when == "off":
             return None
@@ -60,7 +63,7 @@ class RunContext:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One iteration of a stage: where its files lie, and what its random choices come from."""
+    """One iteration of a stage, with its files and its random seeds."""
 
     number: int
     """Counted from 0."""
@@ -85,19 +88,19 @@ class Iteration:
 
     @property
     def seed_stream(self) -> str:
-        """The stream that all of its random choices come from."""
+        """Name the seed stream of all random choices in this iteration."""
         return f"{self.run.config.seed}/{self.stage.name}/{self.number}"
 
     def seed(self, purpose: str) -> int:
-        """The seed of one random choice."""
+        """Derive the seed of one random choice."""
         return draw_seed(f"{self.seed_stream}/{purpose}")
 
     def read_previous(self) -> Metrics:
-        """What the iteration before told; nothing before the first."""
+        """Read the metrics of the previous iteration; empty before the first."""
         file = self.run.folder.metrics(self.stage.name, self.number - 1)
         return read_json(file) if file.exists() else {}
 
     def read_previous_evidence(self) -> dict[str, float]:
-        """Nats for each setting of a sampler, pooled up to the iteration before; nothing before the first."""
+        """Read the pooled evidence in nats for each sampler setting, up to the previous iteration; empty before the first."""
         file = self.run.folder.evidence(self.stage.name, self.number - 1)
         return read_json(file) if file.exists() else {}

@@ -1,4 +1,4 @@
-"""Imitating what others' agents said: text becomes tokens under the model's own template when it is trained on."""
+"""Imitation of other agents' conversations, tokenised with the chat template of the trained model."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +15,10 @@ from turnsmith.types import Conversation, Sample, add_tokenizer_provenance
 def load_samples(
     conversations: Iterable[Conversation], name: Path, renderer: ChatRenderer, max_tokens: int
 ) -> tuple[list[Sample], dict[str, float]]:
-    """Samples of the resolved ones that fit the context, and how many there were. Raises UsageError without any."""
+    """Make samples of the resolved conversations that fit the context, and count them.
+
+    Raises UsageError if none remains.
+    """
     samples, counts = list[Sample](), {"conversations/read": 0.0, "conversations/resolved": 0.0}
     for conversation in conversations:
         counts["conversations/read"] += 1
@@ -26,25 +29,25 @@ def load_samples(
         if len(sample) <= max_tokens:
             samples.append(sample)
     if not samples:
-        told = ", ".join(f"{int(count)} {name.partition('/')[2]}" for name, count in counts.items())
-        raise UsageError(f"no conversation of {name} is resolved and fits {max_tokens} tokens ({told}): give others")
+        counted = ", ".join(f"{int(count)} {name.partition('/')[2]}" for name, count in counts.items())
+        raise UsageError(f"no conversation of {name} is resolved and fits {max_tokens} tokens ({counted}): give others")
     kept = float(len(samples))
     return samples, counts | {"conversations/kept": kept, "conversations/retokenised": kept}
 
 
 def read_conversations(path: Path) -> Iterator[Conversation]:
-    """The conversations of a file, or of the folder that an import has made. Raises UsageError."""
+    """Read conversations from a JSON Lines file or from an import's folder. Raises UsageError."""
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise UsageError(
-            f"no conversations at {file}: bring some in by `turnsmith tasks import nebius-swe-agent`, or give the run "
+            f"no conversations at {file}: import some by `turnsmith tasks import nebius-swe-agent`, or give the run "
             "folder of an endpoint (engine.kind openai)"
         )
     return read_records(file, Conversation)
 
 
 def render_conversation(conversation: Conversation, renderer: ChatRenderer) -> Sample:
-    """Its tokens, of which those of turns that train are in the loss, each with the end of its turn."""
+    """Tokenise a conversation. The loss covers the turns that train, including their end-of-turn tokens."""
     system, user, *rest = conversation.messages
     token_ids = renderer.prompt_ids(system.text, user.text)
     trains = [False] * len(token_ids)

@@ -1,4 +1,4 @@
-"""Which tasks a stage of RL trains on, and which of them an iteration draws."""
+"""Curriculum: the tasks of an RL stage, and the tasks of each iteration."""
 
 import random
 from collections import Counter
@@ -15,9 +15,9 @@ from turnsmith.types import OUTCOMES
 
 
 def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext) -> TaskSet:
-    """The tasks of a stage: its curriculum's, written down so that a resumed stage has the same. Raises UsageError.
+    """Return the tasks of a stage after its curriculum, which is stored so that a resumed stage has the same tasks.
 
-    Solve rates are those of the stage before it, or of the one of another run that its configuration names.
+    Solve rates come from the previous stage, or from the stage that `curriculum_from` names. Raises UsageError.
     """
     if not stage.curriculum:
         return pool
@@ -27,12 +27,12 @@ def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext)
         kept = apply_curriculum(pool, *past)
         write_json(file, [task.instance_id for task in kept.tasks])
     names = set(read_json(file))
-    run.progress.say(f"curriculum: {len(names)} of {len(run.train_tasks.tasks)} tasks stay")
+    run.progress.say(f"curriculum: {len(names)} of {len(run.train_tasks.tasks)} tasks remain")
     return replace(pool, tasks=[task for task in pool.tasks if task.instance_id in names])
 
 
 def apply_curriculum(pool: TaskSet, folder: RunFolder, stage: str) -> TaskSet:
-    """Drop what a stage never solved and what it solved at 2/3 or more (paper §4.3). Raises UsageError if all goes."""
+    """Drop tasks with a solve rate of 0, or of 2/3 or more (paper §4.3). Raises UsageError if none remains."""
     solved, tried = count_solved(folder, stage)
     kept = [task for task in pool.tasks if is_kept(solved[task.instance_id], tried[task.instance_id])]
     if not kept:
@@ -44,12 +44,12 @@ def apply_curriculum(pool: TaskSet, folder: RunFolder, stage: str) -> TaskSet:
 
 
 def is_kept(num_resolved: int, num_rollouts: int) -> bool:
-    """1 of 10 and 6 of 10 stay; 0 of 10, 2 of 3 and 7 of 10 go."""
+    """Return True if the solve rate is above 0 and below 2/3: keep 6 of 10, drop 2 of 3."""
     return num_resolved > 0 and Fraction(num_resolved, num_rollouts) < Fraction(2, 3)
 
 
 def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[str]]:
-    """By task: how often it was resolved in a stage, and how often it was tried."""
+    """Count the resolved and the counted attempts of each task in a stage."""
     solved, tried = Counter[str](), Counter[str]()
     for journal in folder.stage_journals(stage):
         for trajectory in read_last(journal):
@@ -60,9 +60,9 @@ def count_solved(folder: RunFolder, stage: str) -> tuple[Counter[str], Counter[s
 
 
 def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> TaskSet:
-    """The tasks of an iteration: the pool in shuffled passes, so that each task comes up equally often.
+    """Draw the tasks of an iteration from shuffled passes over the pool, so that each task comes up equally often.
 
-    Played from the first iteration on, so that the same iteration draws the same tasks whenever it is asked.
+    The draws of all earlier iterations are repeated, so the result depends only on the arguments.
     """
     num = min(num_tasks, len(pool.tasks))
     drawn, left = list[int](), list[int]()
@@ -71,7 +71,7 @@ def draw_tasks(pool: TaskSet, iteration: int, num_tasks: int, seed: int) -> Task
         if len(drawn) < num:
             order = list(range(len(pool.tasks)))
             random.Random(f"pass {seed} {each}").shuffle(order)
-            # What the iteration has already waits, with the rest of the new pass, for the next one.
+            # Tasks of the new pass that this iteration already has are left for the next one.
             fresh = [index for index in order if index not in drawn][: num - len(drawn)]
             drawn, left = drawn + fresh, [index for index in order if index not in fresh]
     return replace(pool, tasks=[pool.tasks[index] for index in drawn])

@@ -1,4 +1,4 @@
-"""Evaluation: n runs per task, Pass@1 ± SEM over runs as in the paper, unbiased pass@k, and how episodes ended."""
+"""Evaluation: n runs per task, Pass@1 ± SEM over runs as in the paper, unbiased pass@k, and outcomes."""
 
 import math
 from collections import Counter, defaultdict
@@ -20,18 +20,21 @@ from turnsmith.types import OUTCOMES, Outcome, StopReason, Trajectory
 
 
 async def evaluate_inside(stage: str, num_done: int, run: RunContext) -> None:
-    """After so many iterations of a stage, where that is asked for. The last one is evaluated as the stage itself."""
+    """Evaluate inside a stage after `num_done` iterations, if `eval.every` asks for it.
+
+    The checkpoint after the last iteration is evaluated under the stage's own name.
+    """
     if is_evaluated(num_done, run.config.eval):
         await evaluate_all(run.eval_tasks, run.folder.name_checkpoint(stage, num_done), run)
 
 
 def is_evaluated(num_done: int, config: EvalConfig) -> bool:
-    """Is a stage evaluated after so many iterations?"""
+    """Return True if `eval.every` asks for an evaluation after `num_done` iterations."""
     return bool(config.every) and num_done > 0 and num_done % config.every == 0
 
 
 async def evaluate_all(task_sets: Sequence[TaskSet], checkpoint: str, run: RunContext) -> list[EvalResult]:
-    """Evaluate on some sets, one after the other, and say what came of each."""
+    """Evaluate a checkpoint on task sets, one after the other, and report the results."""
     results = [await evaluate(checkpoint, task_set, run) for task_set in task_sets]
     announce(checkpoint, results, run.progress)
     run.feed.update()
@@ -39,14 +42,14 @@ async def evaluate_all(task_sets: Sequence[TaskSet], checkpoint: str, run: RunCo
 
 
 def announce(checkpoint: str, results: Sequence[EvalResult], progress: Progress) -> None:
-    """A line for each."""
+    """Report Pass@1 on each task set, one line each."""
     for result in results:
         note = f" ± {result.sem:.1%}" if result.sem is not None else ""
         progress.say(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
 
 
 def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
-    """The results of a run that only evaluates, where all are there; else nothing."""
+    """Read the results of a finished run that only evaluates; empty for any other run."""
     files = [folder.result(BASE, name) for name in config.eval_tasks]
     if config.rft or config.stages or not all(file.exists() for file in files):
         return []
@@ -54,7 +57,7 @@ def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:
 
 
 async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult:
-    """Evaluate the policy at hand on a task set under the limits of `agent`, or read what was found before."""
+    """Evaluate the current policy on a task set under the limits of `agent`, or read the stored result."""
     config, folder = run.config, run.folder
     file = folder.result(stage, task_set.name)
     if file.exists():
@@ -78,7 +81,7 @@ async def evaluate(stage: str, task_set: TaskSet, run: RunContext) -> EvalResult
 
 
 def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], config: EvalConfig) -> EvalResult:
-    """Statistics over all attempts that count; the run of a trajectory is its index."""
+    """Compute the statistics of all counted attempts; a trajectory's index is the number of its run."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_evaluation]
     attempts = group_attempts(counted)
     worst, best = (fill_in(trajectories, outcome) for outcome in (Outcome.UNRESOLVED, Outcome.RESOLVED))
@@ -109,7 +112,7 @@ def summarise(stage: str, task_set: str, trajectories: Sequence[Trajectory], con
 
 
 def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id") -> dict[Any, list[bool]]:
-    """By task, or by another field: which attempts resolved theirs."""
+    """Group whether attempts resolved their task, by task or by another field."""
     attempts = defaultdict[Any, list[bool]](list)
     for trajectory in trajectories:
         attempts[getattr(trajectory, key)].append(trajectory.resolved)
@@ -117,17 +120,17 @@ def group_attempts(trajectories: Sequence[Trajectory], key: str = "instance_id")
 
 
 def fill_in(trajectories: Sequence[Trajectory], outcome: Outcome) -> list[list[bool]]:
-    """The attempts of every task, lost ones taken to have ended so."""
+    """Return the attempts of every task, with `outcome` in place of lost attempts."""
     filled = [t if OUTCOMES[t.outcome].in_evaluation else t.grow(outcome=outcome) for t in trajectories]
     return [*group_attempts(filled).values()]
 
 
 def mean_pass_at_k(attempts: Sequence[Sequence[bool]], k: int) -> float | None:
-    """Over the tasks with k attempts that count."""
+    """Return the mean pass@k of the tasks with k counted attempts; None if there is none."""
     values = [pass_at_k(len(tries), sum(tries), k) for tries in attempts if len(tries) >= k]
     return fmean(values) if values else None
 
 
 def rates_of_runs(counted: Sequence[Trajectory]) -> list[float]:
-    """Share of tasks resolved in each run that has an attempt."""
+    """Return the share of tasks resolved in each run that has a counted attempt."""
     return [fmean(resolved) for _, resolved in sorted(group_attempts(counted, "index").items())]

@@ -1,6 +1,6 @@
-"""Another configuration for a run that has begun: more to do, or other limits of the machine.
+"""Changes to the configuration of a run that has started: more work, or other limits of the machine.
 
-Nothing that it has done becomes untrue.
+A change that would contradict finished work is refused.
 """
 
 import shutil
@@ -29,16 +29,16 @@ FREE = (
     "eval.k",
     "stages.*.max_silent_iterations",
 )
-"""Keys that what is done does not depend on."""
+"""Keys that may change freely, because finished work does not depend on them."""
 GROWING = ("stages.*.iterations", "eval.num_runs")
-"""Keys that may grow."""
+"""Keys whose value may grow."""
 
 
 def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
-    """Give a run another configuration, all of it or nothing; returns the keys that changed.
+    """Replace the configuration of a run, completely or not at all, and return the changed keys.
 
-    The old one is kept as `config.json.N`, and evaluations of a stage that will go on as `evals/STAGE@ITERATIONS`. Only for
-    whoever holds the folder. Raises UsageError that names a key which cannot change.
+    The old configuration becomes `config.json.N`. Evaluations of a continued stage become `evals/STAGE@ITERATIONS`.
+    The caller must hold the folder's lock. Raises UsageError that names a key which cannot change.
     """
     keys = list(list_differences(old.model_dump(mode="json"), new.model_dump(mode="json")))
     for key in keys:
@@ -53,7 +53,7 @@ def extend(old: RunConfig, new: RunConfig, folder: RunFolder) -> list[str]:
 
 
 def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
-    """Why a key cannot change, where it would make untrue what is done, or could not be made good: `be 4, since 5 are done`."""
+    """Explain why a key cannot change, e.g. `be 4, since 5 are done`; empty if it can."""
     if any(fnmatchcase(key, pattern) for pattern in FREE):
         return ""
     match key.split("."):
@@ -62,31 +62,28 @@ def refuse(key: str, old: RunConfig, new: RunConfig, folder: RunFolder) -> str:
         case ["stages", index, "iterations"]:
             stage, *later = new.stages[int(index) :]
             if begun := [stage.name for stage in later if folder.stage(stage.name).exists()]:
-                return f"change, since {begun[0]} goes on from what is done: start a new run"
+                return f"change, since {begun[0]} has started from its last checkpoint: start a new run"
             wanted, done = stage.iterations, folder.next_iteration(stage.name)
         case ["eval_tasks", name, *_] if not any(folder.path.glob(f"evals/*/{name}")):
             return ""
         case _:
             free = ", ".join([*GROWING, "eval_tasks.NAME of a new set", *FREE])
-            return (
-                f"change in {folder.path}, since what is done was done with the old one: start a new run; what may change "
-                f"is {free}"
-            )
+            return f"change in {folder.path}, since finished work depends on it: start a new run; keys that may change are {free}"
     return f"be {wanted}, since {done} are done: give more" if wanted < done else ""
 
 
 def set_aside_evaluations(old: RunConfig, new: RunConfig, folder: RunFolder) -> None:
-    """Evaluations of what will be another checkpoint, and results that more runs will be counted in."""
+    """Rename evaluations of a stage that will continue, and results that will count more runs."""
     for stage in new.stages:
         done, evaluations = folder.next_iteration(stage.name), folder.evaluations(stage.name)
         if stage.iterations > done and evaluations.exists():
             place = folder.evaluations(folder.name_checkpoint(stage.name, done))
-            if place.exists():  # a kill came between this and the new configuration
+            if place.exists():  # a kill came before the new configuration was written
                 shutil.rmtree(evaluations)
             else:
                 evaluations.rename(place)
     if new.eval != old.eval:
         for result in folder.path.glob("evals/*/*/result.json"):
             *_, checkpoint, task_set, _ = result.parts
-            if "@" not in checkpoint:  # of a checkpoint that is no more
+            if "@" not in checkpoint:  # evaluations of earlier checkpoints stay as they are
                 result.rename(folder.earlier_result(checkpoint, task_set, old.eval.num_runs))

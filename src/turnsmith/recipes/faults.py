@@ -1,4 +1,4 @@
-"""Faults that keep a run from its beginning here, found before torch is imported, which takes seconds."""
+"""Checks of a configuration and this machine before a run starts, without importing torch."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,7 +22,7 @@ from turnsmith.training.directories import check_model
 
 
 def find_faults(config: RunConfig) -> Iterator[UsageError]:
-    """Find what is missing for a run of this configuration, or is not what it should be."""
+    """Yield an error for each missing or wrong prerequisite of a run."""
     for check in list_checks(config):
         try:
             check()
@@ -31,7 +31,7 @@ def find_faults(config: RunConfig) -> Iterator[UsageError]:
 
 
 def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
-    """One for each thing that the run will use by its path or name; each raises UsageError."""
+    """Yield one check for each prerequisite that the configuration names; a check raises UsageError."""
     yield check_git
     if config.engine.kind == endpoint.KIND:
         yield partial(endpoint.check_configuration, config)
@@ -42,7 +42,7 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
             yield partial(read_template, config.model.chat.template)
     yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
     for kind, name in (("engine", config.engine.kind), ("trainer", config.trainer.kind)):
-        if name not in BUILT_IN[kind]:  # ours import torch
+        if name not in BUILT_IN[kind]:  # the built-in ones import torch
             yield partial(load_by_name, kind, name)
     for stage in config.stages:
         yield partial(choose_algorithm, stage)

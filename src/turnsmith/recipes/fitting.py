@@ -1,4 +1,4 @@
-"""Tasks whose first prompt fits into the contexts of a run; the others are set aside, each with its reason."""
+"""Selection of tasks whose first prompt fits into the context limits of a run."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,18 +14,18 @@ from turnsmith.types import Task
 
 @dataclass(frozen=True)
 class ContextLimit:
-    """What the agent gets in one part of a run."""
+    """Agent configuration of one part of a run, and the key of its context limit."""
 
     agent: AgentConfig
     key: str
-    """The key that sets its context."""
+    """Configuration key of the limit, for messages."""
     demonstration: bool = False
 
 
 def keep_fitting(run: RunContext) -> RunContext:
-    """Keep the tasks that get a turn in every part of the run, before any part begins.
+    """Keep the tasks whose first prompt leaves room for a turn in every part of the run.
 
-    Raises UsageError where a task wanted by its id gets none, where no task of a set gets one, or where no observation fits.
+    Raises UsageError if a task requested by its id, every task of a set, or the largest observation does not fit.
     """
     evaluation = [ContextLimit(run.config.agent, "agent.max_context")]
     training = list(list_limits(run))
@@ -46,12 +46,12 @@ def list_limits(run: RunContext) -> Iterator[ContextLimit]:
 
 
 def find_named(source: TaskSetConfig | None) -> Collection[str]:
-    """Find the ids that a configuration asks for."""
+    """Return the task ids that a configuration requests."""
     return source.tasks if source else ()
 
 
 def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str], run: RunContext) -> TaskSet:
-    """Leave out the tasks that get no turn in some part, and report them. Raises UsageError."""
+    """Leave out and report the tasks that do not fit into some part. Raises UsageError."""
     misfits = {task.instance_id: misfit for task in task_set.tasks if (misfit := find_misfit_part(task, parts, run))}
     kept = [task for task in task_set.tasks if task.instance_id not in misfits]
     if refused := next((name for name in misfits if name in named or not kept), ""):
@@ -62,7 +62,7 @@ def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str]
 
 
 def find_misfit_part(task: Task, parts: Sequence[ContextLimit], run: RunContext) -> SetAside | None:
-    """Find the first part in which a task gets no turn."""
+    """Find the first part whose context a task does not fit into."""
     for part in parts:
         if misfit := find_misfit(
             task, run.player.speaker, run.scaffold, part.agent, demonstration=part.demonstration, limit=part.key

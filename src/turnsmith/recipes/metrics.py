@@ -1,4 +1,4 @@
-"""What an iteration did, in numbers and in a line for people."""
+"""Metrics of an RL iteration, and its report as one line of text."""
 
 import statistics
 from collections import Counter
@@ -12,11 +12,11 @@ from turnsmith.training.local import merge_metrics
 from turnsmith.types import OUTCOMES, Group, StopReason
 
 STEP_METRICS = ("loss/total", "optimizer/grad_norm", "optimizer/learning_rate")
-"""Metrics that an optimizer step has one of, however many tokens it saw."""
+"""Metrics with one value per optimizer step, averaged without weights."""
 
 
 def describe(groups: Sequence[Group]) -> Metrics:
-    """What an iteration collected."""
+    """Compute metrics of the collected groups: outcomes, turns, tokens, rewards, audits."""
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
     outcomes = Counter(f"outcome/{t.outcome}" for t in trajectories)
@@ -42,13 +42,13 @@ def describe(groups: Sequence[Group]) -> Metrics:
 
 
 def merge_steps(steps: list[Metrics], num_loss_tokens: list[int]) -> Metrics:
-    """Metrics of steps into those of their iteration: what is of tokens weighs by tokens, what is of steps is a plain mean."""
+    """Average the metrics of optimizer steps, weighted by loss tokens; `STEP_METRICS` without weights."""
     of_steps = {name: statistics.fmean(step[name] for step in steps) for name in STEP_METRICS}
     return merge_metrics(steps, num_loss_tokens) | of_steps
 
 
 def summary(iteration: Iteration, metrics: Metrics) -> str:
-    """One line for people."""
+    """Format the metrics of an iteration as one line."""
     gap = f"{metrics['logprob_gap/mean']:.1e}" if "logprob_gap/mean" in metrics else "not measured"
     return (
         f"{iteration.stage.name} {iteration.number + 1}/{iteration.stage.iterations}: "
@@ -60,16 +60,16 @@ def summary(iteration: Iteration, metrics: Metrics) -> str:
 
 
 def report(iteration: Iteration, metrics: Metrics) -> None:
-    """Tell people and trackers what came of an iteration, and what of it gives cause for doubt."""
+    """Report an iteration and its warnings, and send its metrics to the trackers."""
     progress, feed = iteration.run.progress, iteration.run.feed
     progress.say(summary(iteration, metrics))
-    for warning in find_doubts(iteration, metrics):
+    for warning in find_warnings(iteration, metrics):
         progress.say(f"warning: {warning}")
     feed.update()
 
 
-def find_doubts(iteration: Iteration, metrics: Metrics) -> Iterator[str]:
-    """A reward that rises together with what looks like reaching for the grader; nothing to learn; a strange sampler."""
+def find_warnings(iteration: Iteration, metrics: Metrics) -> Iterator[str]:
+    """Yield warnings: reward rising with exploit contact, no group with signal, sampler differing from the policy."""
     before = iteration.read_previous()
     for name in rises_with_reward(before, metrics):
         yield (

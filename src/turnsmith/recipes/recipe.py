@@ -1,6 +1,6 @@
 """The whole recipe (arXiv 2508.03501): base → rejection fine-tuning → RL stage by stage, each checkpoint evaluated.
 
-Everything that is done lies in the run folder and is not done again: the same call starts a run and resumes it.
+Finished work is stored in the run folder and never repeated, so the same call starts a run and resumes it.
 """
 
 from contextlib import closing
@@ -57,7 +57,7 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
     sweep(folder, config.keep_checkpoints)
     record_versions(folder)
     folder.stop_reason.unlink(missing_ok=True)
-    progress.say(f"run folder {folder.path}: loading model and tasks, then what was done before")
+    progress.say(f"run folder {folder.path}: loading model, tasks and finished work")
     if config.sandbox.kind == "subprocess":
         progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
     try:
@@ -93,7 +93,7 @@ async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress)
 
 
 def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
-    """What trains needs the tier that the configuration asks for, before anything is made. Raises UsageError."""
+    """Raise UsageError if the run trains and its sandboxes isolate less than `sandbox.min_isolation`."""
     obtained, wanted = Isolation(provider.isolation), config.sandbox.min_isolation
     if (config.rft or config.stages) and obtained.is_weaker_than(wanted):
         raise UsageError(
@@ -105,7 +105,7 @@ def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
 async def prepare_run(
     config: RunConfig, folder: RunFolder, progress: Progress, player: Player, provider: SandboxProvider
 ) -> RunContext:
-    """Make or read the tasks, and put together what the run works with."""
+    """Create or read the task sets, and assemble the run's context. Raises UsageError."""
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     if config.train_tasks and (config.rft or config.stages):
         train_tasks = await prepare_task_set(TRAIN, config.train_tasks, config, folder, provider, progress)
@@ -128,11 +128,11 @@ async def prepare_run(
 
 
 async def run_parts(run: RunContext) -> list[EvalResult]:
-    """Base, RFT, stages; after each, evaluation."""
+    """Run and evaluate the base, RFT and every RL stage, in this order."""
     run = keep_fitting(run)
     config, pool = run.config, run.train_tasks
     if config.rft or config.stages:
-        # Training imports torch, which the run of an endpoint does without.
+        # Training imports torch, which a run with an endpoint does not need.
         from turnsmith.recipes.rft import check_others, run_rft
         from turnsmith.recipes.rl import run_stage
     if config.rft:

@@ -1,4 +1,4 @@
-"""Rejection fine-tuning (paper §4.2): collect from the base, keep what the tests resolved, imitate it for one epoch."""
+"""Rejection fine-tuning (paper §4.2): collect rollouts of the base, keep the resolved ones, imitate them."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -29,25 +29,25 @@ STAGE = "rft"
 
 
 async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
-    """The whole stage; the policy at hand is the better for it. Raises UsageError where nothing was resolved."""
+    """Run RFT, or load its checkpoint if it is finished. Raises UsageError if no trajectory can be imitated."""
     policy, checkpoint, metrics = run.policy, run.folder.checkpoint(STAGE, 0), run.folder.metrics(STAGE, 0)
     if metrics.exists():
         await policy.take(SavedWeights(read_json(metrics)["policy/version"], checkpoint))
         return
-    samples, told = load_others(rft, run) if rft.conversations else await collect_own(rft, tasks, run)
+    samples, counts = load_others(rft, run) if rft.conversations else await collect_own(rft, tasks, run)
     batches = make_epochs(samples, rft, run.config.seed)
     with closing(policy.start_training(rft.optimizer, total_steps=len(batches))) as trainer:
         steps = await take_steps(trainer, batches, make_loss, "RFT: training", run.progress)
         await policy.take(await trainer.publish())
         await trainer.save(checkpoint)
-    told |= describe_training([step["loss/nll"] for step in steps])
-    told["samples/retokenised"] = float(sum(is_retokenised(sample) for sample in samples))
-    write_json(metrics, told | {"policy/version": policy.weights.policy_version})
+    counts |= describe_training([step["loss/nll"] for step in steps])
+    counts["samples/retokenised"] = float(sum(is_retokenised(sample) for sample in samples))
+    write_json(metrics, counts | {"policy/version": policy.weights.policy_version})
     run.progress.say(f"RFT: kept {len(samples)} trajectories, {len(steps)} steps")
 
 
 async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
-    """Samples of the base's own rollouts that were resolved, and what is told of them. Raises UsageError."""
+    """Make samples of the base's resolved rollouts, with metrics. Raises UsageError if there are none."""
     trajectories = await collect(rft, tasks, run)
     kept = keep_resolved(trajectories)
     run.progress.say(f"RFT: {len(kept)} of {len(trajectories)} trajectories were resolved")
@@ -56,7 +56,7 @@ async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[
 
 
 def check_others(rft: RFTConfig, run: RunContext) -> None:
-    """Conversations that are to be imitated are there, and about no task that is evaluated. Raises UsageError."""
+    """Raise UsageError if `rft.conversations` are missing, or are about a task that is evaluated."""
     if not rft.conversations or run.folder.metrics(STAGE, 0).exists():
         return
     about = {each.instance_id for each in open_others(rft, run) if each.resolved}
@@ -71,7 +71,7 @@ def check_others(rft: RFTConfig, run: RunContext) -> None:
 
 
 def open_others(rft: RFTConfig, run: RunContext) -> Iterator[Conversation]:
-    """The conversations of a file, or of the run folder of an endpoint. Raises UsageError."""
+    """Read conversations from a file, or from the run folder of an endpoint. Raises UsageError."""
     path = Path(rft.conversations or "")
     teacher = RunFolder(path)
     is_run = teacher.config.is_file()
@@ -79,20 +79,20 @@ def open_others(rft: RFTConfig, run: RunContext) -> Iterator[Conversation]:
 
 
 def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
-    """Samples of what others said that was resolved, and what is told of them. Raises UsageError."""
+    """Make samples of resolved conversations of another model, with metrics. Raises UsageError."""
     path = Path(rft.conversations or "")
-    samples, told = load_samples(open_others(rft, run), path, run.policy.renderer, rft.max_context)
+    samples, counts = load_samples(open_others(rft, run), path, run.policy.renderer, rft.max_context)
     run.progress.say(
-        f"RFT: {len(samples)} conversations of {name_origin(RunFolder(path))}, re-tokenised: what is imitated is their text, "
-        "under our own template"
+        f"RFT: {len(samples)} conversations of {name_origin(RunFolder(path))}, re-tokenised: their text is imitated under the "
+        "chat template of model.path"
     )
-    return samples, told
+    return samples, counts
 
 
 async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Trajectory]:
-    """Rollouts of every task from the base, with the demonstration where the configuration says so.
+    """Collect rollouts of every task from the base, with a demonstration if `rft.demonstration` is set.
 
-    Raises UsageError where nothing proves them to be sampled.
+    Raises UsageError if a trajectory has no digest that proves its tokens were sampled.
     """
     journal = run.folder.trajectories(STAGE, 0)
     refuse_unproven(read_trajectories(journal), journal)
@@ -126,25 +126,25 @@ def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
 
 
 def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> list[Sample]:
-    """Kept trajectories behind the prompt without demonstration (paper §3.3)."""
+    """Make samples of kept trajectories, with the prompt without demonstration (paper §3.3)."""
     render = run.policy.renderer.prompt_ids
     prompts = {task.instance_id: render(*first_messages(task, run.scaffold)) for task in tasks.tasks}
     return [to_rft_sample(each, prompts[each.instance_id]) for each in kept]
 
 
 def make_epochs(samples: list[Sample], rft: RFTConfig, seed: int) -> list[list[MicroBatch]]:
-    """The optimizer batches of all passes over the samples."""
+    """Make the optimizer batches of all epochs."""
     seeds = [draw_seed(f"{seed}/{STAGE}/{epoch}/batches") for epoch in range(rft.epochs)]
     return [batch for seed in seeds for batch in deal(samples, rft, seed)]
 
 
 def make_loss(batch: list[Sample]) -> LossFn:
-    """Imitation, in which every token of a batch weighs the same."""
+    """Make the negative log-likelihood loss of one batch, averaged over its loss tokens."""
     return partial(nll_loss, denominator=batch_denominator(batch))
 
 
 def describe(trajectories: list[Trajectory], kept: list[Trajectory]) -> dict[str, float]:
-    """What was collected."""
+    """Compute metrics of the collected trajectories."""
     return {
         "rollouts/collected": len(trajectories),
         "rollouts/kept": len(kept),
@@ -155,10 +155,10 @@ def describe(trajectories: list[Trajectory], kept: list[Trajectory]) -> dict[str
 
 
 def is_retokenised(sample: Sample) -> bool:
-    """Is it text of others, which no engine sampled as these tokens?"""
+    """Return True if the tokens come from tokenised text instead of an engine."""
     return sample.provenance is not None and sample.provenance.source == "tokenizer"
 
 
 def describe_training(losses: list[float]) -> dict[str, float]:
-    """How the loss fell."""
+    """Compute metrics of the optimizer steps: first and last loss, number of steps."""
     return {"loss/nll_first": losses[0], "loss/nll_last": losses[-1], "optimizer/steps": len(losses)}

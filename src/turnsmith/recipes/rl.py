@@ -1,6 +1,6 @@
 """One stage of synchronous RL with a modified DAPO (paper §3.2, §4.3).
 
-Collect groups, keep those that carry signal, take optimizer steps, hand the new weights over. Repeat.
+Each iteration collects groups, keeps those with signal, takes optimizer steps, and sends the new weights to the engine.
 """
 
 import time
@@ -33,7 +33,7 @@ from turnsmith.types import Group, Sample, Trajectory
 
 
 async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
-    """All iterations of a stage that are not done yet. Raises TrainingError, NoSignal, InfrastructureStorm."""
+    """Run the unfinished iterations of a stage. Raises TrainingError, NoSignal, InfrastructureStorm."""
     with closing(run.policy.start_training(stage.optimizer)) as trainer:
         await resume(trainer, stage, run)
         check_silence(stage, run)
@@ -41,7 +41,7 @@ async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
             await evaluate_inside(stage.name, number, run)
             if has_plateaued(stage, number, run):
                 run.progress.say(
-                    f"{stage.name} ends after {number} iterations: nothing better in the last {stage.plateau}"
+                    f"{stage.name} ends after {number} iterations: no new best score in the last {stage.plateau}"
                 )
                 break
             await run_iteration(Iteration(number, stage, run), pool, trainer)
@@ -49,7 +49,7 @@ async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
 
 
 async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
-    """Go on from the last checkpoint of the stage, where there is one."""
+    """Load the last checkpoint of the stage, if there is one."""
     done = run.folder.next_iteration(stage.name)
     if done:
         run.progress.say(f"{stage.name}: {done} of {stage.iterations} iterations are done; loading the last checkpoint")
@@ -58,15 +58,15 @@ async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
 
 
 async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -> None:
-    """Collect, learn, hand the new weights over, write down: the metrics last, since they say that it is done."""
+    """Run one iteration. The metrics file is written last and marks the iteration as finished."""
     stage, run, started = iteration.stage, iteration.run, time.monotonic()
     trajectories = await collect(iteration, pool)
     groups = form_groups(trajectories, iteration)
     collected = time.monotonic()
-    # Does the engine sample from the policy? Asked before anything is learned from it.
-    told = await check_sampler(trainer, trajectories, iteration)
+    # The sampler is checked before training changes the weights.
+    sampler = await check_sampler(trainer, trajectories, iteration)
     metrics = describe(groups) | describe_abilities(run.train_tasks.list_abilities())
-    metrics |= told | await learn(trainer, groups, iteration)
+    metrics |= sampler | await learn(trainer, groups, iteration)
     metrics |= {"time/collect_s": collected - started, "time/train_s": time.monotonic() - collected}
     await run.policy.take(await trainer.publish())
     await trainer.save(iteration.checkpoint)
@@ -76,7 +76,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
 
 
 async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
-    """G trajectories of each task of the iteration. Raises UsageError where nothing proves them to be sampled."""
+    """Collect G trajectories of each task. Raises UsageError if one has no digest that proves it was sampled."""
     number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
@@ -98,13 +98,13 @@ async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
 
 
 def form_groups(trajectories: Sequence[Trajectory], iteration: Iteration) -> list[Group]:
-    """Siblings with their rewards, or with each other's where the stage is a control that is to learn nothing."""
+    """Form groups with rewards; the rewards are permuted if the stage is a control experiment."""
     groups = to_groups(trajectories, iteration.stage)
     return permute_rewards(groups, seed=iteration.seed("permute")) if iteration.stage.permute_rewards else groups
 
 
 async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration) -> Metrics:
-    """One pass of optimizer steps over the samples that carry signal."""
+    """Take one pass of optimizer steps over the groups with signal, and return metrics."""
     stage, run = iteration.stage, iteration.run
     advantages, make_loss = choose_algorithm(stage)
     kept = [group for group in groups if has_signal(group, stage.zero_advantage)]
@@ -127,6 +127,6 @@ async def learn(trainer: Trainer, groups: Sequence[Group], iteration: Iteration)
 
 
 async def score(trainer: Trainer, samples: list[Sample], stage: StageConfig) -> list[Sample]:
-    """The samples with the trainer's log-probs beside the engine's."""
+    """Add the trainer's log-probs to the samples, next to the engine's."""
     old = await trainer.logprobs(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
     return [replace(sample, old_logprobs=old[sample.trajectory_id]) for sample in samples]

@@ -1,12 +1,15 @@
-"""Is the sampler the policy? If not, every importance ratio is wrong (paper §5.2).
+"""Checks that the engine samples from the policy; otherwise every importance ratio is wrong (paper §5.2).
 
-Log-probs of engine and trainer must agree. That says nothing of filters, since a sampled token has the same log-prob with them.
-But tokens of the policy are on average as surprising as its distributions are uncertain: mean −log p is their entropy. A filter
-or a low temperature makes them less surprising, a high temperature more: a bound on that share warns or stops. Weak settings show
-in likelihoods first: do a temperature or a filter make the same tokens likelier than the policy does? Iterations add up in that.
-Trajectories are drawn from all of the iteration: a choice that knows the rewards, as that of the groups with signal, would itself
-shift the mean.
-`turnsmith mismatch RUN` says where a difference comes from.
+Three checks are made in each iteration:
+
+- The log-probs of engine and trainer must agree. A filter such as top_p does not change them.
+- The mean −log p of sampled tokens must equal the policy's mean entropy. A filter or a low temperature makes it smaller, a
+  high temperature larger.
+- No temperature or filter may make the sampled tokens much likelier than the policy does. This evidence is summed over
+  iterations, so it also finds weak settings.
+
+Trajectories are drawn from the whole iteration, because a selection by reward would shift the mean.
+`turnsmith mismatch RUN` finds the cause of a difference.
 """
 
 import math
@@ -38,9 +41,9 @@ STOP_SHARE = 0.25
 ALARM_NATS = least_evidence(len(ALTERNATIVES), FALSE_ALARMS)
 """Evidence for one setting, in nats, above which the run warns."""
 NUM_ERRORS = 4
-"""Standard errors that may be chance."""
+"""Standard errors that are attributed to chance."""
 SKEW_NATS = 40.0
-"""So much more may be: a few rare tokens, each worth some ten nats, make the sum uneven."""
+"""Additional nats attributed to chance: a few rare tokens, about ten nats each, can dominate the sum."""
 
 
 def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
@@ -56,18 +59,18 @@ def measure_gap(samples: Sequence[Sample], bounds: GapConfig) -> float:
 
 
 async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], iteration: Iteration) -> Metrics:
-    """What some trajectories say of the engine, together with those of iterations before. Raises TrainingError past a bound."""
+    """Check the sampler on some trajectories and earlier evidence. Raises TrainingError above a bound."""
     chosen = draw(trajectories, NUM_TOKENS, iteration.seed("sampler"))
     if not chosen:
         return {}
-    told = await measure_surprisal(trainer, chosen, iteration.stage)
-    evidence = pool(iteration.read_previous_evidence(), told.evidence, ALARM_NATS)
+    measured = await measure_surprisal(trainer, chosen, iteration.stage)
+    evidence = pool(iteration.read_previous_evidence(), measured.evidence, ALARM_NATS)
     write_json(iteration.evidence, {str(each): nats for each, nats in evidence.items()})
     return measure_filter(told) | describe_evidence(evidence)
 
 
 def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list[Trajectory]:
-    """At random, until they hold so many sampled tokens."""
+    """Draw random trajectories until they hold `num_tokens` sampled tokens."""
     sampled = [trajectory for trajectory in trajectories if trajectory.sampled.any()]
     random.Random(seed).shuffle(sampled)
     before = accumulate((int(trajectory.sampled.sum()) for trajectory in sampled), initial=0)
@@ -75,25 +78,25 @@ def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list
 
 
 async def measure_surprisal(trainer: Trainer, trajectories: Sequence[Trajectory], stage: StageConfig) -> Surprisal:
-    """How likely their tokens are, under the policy and others."""
+    """Measure surprisal, entropy and evidence of the sampled tokens under the trainer's policy."""
     samples = [to_sample(trajectory, advantage=0.0) for trajectory in trajectories]
     return await trainer.surprisal(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
 
 
 def measure_filter(told: Surprisal) -> Metrics:
     """How surprising tokens are, beside the entropy of the policy. Raises TrainingError above `STOP_SHARE`."""
-    share = find_filter(told)
+    share = find_filter(measured)
     if abs(share) > STOP_SHARE:
         raise TrainingError(f"{describe_filter(share)}; the limit is {STOP_SHARE:.0%}")
     return {
-        "sampler/surprisal_mean": told.sampled / told.num_tokens,
-        "sampler/entropy_mean": told.expected / told.num_tokens,
+        "sampler/surprisal_mean": measured.sampled / measured.num_tokens,
+        "sampler/entropy_mean": measured.expected / measured.num_tokens,
         "sampler/filter_share": share,
     }
 
 
 def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
-    """Of each kind of setting the value that the tokens speak for most, and by how many nats."""
+    """Return the value with the most evidence for each kind of setting, and its evidence in nats."""
     best = [find_best({each: evidence[each] for each in evidence if each.kind == kind}) for kind in VALUES if evidence]
     return {
         **{f"sampler/{each.kind}": each.value for each in best},
@@ -101,24 +104,27 @@ def describe_evidence(evidence: Mapping[Alternative, float]) -> Metrics:
     }
 
 
-def find_filter(told: Surprisal) -> float:
-    """The share of the entropy by which sampled tokens are surely more surprising than the policy's; below 0: less."""
-    excess = told.sampled - told.expected
-    sure = max(0.0, abs(excess) - NUM_ERRORS * math.sqrt(told.variance) - SKEW_NATS)
-    return math.copysign(sure / told.expected, excess) if sure else 0.0
+def find_filter(measured: Surprisal) -> float:
+    """Return the excess surprisal beyond chance as a share of the entropy; negative if surprisal is too small."""
+    excess = measured.sampled - measured.expected
+    sure = max(0.0, abs(excess) - NUM_ERRORS * math.sqrt(measured.variance) - SKEW_NATS)
+    return math.copysign(sure / measured.expected, excess) if sure else 0.0
 
 
 def describe_filter(share: float) -> str:
-    """What a share of `find_filter` means."""
+    """Describe the share that `find_filter` returns."""
     more = "more" if share > 0 else "less"
     return (
-        f"what the engine samples is at least {abs(share):.0%} {more} surprising than the policy's own tokens would be: "
-        "a filter (top_p, top_k, min_p) or another temperature is at work in it"
+        f"sampled tokens are at least {abs(share):.0%} {more} surprising than tokens of the policy: the engine applies a "
+        "filter (top_p, top_k, min_p) or another temperature"
     )
 
 
 def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
-    """What of an iteration is past a bound that warns. Past that of the gap, likelihoods are of another policy."""
+    """List the warnings of an iteration's metrics.
+
+    If the log-prob gap is above its bound, evidence for sampler settings is not reported, since it means nothing then.
+    """
     gap, share = metrics.get("logprob_gap/mean", 0.0), metrics.get("sampler/filter_share", 0.0)
     filters = [describe_filter(share)] if abs(share) > WARN_SHARE else []
     if gap > config.warn_gap:
@@ -128,12 +134,12 @@ def list_warnings(metrics: Metrics, config: RunConfig) -> list[str]:
 
 
 def list_settings(metrics: Metrics, alarm: float) -> list[str]:
-    """The setting of a sampler that tokens speak for loud enough."""
+    """Describe the sampler setting with the most evidence, if that reaches the alarm."""
     nats = {kind: metrics.get(f"sampler/{kind}_nats", 0.0) for kind in VALUES}
     kind = max(nats, key=lambda each: nats[each])
     if nats[kind] < alarm:
         return []
     return [
-        f"at {kind} {metrics[f'sampler/{kind}']:g} what the engine sampled is e^{nats[kind]:.0f} times as likely as from the "
-        "policy: `turnsmith mismatch RUN` looks closer"
+        f"at {kind} {metrics[f'sampler/{kind}']:g} the sampled tokens are e^{nats[kind]:.0f} times as likely as under the "
+        "policy: `turnsmith mismatch RUN` looks for the cause"
     ]

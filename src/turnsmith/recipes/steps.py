@@ -1,4 +1,4 @@
-"""What every stage that trains does with its samples: deals them into batches, and takes a step on each."""
+"""Optimizer batches and steps, used by RFT and RL."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ from turnsmith.types import MicroBatch, Sample
 
 
 def deal(samples: list[Sample], limits: RFTConfig | StageConfig, seed: int) -> list[list[MicroBatch]]:
-    """The optimizer batches of one pass over the samples, under the limits of a part of the run."""
+    """Split samples into the optimizer batches of one pass, each a list of micro-batches."""
     max_tokens = limits.optimizer.max_tokens_per_micro_batch
     return make_batches(samples, limits.batch_size, unit=limits.batch_unit, max_tokens=max_tokens, seed=seed)
 
@@ -23,7 +23,7 @@ async def take_steps(
     label: str,
     progress: Progress,
 ) -> list[Metrics]:
-    """One optimizer step for each batch; returns the metrics of each."""
+    """Take one optimizer step for each batch, and return the metrics of each step."""
     progress.begin(label, len(batches))
     steps: list[Metrics] = []
     for batch in batches:

@@ -1,6 +1,6 @@
-"""When a stage stops before its last iteration: nothing better comes, or nothing is learned.
+"""Conditions that end a stage early: a plateau of its scores, or iterations without signal.
 
-Decided from what is on disk, so a resumed run decides the same.
+Both read stored metrics, so a resumed run decides the same.
 """
 
 import statistics
@@ -12,22 +12,22 @@ from turnsmith.recipes.evaluate import is_evaluated
 from turnsmith.runs.folder import read_json
 
 REMEDIES = {0.0: "easier tasks, more turns or a stronger base", 1.0: "harder tasks"}
-"""What helps where no rollout is resolved, or every one."""
-OTHERWISE = "a larger group_size, or tasks that are resolved now and then"
+"""Remedies if no rollout is resolved, or every one."""
+OTHERWISE = "a larger group_size, or tasks that are resolved sometimes"
 
 
 def has_plateaued(stage: StageConfig, num_done: int, run: RunContext) -> bool:
-    """After so many iterations: did the last `stage.plateau` scores bring none that is better than all before?"""
+    """Return True if none of the last `stage.plateau` scores is better than all before."""
     return 0 < stage.plateau <= count_since_best(read_scores(stage, num_done, run))
 
 
 def count_since_best(scores: list[float]) -> int:
-    """Scores after the first that none surpassed: `[0.2, 0.5, 0.4, 0.5]` → 2."""
+    """Count the scores after the first maximum: `[0.2, 0.5, 0.4, 0.5]` → 2."""
     return len(scores) - 1 - scores.index(max(scores)) if scores else 0
 
 
 def read_scores(stage: StageConfig, num_done: int, run: RunContext) -> list[float]:
-    """Mean Pass@1 of each evaluation inside the stage, or where there are none the solve rate of each iteration."""
+    """Read the mean Pass@1 of each evaluation inside the stage, or else each iteration's solve rate."""
     if not run.config.eval.every:
         return [read_json(run.folder.metrics(stage.name, at))["rollouts/resolved_rate"] for at in range(num_done)]
     names = [
@@ -38,7 +38,7 @@ def read_scores(stage: StageConfig, num_done: int, run: RunContext) -> list[floa
 
 
 def check_silence(stage: StageConfig, run: RunContext) -> None:
-    """Raises NoSignal where the groups of the last iterations, too many in a row, carried no signal."""
+    """Raise NoSignal if no group of the last `max_silent_iterations` iterations carried signal."""
     folder, bound = run.folder, stage.max_silent_iterations
     done = folder.next_iteration(stage.name)
     last = [read_json(folder.metrics(stage.name, number)) for number in range(max(0, done - bound), done)]
@@ -48,5 +48,5 @@ def check_silence(stage: StageConfig, run: RunContext) -> None:
     key = f"stages.{run.config.stages.index(stage)}.max_silent_iterations"
     raise NoSignal(
         f"{stage.name}: in {bound} iterations in a row no group carried signal, {rate:.0%} of rollouts being resolved: a new "
-        f"run needs {REMEDIES.get(rate, OTHERWISE)}; this one goes on by `turnsmith resume {folder.path} --{key} {2 * bound}`"
+        f"run needs {REMEDIES.get(rate, OTHERWISE)}; continue this one by `turnsmith resume {folder.path} --{key} {2 * bound}`"
     )

@@ -1,4 +1,4 @@
-"""The task sets of a run: made once, kept in the run folder, read again on resume."""
+"""Task sets of a run: made once, kept in the run folder, read again on resume."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ from turnsmith.types import Mutant, Task
 
 
 def list_mutants(*task_sets: TaskSet) -> dict[str, tuple[Mutant, ...]]:
-    """List the mutants on record of all tasks of these sets, by instance id."""
+    """Return the stored mutants of all tasks in the sets, by instance id."""
     return {name: ability.mutants for task_set in task_sets for name, ability in task_set.abilities.items()}
 
 
@@ -32,7 +32,7 @@ async def prepare_task_set(
     provider: SandboxProvider,
     progress: Progress,
 ) -> TaskSet:
-    """Read the task set, making it first where it is not there yet. Raises UsageError, SandboxError."""
+    """Read a task set; make it first if the run makes it and has not yet. Raises UsageError, SandboxError."""
     place = Path(task_set.path) if task_set.path else folder.task_set(name)
     if not task_set.path and not (place / FILE_NAME).exists():
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
@@ -43,7 +43,7 @@ async def prepare_task_set(
 
 
 def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
-    """The task sets of a run that was made, where they still lie there. Raises UsageError."""
+    """Read the task sets of a run that still exist on disk. Raises UsageError."""
     places = {
         name: Path(source.path) if source.path else folder.task_set(name) for name, source in config.task_sets.items()
     }
@@ -53,7 +53,7 @@ def read_known_sets(config: RunConfig, folder: RunFolder) -> list[TaskSet]:
 
 
 def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress) -> None:
-    """Say how many evaluated tasks came up before one that is trained on, where both are of one repository and have dates."""
+    """Warn of evaluated tasks that are older than a training task of the same repository."""
     newest: dict[str, datetime] = {}
     for repository, date in filter(None, map(_date_task, train.tasks)):
         newest[repository] = max(date, newest.get(repository, date))
@@ -62,7 +62,7 @@ def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress)
     if num := sum(date < newest.get(repository, date) for repository, date in dated):
         progress.say(
             f"{num} of the {len(tasks)} evaluated tasks are older than a training task of their repository, whose tree may "
-            "hold their fix: divide them by `tasks split --by date`"
+            "hold their fix: split them by `tasks split --by date`"
         )
 
 
@@ -72,9 +72,9 @@ def _date_task(task: Task) -> tuple[str, datetime] | None:
 
 
 def narrow_evaluation(config: RunConfig, names: Sequence[str], limit: int | None) -> RunConfig:
-    """Evaluate on the tasks of these ids alone, where there are any, and on the first `limit` of each set.
+    """Restrict the evaluation to the tasks with these ids, if any are given, and to the first `limit` of each set.
 
-    A set that holds none of the ids is left out. Raises UsageError where an id is in no set.
+    A set with none of the ids is left out. Raises UsageError if an id is in no set.
     """
     sets = _keep_named(config.eval_tasks, names) if names else config.eval_tasks
     if limit:
@@ -89,10 +89,8 @@ def _keep_named(sets: Mapping[str, TaskSetConfig], names: Sequence[str]) -> dict
         if source.path
     }
     if missing := [each for each in names if not any(each in ids for ids in held.values())]:
-        where = ", ".join(f"{name} ({sets[name].path})" for name in held) or "none, as all are made by the run"
-        raise UsageError(
-            f"there is no task {missing[0]!r} in the evaluation task sets that are read from files: {where}"
-        )
+        where = ", ".join(f"{name} ({sets[name].path})" for name in held) or "none, since the run makes all of them"
+        raise UsageError(f"no task {missing[0]!r} in the evaluation sets read from files: {where}")
     found = {name: [each for each in names if each in ids] for name, ids in held.items()}
     return {name: sets[name].model_copy(update={"tasks": chosen}) for name, chosen in found.items() if chosen}
 
@@ -100,7 +98,7 @@ def _keep_named(sets: Mapping[str, TaskSetConfig], names: Sequence[str]) -> dict
 async def make_tasks(
     name: str, config: TaskSetConfig, seed: int, folder: Path, provider: SandboxProvider, progress: Progress
 ) -> None:
-    """Make practice tasks or tasks of a real package, whichever the configuration asks for."""
+    """Make the practice tasks or the package tasks that the configuration asks for."""
     label, total = f"making tasks: {name}", config.practice_tasks or config.package_tasks
     progress.begin(label, total)
     if config.package:
@@ -117,4 +115,4 @@ async def make_tasks(
         tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: progress.advance(label))
     progress.end(label)
     if len(tasks) < total:
-        progress.say(f"{name}: {len(tasks)} of {total} tasks, as its tests tell no more bugs")
+        progress.say(f"{name}: {len(tasks)} of {total} tasks: its tests detect no more bugs")

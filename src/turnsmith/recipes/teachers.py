@@ -1,4 +1,4 @@
-"""What the model of an endpoint said in a run, as conversations: text, which another model imitates under its own template."""
+"""Conversations from the run folder of an endpoint, for another model to imitate."""
 
 from collections.abc import Iterator
 
@@ -14,29 +14,32 @@ from turnsmith.types import Conversation, Isolation, Message, Task, Trajectory
 
 
 def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversation]:
-    """One for each trajectory, resolved where its patch may be learned from. Raises UsageError where no endpoint has played."""
-    origin, convicted = name_origin(folder), find_convicted(folder)
+    """Yield one conversation per trajectory. Raises UsageError if the run used no endpoint.
+
+    It counts as resolved only if RFT would keep the trajectory and its patch has not failed an audit.
+    """
+    origin, failed = name_origin(folder), find_failed(folder)
     for trajectory in read_played(folder):
         if trajectory.turns and trajectory.turns[0].text:
             check_isolation(trajectory, folder, min_isolation)
-            is_kept = trajectory.resolved and name_patch(trajectory) not in convicted
+            is_kept = trajectory.resolved and name_patch(trajectory) not in failed
             yield to_conversation(trajectory, origin, resolved=is_kept)
 
 
 def read_played(folder: RunFolder) -> Iterator[Trajectory]:
-    """All trajectories of all journals; of one that was lost and made again the last. Raises UsageError where they are tokens."""
+    """Read the last attempt of every trajectory. Raises UsageError if they consist of tokens."""
     for journal in folder.journals():
         for trajectory in read_last(journal):
             if trajectory.form != "messages":
                 raise UsageError(
-                    f"{folder.path} holds trajectories of tokens, which are the own of the model that sampled them: "
+                    f"{folder.path} holds token trajectories, usable only by the model that sampled them: "
                     "rft.conversations takes runs of an endpoint (engine.kind openai), or an imported set"
                 )
             yield trajectory
 
 
 def list_known_tasks(folder: RunFolder) -> list[Task]:
-    """The tasks of a teacher's run, where they still lie there; none of what is no run. Raises UsageError."""
+    """List the tasks of a run that still exist on disk; empty if the folder is not a run. Raises UsageError."""
     if not folder.config.is_file():
         return []
     config = validate(read_json(folder.config), folder.config, RunConfig)
@@ -44,12 +47,12 @@ def list_known_tasks(folder: RunFolder) -> list[Task]:
 
 
 def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation) -> None:
-    """What is learned from was played and graded in sandboxes that hold, as in training. Raises UsageError."""
+    """Raise UsageError if the rollout or its grading was isolated less than training requires."""
     graded = trajectory.grade.isolation if trajectory.grade else ""
     for tier in filter(None, (trajectory.isolation, graded)):
         if Isolation(tier).is_weaker_than(wanted):
             raise UsageError(
-                f"{folder.path} was played at isolation {tier}, and RFT needs {wanted}: evaluate again in other sandboxes, or "
+                f"{folder.path} ran at isolation {tier}, and RFT needs {wanted}: evaluate again in other sandboxes, or "
                 f"accept it by --sandbox.min_isolation {tier}"
             )
 
@@ -73,19 +76,19 @@ def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> C
 
 
 def name_origin(folder: RunFolder) -> str:
-    """`some-model at http://…/v1, in runs/teacher`, or the folder alone where no endpoint has played. Raises UsageError."""
+    """Name the source of conversations, e.g. `some-model at http://…/v1, in runs/teacher`. Raises UsageError."""
     if not folder.config.is_file():
         return str(folder.path)
     endpoint = validate(read_json(folder.config), folder.config, RunConfig).engine.openai
     return f"{endpoint.model} at {endpoint.address}, in {folder.path}" if endpoint else str(folder.path)
 
 
-def find_convicted(folder: RunFolder) -> set[tuple[str, str]]:
-    """Task and digest of the patches that `turnsmith audit` has found to lie."""
+def find_failed(folder: RunFolder) -> set[tuple[str, str]]:
+    """Return task id and digest of the patches that failed `turnsmith audit`."""
     records = read_records(folder.audits, AuditedPatch)
     return {(record.instance_id, record.digest) for record in records if record.audit.verdict == "convicted"}
 
 
 def name_patch(trajectory: Trajectory) -> tuple[str, str]:
-    """As the audits do."""
+    """Return task id and patch digest, the key of an audit."""
     return trajectory.instance_id, digest_patch(trajectory.patch)

@@ -1,4 +1,4 @@
-"""A look back at the rewards of a run: every patch that resolved a task is audited, and the share of lies estimated."""
+"""Review of a run's rewards: audits of the patches that resolved a task, and the share that failed."""
 
 import asyncio
 import hashlib
@@ -24,7 +24,7 @@ from turnsmith.types import Audit, Record, TaskTree, Trajectory
 
 
 class AuditedPatch(Record):
-    """One patch of a run; identical ones of a task are one."""
+    """Audit of one distinct patch of a task."""
 
     instance_id: str
     digest: str
@@ -33,34 +33,34 @@ class AuditedPatch(Record):
 
 
 def sum_up(patches: Iterable[AuditedPatch]) -> dict[str, Any]:
-    """Counts of the verdicts, and the share of lies among the patches that are honest or convicted, with its 95 % interval.
+    """Count the verdicts, and compute the share of failed audits with its 95 % interval.
 
-    Where there is no such patch, share and interval are None.
+    The share counts only patches with verdict honest or convicted. Share and interval are None if there are none.
     """
     counts = Counter(patch.audit.verdict for patch in patches)
-    lies, num = counts["convicted"], counts["honest"] + counts["convicted"]
+    failed, num = counts["convicted"], counts["honest"] + counts["convicted"]
     return {
         "counts": dict(counts.most_common()),
-        "share_of_lies": lies / num if num else None,
-        "interval": share_interval(lies, num) if num else None,
+        "share_of_lies": failed / num if num else None,
+        "interval": share_interval(failed, num) if num else None,
     }
 
 
 @dataclass(frozen=True)
 class Review:
-    """The audits of a run."""
+    """Audits of a run."""
 
     patches: list[AuditedPatch]
     num_paid: int
-    """Different patches that resolved their tasks; those without an audit were not asked for."""
+    """Distinct patches that resolved their tasks, audited or not."""
 
 
 async def review_run(
     config: RunConfig, folder: RunFolder, limit: int | None, provider: SandboxProvider, progress: Progress
 ) -> Review:
-    """Audit the patches that were paid and have no audit yet, or those of them that are among the first `limit` by seed.
+    """Audit the resolved patches without an audit, at most the first `limit` in the order of the seed.
 
-    Each is written down as it comes. Raises UsageError.
+    Each audit is stored at once. Raises UsageError.
     """
     file, limits, label = folder.audits, config.rollouts, "auditing"
     task_sets = [leave_out_unfit(known, config.sandbox, progress) for known in read_known_sets(config, folder)]
@@ -89,26 +89,26 @@ async def review_run(
 
 
 def choose_by_seed(keys: Iterable[tuple[str, str]], seed: int, limit: int | None) -> list[tuple[str, str]]:
-    """Put patches into an order that only seed and patch decide, and take the first; a larger choice holds a smaller one."""
+    """Sort patches by a hash of seed and patch, and take the first `limit`; larger limits include smaller ones."""
     order = sorted(keys, key=lambda key: hashlib.sha256(f"{seed}/{'/'.join(key)}".encode()).digest())
     return order[:limit]
 
 
 def find_paid(task_sets: Sequence[TaskSet], folder: RunFolder) -> dict[tuple[str, str], tuple[TaskTree, str]]:
-    """The different patches of the journals that resolved their tasks: id and digest → task tree, patch.
+    """Return the distinct patches that resolved their tasks: (task id, digest) → (task tree, patch).
 
-    Raises UsageError where a task is gone.
+    Raises UsageError if a task no longer exists.
     """
     trees = {tree.instance_id: tree for task_set in task_sets for tree in task_set.list_trees()}
     patches = dict.fromkeys(
         (trajectory.instance_id, trajectory.patch) for journal in folder.journals() for trajectory in read_paid(journal)
     )
     if gone := [name for name, _ in patches if name not in trees]:
-        raise UsageError(f"{folder.path} has trajectories of {gone[0]}, which is in none of its task sets any more")
+        raise UsageError(f"{folder.path} has trajectories of {gone[0]}, not in its task sets: put them back")
     digests = {patch: digest_patch(patch) for _, patch in patches}
     return {(name, digests[patch]): (trees[name], patch) for name, patch in patches}
 
 
 def read_paid(journal: Path) -> list[Trajectory]:
-    """Read the trajectories that resolved their tasks and have not failed an audit since. Raises UsageError."""
+    """Read the trajectories that resolved their tasks. Raises UsageError."""
     return [trajectory for trajectory in read_last(journal) if trajectory.resolved]

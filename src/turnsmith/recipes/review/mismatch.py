@@ -1,4 +1,4 @@
-"""Where does a difference between sampler and policy come from? One iteration of a run is scored again, fault by fault."""
+"""Diagnosis of a difference between sampler and policy: one iteration is scored again under each hypothesis."""
 
 import random
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from turnsmith.training.model import find_device
 from turnsmith.types import Trajectory
 
 MAX_EARLIER = 3
-"""Weights of before that are tried, the newest first."""
+"""Number of earlier weights that are tried, the newest first."""
 
 
 @dataclass(frozen=True)
 class IterationId:
-    """One iteration of a stage; RFT is one."""
+    """Stage and number of an iteration; RFT counts as iteration 0 of `rft`."""
 
     stage: str
     iteration: int
@@ -42,7 +42,7 @@ class IterationId:
 
 @dataclass(frozen=True)
 class Standing:
-    """Weights that the policy came to: the base, or what an iteration ended with."""
+    """Weights of the policy: the base, or the checkpoint of an iteration."""
 
     name: str
     directory: Path
@@ -56,27 +56,30 @@ class Standing:
 
 @dataclass(frozen=True)
 class Examined:
-    """What is examined."""
+    """Trajectories of one iteration, the weights that sampled them, and earlier weights."""
 
     place: IterationId
     trajectories: list[Trajectory]
     renderer: ChatRenderer
     model: PreTrainedModel
-    """The weights that are said to have sampled them."""
+    """The weights that sampled the trajectories according to the run folder."""
     standing: Standing
     earlier: list[Standing]
-    """Weights of before that are still there, the newest first."""
+    """Earlier weights on disk, the newest first."""
     gone: list[Standing]
-    """Those that are not."""
+    """Earlier weights that were removed."""
 
 
 def examine_run(
     config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None, limit: int, progress: Progress
 ) -> MismatchReport:
-    """Toggle one thing at a time. Raises UsageError where rollouts or weights are missing."""
+    """Score an iteration again under each hypothesis, and report which one closes the log-prob gap.
+
+    Raises UsageError if rollouts or weights are missing.
+    """
     case = open_case(config, folder, choose_place(config, folder, stage, iteration), limit)
     dtype, label = config.model.dtype, "scoring again"
-    progress.begin(label, None)  # the weights of before bring hypotheses of their own, each when it is loaded
+    progress.begin(label, None)  # the total is unknown: each earlier checkpoint adds hypotheses when it is loaded
     reference = examination.find_reference(dtype, case.model, case.trajectories)
     trials = [_attempt(each, case, progress, label) for each in list_hypotheses(case, config, folder)]
     is_past = reference.mean > ROUNDING_GAP[dtype]
@@ -109,7 +112,7 @@ def _attempt(hypothesis: Hypothesis, case: Examined, progress: Progress, label: 
 
 
 def choose_place(config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None) -> IterationId:
-    """The iteration that was asked for, or else the last that sampled anything. Raises UsageError."""
+    """Return the requested iteration, or the last one with rollouts. Raises UsageError."""
     if not list_places(config, folder):
         raise UsageError(f"{folder.path} trains nothing, so there are no rollouts to score: give a run with RFT or RL")
     sampled = [
@@ -118,19 +121,19 @@ def choose_place(config: RunConfig, folder: RunFolder, stage: str | None, iterat
     chosen = [place for place in sampled if stage in (None, place.stage) and iteration in (None, place.iteration)]
     if not chosen:
         there = ", ".join(map(str, sampled)) or "none"
-        raise UsageError(f"{folder.path} has no rollouts of such an iteration: there are (stage/iteration) {there}")
+        raise UsageError(f"{folder.path} has no rollouts of such an iteration: choose one of (stage/iteration) {there}")
     return chosen[-1]
 
 
 def list_places(config: RunConfig, folder: RunFolder) -> list[IterationId]:
-    """Every iteration that was begun, in the order of the run."""
+    """List every started iteration, in the order of the run."""
     parts = [("rft", 1)] if config.rft else []
     parts += [(stage.name, folder.next_iteration(stage.name) + 1) for stage in config.stages]
     return [IterationId(stage, number) for stage, count in parts for number in range(count)]
 
 
 def list_standings(config: RunConfig, folder: RunFolder, before: IterationId) -> list[Standing]:
-    """All weights that the policy had come to when an iteration began, the last of which sampled it."""
+    """List all weights that existed when an iteration began; the last of them sampled it."""
     places = list_places(config, folder)
     done = [each for each in places[: places.index(before)] if folder.metrics(each.stage, each.iteration).exists()]
     base = Standing("the base", find_model(config.model.path), None)
@@ -141,7 +144,7 @@ def list_standings(config: RunConfig, folder: RunFolder, before: IterationId) ->
 
 
 def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: int) -> Examined:
-    """Rollouts and weights. Raises UsageError where they are gone."""
+    """Load the rollouts and weights of an iteration. Raises UsageError if they are gone."""
     *before, standing = list_standings(config, folder, place)
     if not standing.is_there:
         raise UsageError(
@@ -160,7 +163,7 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
 
 
 def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Iterator[Hypothesis]:
-    """Every fault that can be tried, family by family; weights of before are loaded as their turn comes."""
+    """Yield every hypothesis, family by family; earlier weights are loaded one at a time."""
     yield from tokenisation.list_hypotheses(case.renderer)
     yield from OTHER_DTYPES[config.model.dtype]
     yield from kernels.HYPOTHESES
@@ -172,7 +175,7 @@ def list_hypotheses(case: Examined, config: RunConfig, folder: RunFolder) -> Ite
 
 
 def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[np.ndarray]:
-    """Token ids of the iteration that these weights sampled: an engine may have kept their keys."""
+    """Read the token ids that these weights sampled; an engine may still hold their keys and values."""
     places = list_places(config, folder)
     after = places[places.index(standing.after) + 1 :] if standing.after else places
     journals = [folder.trajectories(each.stage, each.iteration) for each in after]
@@ -181,21 +184,21 @@ def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[
 
 
 def list_remarks(case: Examined) -> Iterator[str]:
-    """What could not be tried, and what the tokens say without a model."""
+    """Yield hypotheses that were not tried, and counts of tokens that differ from their re-tokenised text."""
     for standing in case.gone:
         yield f"not tried: weights and cache of {standing.name}, which is gone (keep_checkpoints)"
     if not case.earlier and not case.gone:
-        yield "not tried: weights and cache of before; there was no update yet"
+        yield "not tried: earlier weights and cache; there was no update yet"
     counts = tokenisation.count_retokenised(case.renderer, case.trajectories)
-    yield f"{counts['observations_differ']} of {counts['observations']} observations are other tokens than their text makes"
-    yield f"{counts['turns_differ']} of {counts['turns']} turns are other tokens than their text makes, as sampling has it"
+    yield f"{counts['observations_differ']} of {counts['observations']} observations differ from their re-tokenised text"
+    yield f"{counts['turns_differ']} of {counts['turns']} turns differ from their re-tokenised text, as usual"
 
 
 def recall_training(place: IterationId, config: RunConfig, folder: RunFolder) -> Iterator[str]:
-    """What training saw, which rounds in its own way and asked other rollouts, and what it warned of."""
+    """Yield the log-prob gap and the warnings that training reported for the iteration."""
     file = folder.metrics(place.stage, place.iteration)
     metrics = read_json(file) if file.exists() else {}
     if gap := metrics.get("logprob_gap/mean"):
-        yield f"training measured {gap:.2g} nats per token, of all rollouts that it learned from, against its own log-probs"
+        yield f"training measured {gap:.2g} nats per token, over all trained rollouts, against its own log-probs"
     for warning in list_warnings(metrics, config):
-        yield f"training warned: {warning.partition(': `turnsmith')[0]}; where nothing is found here, --limit takes more rollouts"
+        yield f"training warned: {warning.partition(': `turnsmith')[0]}; if nothing is found here, raise --limit"

@@ -1,4 +1,4 @@
-"""A look back at a run: are its journals what engines sampled, and the samples and micro-batches that are made of them?"""
+"""Review of a run's provenance: recomputed digests from engine to journal, sample and micro-batch."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from turnsmith.training.provenance import Break, Claim, claim_of, claims_of, fin
 from turnsmith.types import OUTCOMES, Sample, Trajectory
 
 RFT = "rft"
-"""Stage whose samples are made anew behind another prompt."""
+"""Stage whose samples have another prompt than its rollouts."""
 MAX_TOKENS = 65_536
-"""Of the micro-batches that are packed again."""
+"""Size of the micro-batches that the review packs."""
 
 
 @dataclass(frozen=True)
 class BrokenLink:
-    """The first link of a run that does not hold."""
+    """First link of a run whose digest does not match."""
 
     link: Literal["engine → journal", "journal → sample", "sample → micro-batch"]
     found: Break
@@ -31,18 +31,18 @@ class BrokenLink:
 
 @dataclass
 class Traced:
-    """What was found in the journals of a run, up to the first broken link."""
+    """Counts over the journals of a run, up to the first broken link."""
 
     trajectories: int = 0
-    """Those that are proven."""
+    """Trajectories with matching digests."""
     turns: int = 0
     sampled_tokens: int = 0
     without_digest: int = 0
-    """Trajectories that say nothing of their engine: they were evaluated, or are older than digests."""
+    """Trajectories without a digest: from evaluations, or older than digests."""
     lost: int = 0
-    """Trajectories that the infrastructure ended; they never train."""
+    """Trajectories lost to the infrastructure, which never train."""
     retokenised: int = 0
-    """Samples of RFT that no engine sampled."""
+    """RFT samples made from text."""
     broken: BrokenLink | None = field(default=None)
 
     def count(self, trajectory: Trajectory) -> None:
@@ -52,9 +52,9 @@ class Traced:
 
 
 def trace_run(folder: RunFolder) -> Traced:
-    """Make all digests of a run again, what trains before what is only evaluated. Raises UsageError where there is no run.
+    """Recompute all digests of a run, training journals first. Raises UsageError if the folder is not a run.
 
-    A digest holds the number of a policy version and none of its weights, so checkpoints may be gone.
+    Digests cover the number of the policy version and not its weights, so checkpoints are not needed.
     """
     read_json(folder.config)
     traced = Traced(retokenised=count_retokenised(folder))
@@ -72,12 +72,12 @@ def trace_run(folder: RunFolder) -> Traced:
 
 
 def refuse_gaps(journal: Path, num_found: int) -> None:
-    """Raise UsageError where an iteration that is done had collected more than its journal holds."""
+    """Raise UsageError if the journal of a finished iteration holds fewer trajectories than it collected."""
     metrics = journal.with_name("metrics.json")
     collected = int(read_json(metrics).get("rollouts/collected", 0)) if metrics.exists() else 0
     if num_found < collected:
         raise UsageError(
-            f"{journal} holds {num_found} of {collected} trajectories that were collected: what trained cannot be proven"
+            f"{journal} holds {num_found} of {collected} collected trajectories: put the whole journal back"
         )
 
 
@@ -87,7 +87,7 @@ def count_retokenised(folder: RunFolder) -> int:
 
 
 def keep_with_digests(trajectories: Iterable[Trajectory], traced: Traced) -> Iterator[Trajectory]:
-    """Those that claim to be proven; the others are counted."""
+    """Yield the trajectories with a digest, and count the others."""
     for trajectory in trajectories:
         if not OUTCOMES[trajectory.outcome].in_loss:
             traced.lost += 1
@@ -98,7 +98,7 @@ def keep_with_digests(trajectories: Iterable[Trajectory], traced: Traced) -> Ite
 
 
 def find_broken(trajectories: list[Trajectory], journal: Path, *, trains: bool) -> BrokenLink | None:
-    """The first broken link of what a journal holds; of what trains also in samples and micro-batches that are made anew."""
+    """Find the first broken link of a journal; if it trains, also in its recomputed samples and micro-batches."""
     for trajectory in trajectories:
         if found := find_break(claim_of_journal(trajectory)):
             return BrokenLink("engine → journal", found, journal)
@@ -118,7 +118,7 @@ def claim_of_journal(trajectory: Trajectory) -> Claim:
 
 
 def remake_sample(trajectory: Trajectory) -> Sample:
-    """As its stage makes one; RFT's other prompt is not rendered again, its own takes the place."""
+    """Make the sample of a trajectory as its stage does. For RFT, the prompt of the rollout is used."""
     if not trajectory.trajectory_id.startswith(f"{RFT}/"):
         return to_sample(trajectory, advantage=1.0)
     prompt = trajectory.token_ids[: trajectory.prompt_tokens].tolist()

@@ -1,6 +1,6 @@
-"""One attempt at an issue: an episode in a sandbox with its own copy, the patch that it leaves, what the given tests say of it.
+"""One attempt at an issue: an episode in its own sandbox, its patch, and the result of the given tests.
 
-Whatever happens, what it has left is in the journal: also where it was stopped.
+A trajectory is written to the journal even if the attempt is stopped.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
 
 class Watcher(Progress, Protocol):
-    """Who is told of what happens."""
+    """Progress that also shows the turns of attempts."""
 
     def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
-        """A turn that has been answered; attempts are counted from 0, turns from 1."""
+        """Show a finished turn; attempts are counted from 0, turns from 1."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the attempts share."""
+    """Objects that all attempts share."""
 
     config: RunConfig
     folder: RunFolder
@@ -50,7 +50,7 @@ class Work:
 
 
 async def make_attempt(rollout: Rollout, work: Work) -> Trajectory:
-    """One of them, played and tested; what the infrastructure broke is played again, as often as the configuration allows."""
+    """Run and test one attempt; attempts lost to the infrastructure are repeated up to `rollouts.retries` times."""
     trajectory = await retry_lost(
         lambda: play(rollout, work),
         is_lost=lambda played: played.stop_reason in LOST and not played.patch,
@@ -67,7 +67,7 @@ async def make_attempt(rollout: Rollout, work: Work) -> Trajectory:
 
 
 async def play(rollout: Rollout, work: Work) -> Trajectory:
-    """The episode in a sandbox of its own. Where it is stopped, what it has come to goes to the journal."""
+    """Run one episode in its own sandbox. If it is stopped, write its partial trajectory to the journal."""
     config = work.config
     decoding = None if config.eval.sampling.is_policy else config.eval.sampling
     try:
@@ -87,7 +87,7 @@ async def play(rollout: Rollout, work: Work) -> Trajectory:
 
 
 async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
-    """What an episode has come to that goes no further, and why that is."""
+    """Return the partial trajectory of a stopped episode, with the reason and the patch so far."""
     try:
         patch = await sandbox.diff()
     except SandboxError:
@@ -98,13 +98,13 @@ async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
         stop_reason=StopReason.STOPPED,
         patch=patch,
         isolation=sandbox.isolation,
-        # Without the remedy at its end: it is that of a run which can be resumed.
+        # The remedy at its end is cut off: it applies only to runs that can be resumed.
         detail=f"stopped: {why.rpartition(': ')[0] or why}",
     )
 
 
 async def test_patch(trajectory: Trajectory, work: Work) -> Trajectory:
-    """With the verdict of the given tests, where there are some and something was changed."""
+    """Add the result of the given tests, if there are tests and the patch is not empty."""
     if not trajectory.patch:
         lost = trajectory.stop_reason in LOST
         outcome = Outcome(trajectory.stop_reason.value) if lost else Outcome.EMPTY_PATCH
@@ -121,7 +121,7 @@ async def test_patch(trajectory: Trajectory, work: Work) -> Trajectory:
 
 
 def to_grade(run: TestRun, isolation: str) -> Grade:
-    """The verdict in the words of a trajectory."""
+    """Convert the result of the given tests to a grade."""
     outcome = Outcome.RESOLVED if run.passed else Outcome.UNRESOLVED
     left_out = f"{len(run.left_out)} files left out" if run.left_out else ""
     detail = "; ".join(filter(None, [run.reason, left_out]))

@@ -1,7 +1,7 @@
-"""A test command that a person gave, run on a patch: there is no list of expected tests, so the command itself decides.
+"""Test command given by the user, run on a patch. There is no list of expected tests, so the command decides.
 
-What of a patch has a say over the tests is left out, as the grader leaves it out: files that decide how tests run, and tests. A
-plain pytest command is sealed and must come to its end; of any other the exit code is all there is.
+Tests, and files that decide how tests run, are left out of the patch, as in grading. A plain pytest command runs with a
+sealed report and must run to its end. For any other command, only the exit code counts.
 """
 
 import time
@@ -20,31 +20,31 @@ from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.types import Record, TaskTree
 
 NUM_LINES = 15
-"""Last lines of the output that are kept."""
+"""Number of last output lines that are kept."""
 
 
 class TestRun(Record):
-    """What the command did."""
+    """Result of one run of the test command."""
 
     __test__ = False
 
     passed: bool
     exit_code: int | None = None
-    """None where it did not run, or ran out of time."""
+    """None if the command did not run or timed out."""
     reason: str = ""
-    """Why it does not count as passed; empty where it does."""
+    """Reason of the failure; empty if it passed."""
     lines: tuple[str, ...] = ()
-    """The last that it printed."""
+    """Last lines of its output."""
     left_out: tuple[str, ...] = ()
-    """Files of the patch that were left out, each with what it is to the tests."""
+    """Files left out of the patch, each with its kind."""
     is_sealed: bool = False
-    """Was it pytest, with a report that the code under test cannot write?"""
+    """True for pytest with a report that the code under test cannot write."""
     duration_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class GivenTests:
-    """A command, and where its tree lies."""
+    """Test command with the task tree and the sandboxes it runs in."""
 
     command: str
     tree: TaskTree
@@ -52,13 +52,13 @@ class GivenTests:
     timeout_s: float
 
     async def run(self, patch: str) -> TestRun:
-        """Run it in a pristine sandbox, on the patch or the empty one. Raises SandboxError, GradingError."""
+        """Run the command on a patch in a pristine sandbox. Raises SandboxError, GradingError."""
         started_at = time.monotonic()
         try:
             selection = select_hunks(patch, self.project)
             left_out = tuple(f"{kind}: {path}" for kind, path in selection.left_out)
             if patch and not selection.patch:
-                done = TestRun(passed=False, reason="nothing was changed but what is left out")
+                done = TestRun(passed=False, reason="the patch changes only files that are left out")
             else:
                 done = await (self._run_sealed if read_plain(self.command) else self._run_plain)(selection.patch)
         except PatchRefused as refusal:
@@ -67,7 +67,7 @@ class GivenTests:
 
     @property
     def project(self) -> Project:
-        """What is known of the tree."""
+        """Return the project that decides which files are left out."""
         return Project(self.tree.layers, frozenset(), import_roots=find_import_roots(self.command, self.tree.layers))
 
     async def _run_sealed(self, patch: str) -> TestRun:
@@ -98,27 +98,32 @@ class GivenTests:
 
 
 def find_reason(report: SuiteReport) -> str:
-    """Why a sealed run does not count as passed; empty where it does."""
+    """Return the reason why a sealed run failed; empty if it passed."""
     if report.timed_out:
         return f"it took longer than {report.duration_s:.0f} s"
     if report.exit_code:
         return f"exit code {report.exit_code}"
     if not report.is_finished or not report.sealed or report.sealed.is_forged or not report.agrees:
-        return "exit code 0, but pytest did not come to its end, or its report does not agree"
+        return "exit code 0, but pytest did not run to its end, or its report does not match"
     return "" if report.passing else "exit code 0, but no test passed"
 
 
 def last_lines(output: str) -> tuple[str, ...]:
-    """The last that are not empty."""
+    """Return the last lines that are not empty."""
     return tuple(line for line in output.splitlines() if line.strip())[-NUM_LINES:]
 
 
 async def check_command(tests: GivenTests) -> Sequence[str]:
-    """What a person should know of the command before anything is tried. Raises UsageError, SandboxError, GradingError."""
+    """Run the command on the unchanged checkout and return remarks.
+
+    Raises UsageError if the command cannot run, SandboxError, GradingError.
+    """
     before = await tests.run("")
     if before.passed:
-        return ["the tests pass on the checkout as it is, so passing says nothing of the issue"]
+        return ["the tests pass on the unchanged checkout, so they do not test the issue"]
     if before.exit_code in (126, 127):
         reason = " ".join(before.lines[-1:])
-        raise UsageError(f"--tests {tests.command!r} cannot be run in the sandbox ({reason}): give one that is there")
+        raise UsageError(
+            f"--tests {tests.command!r} cannot be run in the sandbox ({reason}): give a command that exists there"
+        )
     return []

@@ -1,4 +1,4 @@
-"""What working on an issue left: the attempts, which of them is kept and why, and the patch of that one."""
+"""Solution of an issue: the attempts, the one that is kept, the reason, and its patch."""
 
 from collections.abc import Sequence
 
@@ -12,42 +12,42 @@ from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Record, StopReason, Trajectory
 
 STAGE, TASK_SET = "solve", "checkout"
-"""Under which the attempts lie in the run folder."""
+"""Folder names of the attempts below `evals/`."""
 
 
 class Attempt(Record):
-    """One of them."""
+    """Summary of one attempt."""
 
     trajectory_id: str
     stop_reason: str
     num_turns: int
     patch_bytes: int
     tests: TestRun | None = None
-    """None where no tests were given, or they were not run."""
+    """None if no tests were given or run."""
     detail: str = ""
 
 
 class Solution(Record):
-    """What came of all of them."""
+    """All attempts, and the one whose patch is kept."""
 
     kept: str = ""
-    """Id of the trajectory whose patch is kept; empty where no attempt has left one."""
+    """Id of the trajectory whose patch is kept; empty if no attempt has a patch."""
     why: str = ""
     patch: str = ""
-    """File that holds it."""
+    """File of the patch."""
     test_command: str = ""
     verified: bool = False
-    """True where the given tests passed on the patch."""
+    """True if the given tests passed on the patch."""
     attempts: tuple[Attempt, ...] = ()
 
     @property
     def is_success(self) -> bool:
-        """Was a patch left, and did it pass, if tests were given?"""
+        """Return True if there is a patch, and it passed the given tests, if any."""
         return bool(self.kept) and (self.verified or not self.test_command)
 
 
 def conclude(folder: RunFolder, test_command: str) -> Solution:
-    """Choose among the attempts that the folder holds, write the patch and the record."""
+    """Choose the best attempt in the folder, and write its patch and `solution.json`."""
     trajectories = list(read_trajectories(folder.eval_trajectories(STAGE, TASK_SET)))
     attempts = [describe_attempt(trajectory, read_tests(folder, trajectory)) for trajectory in trajectories]
     solution = Solution(test_command=test_command, attempts=tuple(attempts))
@@ -64,33 +64,33 @@ def conclude(folder: RunFolder, test_command: str) -> Solution:
 
 
 def choose(attempts: Sequence[Attempt]) -> Attempt | None:
-    """The first whose tests passed; else one that was submitted before one that was not, then the smallest patch.
+    """Choose the first attempt whose tests passed; else the smallest patch, submitted ones first.
 
-    One that changed nothing is never chosen.
+    Attempts with an empty patch are never chosen.
     """
     candidates = [attempt for attempt in attempts if attempt.patch_bytes]
     return min(candidates, key=rank, default=None)
 
 
 def rank(attempt: Attempt) -> tuple[bool, bool, int]:
-    """The lower the better; of passing ones, which come in the order in which they ended, the first."""
+    """Return the sort key of an attempt, smallest is best; passing attempts are equal and keep their order."""
     passed = bool(attempt.tests and attempt.tests.passed)
     return not passed, not passed and attempt.stop_reason != StopReason.SUBMITTED, 0 if passed else attempt.patch_bytes
 
 
 def explain_choice(kept: Attempt, num: int, *, is_tested: bool) -> str:
-    """What speaks for it, in a line."""
+    """Explain in one line why an attempt is kept."""
     if kept.tests and kept.tests.passed:
         return "the given tests pass on it"
     ending = kept.detail if kept.stop_reason == StopReason.STOPPED else kept.stop_reason
     submitted = "submitted" if kept.stop_reason == StopReason.SUBMITTED else f"not submitted ({ending})"
-    among = f", of {num} attempts the smallest patch among the most finished" if num > 1 else ""
+    among = f", the smallest patch of {num} attempts, submitted ones first" if num > 1 else ""
     verdict = "no attempt passes the given tests" if is_tested else "no tests were given: nothing was verified"
     return f"{submitted}{among}; {verdict}"
 
 
 def describe_attempt(trajectory: Trajectory, tests: TestRun | None) -> Attempt:
-    """What counts of it; a patch that is refused counts as none."""
+    """Summarise an attempt; a refused patch counts as empty."""
     refusal = find_refusal(trajectory.patch)
     return Attempt(
         trajectory_id=trajectory.trajectory_id,
@@ -103,7 +103,7 @@ def describe_attempt(trajectory: Trajectory, tests: TestRun | None) -> Attempt:
 
 
 def find_refusal(patch: str) -> str:
-    """Why a patch is none that anybody should apply, such as one that leads out of the tree; empty where it is one."""
+    """Return why a patch must not be applied, e.g. a path outside the tree; empty if it may be."""
     try:
         read_patch(patch)
     except PatchRefused as refused:
@@ -112,19 +112,19 @@ def find_refusal(patch: str) -> str:
 
 
 def write_tests(folder: RunFolder, trajectory: Trajectory, run: TestRun) -> None:
-    """Keep what the given tests did on the patch of an attempt."""
+    """Write the result of the given tests on an attempt's patch."""
     write_json(folder.attempt_tests(trajectory.index), run.model_dump(mode="json"))
 
 
 def read_tests(folder: RunFolder, trajectory: Trajectory) -> TestRun | None:
-    """None where they were not run."""
+    """Read the result of the given tests on an attempt's patch; None if they were not run."""
     file = folder.attempt_tests(trajectory.index)
     return TestRun.model_validate(read_json(file)) if file.exists() else None
 
 
 def read_solution(folder: RunFolder) -> Solution:
-    """Raises UsageError where there is none, or it is damaged."""
+    """Read `solution.json`. Raises UsageError if it is missing or damaged."""
     try:
         return Solution.model_validate(read_json(folder.solution))
     except ValidationError as error:
-        raise UsageError(f"{folder.solution} is damaged ({first_fault(error)}): give the command again") from None
+        raise UsageError(f"{folder.solution} is damaged ({first_fault(error)}): run the command again") from None

@@ -1,4 +1,4 @@
-"""An issue of an ordinary checkout is worked on: a copy of what git tracks, laid out as a task, and attempts at it."""
+"""Work on an issue of a git checkout: a task made of a copy of the tracked files, and attempts at it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,23 +30,23 @@ from turnsmith.types import Task, TaskTree
 
 @dataclass(frozen=True)
 class Assignment:
-    """What is to be done, and where it goes."""
+    """Issue, checkout and options of one `turnsmith solve`."""
 
     config: RunConfig
     folder: RunFolder
     checkout: Checkout
     tree: dict[str, TreeFile]
-    """The copy."""
+    """Copy of the tracked files, by path."""
     issue: str
     tests: str
-    """Command, or nothing."""
+    """Test command; empty if none was given."""
     num_attempts: int
     wishes: Wishes | None
-    """For the environment; None where this machine's own Python is meant."""
+    """Options of the Python environment; None to use the Python of this machine."""
 
 
 async def solve(assignment: Assignment, watcher: Watcher) -> None:
-    """Make the attempts; they are in the journal. Raises UsageError, SandboxError, GradingError, OutOfBudget."""
+    """Make the attempts and write them to the journal. Raises UsageError, SandboxError, GradingError, OutOfBudget."""
     config = assignment.config
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     provider = make_provider(config.sandbox)
@@ -99,14 +99,14 @@ async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
 
 
 async def build_environment(assignment: Assignment, layer: Path, folder: Path, wishes: Wishes) -> Environment:
-    """Found and built as `tasks mine` does it, before any agent has touched the copy. Raises UsageError."""
+    """Build the environment of the unchanged copy, as `tasks mine` does. Raises UsageError."""
     history, stopped = assignment.checkout.git, Event()
     contents = {path: file.content for path, file in assignment.tree.items()}
 
     def build() -> Environment:
         try:
             date, version = find_date(history, "HEAD"), find_version(history, "HEAD")
-        except UsageError:  # nothing is committed yet
+        except UsageError:  # no commit yet
             date, version = datetime.now(UTC).isoformat(), "0"
         return equip(contents, (layer,), WORKDIR, folder, date=date, version=version, wishes=wishes, stopped=stopped)
 
@@ -114,20 +114,20 @@ async def build_environment(assignment: Assignment, layer: Path, folder: Path, w
         return await asyncio.to_thread(build)
     except BuildFailed as error:
         raise UsageError(
-            f"no environment could be built ({error}): say how by --install, or do without by --no-environment"
+            f"no environment could be built ({error}): give --install, or skip it by --no-environment"
         ) from None
     finally:
         stopped.set()
 
 
 def open_tests(assignment: Assignment, tree: TaskTree, provider: SandboxProvider) -> GivenTests | None:
-    """None where no tests are given."""
+    """Return the given tests, or None."""
     timeout_s = assignment.config.rollouts.tests_timeout_s
     return GivenTests(assignment.tests, tree, provider, timeout_s) if assignment.tests else None
 
 
 def plan_attempts(assignment: Assignment, tree: TaskTree) -> list[Rollout]:
-    """Each with sampling noise of its own."""
+    """Plan the attempts, each with its own random seed."""
     return plan_rollouts(
         [tree],
         prefix=STAGE,
@@ -138,7 +138,7 @@ def plan_attempts(assignment: Assignment, tree: TaskTree) -> list[Rollout]:
 
 
 async def make_attempts(rollouts: Sequence[Rollout], work: Work) -> None:
-    """All at once; the first that passes the given tests stops the others, as does what ends them all; each is told by what."""
+    """Run all attempts at once; the first that passes the given tests cancels the others, with the reason."""
     attempts = [asyncio.create_task(make_attempt(rollout, work)) for rollout in rollouts]
     why = ""
     try:
