@@ -1,5 +1,4 @@
-"""A run whose model knows nothing and is small enough to train in a moment; its rollouts lie in journals already, or are
-played for real."""
+"""Run of a tiny random model; its rollouts come from prepared journals or from real episodes."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Trajectories of others: from rows to conversations, and to samples of which only the turns that train are in the loss."""
+"""Imported trajectories: rows become conversations, and conversations become samples."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def bring_in(rows, folder, name="nebius-swe-agent"):
     return list(import_rows(SETS[name], found, folder))[-1]
 
 
-def test_only_turns_with_a_mask_are_in_the_loss(renderer):
+def test_loss_covers_only_turns_that_train(renderer):
     conversation = to_record(SETS["nebius-swe-agent"], NEBIUS_SWE_AGENT)
     sample = render_conversation(conversation, renderer)
     tokenizer = renderer.tokenizer
@@ -41,7 +41,7 @@ def test_only_turns_with_a_mask_are_in_the_loss(renderer):
     assert (conversation.resolved, conversation.patch.startswith("diff --git")) == (True, True)
 
 
-def test_calls_of_tools_and_their_schemas_are_text_without_padding():
+def test_tool_calls_and_schemas_become_text_without_padding():
     conversation = to_record(SETS["nebius-openhands"], NEBIUS_OPENHANDS)
     system, _, call, answer, last = conversation.messages
     assert '"command": {"type": "string"}' in system.text and "null" not in system.text
@@ -51,7 +51,7 @@ def test_calls_of_tools_and_their_schemas_are_text_without_padding():
     assert last.trains and conversation.conversation_id == "shop-tools__shop-17-3"
 
 
-def test_sets_of_trajectories_are_told_apart():
+def test_trajectory_sets_are_recognised_by_their_columns():
     assert recognise(NEBIUS_SWE_AGENT) is SETS["nebius-swe-agent"]
     assert recognise(NEBIUS_OPENHANDS) is SETS["nebius-openhands"]
 
@@ -67,13 +67,13 @@ def test_sets_of_trajectories_are_told_apart():
         ({"instance_id": ""}, "no instance_id"),
     ],
 )
-def test_trajectories_that_cannot_be_imitated_say_why(changed, reason):
+def test_unusable_trajectories_give_a_reason(changed, reason):
     with pytest.raises(Refused) as refused:
         to_record(SETS["nebius-swe-agent"], NEBIUS_SWE_AGENT | changed)
     assert refused.value.reason == reason
 
 
-def test_a_task_may_occur_many_times_and_nothing_is_brought_in_twice(tmp_path):
+def test_import_keeps_several_conversations_of_a_task_and_no_duplicates(tmp_path):
     other = NEBIUS_SWE_AGENT | {
         "trajectory": [*NEBIUS_SWE_AGENT["trajectory"][:4], NEBIUS_SWE_AGENT["trajectory"][4] | {"text": "b"}]
     }
@@ -82,7 +82,7 @@ def test_a_task_may_occur_many_times_and_nothing_is_brought_in_twice(tmp_path):
     assert [each.instance_id for each in read_conversations(tmp_path)] == ["shop-tools__shop-17"] * 2
 
 
-def test_what_is_not_resolved_or_too_long_is_left_out_and_counted(renderer, tmp_path):
+def test_unresolved_and_too_long_conversations_are_left_out_and_counted(renderer, tmp_path):
     unresolved = NEBIUS_SWE_AGENT | {"target": False, "trajectory": [*NEBIUS_SWE_AGENT["trajectory"][:5]]}
     bring_in([NEBIUS_SWE_AGENT, unresolved | {"instance_id": "b"}], tmp_path)
     samples, told = load_samples(read_conversations(tmp_path), tmp_path, renderer, max_tokens=4096)
@@ -95,7 +95,7 @@ def test_what_is_not_resolved_or_too_long_is_left_out_and_counted(renderer, tmp_
 
 
 @pytest.mark.skipif(not ROWS.is_dir(), reason="TURNSMITH_ROWS names no folder of real rows")
-def test_a_real_trajectory_comes_in(renderer):
+def test_a_real_trajectory_is_imported(renderer):
     for line in (ROWS / "nebius-swe-agent-trajectories.jsonl").read_text().splitlines():
         row = json.loads(line)
         conversation = to_record(SETS["nebius-swe-agent"], row)

@@ -24,29 +24,29 @@ def test_pass_at_1_is_the_mean_over_runs_of_the_share_of_tasks():
     assert result.per_task == {"a": 1.0, "b": 0.5, "c": 0.0}
 
 
-def test_what_the_infrastructure_lost_counts_nowhere_but_is_said():
+def test_lost_rollouts_are_reported_and_not_counted():
     result = summarise("base", "set", attempts(a=[YES, LOST], b=[NO, YES]), EvalConfig(num_runs=2, k=1))
     assert result.num_lost == 1
     assert rates_of_runs([t for t in attempts(a=[YES, LOST], b=[NO, YES]) if t.outcome is not LOST]) == [0.5, 1.0]
     assert result.per_task == {"a": 1.0, "b": 0.5}
 
 
-def test_a_single_run_has_no_error():
+def test_a_single_run_has_no_standard_error():
     assert summarise("base", "set", attempts(a=[YES]), EvalConfig(num_runs=1, k=1)).sem is None
 
 
-def test_where_one_run_alone_has_attempts_its_error_is_none_as_json_knows_no_nan():
+def test_standard_error_is_none_if_only_one_run_has_attempts():
     result = summarise("base", "set", attempts(a=[YES, LOST], b=[NO, LOST]), EvalConfig(num_runs=2, k=1))
     assert result.sem is None and (result.pass_at_1, result.num_lost) == (0.5, 2)
 
 
-def test_every_kind_of_isolation_that_there_was_is_said():
+def test_result_lists_every_isolation_tier():
     kinds = zip(("b", "a", "b", "c"), (YES, NO, YES, LOST), strict=True)
     tried = [attempt("t", i, out).model_copy(update={"isolation": kind}) for i, (kind, out) in enumerate(kinds)]
     assert summarise("base", "set", tried, EvalConfig(num_runs=4, k=1)).isolation == "a, b"
 
 
-def test_turns_and_submits_are_means_over_the_attempts_that_count():
+def test_turns_and_submits_are_means_over_counted_attempts():
     endings = [(3, StopReason.SUBMITTED, NO), (5, StopReason.SUBMITTED, YES), (7, StopReason.MAX_TURNS, NO),
                (8, StopReason.SUBMITTED, NO), (40, StopReason.SANDBOX_FAILED, LOST)]  # fmt: skip
     trajectories = [
@@ -61,7 +61,7 @@ def test_turns_and_submits_are_means_over_the_attempts_that_count():
     assert result.outcomes == {"unresolved": 3, "resolved": 1, "sandbox_failed": 1}
 
 
-def test_a_task_that_lost_an_attempt_is_said_to_be_missing_from_pass_at_k_and_bounds_hold_it():
+def test_a_task_with_a_lost_attempt_is_missing_from_pass_at_k_and_in_its_bounds():
     tried = attempts(a=[YES, LOST], b=[NO, NO], c=[NO, LOST], d=[LOST, LOST])
     result = summarise("base", "set", tried, EvalConfig(num_runs=2, k=2))
     assert (result.num_attempts, result.num_tasks, result.num_tasks_at_k, result.num_tasks_in_set) == (4, 3, 1, 4)
@@ -72,14 +72,14 @@ def test_a_task_that_lost_an_attempt_is_said_to_be_missing_from_pass_at_k_and_bo
     assert "4 rollouts" in remark and "pass@2 on 1 (25.0% to 75.0%" in remark
 
 
-def test_without_losses_the_bounds_are_the_figures_and_nothing_is_remarked():
+def test_without_lost_rollouts_the_bounds_equal_the_figures():
     result = summarise("base", "set", attempts(a=[YES, NO], b=[NO, NO]), EvalConfig(num_runs=2, k=2))
     assert result.pass_at_k_bounds == (result.pass_at_k, result.pass_at_k) == (0.5, 0.5)
     assert result.pass_at_1_bounds == (result.pass_at_1, result.pass_at_1)
     assert list(list_remarks(result.model_dump())) == []
 
 
-def test_a_decoding_of_its_own_is_in_the_result_and_said():
+def test_result_records_sampling_parameters():
     result = summarise("base", "set", attempts(a=[YES]), EvalConfig(num_runs=1, k=1, sampling={"temperature": 0.7}))
     assert result.sampling == {"temperature": 0.7}
     assert list(list_remarks(result.model_dump())) == [
@@ -88,7 +88,7 @@ def test_a_decoding_of_its_own_is_in_the_result_and_said():
 
 
 @mark.parametrize("sampling", [{}, {"temperature": 0.0}])
-async def test_an_evaluation_asks_the_engine_for_its_decoding(make_run, sampling):
+async def test_evaluation_passes_its_sampling_parameters_to_the_engine(make_run, sampling):
     config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, sampling=sampling)})
     run, asked = make_run(config), []
     generate = run.policy.engine.generate

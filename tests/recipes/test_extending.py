@@ -1,4 +1,4 @@
-"""What of a configuration may change in a run that has begun, and what becomes of what it has done."""
+"""Changes to the configuration of a started run, and their effect on finished work."""
 
 import fnmatch
 import json
@@ -36,13 +36,13 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
 
 
-def test_nothing_changes_nothing(extended, run_folder):
+def test_the_same_configuration_changes_no_file(extended, run_folder):
     before = files(run_folder)
     assert extended() == []
     assert files(run_folder) == before
 
 
-def test_more_iterations_put_the_old_checkpoints_evaluations_aside(extended, run_folder):
+def test_more_iterations_rename_the_evaluations_of_the_old_checkpoint(extended, run_folder):
     old = json.loads(run_folder.config.read_text())
     assert extended("--stages.1.iterations", "8") == ["stages.1.iterations"]
     assert read_json(run_folder.config)["stages"][1]["iterations"] == 8
@@ -53,7 +53,7 @@ def test_more_iterations_put_the_old_checkpoints_evaluations_aside(extended, run
     assert len(list(list_records(RunConfig.model_validate(old), run_folder))) == 19
 
 
-def test_what_was_put_aside_can_be_compared_and_drawn(extended, run_folder):
+def test_renamed_evaluations_can_be_compared_and_drawn(extended, run_folder):
     shutil.copytree(run_folder.evaluations("stage2"), run_folder.path / "copy")
     extended("--stages.1.iterations=8")
     shutil.copytree(run_folder.path / "copy", run_folder.evaluations("stage2"))
@@ -67,7 +67,7 @@ def test_what_was_put_aside_can_be_compared_and_drawn(extended, run_folder):
     assert draw_curves(run_folder).exists()
 
 
-def test_a_stage_can_be_extended_again_and_after_a_kill_between(extended, run_folder):
+def test_a_stage_can_be_extended_after_a_kill_and_again(extended, run_folder):
     extended("--stages.1.iterations=8")
     before = run_folder.path / "config.json.1"
     shutil.copy(before, run_folder.config)  # as a kill leaves it: put aside, not yet written
@@ -77,7 +77,7 @@ def test_a_stage_can_be_extended_again_and_after_a_kill_between(extended, run_fo
     assert read_json(run_folder.path / "config.json.2") == read_json(before)
 
 
-def test_more_runs_of_each_task_keep_what_was_rolled_out(extended, run_folder):
+def test_more_runs_of_each_task_keep_the_trajectories(extended, run_folder):
     assert extended("--eval.num_runs", "12", "--eval.k=3") == ["eval.num_runs", "eval.k"]
     for stage in ("base", "stage2"):
         assert not run_folder.result(stage, "practice").exists()
@@ -85,7 +85,7 @@ def test_more_runs_of_each_task_keep_what_was_rolled_out(extended, run_folder):
         assert (run_folder.evaluation(stage, "practice") / "result-10-runs.json").exists()
 
 
-def test_a_new_evaluation_set_can_come_and_one_that_was_begun_cannot_change(extended):
+def test_an_evaluation_set_can_be_added_but_not_changed_once_started(extended):
     assert extended("--eval_tasks.more.practice_tasks", "3", "--eval_tasks.more.split=heldout") == ["eval_tasks.more"]
     with pytest.raises(UsageError, match=r"eval_tasks.practice.practice_tasks"):
         extended("--eval_tasks.practice.practice_tasks", "5")
@@ -96,7 +96,7 @@ def test_limits_of_the_machine_may_change(extended):
     assert sorted(extended(*(f"--{key}={value}" for key, value in changes.items()))) == sorted(changes)
 
 
-def test_every_key_that_may_change_is_one_of_the_configuration():
+def test_every_key_that_may_change_exists():
     prices = PricesConfig(input=1.0, output=1.0)
     engine = EngineConfig(openai=EndpointConfig(address="http://localhost/v1", model="m", prices=prices))
     whole = make_config().model_copy(update={"tracking": ["wandb"], "engine": engine})
@@ -119,7 +119,7 @@ def test_every_key_that_may_change_is_one_of_the_configuration():
         ("--eval.num_runs=9", "eval.num_runs cannot be 9, since 10 are done"),
     ],
 )
-def test_what_would_make_untrue_what_is_done_is_refused_by_name(extended, run_folder, override, message):
+def test_a_key_that_finished_work_depends_on_is_refused(extended, run_folder, override, message):
     before = files(run_folder)
     overrides = ["--eval.k=2"] if "num_runs" in override else ["--rollouts.concurrency=3"]
     with pytest.raises(UsageError, match=message):

@@ -1,4 +1,4 @@
-"""Tasks whose first prompt is longer than a context are set aside, and the others are played."""
+"""Tasks whose first prompt exceeds the context limit are set aside."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def open_run(make_run):
     return make
 
 
-def test_a_task_longer_than_the_context_is_set_aside_with_its_reason_and_the_others_stay(open_run):
+def test_a_task_longer_than_the_context_is_set_aside_with_its_reason(open_run):
     run = open_run()
     fitting = keep_fitting(run)
     for task_set in (fitting.train_tasks, *fitting.eval_tasks):
@@ -51,7 +51,7 @@ def test_a_task_longer_than_the_context_is_set_aside_with_its_reason_and_the_oth
 
 
 @mark.parametrize(("names", "num_kept"), [(["b"], None), (["a"], 2)])
-def test_a_long_task_that_was_asked_for_is_an_error(open_run, names, num_kept):
+def test_a_requested_task_that_is_too_long_is_an_error(open_run, names, num_kept):
     held = TaskSetConfig(path="held", tasks=names)
     run = open_run(CONFIG.model_copy(update={"eval_tasks": {"held": held}}))
     if num_kept:
@@ -61,7 +61,7 @@ def test_a_long_task_that_was_asked_for_is_an_error(open_run, names, num_kept):
             keep_fitting(run)
 
 
-def test_a_context_that_is_too_short_for_all_is_an_error(open_run):
+def test_a_context_too_short_for_every_task_is_an_error(open_run):
     stage = CONFIG.stages[0].model_copy(update={"max_context": 20})
     run = open_run(CONFIG.model_copy(update={"stages": [stage]}))
     with raises(UsageError, match=r"task a: the first prompt has .* raise stages.0.max_context"):

@@ -1,4 +1,4 @@
-"""The circuit breaker, with a real small engine: a broken machine stops the run before it teaches anything."""
+"""Circuit breaker with a small real engine: infrastructure failures stop the run before training."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ def break_engine(run):
 
 
 @pytest.mark.parametrize("break_down", [break_sandboxes, break_engine])
-async def test_a_broken_machine_stops_the_run_and_leaves_the_weights_alone(make_run, folder, break_down):
+async def test_infrastructure_failures_stop_the_run_before_weights_change(make_run, folder, break_down):
     run = make_run(CONFIG.model_copy(update={"rollouts": RETRIES}))
     before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
     tasks, outcome = break_down(run)
@@ -39,7 +39,7 @@ async def test_a_broken_machine_stops_the_run_and_leaves_the_weights_alone(make_
     assert folder.next_iteration("one") == 0
 
 
-async def test_after_the_repair_the_run_goes_on_with_what_was_lost(make_run, folder):
+async def test_a_resumed_run_repeats_the_lost_rollouts(make_run, folder):
     run = make_run(CONFIG.model_copy(update={"rollouts": RETRIES}))
     broken, _ = break_sandboxes(run)
     with pytest.raises(InfrastructureStorm):

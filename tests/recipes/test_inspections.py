@@ -1,4 +1,4 @@
-"""Which parts of a run have their rewards audited, and how a conviction is remembered from iteration to iteration."""
+"""Audits during a run: the audited parts, and the alarm after a failed audit."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def listen(make_run):
 
 
 @mark.parametrize(("audit", "is_audited"), [({}, True), ({"when": "all"}, True), ({"when": "off"}, False)])
-async def test_what_trains_is_audited_and_evaluations_never(listen, audit, is_audited):
+async def test_training_is_audited_and_evaluation_is_not(listen, audit, is_audited):
     run = listen(**audit)
     await rft.collect(RFT, run.train_tasks, run)
     await rl.collect(Iteration(0, STAGE, run), run.train_tasks)
@@ -46,7 +46,7 @@ async def test_what_trains_is_audited_and_evaluations_never(listen, audit, is_au
 
 
 @mark.parametrize(("num_convicted", "is_alarmed"), [(1.0, True), (0.0, False)])
-async def test_a_conviction_is_remembered_for_an_iteration(listen, folder, num_convicted, is_alarmed):
+async def test_a_failed_audit_raises_the_alarm_for_one_iteration(listen, folder, num_convicted, is_alarmed):
     """All that is resolved is audited then, whatever the rate."""
     run = listen(rate=0.0)
     write_json(folder.metrics("one", 0), {"audit/convicted": num_convicted})

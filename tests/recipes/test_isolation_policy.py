@@ -1,4 +1,4 @@
-"""Nothing learns on a tier of isolation below the one that is asked for; evaluation takes any."""
+"""Training requires `sandbox.min_isolation`; evaluation accepts any tier."""
 
 import pytest
 
@@ -13,13 +13,13 @@ def make_config(**parts):
 
 
 @pytest.mark.parametrize("parts", [{"rft": {}}, {"stages": [{}]}])
-def test_nothing_trains_where_nothing_isolates(parts):
+def test_training_without_isolation_is_refused(parts):
     config = make_config(**parts)
     with pytest.raises(UsageError, match=r"subprocess .*isolation none .*container-root: .*min_isolation none"):
         check_isolation(config, SubprocessProvider(config.sandbox))
 
 
-def test_whoever_accepts_it_may_train():
+def test_training_is_allowed_if_min_isolation_accepts_the_tier():
     accepted = SandboxConfig(kind="subprocess", min_isolation="none")
     check_isolation(make_config(rft={}, sandbox=accepted), SubprocessProvider(accepted))
 
@@ -29,7 +29,7 @@ def test_evaluation_takes_any_tier():
     check_isolation(config, SubprocessProvider(config.sandbox))
 
 
-def test_whoever_asks_for_more_than_there_is_is_refused():
+def test_a_stricter_min_isolation_than_available_is_refused():
     class Contained:
         isolation = "container-user"
 

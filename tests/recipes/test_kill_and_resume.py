@@ -1,5 +1,4 @@
-"""A run that is killed four times, each time without warning, finishes: what was finished before stays as it was, and each
-process begins with the weights that the one before it left."""
+"""A run that is killed four times finishes; finished files stay unchanged, and each process loads the last weights."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""RL on a handful of tasks makes the shipped base better at them; with permuted rewards, the same run does not."""
+"""RL on a few tasks improves the shipped base on them; with permuted rewards it does not."""
 
 import json
 import math
@@ -67,7 +67,7 @@ async def test_rl_learns_from_rewards_and_not_from_permuted_ones(tmp_path):
 
 @mark.slow
 @mark.timeout(1_800)
-async def test_a_pair_of_other_code_in_other_processes_learns_as_well(tmp_path):
+async def test_engine_and_trainer_in_other_processes_learn_too(tmp_path):
     """The recipe knows two protocols and nothing else: an engine and a trainer chosen by import path take the place of ours."""
     pair = {
         "engine": EngineConfig(kind="support.engines.remote_pair:open_engine"),

@@ -1,4 +1,4 @@
-"""A run that would not fit is refused in a sentence before a weight is loaded."""
+"""Runs that do not fit into memory are refused before weights are loaded."""
 
 import json
 from pathlib import Path
@@ -35,13 +35,13 @@ def model_directory(path, config):
 
 
 @pytest.mark.parametrize("name", ["paper-72b-stage1", "paper-72b-stage2"])
-def test_the_papers_model_does_not_fit_here_and_its_config_is_enough_to_say_so(name, tmp_path):
+def test_a_72b_model_is_refused_from_its_config_alone(name, tmp_path):
     config = load(CONFIGS / f"{name}.toml", [], RunConfig)
     with pytest.raises(UsageError, match=r"needs about [\d.,]+ GiB .*: use trainer.act"):
         plan_cache(config, model_directory(tmp_path, QWEN_72B))
 
 
-def test_weights_that_do_not_fit_are_never_opened(tmp_path):
+def test_weights_that_do_not_fit_are_not_opened(tmp_path):
     directory = model_directory(tmp_path, QWEN_72B)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         (directory / name).write_bytes((TINY / name).read_bytes())
@@ -49,7 +49,7 @@ def test_weights_that_do_not_fit_are_never_opened(tmp_path):
         load_policy(RunConfig(model=ModelConfig(path=str(directory))))
 
 
-def test_many_episodes_of_a_long_context_take_no_more_than_the_share_of_what_is_free(tmp_path):
+def test_the_cache_takes_at_most_its_share_of_free_memory(tmp_path):
     """512 episodes of 32k tokens would take 192 GiB in float32."""
     directory = model_directory(tmp_path, QWEN_HALF_B)
     config = RunConfig(agent=AgentConfig(max_context=32_768), model=ModelConfig(dtype="bfloat16", device="cpu"))

@@ -77,7 +77,7 @@ def fill_rft(folder):
     return fill_rft
 
 
-async def test_a_stage_that_goes_on_has_the_weights_and_counters_of_its_last_checkpoint(make_run, fill, folder):
+async def test_a_resumed_stage_has_the_weights_and_counters_of_its_last_checkpoint(make_run, fill, folder):
     first = make_run()
     fill(first, STAGE, 0)
     await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
@@ -92,7 +92,7 @@ async def test_a_stage_that_goes_on_has_the_weights_and_counters_of_its_last_che
     assert trainer.optimizer.state_dict()["state"]
 
 
-async def test_a_stage_in_two_processes_ends_as_in_one(make_run, fill, folder):
+async def test_a_stage_in_two_processes_ends_with_the_same_weights_as_in_one(make_run, fill, folder):
     first = make_run()
     for iteration in range(2):
         fill(first, STAGE, iteration)
@@ -107,7 +107,7 @@ async def test_a_stage_in_two_processes_ends_as_in_one(make_run, fill, folder):
 
 
 @mark.parametrize("num_kept", [1, 0])
-async def test_a_stage_keeps_as_many_checkpoints_as_are_asked_for(make_run, fill, folder, num_kept):
+async def test_a_stage_keeps_the_configured_number_of_checkpoints(make_run, fill, folder, num_kept):
     run = make_run(CONFIG.model_copy(update={"keep_checkpoints": num_kept}))
     for iteration in range(2):
         fill(run, STAGE, iteration)
@@ -115,7 +115,7 @@ async def test_a_stage_keeps_as_many_checkpoints_as_are_asked_for(make_run, fill
     assert [folder.checkpoint("one", iteration).exists() for iteration in range(2)] == [not num_kept, True]
 
 
-async def test_after_fine_tuning_a_new_process_has_its_weights_and_makes_nothing_again(make_run, fill_rft, folder):
+async def test_a_resumed_run_loads_finished_rft_and_repeats_nothing(make_run, fill_rft, folder):
     fill_rft()
     first = make_run()
     await run_rft(RFT, first.train_tasks, first)
@@ -144,14 +144,14 @@ def test_fine_tuning_keeps_resolved_trajectories_that_a_limit_ended():
 
 
 @mark.parametrize(("unit", "num_steps"), [("trajectories", 3), ("sequences", 1)])
-def test_fine_tuning_says_what_its_batches_count(make_run, unit, num_steps):
+def test_rft_batch_unit_decides_how_batches_are_counted(make_run, unit, num_steps):
     run, rft = make_run(), RFT.model_copy(update={"batch_size": 1, "batch_unit": unit})
     rft = rft.model_copy(update={"optimizer": rft.optimizer.model_copy(update={"max_tokens_per_micro_batch": 100_000})})
     samples = render_samples([make_attempt(f"rft/{t}/0", YES) for t in "abc"], run.train_tasks, run)
     assert len(make_epochs(samples, rft, seed=0)) == num_steps
 
 
-def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run):
+def test_rft_trains_with_the_prompt_without_demonstration(make_run):
     run = make_run()
     render, prompts = run.policy.renderer, run.scaffold
     task = run.train_tasks.tasks[0]
@@ -163,7 +163,7 @@ def test_fine_tuning_trains_behind_the_prompt_without_the_demonstration(make_run
     assert sample.num_loss_tokens == 0
 
 
-async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its_batch(make_run):
+async def test_rft_loss_is_the_mean_over_the_tokens_of_a_batch(make_run):
     run = make_run()
     attempts = [make_attempt(f"rft/a/{index}", YES, turns=1 + index) for index in range(3)]
     samples = render_samples(attempts, run.train_tasks, run)
@@ -179,7 +179,7 @@ async def test_the_loss_of_a_fine_tuning_step_is_the_mean_over_the_tokens_of_its
         torch.testing.assert_close(gradient, parameter.grad)
 
 
-async def test_collections_play_under_their_own_limits_and_only_fine_tuning_shows_the_demonstration(make_run):
+async def test_rollouts_use_the_limits_of_their_part_and_only_rft_shows_the_demonstration(make_run):
     run = make_run()
     pool = run.train_tasks
     prompts = {
@@ -197,7 +197,7 @@ async def test_collections_play_under_their_own_limits_and_only_fine_tuning_show
     assert len({t.seed for each in [*played, played_rft] for t in each}) == 2 * len(played) + len(played_rft)
 
 
-async def test_iterations_on_the_same_tasks_have_noise_of_their_own(make_run):
+async def test_iterations_on_the_same_tasks_have_different_seeds(make_run):
     run = make_run()
     stages = [STAGE.model_copy(update={"name": name, "tasks_per_iteration": 3}) for name in ("one", "two")]
     played = [
@@ -206,7 +206,7 @@ async def test_iterations_on_the_same_tasks_have_noise_of_their_own(make_run):
     assert len({t.seed for t in played}) == len(played) == 24
 
 
-async def test_the_curriculum_of_a_stage_reads_the_whole_stage_before(make_run, folder):
+async def test_a_curriculum_reads_the_whole_previous_stage(make_run, folder):
     """Over both iterations of stage one, `a` and `b` are solved once of four, `c` always."""
     every = STAGE.model_copy(update={"tasks_per_iteration": 3})
     then = every.model_copy(update={"name": "two", "iterations": 1, "curriculum": True})
@@ -224,7 +224,7 @@ async def test_the_curriculum_of_a_stage_reads_the_whole_stage_before(make_run, 
     assert run.policy.engine.policy_version > 0
 
 
-async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_run, folder):
+async def test_the_permuted_control_selects_groups_by_permuted_rewards(make_run, folder):
     """One task always solved, two never: no group has signal, until the two verdicts come to lie in two groups."""
     results = []
     for permute in (False, True):
@@ -242,7 +242,7 @@ async def test_the_permuted_control_chooses_groups_by_what_was_dealt(make_run, f
     assert results[0]["groups/with_signal"] == 0 and results[1]["groups/with_signal"] == 2
 
 
-async def test_checkpoints_meet_the_same_noise_in_evaluation_and_runs_of_other_seeds_another(make_run, folder):
+async def test_evaluation_seeds_are_equal_across_checkpoints_and_differ_between_runs(make_run, folder):
     def tokens(stage):
         return [t.token_ids.tolist() for t in read_trajectories(folder.eval_trajectories(stage, "train"))]
 

@@ -23,7 +23,7 @@ LONG = STAGE.model_copy(update={"iterations": 9})
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=1))
-def test_the_first_of_the_best_scores_is_counted_from(scores):
+def test_scores_are_counted_from_the_first_maximum(scores):
     since = count_since_best(scores)
     best = scores[len(scores) - 1 - since]
     assert best == max(scores) and best not in scores[: len(scores) - 1 - since]
@@ -35,12 +35,12 @@ def write_rates(folder, *rates):
 
 
 @mark.parametrize(("plateau", "ends"), [(0, False), (2, True), (3, False)])
-def test_a_stage_without_evaluations_looks_at_its_solve_rates(make_run, folder, plateau, ends):
+def test_a_stage_without_evaluations_uses_its_solve_rates(make_run, folder, plateau, ends):
     write_rates(folder, 0.1, 0.4, 0.2, 0.4)
     assert has_plateaued(LONG.model_copy(update={"plateau": plateau}), 4, make_run()) is ends
 
 
-def test_a_stage_with_evaluations_looks_at_them_alone(make_run, folder):
+def test_a_stage_with_evaluations_uses_only_them(make_run, folder):
     run = make_run(CONFIG.model_copy(update={"eval": EvalConfig(every=2)}))
     run = replace(run, eval_tasks=[replace(run.train_tasks, name="held")])
     run = replace(run, config=run.config.model_copy(update={"eval_tasks": {"held": None}}))
@@ -51,7 +51,7 @@ def test_a_stage_with_evaluations_looks_at_them_alone(make_run, folder):
     assert [has_plateaued(stage, done, run) for done in (0, 2, 4, 5, 6)] == [False, False, False, False, True]
 
 
-async def test_a_stage_that_has_plateaued_trains_no_further(make_run, folder):
+async def test_a_stage_stops_at_a_plateau(make_run, folder):
     run = make_run()
     write_rates(folder, 0.5, 0.5)
     trainer = run.policy.start_training(STAGE.optimizer)
@@ -60,12 +60,12 @@ async def test_a_stage_that_has_plateaued_trains_no_further(make_run, folder):
     assert folder.next_iteration("one") == 2 and not folder.trajectories("one", 2).exists()
 
 
-def test_evaluations_inside_a_stage_come_every_so_many_iterations_and_never_before_the_first():
+def test_evaluations_inside_a_stage_follow_eval_every():
     assert [at for at in range(7) if is_evaluated(at, EvalConfig(every=3))] == [3, 6]
     assert not any(is_evaluated(at, EvalConfig()) for at in range(7))
 
 
-async def test_an_evaluation_inside_a_stage_is_found_by_those_who_look_and_not_made_again(make_run, folder):
+async def test_an_evaluation_inside_a_stage_is_listed_and_not_repeated(make_run, folder):
     config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, every=1), "stages": [LONG]})
     write_rates(folder, 0.5)
     write_json(folder.config, config.model_dump(mode="json") | {"eval_tasks": {"held": {"path": None}}})
@@ -79,7 +79,7 @@ async def test_an_evaluation_inside_a_stage_is_found_by_those_who_look_and_not_m
     assert folder.eval_trajectories("one@1", "held") in folder.journals()
 
 
-async def test_a_stage_is_evaluated_on_the_way_by_the_weights_that_it_has_there(make_run, folder):
+async def test_an_evaluation_inside_a_stage_uses_the_current_weights(make_run, folder):
     """After one of its two iterations; after the last, it is evaluated as the stage itself."""
     config = CONFIG.model_copy(update={"eval": EvalConfig(num_runs=1, k=1, every=1), "eval_tasks": {"held": None}})
     run = make_run(config)
@@ -96,7 +96,7 @@ async def test_a_stage_is_evaluated_on_the_way_by_the_weights_that_it_has_there(
     assert {t.policy_version for t in played} == {read_json(folder.metrics("one", 0))["optimizer/steps"]}
 
 
-def test_the_curriculum_can_take_the_solve_rates_of_another_run_and_keeps_what_it_chose(make_run, tmp_path, folder):
+def test_a_curriculum_can_use_another_run_and_stores_its_choice(make_run, tmp_path, folder):
     other = RunFolder(tmp_path / "other")
     for name, outcome in (
         ("one/a/0", Outcome.RESOLVED),
@@ -114,13 +114,13 @@ def test_the_curriculum_can_take_the_solve_rates_of_another_run_and_keeps_what_i
 
 
 @mark.parametrize("reference", ["nowhere:one", "one", ":one", "nowhere:"])
-def test_a_stage_that_is_not_there_is_one_sentence(reference, tmp_path, monkeypatch):
+def test_a_missing_stage_is_reported(reference, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with raises(UsageError, match=r"RUN:STAGE"):
         find_stage(reference)
 
 
-def test_the_configuration_wants_a_past_for_a_first_curriculum():
+def test_a_curriculum_of_the_first_stage_requires_curriculum_from():
     stage = {"curriculum": True, "curriculum_from": "runs/first:stage1"}
     RunConfig(train_tasks={"practice_tasks": 1}, stages=[stage])
     with raises(ValueError, match="curriculum_from"):
@@ -129,6 +129,6 @@ def test_the_configuration_wants_a_past_for_a_first_curriculum():
         StageConfig(curriculum_from="runs/first:stage1")
 
 
-def test_an_evaluation_set_that_is_not_there_is_named():
+def test_a_missing_evaluation_set_is_named():
     with raises(ValueError, match="'none'"):
         RunConfig(eval={"every": 1, "sets": ["none"]})

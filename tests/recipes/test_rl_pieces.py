@@ -38,7 +38,7 @@ def test_every_iteration_has_all_its_tasks_and_each_task_comes_up_equally_often(
         assert max(drawn.values()) - min(drawn.values()) <= 1
 
 
-def test_an_iteration_draws_the_same_tasks_again_on_resume_and_others_with_another_seed(pool):
+def test_an_iteration_draws_the_same_tasks_on_resume(pool):
     def names(seed):
         return [task.instance_id for task in draw_tasks(pool, 4, 5, seed).tasks]
 
@@ -46,7 +46,7 @@ def test_an_iteration_draws_the_same_tasks_again_on_resume_and_others_with_anoth
     assert any(names(1) != names(seed) for seed in range(2, 6))
 
 
-def test_a_pool_smaller_than_an_iteration_is_drawn_once_over(pool):
+def test_a_pool_smaller_than_an_iteration_is_drawn_once(pool):
     assert len(draw_tasks(pool, 3, 100, seed=0).tasks) == 7
 
 
@@ -83,7 +83,7 @@ def test_the_curriculum_drops_never_solved_and_solved_at_two_thirds(pool, tmp_pa
     assert [task.instance_id for task in apply_curriculum(pool, folder, "one").tasks] == ["b"]
 
 
-def test_the_curriculum_counts_over_all_iterations_of_the_stage(pool, tmp_path):
+def test_solve_rates_count_all_iterations_of_the_stage(pool, tmp_path):
     folder = RunFolder(tmp_path)
     for iteration, outcome in enumerate([Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.UNRESOLVED]):
         append_trajectory(folder.trajectories("one", iteration), attempt("a", 0, outcome))
@@ -91,12 +91,12 @@ def test_the_curriculum_counts_over_all_iterations_of_the_stage(pool, tmp_path):
     assert [task.instance_id for task in apply_curriculum(pool, folder, "one").tasks] == ["a"]
 
 
-def test_a_curriculum_that_leaves_nothing_is_an_error_with_a_remedy(pool, tmp_path):
+def test_a_curriculum_that_leaves_no_task_is_an_error(pool, tmp_path):
     with raises(UsageError, match=r"none of 7 tasks.*curriculum = false"):
         apply_curriculum(pool, RunFolder(tmp_path), "one")
 
 
-def test_lost_rollouts_are_counted_but_not_in_the_rates():
+def test_lost_rollouts_do_not_count_in_solve_rates():
     [group] = to_groups(
         [
             attempt("a", 0, Outcome.RESOLVED),

@@ -1,4 +1,4 @@
-"""What an iteration trains on, and by which rules: a small model, hand-made trajectories, log-probs at a known distance."""
+"""Training in one iteration, with a small model and prepared trajectories of known log-probs."""
 
 import math
 from dataclasses import replace
@@ -67,7 +67,7 @@ async def test_the_gap_is_the_mean_of_absolute_differences_over_sampled_tokens(t
 
 
 @mark.parametrize(("whose", "ratio"), [("trainer", 1.0), ("engine", math.exp(-0.1))])
-async def test_the_stage_says_whose_logprobs_are_old(trainer, sampled, whose, ratio):
+async def test_old_logprobs_selects_trainer_or_engine(trainer, sampled, whose, ratio):
     moved = await sampled(attempts(2, 2), 0.1)
     samples = [to_sample(attempt, 1.0) for attempt in moved]
     scored = await score(trainer, samples, STAGE)
@@ -77,7 +77,7 @@ async def test_the_stage_says_whose_logprobs_are_old(trainer, sampled, whose, ra
     assert all((a.sampled_logprobs == b.sampled_logprobs).all() for a, b in zip(samples, scored, strict=True))
 
 
-async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled):
+async def test_training_reports_the_gap_and_stops_above_the_bound(trainer, sampled):
     groups = to_groups(await sampled(attempts(2, 2), 0.5), STAGE)
     bounded = CONFIG.model_copy(update={"logprob_gap": GapConfig(stop=0.4)})
     before = [parameter.clone() for parameter in trainer.model.parameters()]
@@ -87,7 +87,7 @@ async def test_training_tells_the_gap_and_stops_past_its_bound(trainer, sampled)
     assert (await learn(trainer, groups, Iteration(0, STAGE, bare_run())))["logprob_gap/mean"] == approx(0.5, rel=1e-3)
 
 
-async def test_what_remains_between_engine_and_trainer_is_weighed_where_the_stage_says_so(trainer, sampled):
+async def test_is_cap_corrects_the_rest_between_engine_and_trainer(trainer, sampled):
     groups = to_groups(await sampled(attempts(2, 2), -0.5), STAGE)
     told = [
         await learn(trainer, groups, Iteration(0, STAGE.model_copy(update={"is_cap": cap}), bare_run()))
@@ -110,7 +110,7 @@ async def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
 
 
 @mark.parametrize(("denominator", "expected"), [("batch", -5 / 9), ("group", -(2 / 3 + 1 / 2) / 2)])
-async def test_tokens_or_groups_weigh_the_same(trainer, sampled, denominator, expected):
+async def test_the_denominator_weighs_tokens_or_groups_equally(trainer, sampled, denominator, expected):
     """Group a: 3 tokens with advantage 2/3. Group b: 6 tokens, 3 with advantage 1 and 3 with 0. All ratios are 1."""
     batch = [
         to_sample(attempt, advantage)
@@ -123,7 +123,7 @@ async def test_tokens_or_groups_weigh_the_same(trainer, sampled, denominator, ex
 
 
 @mark.parametrize("algorithm", sorted(BUILT_IN["algorithm"]))
-async def test_every_algorithm_makes_what_was_resolved_likelier_than_its_sibling(trainer, sampled, algorithm):
+async def test_every_algorithm_makes_the_resolved_trajectory_likelier(trainer, sampled, algorithm):
     # Names of different length make different tokens.
     pair = await sampled([make_attempt("one/a/0", YES, turns=2), make_attempt("one/a/10", NO, turns=2)], 0.0)
     stage = STAGE.model_copy(update={"algorithm": algorithm, "max_context": 64})
@@ -144,7 +144,7 @@ async def test_only_groups_with_signal_train(trainer, sampled, rule, num_kept):
     assert metrics["samples/trained"] == 2 * num_kept and metrics["optimizer/steps"] == num_kept
 
 
-def test_metrics_of_steps_weigh_by_tokens_except_those_that_a_step_has_one_of():
+def test_step_metrics_are_averaged_by_tokens_or_by_steps():
     of_step = dict.fromkeys(STEP_METRICS, 1.0)
     steps = [
         of_step | {"loss/entropy": 1.0, "loss/ratio_max": 3.0},
@@ -172,18 +172,18 @@ async def test_the_order_of_samples_differs_between_neighbouring_seeds_iteration
 
 
 @mark.parametrize(("unit", "num_steps"), [("trajectories", 4), ("sequences", 1)])
-async def test_the_stage_says_what_its_batches_count(trainer, sampled, unit, num_steps):
+async def test_batch_unit_decides_how_batches_are_counted(trainer, sampled, unit, num_steps):
     groups = to_groups(await sampled(attempts(1, 1) + attempts(1, 1, task="b"), 0.0), STAGE)
     stage = STAGE.model_copy(update={"batch_size": 1, "batch_unit": unit})
     assert (await learn(trainer, groups, Iteration(0, stage, bare_run())))["optimizer/steps"] == num_steps
 
 
-async def test_an_iteration_without_signal_makes_no_step(trainer):
+async def test_an_iteration_without_signal_takes_no_step(trainer):
     groups = to_groups([make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)], STAGE)
     assert (await learn(trainer, groups, Iteration(0, STAGE, bare_run())))["optimizer/steps"] == trainer.num_steps == 0
 
 
-async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_and_trains_nothing(trainer, sampled):
+async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_only(trainer, sampled):
     """Two groups, so that a batch, and a micro-batch, could hold such trajectories alone."""
     silent = [make_attempt(f"one/{task}/1", NO, turns=0) for task in "ab"]
     spoken = await sampled([make_attempt(f"one/{task}/0", YES) for task in "ab"], 0.0)

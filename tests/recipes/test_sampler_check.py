@@ -98,7 +98,7 @@ def stop_share(monkeypatch):
 @mark.parametrize(
     "secret", [SamplingParams(top_p=0.5), SamplingParams(temperature=0.7), SamplingParams(top_k=3)], ids=str
 )
-def test_an_engine_that_filters_in_secret_is_caught_though_its_log_probs_are_the_policys(model, secret, stop_share):
+def test_a_hidden_filter_is_detected(model, secret, stop_share):
     trajectories = collect(model, secret)
     gap, metrics = measure(model, trajectories)
     assert gap < 1e-5
@@ -111,13 +111,13 @@ def test_an_engine_that_filters_in_secret_is_caught_though_its_log_probs_are_the
         measure(model, trajectories)
 
 
-def test_a_high_temperature_is_caught_too(model, stop_share):
+def test_a_high_temperature_is_detected(model, stop_share):
     _, metrics = measure(model, collect(model, SamplingParams(temperature=1.5)))
     assert metrics["sampler/filter_share"] > WARN_SHARE
 
 
 @mark.parametrize("seed", range(3))
-def test_an_honest_engine_is_left_alone(model, seed):
+def test_a_correct_engine_causes_no_warning(model, seed):
     gap, metrics = measure(model, collect(model, SamplingParams(), seed))
     assert metrics["sampler/filter_share"] == 0.0
     assert list_warnings(metrics | {"logprob_gap/mean": gap}, CHECKED) == []
@@ -138,7 +138,7 @@ def simulate(rng, concentration, num_tokens, secret=lambda shares: shares):
     return draw_tokens
 
 
-def test_the_tolerance_covers_chance_in_simulated_iterations_of_policies_of_any_entropy():
+def test_the_tolerance_covers_chance_at_any_entropy():
     rng = np.random.default_rng(0)
     for concentration in (0.01, 0.1, 1.0):
         for num_tokens in (20, 500, 4_000):
@@ -155,13 +155,13 @@ def keep_most_likely(shares):
 
 
 @mark.parametrize("concentration", [0.1, 1.0])
-def test_the_tolerance_hides_no_weak_filter(concentration):
+def test_a_weak_filter_exceeds_the_tolerance(concentration):
     """It shifts the sum by some eight standard errors only."""
     draw_tokens = simulate(np.random.default_rng(0), concentration, 4_000, keep_most_likely)
     assert all(find_filter(draw_tokens()) < 0.0 for _ in range(20))
 
 
-async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weights_change(
+async def test_tokens_of_another_policy_stop_the_run_before_weights_change(
     make_run, folder, monkeypatch
 ):
     """Its log-probs, too, are another's: that the gap may be as large as it will is what the bound on filters is for."""
@@ -178,7 +178,7 @@ async def test_an_iteration_with_tokens_of_another_policy_stops_before_the_weigh
     assert all((a == b).all() for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))
 
 
-async def test_a_temperature_too_weak_for_one_iteration_is_named_after_some(model, make_run, monkeypatch):
+async def test_a_weak_temperature_is_named_after_several_iterations(model, make_run, monkeypatch):
     run = make_run(CONFIG.model_copy(update={"logprob_gap": CHECKED.logprob_gap}))
     monkeypatch.setattr(sampler_check, "NUM_TOKENS", 8_192)
     trainer, warnings = LocalTrainer(model, OptimizerConfig()), []

@@ -1,4 +1,4 @@
-"""Iterations that teach nothing: how many in a row stop a stage, and what the reason says."""
+"""Iterations without signal: the number that stops a stage, and the message."""
 
 import re
 from dataclasses import replace
@@ -33,14 +33,14 @@ def check(make_run):
 
 
 @pytest.mark.parametrize("signals", [[], [0, 0], [0, 0, 1], [0, 0, 1, 0, 0], [1, 0, 0]])
-def test_a_stage_goes_on_while_some_iteration_taught_something(check, signals):
+def test_a_stage_continues_while_some_iteration_has_signal(check, signals):
     check(signals)
 
 
 @pytest.mark.parametrize(
     ("rate", "remedy"), [(0.0, "easier tasks"), (1.0, "harder tasks"), (0.5, "a larger group_size")]
 )
-def test_three_silent_iterations_in_a_row_stop_it(check, rate, remedy):
+def test_three_iterations_without_signal_stop_the_stage(check, rate, remedy):
     with pytest.raises(NoSignal, match=rf"one: .*\b3 .*{rate:.0%} of .* {remedy}.*--stages.0.max_silent_iterations 6"):
         check([1, 0, 0, 0], rate)
 
@@ -53,7 +53,7 @@ class Heard(Silence):
         self.said.append(text)
 
 
-async def test_an_iteration_says_what_is_wrong_with_it_and_the_last_silent_one_stops_the_stage(make_run, folder):
+async def test_iterations_without_signal_warn_and_then_stop_the_stage(make_run, folder):
     """Its log-probs are those of no policy, and none of its rollouts is resolved."""
     stage = STAGE.model_copy(update={"iterations": 2, "max_silent_iterations": 1})
     gap = GapConfig(warn=1e-3, stop=100.0)

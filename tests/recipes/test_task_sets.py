@@ -44,7 +44,7 @@ def task_set(name, tmp_path, *names):
     return TaskSet(name, tasks, tmp_path / "tasks.jsonl")
 
 
-def test_a_task_that_is_trained_on_is_never_evaluated_on(tmp_path):
+def test_training_and_evaluation_tasks_are_disjoint(tmp_path):
     train = task_set("train", tmp_path, "a", "b")
     check_disjoint(train, [task_set("x", tmp_path, "c")])
     with raises(UsageError, match=r"eval_tasks.y .*train_tasks, e.g. b .* as b \(the same id"):
@@ -68,7 +68,7 @@ def with_dates(tasks, repo, *dates):
     )
 
 
-def test_evaluated_tasks_that_are_older_than_a_training_task_are_told(tmp_path):
+def test_evaluation_tasks_older_than_a_training_task_cause_a_warning(tmp_path):
     train = with_dates(task_set("train", tmp_path, "a", "b"), "octo/shop", "2024-03-01T00:00:00+00:00", None)
     older, newer = "2024-03-01T01:00:00+02:00", "2024-02-29T23:30:00-01:00"
     mine = with_dates(task_set("x", tmp_path, "c", "d", "e"), "fork/Shop", older, newer, None)
@@ -101,7 +101,7 @@ def with_content(tasks, repo, patch):
         ("octo/shop", PATCH.replace("shop.py", "cart.py"), False),
     ],
 )
-def test_the_same_fix_under_another_id_is_never_evaluated_on(tmp_path, repo, patch, is_same):
+def test_the_same_fix_under_another_id_is_found(tmp_path, repo, patch, is_same):
     train = with_content(task_set("train", tmp_path, "a"), "octo/shop", PATCH)
     other = with_content(task_set("x", tmp_path, "b"), repo, patch)
     with raises(UsageError, match=r"e.g. b .* as a \(the same repository") if is_same else nullcontext():
@@ -118,7 +118,7 @@ async def test_splits_of_practice_tasks_share_no_content(tmp_path, provider):
     check_disjoint(sets[0], sets[1:])
 
 
-def test_a_held_out_task_is_not_trained_on_wherever_its_file_lies(tmp_path):
+def test_a_held_out_task_is_refused_for_training(tmp_path):
     train = task_set("train", tmp_path, "a", "b")
     train.tasks[1].meta["split"] = "heldout"
     with raises(UsageError, match=r"train_tasks .*1 held-out task.* b"):
@@ -133,7 +133,7 @@ def save_with_odd(tmp_path):
     save_tasks(tmp_path, [odd.model_copy(update={"log_parser": "ward"}), sound, strange.model_copy(update=changes)])
 
 
-def test_tasks_that_cannot_be_graded_are_set_aside_with_their_reasons_and_the_others_are_read(tmp_path):
+def test_tasks_that_cannot_be_graded_are_set_aside_with_reasons(tmp_path):
     save_with_odd(tmp_path)
     found = read_task_set("train", tmp_path, PARSERS)
     assert [task.instance_id for task in found.tasks] == ["b"]
@@ -145,7 +145,7 @@ def test_tasks_that_cannot_be_graded_are_set_aside_with_their_reasons_and_the_ot
     ]
 
 
-def test_halves_of_characters_are_mended_and_counted_when_a_set_is_read(tmp_path):
+def test_lone_surrogates_are_replaced_and_counted(tmp_path):
     (tmp_path / "base").mkdir()
     rows = [task.model_dump() for task in task_set("train", tmp_path, "a", "b").tasks]
     rows[1] |= {"problem_statement": "x \ud800 \ud83d\ude00", "meta": {"note": ["\udfff"]}}
@@ -158,7 +158,7 @@ def test_halves_of_characters_are_mended_and_counted_when_a_set_is_read(tmp_path
     assert read_task_set("train", tmp_path, PARSERS, TaskSetConfig(path=str(tmp_path), tasks=["a"])).remarks() == []
 
 
-async def test_a_run_says_how_many_tasks_of_a_set_it_leaves_out_and_why(tmp_path, provider):
+async def test_a_run_reports_the_tasks_it_leaves_out(tmp_path, provider):
     save_with_odd(tmp_path)
     listener, wanted = Listener(), TaskSetConfig(path=str(tmp_path))
     prepared = await prepare_task_set("train", wanted, RunConfig(), RunFolder(tmp_path / "run"), provider, listener)
@@ -172,7 +172,7 @@ async def test_a_run_says_how_many_tasks_of_a_set_it_leaves_out_and_why(tmp_path
         ({"limit": 1}, r"tasks.jsonl: a asks for the log parser 'ward'"),
     ],
 )
-def test_a_task_that_was_asked_for_or_is_all_there_is_must_be_gradable(tmp_path, wanted, fault):
+def test_a_requested_or_only_task_must_be_gradable(tmp_path, wanted, fault):
     save_with_odd(tmp_path)
     with raises(UsageError, match=fault):
         read_task_set("train", tmp_path, PARSERS, TaskSetConfig(path=str(tmp_path), **wanted))
@@ -213,7 +213,7 @@ async def test_a_subset_is_read_by_its_ids(tmp_path, provider):
         ({"subset": "two.txt", "limit": 1}, ["c"]),
     ],
 )
-def test_a_task_set_may_be_some_ids_or_the_first_of_them(tmp_path, monkeypatch, keys, ids):
+def test_a_task_set_can_be_limited_by_ids_or_number(tmp_path, monkeypatch, keys, ids):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "base").mkdir()
     save_tasks(tmp_path, task_set("x", tmp_path, "a", "b", "c").tasks)
@@ -223,7 +223,7 @@ def test_a_task_set_may_be_some_ids_or_the_first_of_them(tmp_path, monkeypatch, 
 
 
 @mark.parametrize(("names", "limit", "tasks"), [(["c"], None, {"y": ["c"]}), ([], 1, {"x": ["a"], "y": ["c"]})])
-def test_an_evaluation_of_some_tasks_leaves_out_the_sets_that_hold_none(tmp_path, names, limit, tasks):
+def test_an_evaluation_of_some_tasks_leaves_out_other_sets(tmp_path, names, limit, tasks):
     config = make_evaluation(tmp_path)
     narrowed = RunConfig.model_validate(narrow_evaluation(config, names, limit).model_dump())
     found = {
@@ -235,7 +235,7 @@ def test_an_evaluation_of_some_tasks_leaves_out_the_sets_that_hold_none(tmp_path
     assert ("made" in narrowed.eval_tasks) is not bool(names)
 
 
-def test_a_task_that_is_in_no_evaluation_set_is_named(tmp_path):
+def test_a_task_in_no_evaluation_set_is_named(tmp_path):
     with raises(UsageError, match=r"task 'nobody' .*: x \(.*/x\), y \(.*/y\)"):
         narrow_evaluation(make_evaluation(tmp_path), ["a", "nobody"], None)
 

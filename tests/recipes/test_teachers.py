@@ -1,4 +1,4 @@
-"""What an endpoint's model said, as conversations: which turns train, and what is not learned from."""
+"""Conversations from an endpoint's run: turns that train, and trajectories that are refused."""
 
 import hashlib
 
@@ -43,7 +43,7 @@ def read(folder):
     return list(read_run(folder, TIER))
 
 
-def test_turns_that_ran_train_and_the_rest_is_context(teacher):
+def test_turns_with_a_command_train(teacher):
     add(teacher, turn("look"), turn("talk", error="no_command"), turn("done", "submit"))
     [conversation] = read(teacher)
     said = [(message.text, message.trains) for message in conversation.messages[2:]]
@@ -56,19 +56,19 @@ def test_turns_that_ran_train_and_the_rest_is_context(teacher):
     )
 
 
-def test_a_turn_that_the_context_cut_off_is_no_part_of_it(teacher):
+def test_a_turn_cut_at_the_context_is_left_out(teacher):
     add(teacher, turn("look"), turn(""))
     [conversation] = read(teacher)
     assert [message.text for message in conversation.messages[2:]] == ["look"]
 
 
-def test_an_episode_without_a_turn_is_passed_over(teacher):
+def test_an_episode_without_turns_is_skipped(teacher):
     add(teacher, outcome=Outcome.ENGINE_FAILED, grade=None)
     add(teacher, turn(""))
     assert read(teacher) == []
 
 
-def test_only_what_was_resolved_and_not_convicted_is_to_be_imitated(teacher):
+def test_only_resolved_trajectories_without_a_failed_audit_are_imitated(teacher):
     add(teacher, turn("a"), outcome=Outcome.UNRESOLVED)
     add(teacher, turn("b"), stop_reason=StopReason.MAX_TURNS)
     add(teacher, turn("c"), patch="lie")
@@ -79,7 +79,7 @@ def test_only_what_was_resolved_and_not_convicted_is_to_be_imitated(teacher):
 
 
 @pytest.mark.parametrize("where", ["isolation", "grade"])
-def test_what_was_played_without_isolation_is_not_learned_from(teacher, where):
+def test_rollouts_without_isolation_are_refused_for_imitation(teacher, where):
     weak = (
         {"isolation": "none"} if where == "isolation" else {"grade": Grade(outcome=Outcome.RESOLVED, isolation="none")}
     )
@@ -88,7 +88,7 @@ def test_what_was_played_without_isolation_is_not_learned_from(teacher, where):
         read(teacher)
 
 
-def test_tokens_are_not_taken_for_text(teacher):
+def test_token_trajectories_are_refused_for_imitation(teacher):
     add(teacher, turn("a"), form="tokens")
     with pytest.raises(UsageError, match="token"):
         read(teacher)

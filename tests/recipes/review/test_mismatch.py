@@ -1,5 +1,4 @@
-"""Engines with planted faults in real short runs of the shipped policy: training warns or stops in the iteration in which a fault
-shows first, and the command names it."""
+"""Engines with planted faults in short runs: training warns or stops at once, and the review names the fault."""
 
 import asyncio
 import re
@@ -135,7 +134,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_a_fault_is_noticed_at_once_and_named(play, name):
+async def test_a_fault_is_detected_at_once_and_named(play, name):
     iterations, warning, conclusion = FAULTS[name]
     # A weak temperature that shows in frequencies alone takes some thousand tokens: six nats of thirteen come with each.
     played = await play(name, iterations, group_size=4 * GROUP_SIZE if name == "Cool" else GROUP_SIZE)
@@ -151,7 +150,7 @@ async def test_a_fault_is_noticed_at_once_and_named(play, name):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_an_honest_engine_raises_nothing_in_the_dtype_that_it_declares(play, dtype, seed):
+async def test_a_correct_engine_causes_no_warning_in_its_dtype(play, dtype, seed):
     played = await play("Honest", seed=seed, dtype=dtype)
     doubts = ("log-prob gap", "surprising", "as likely")
     assert not [said for said in played.warnings[0] for doubt in doubts if doubt in said]

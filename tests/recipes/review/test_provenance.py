@@ -1,4 +1,4 @@
-"""What has no digest is sampled again or not trained on, and it is said before anything is played."""
+"""Trajectories without digests are refused before any rollout."""
 
 import pytest
 
@@ -19,21 +19,21 @@ def without_digest(attempt):
     return attempt.grow(turns=[turn.model_copy(update={"digest": ""}) for turn in attempt.turns])
 
 
-async def test_an_iteration_that_an_older_version_began_is_refused_with_the_remedy(make_run):
+async def test_rl_trajectories_without_digests_are_refused(make_run):
     iteration = Iteration(0, STAGE, make_run())
     append_trajectory(iteration.trajectories, without_digest(make_attempt("one/a/0", Outcome.RESOLVED)))
     with pytest.raises(UsageError, match=r"one/a/0 .*digest.*trajectories.jsonl.* resume"):
         await collect(iteration, iteration.run.train_tasks)
 
 
-async def test_so_is_a_fine_tuning(make_run):
+async def test_rft_trajectories_without_digests_are_refused(make_run):
     run = make_run()
     append_trajectory(run.folder.trajectories("rft", 0), without_digest(make_attempt("rft/a/0", Outcome.RESOLVED)))
     with pytest.raises(UsageError, match=r"rft/a/0 .*digest"):
         await collect_for_rft(RFT, run.train_tasks, run)
 
 
-def test_a_journal_that_lost_its_end_is_refused(tmp_path):
+def test_an_incomplete_journal_is_refused(tmp_path):
     folder = RunFolder(tmp_path)
     write_json(folder.config, {})
     append_trajectory(folder.trajectories("one", 0), make_attempt("one/a/0", Outcome.ENGINE_FAILED))
@@ -43,6 +43,6 @@ def test_a_journal_that_lost_its_end_is_refused(tmp_path):
         trace_run(folder)
 
 
-def test_what_never_trains_needs_no_digest(tmp_path):
+def test_trajectories_that_never_train_need_no_digest(tmp_path):
     lost = without_digest(make_attempt("one/a/0", Outcome.ENGINE_FAILED))
     refuse_unproven([lost, make_attempt("one/a/1", Outcome.RESOLVED)], tmp_path)

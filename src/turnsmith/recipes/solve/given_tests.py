@@ -120,7 +120,7 @@ async def check_command(tests: GivenTests) -> Sequence[str]:
     """
     before = await tests.run("")
     if before.passed:
-        return ["the tests pass on the unchanged checkout, so they do not test the issue"]
+        return ["the tests pass on the checkout without changes, so they do not test the issue"]
     if before.exit_code in (126, 127):
         reason = " ".join(before.lines[-1:])
         raise UsageError(
