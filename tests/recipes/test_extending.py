@@ -109,7 +109,7 @@ def test_every_key_that_may_change_exists():
     [
         (
             "--stages.1.group_size=4",
-            "stages.1.group_size cannot change in .*: start a new run; what may change is stages",
+            "stages.1.group_size cannot change in .*: start a new run; .*stages",
         ),
         ("--seed=3", "seed cannot change"),
         ("--stages=[]", "stages cannot change"),
