@@ -161,9 +161,7 @@ def test_a_weak_filter_exceeds_the_tolerance(concentration):
     assert all(find_filter(draw_tokens()) < 0.0 for _ in range(20))
 
 
-async def test_tokens_of_another_policy_stop_the_run_before_weights_change(
-    make_run, folder, monkeypatch
-):
+async def test_tokens_of_another_policy_stop_the_run_before_weights_change(make_run, folder, monkeypatch):
     """Its log-probs, too, are another's: that the gap may be as large as it will is what the bound on filters is for."""
     run = make_run()
     monkeypatch.setattr(sampler_check, "NUM_TOKENS", 8_192)

@@ -51,8 +51,8 @@ async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[
     trajectories = await collect(rft, tasks, run)
     kept = keep_resolved(trajectories)
     run.progress.say(f"RFT: {len(kept)} of {len(trajectories)} trajectories were resolved")
-    told = describe(trajectories, kept) | describe_abilities(tasks.list_abilities())
-    return render_samples(kept, tasks, run), told
+    metrics = describe(trajectories, kept) | describe_abilities(tasks.list_abilities())
+    return render_samples(kept, tasks, run), metrics
 
 
 def check_others(rft: RFTConfig, run: RunContext) -> None:

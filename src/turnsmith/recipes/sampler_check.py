@@ -66,7 +66,7 @@ async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], it
     measured = await measure_surprisal(trainer, chosen, iteration.stage)
     evidence = pool(iteration.read_previous_evidence(), measured.evidence, ALARM_NATS)
     write_json(iteration.evidence, {str(each): nats for each, nats in evidence.items()})
-    return measure_filter(told) | describe_evidence(evidence)
+    return measure_filter(measured) | describe_evidence(evidence)
 
 
 def draw(trajectories: Sequence[Trajectory], num_tokens: int, seed: int) -> list[Trajectory]:
@@ -83,8 +83,8 @@ async def measure_surprisal(trainer: Trainer, trajectories: Sequence[Trajectory]
     return await trainer.surprisal(pack(samples, stage.optimizer.max_tokens_per_micro_batch))
 
 
-def measure_filter(told: Surprisal) -> Metrics:
-    """How surprising tokens are, beside the entropy of the policy. Raises TrainingError above `STOP_SHARE`."""
+def measure_filter(measured: Surprisal) -> Metrics:
+    """Compare the surprisal of sampled tokens with the policy's entropy. Raises TrainingError above `STOP_SHARE`."""
     share = find_filter(measured)
     if abs(share) > STOP_SHARE:
         raise TrainingError(f"{describe_filter(share)}; the limit is {STOP_SHARE:.0%}")

@@ -16,7 +16,7 @@ from turnsmith.types import Conversation, Isolation, Message, Task, Trajectory
 def read_run(folder: RunFolder, min_isolation: Isolation) -> Iterator[Conversation]:
     """Yield one conversation per trajectory. Raises UsageError if the run used no endpoint.
 
-    It counts as resolved only if RFT would keep the trajectory and its patch has not failed an audit.
+    It counts as resolved only if the tests resolved it and its patch has not failed an audit.
     """
     origin, failed = name_origin(folder), find_failed(folder)
     for trajectory in read_played(folder):
@@ -58,7 +58,7 @@ def check_isolation(trajectory: Trajectory, folder: RunFolder, wanted: Isolation
 
 
 def to_conversation(trajectory: Trajectory, origin: str, *, resolved: bool) -> Conversation:
-    """Its messages up to the last thing that the model said; turns that ran nothing do not train."""
+    """Convert a trajectory to a conversation that ends with the last model message; turns without a command do not train."""
     messages = list(trajectory.prompt)
     for turn in trajectory.turns:
         messages.append(Message(role="assistant", text=turn.text, trains=turn.command is not None))
