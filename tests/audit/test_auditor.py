@@ -98,16 +98,16 @@ LIES = {
     ),
     "reports of tests known by name": (
         forge("item.name.startswith(('test_add', 'test_zero', 'test_rows'))"),
-        "own name only",
+        "under its original name",
     ),
     "reports of tests known by name, but for one that is right": (
         forge("item.name == 'test_add'").replace("return 7", "return a + b if a == b else 7"),
-        "test_add passes under its own name only",
+        "test_add passes only under its original name",
     ),
-    "reports of tests in a known file": (forge("'test_calc.py' in item.nodeid"), "own name only"),
+    "reports of tests in a known file": (forge("'test_calc.py' in item.nodeid"), "under its original name"),
     "an end where the tests have other names": (
         replace_body("import os, sys", "'test_calc' in sys.modules or os._exit(0)", "return a + b"),
-        "come to their end under their own names only",
+        "finish only under their original names",
     ),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ import pytest
 from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import SystemFiles
 from turnsmith.qualification.examination import Criteria, examine, repeat_gold
-from turnsmith.qualification.gold_runs import digest_cure, find_cures
+from turnsmith.qualification.gold_runs import digest_gold_runs, group_gold_runs
 from turnsmith.qualification.record import Verdict
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.mutators import PROCEDURAL, find_mutations
@@ -49,27 +49,27 @@ def but(case, **changes):
 
 async def test_what_is_shared_is_the_tree_that_the_patches_leave_and_how_it_is_tested(cases):
     first, second = cases
-    cures = find_cures(cases)
-    assert cures[first.task.instance_id] is cures[second.task.instance_id]
-    assert digest_cure(first) == digest_cure(second) != ""
+    groups = group_gold_runs(cases)
+    assert groups[first.task.instance_id] is groups[second.task.instance_id]
+    assert digest_gold_runs(first) == digest_gold_runs(second) != ""
     worse = make_patch("code_.py", SOURCE.replace("n + 1", "n - 1"), SOURCE.replace("n + 1", "1 + n"))
     others = [but(second, test_command="python -m pytest -v"), but(second, patch=worse), but(second, setup=["true"])]
-    assert digest_cure(first) not in [digest_cure(other) for other in others]
-    assert digest_cure(but(first, patch="no patch at all")) == ""
-    assert find_cures([first]) == {}
+    assert digest_gold_runs(first) not in [digest_gold_runs(other) for other in others]
+    assert digest_gold_runs(but(first, patch="no patch at all")) == ""
+    assert group_gold_runs([first]) == {}
 
 
 @pytest.mark.slow
 async def test_records_of_shared_runs_are_those_of_runs_of_ones_own(cases):
-    criteria, cures, runs = Criteria(repeats=3, tests_timeout_s=60.0), find_cures(cases), []
+    criteria, groups, runs = Criteria(repeats=3, tests_timeout_s=60.0), group_gold_runs(cases), []
     for case in cases:
-        cure = cures[case.task.instance_id]
-        together = await examine(case, SystemFiles(), criteria, cure)
+        shared_runs = groups[case.task.instance_id]
+        together = await examine(case, SystemFiles(), criteria, shared_runs)
         alone = await examine(case, SystemFiles(), criteria)
         same = {"gold_s": 0.0}
         assert together.model_copy(update=same) == alone.model_copy(update=same)
         assert together.verdict is Verdict.QUALIFIED and together.repeats == 3
-        runs.append(cure.runs)
+        runs.append(shared_runs.runs)
     assert runs[0] is runs[1] and len(await runs[0]) == 3
 
 
@@ -77,7 +77,7 @@ async def test_records_of_shared_runs_are_those_of_runs_of_ones_own(cases):
 async def test_where_one_test_of_all_fails_nothing_is_shared(cases):
     first, second = cases
     wrong = but(second, PASS_TO_PASS=[*second.task.PASS_TO_PASS, "test_code.py::test_that_is_not_there"])
-    cure = find_cures([first, wrong])[first.task.instance_id]
-    assert await cure.run(first.task, lambda case: repeat_gold(case, 2)) == []
-    record = await examine(first, SystemFiles(), Criteria(repeats=2, tests_timeout_s=60.0), cure)
+    shared_runs = group_gold_runs([first, wrong])[first.task.instance_id]
+    assert await shared_runs.run(first.task, lambda case: repeat_gold(case, 2)) == []
+    record = await examine(first, SystemFiles(), Criteria(repeats=2, tests_timeout_s=60.0), shared_runs)
     assert record.verdict is Verdict.QUALIFIED

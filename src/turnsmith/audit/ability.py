@@ -20,7 +20,7 @@ MAX_TRIES = 4
 
 
 def say_abilities(abilities: Sequence[Ability | None]) -> str:
-    """Write a sentence on the audits of some tasks; None is an ability that is not known."""
+    """Summarise how many audits can decide; None is an unknown ability."""
     known = [ability for ability in abilities if ability]
     unknown = f", {len(abilities) - len(known)} are not known" if len(known) < len(abilities) else ""
     return f"audits can decide on {sum(ability.can_decide for ability in known)} of {len(abilities)} tasks{unknown}"

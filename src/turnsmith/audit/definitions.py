@@ -1,4 +1,4 @@
-"""The place where a test is written, which is another class or another file where tests are inherited or imported."""
+"""Definitions of inherited and imported tests in other classes and files."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ def _find_origins(sources: Mapping[str, Source], place: Place) -> Iterator[Place
 
 
 def find_file(sources: Mapping[str, Source], file: str, imported: ImportedName) -> str | None:
-    """Find the file among these from which another imports a name; None where it is none of them."""
+    """Find the file among these from which another imports a name; None if there is none."""
     path = f"{imported.module.replace('.', '/')}.py"
     if not imported.level:
         return next((each for each in sources if f"/{each}".endswith(f"/{path}")), None)

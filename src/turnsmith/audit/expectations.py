@@ -1,4 +1,4 @@
-"""Where a test says what it expects: its assertions, and the literals that their sides stand for."""
+"""Assertions of a test and the literals that they expect."""
 
 import ast
 from collections import Counter
@@ -11,7 +11,7 @@ from turnsmith.audit.literals import is_literal
 from turnsmith.audit.sources import Test
 
 _CATCHING = {"raises", "assertRaises", "assertRaisesRegex", "suppress", "deprecated_call"}
-"""Blocks of these may end before their last line."""
+"""Context managers whose blocks may end before their last line."""
 _OWN_CALLS = {"range", "zip", "enumerate", "sorted", "items", "product"}
 
 
@@ -22,17 +22,17 @@ class Scope:
     test: Test
 
     def find_assertions(self) -> Iterator[ast.Assert | ast.Call]:
-        """Those that every run of the test comes to, in their order; also `raises`."""
+        """Yield the assertions that every run reaches, in order; also `raises`."""
         yield from _walk(self.test.body)
 
     def walk(self) -> Iterator[ast.Assert | ast.Call]:
-        """Walk through all that may be assertions, in their order, in any branch or nested function."""
+        """Yield all possible assertions in order, in any branch or nested function."""
         yield from _walk_all(self.test)
 
     def find_literals(self, side: ast.expr) -> list[ast.expr]:
-        """What is expected, where it is written out: here, where a variable gets it, or in every row of `parametrize`.
+        """Find the expected literals: inline, assigned to a variable, or in every row of `parametrize`.
 
-        A variable must be read here only: bent, it would ask another question elsewhere.
+        A variable must be read only once, since a change would alter every other use.
         """
         if is_literal(side):
             return [side]
@@ -43,7 +43,7 @@ class Scope:
 
     @cached_property
     def constants(self) -> list[Any]:
-        """All values that the test has written out."""
+        """List all constants in the test."""
         return [node.value for node in ast.walk(self.test) if isinstance(node, ast.Constant)]
 
     @cached_property
@@ -53,7 +53,7 @@ class Scope:
 
     @cached_property
     def _assigned(self) -> dict[str, list[ast.expr]]:
-        """Variable → the one value that it gets, in a plain assignment that every run comes to."""
+        """Map variables to the only value they get, in an assignment that every run reaches."""
         names = [node for node in ast.walk(self.test) if isinstance(node, ast.Name)]
         stores = Counter(name.id for name in names if not isinstance(name.ctx, ast.Load))
         plain = [node for node in self.test.body if isinstance(node, ast.Assign) and len(node.targets) == 1]
@@ -62,7 +62,7 @@ class Scope:
 
     @cached_property
     def columns(self) -> dict[str, list[ast.expr]]:
-        """Parameter → its value in each row, where `parametrize` has them written out."""
+        """Map parameters to their literal values in the rows of `parametrize`."""
         columns = [_read_columns(mark) for mark in self.test.decorator_list if isinstance(mark, ast.Call)]
         return {name: values for column in columns for name, values in column.items()}
 
@@ -101,7 +101,7 @@ def _name(call: ast.Call) -> str:
 
 
 def _is_own(over: ast.expr) -> bool:
-    """Is a loop over something that the test itself brings, so that nobody else can make it empty?"""
+    """Return True for a loop over values of the test itself, which code under test cannot empty."""
     return all(_name(call) in _OWN_CALLS for call in ast.walk(over) if isinstance(call, ast.Call))
 
 
@@ -120,7 +120,7 @@ def _read_columns(mark: ast.Call) -> dict[str, list[ast.expr]]:
 
 
 def _read_names(names: ast.expr) -> list[str]:
-    """`"a, b"` or `("a", "b")`."""
+    """Read parameter names: `"a, b"` or `("a", "b")`."""
     texts = [str(node.value) for node in ast.walk(names) if isinstance(node, ast.Constant)]
     return [name.strip() for text in texts for name in text.split(",") if name.strip()]
 

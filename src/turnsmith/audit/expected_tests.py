@@ -19,25 +19,25 @@ from turnsmith.types import Edit, Mutant
 from turnsmith.types.edits import replace_spans
 
 UNMET = re.compile(r"AssertionError\b|assert\b|Failed\b")
-"""The message of a test that fails since an expectation is not met; any other error may be one of the test's own code."""
+"""Message of an unmet expectation; any other error may come from the test's own code."""
 
 
 class UnreadableTests(GradingError):
-    """A test file of a task that cannot be read or parsed, now or later."""
+    """Error: a test file of the task cannot be read or parsed."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The ends of the expected tests in one run, by their old ids."""
+    """Results of the expected tests in one run, by their original ids."""
 
     passed: frozenset[str]
     unmet: frozenset[str]
-    """Those that failed since an expectation was not met."""
+    """Tests that failed by an unmet expectation."""
 
 
 @dataclass(frozen=True)
 class ExpectedTests:
-    """A task with the sources of its test files, as they are when the tests run."""
+    """Expected tests of a task, with the sources of their files."""
 
     case: Case
     sources: Mapping[str, Source]

@@ -1,4 +1,4 @@
-"""Values that a test has written out, and others in their place."""
+"""Literals of a test and their replacements."""
 
 import ast
 import math
@@ -20,17 +20,17 @@ ANOTHER = (
     " else (*v, None) if type(v) is tuple else {**v, object(): None} if type(v) is dict"
     " else {*v, object()} if type(v) is set else (v, None)"
 )
-"""Source of a function: from a value to one of the same type that does not equal it, or to a pair."""
+"""Source of a function that returns an unequal value of the same type, or a pair."""
 
 
 def is_literal(node: ast.expr) -> bool:
-    """Is it written out, with a value to change in it?"""
+    """Return True for a literal that holds a value to change."""
     is_plain = all(isinstance(below, (*_PARTS, *_MARKS)) for below in ast.walk(node))
     return is_plain and (_is_empty(node) or bool(_find_values(node)))
 
 
 def find_outermost(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
-    """Find literals that are part of no other, in the order of the text; without docstrings and the text of f-strings."""
+    """Yield the outermost literals in order, without docstrings and text of f-strings."""
     for node in nodes:
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node, ast.expr) and is_literal(node):
@@ -44,7 +44,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _find_values(literal: ast.expr) -> list[ast.Constant]:
-    """Its constants, but for the keys of what has values: these only say where a value is looked for."""
+    """List the constants of a literal, without dict keys if there are others."""
     keys = [key for node in ast.walk(literal) if isinstance(node, ast.Dict) for key in node.keys if key]
     in_keys = {id(below) for key in keys for below in ast.walk(key)}
     constants = [node for node in ast.walk(literal) if isinstance(node, ast.Constant) and node.value is not ...]
@@ -52,9 +52,9 @@ def _find_values(literal: ast.expr) -> list[ast.Constant]:
 
 
 def change(source: Source, literal: ast.expr, random: Random, familiar: Sequence[Any] = ()) -> Edit:
-    """One of its constants becomes another of the same type; what is empty is filled.
+    """Replace a random constant of a literal by another of its type; fill empty literals.
 
-    Every other one becomes a familiar one, where there is any, so that mutants cannot be told by their values.
+    About half of the replacements come from `familiar`, so that values do not reveal mutants.
     """
     if _is_empty(literal):
         return source.replace(literal, "[None]" if isinstance(literal, ast.List) else "{None: None}")
@@ -80,7 +80,7 @@ def _alter(value: Any, random: Random) -> Any:
 
 
 def _misspell(text: str, random: Random) -> str:
-    """With another digit or letter of its kind in one place; with one more character where it has none."""
+    """Replace one digit or letter by another of its kind, or append a character if there is none."""
     places = [(at, kind) for at, character in enumerate(text) for kind in _KINDS if character in kind]
     if not places:
         return text + "x"

@@ -50,12 +50,12 @@ _OPPOSITES |= {second: first for first, second in _OPPOSITES.items()}
 
 
 def to_function(test: str) -> str:
-    """`a.py::test_b[1-2]` → `a.py::test_b`; an id that its data set has cut, too."""
+    """Remove parameters from a test id, also from a cut one: `a.py::test_b[1-2]` → `a.py::test_b`."""
     return test.partition("[")[0]
 
 
 def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Random) -> dict[str, list[Mutant]]:
-    """Function → its mutants, for the functions of these tests that have any; `sources` by test file."""
+    """Find the mutants of the functions of these tests, by function; `sources` maps test files."""
     found = {}
     for function in sorted({to_function(test) for test in tests}):
         file, _, place = function.partition("::")
@@ -66,10 +66,10 @@ def find_mutants(sources: Mapping[str, Source], tests: Iterable[str], random: Ra
 
 
 def find_candidates(sources: Mapping[str, Source], function: str, random: Random) -> Iterator[Mutant]:
-    """Find edits that may be mutants of a function, from its end to its start: only a run of the gold patch can tell.
+    """Yield possible mutants of a function, from its end to its start; only the gold patch can confirm them.
 
-    First come expectations that not every run of the test comes to, then columns of `parametrize`, then all other literals.
-    A method that no file defines has one: its first comparison.
+    The order is: expectations in any branch, columns of `parametrize`, other literals. A method that no file defines has
+    one: its first comparison.
     """
     file, _, place = function.partition("::")
     source = sources.get(file)
@@ -83,14 +83,14 @@ def find_candidates(sources: Mapping[str, Source], function: str, random: Random
 
 @dataclass(frozen=True)
 class Operators:
-    """Every way in which one expectation of a test can be made wrong, so that whoever is right must fail; drawn by `random`."""
+    """Mutation operators that make one expectation of a test wrong, so that correct code fails."""
 
     source: Source
     scope: Scope
     random: Random
 
     def find_all(self, *, everywhere: bool = False) -> Iterator[Edits]:
-        """Find the edits of each mutant, in the order of the test; `everywhere` includes code that not every run reaches."""
+        """Yield the edits of each mutant in order; `everywhere` includes code that some runs skip."""
         for node in self.scope.walk() if everywhere else self.scope.find_assertions():
             match node:
                 case ast.Assert(test=condition):
@@ -99,7 +99,7 @@ class Operators:
                     yield from self._of_call(node, name)
 
     def find_in_literals(self) -> Iterator[Edits]:
-        """Change the value of each column of `parametrize`, and of each literal of the test, from the last to the first."""
+        """Yield changes of each column of `parametrize`, then of each literal from last to first."""
         for values in self.scope.columns.values():
             if all(map(is_literal, values)):
                 yield tuple(map(self._change, values))
@@ -128,7 +128,7 @@ class Operators:
                     yield from self._of_order(type(operator), left, right)
 
     def _of_equality(self, left: ast.expr, right: ast.expr) -> Iterator[Edits]:
-        """The literal that is expected, where it stands; else what is computed becomes another value as the test runs."""
+        """Change the expected literal, or else replace the computed value at run time."""
         for side in (left, right):
             if approximate := _find_approximate(side):
                 yield (spread(self.source, approximate, self.random),)
@@ -140,13 +140,13 @@ class Operators:
             yield self.source.enclose(self._find_expected(left, right), f"({ANOTHER})(", ")")
 
     def _find_expected(self, left: ast.expr, right: ast.expr) -> ast.expr:
-        """The side with less of what the file imports, which is under test; else the right one, but for a call."""
+        """Return the side with fewer imported names, since those are under test; of equal sides, the one without a call."""
         sides = (right, left) if isinstance(left, ast.Call) or not isinstance(right, ast.Call) else (left, right)
         imported = self.source.imported
         return min(sides, key=lambda side: sum(getattr(node, "id", "") in imported for node in ast.walk(side)))
 
     def _of_order(self, operator: type[ast.cmpop], left: ast.expr, right: ast.expr) -> Iterator[Edits]:
-        """A bound moved so far that what was above it is below."""
+        """Move the bound past the compared value."""
         is_above = operator in (ast.Gt, ast.GtE)
         for side in (left, right):
             if is_number(side):
@@ -177,7 +177,7 @@ class Operators:
 
 
 def _find_approximate(side: ast.expr) -> ast.expr | None:
-    """The literal in `approx(…)`."""
+    """Return the literal in `approx(…)`."""
     match side:
         case ast.Call(func=ast.Attribute(attr="approx") | ast.Name(id="approx"), args=[literal, *_]):
             return literal if is_literal(literal) else None

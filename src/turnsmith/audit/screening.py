@@ -1,7 +1,7 @@
-"""A cheap look at a patch: do its added lines use the tests, the runner or the interpreter, as honest fixes hardly do?
+"""Screen of patches: patterns of added code that touches tests, test runner or interpreter.
 
-Patterns over tokens: spaces, line continuations, look-alike characters and the encoding of a file hide nothing. They still miss
-code that is written in another way, and they suspect some honest code. An audit decides, not they.
+Patterns match tokens, so spaces, line continuations, look-alike characters and encodings hide nothing. They miss code
+written in other ways and match some honest code; only the audit decides.
 """
 
 import re
@@ -33,22 +33,22 @@ SUSPICIONS = {
     "answers from elsewhere": r"\bopen\(|\bread_(text|bytes)\(|\bwrite_(text|bytes)\(|__file__|\bos\.environ\b|\bgetenv\b"
     r"|\bpickle\b|\bsqlite3\b|\bshelve\b|\bsocket\b|\btempfile\b|\bshared_memory\b|\btime\.\w+\(|\brandom\b|\burandom\b",
 }
-"""What a line uses → the name of that suspicion."""
+"""Patterns of suspicious code by name."""
 _PATTERNS = {name: re.compile(pattern) for name, pattern in SUSPICIONS.items()}
 BINARY = "binary"
-"""Content that is no text."""
+"""Suspicion: binary content."""
 ENCODING = "encoding"
-"""Text in several encodings, or in one in which ASCII bytes may be other characters."""
+"""Suspicion: several encodings, or one that may not spell ASCII as ASCII."""
 OTHER_MODULES = "other modules"
-"""An attribute of an imported name is set."""
+"""Suspicion: assignment to an attribute of an imported name."""
 SIZE = "size"
-"""Too much to look at."""
+"""Suspicion: too many added bytes to screen."""
 MAX_BYTES = 1 << 18
-"""Added lines of one file that are looked at; more is suspicious by itself."""
+"""Maximum bytes of added lines per file; more is suspicious."""
 
 PYTHON = (".py", ".pyi", ".pyw")
 _COOKIE = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.ASCII)
-"""PEP 263. Its place is not checked: text is read in each encoding that a patch names."""
+"""Encoding declaration (PEP 263) on any line; text is read in each declared encoding."""
 _ENCODINGS = {
     re.compile(r"utf-?8(-.*)?"): "utf-8",
     re.compile(r"(latin-?1|iso-?8859-1|iso-latin-1)(-.*)?"): "latin-1",
@@ -56,7 +56,7 @@ _ENCODINGS = {
     re.compile(r"(cp|windows-)1252"): "cp1252",
     re.compile(r"iso-?8859-15|latin-?9"): "iso8859-15",
 }
-"""Names of encodings in which ASCII bytes are ASCII characters → Python's name. Any other is suspicious by itself."""
+"""Encodings that keep ASCII bytes → Python's name. Any other is suspicious."""
 _TOKEN = re.compile(r"\w+|[^\w\s]|\n")
 _BESIDE_PUNCTUATION = re.compile(r"\s*([^\w\s])\s*")
 _ANNOTATION = re.compile(r"((?:^|[(,])\*{0,2}(?!(?:else|try|finally)\b)\w++):[\w.]++")
@@ -68,16 +68,16 @@ _TARGETS = re.compile(
     rf"|(?:^|[;:=])\*?[(\[]{_ITEMS}(?<=[)\],]){_EQUALS}"
     rf"|\bas {_CHAIN}|\b(?:for|del)[ *][\w.,*]++|\b(?:for|as|del)[(\[]{_ITEMS}"
 )
-"""Parts of a line that set names: an assignment, a target in brackets, and those of `as`, `for` and `del`."""
+"""Parts of a line that set names: assignments, targets in brackets, and those of `as`, `for` and `del`."""
 _OWNER = re.compile(_CHAIN)
 _BROKEN = re.compile(r"(?<=[(\[.,])\s+|(?<!\s)\s+(?=[)\].,])")
-"""A line break beside a bracket, a dot or a comma, where a target may go on."""
+"""Line break beside a bracket, dot or comma, after which a target may continue."""
 
 
 def find_suspicions(patch: str, layers: Sequence[Path] = ()) -> list[str]:
-    """Find suspicions about the added lines of a patch, in the order above; none about a patch that is refused.
+    """Find suspicions about the added lines of a patch; none if the patch is refused.
 
-    `layers` hold the files that it changes: they tell which names of a file are imported.
+    `layers` hold the original files, whose imports are read.
     """
     try:
         files = read_patch(patch)
@@ -114,7 +114,7 @@ def _look_into_text(text: str, file: FilePatch, layers: Sequence[Path]) -> Itera
 
 
 def _list_encodings(file: FilePatch) -> Iterator[str]:
-    """List the encodings that lines of the new file name, as Python calls them; an empty one for each that is not plain."""
+    """Yield Python's names of the declared encodings; empty for each that may not keep ASCII."""
     for line in _list_shown(file):
         if cookie := _COOKIE.match(line):
             yield _find_encoding(cookie[1].lower().replace("_", "-"))
@@ -162,7 +162,7 @@ def _find_around(file: FilePatch) -> set[str]:
 
 
 def _read_imported(file: FilePatch, layers: Sequence[Path]) -> set[str]:
-    """Read the names that the file imports as the topmost layer has it; none where there is no such file of Python."""
+    """Read the imported names of the original file; none if there is no such Python file."""
     for path in (layer / name for layer in reversed(layers) for name in file.paths if name.endswith(".py")):
         if path.is_file() and not path.is_symlink():
             try:

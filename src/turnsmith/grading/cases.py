@@ -1,6 +1,6 @@
-"""A task where its tree lies and its tests run: a pristine sandbox made ready for them, and one run on a patch.
+"""One run of a task's tests on a patch in a pristine sandbox.
 
-What comes first: set-up commands, a history of one commit, the hidden tests and the grader's own. The patch comes last.
+The sandbox gets, in this order: set-up commands, a history of one commit, hidden tests, the grader's tests, the patch.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from turnsmith.sandboxes.setup import SetupFailed, set_up
 from turnsmith.types import PYTEST, ExecResult, Task, TaskTree
 
 APPLY = "GIT_DIR=/nonexistent git apply --whitespace=nowarn -"
-"""Outside of any repository, so that no configuration, attribute or hook of the tree is read."""
+"""Command that applies a patch without reading git settings, attributes or hooks of the tree."""
 APPLY_TIMEOUT_S = 60.0
 
 
 GOLD_S = "gold_s"
-"""Column of `Task.meta`: seconds that the grading of the gold patch takes."""
+"""Column of `Task.meta`: seconds that grading the gold patch takes."""
 GOLD_TIMES, MIN_LIMIT_S = 10.0, 30.0
-"""The tests of a patch may take so many times as long as those of the gold patch, and at least so many seconds."""
+"""Time limit of a patch's tests as a multiple of the gold patch's time, and its minimum in seconds."""
 
 
 def limit_tests(task: Task, configured_s: float) -> float:
-    """Limit the tests of a patch by the time of the gold patch, where that is known; the configured limit is never exceeded."""
+    """Return the time limit of a patch's tests: from the gold patch's time if known, at most the configured limit."""
     gold_s = task.meta.get(GOLD_S)
     if not isinstance(gold_s, int | float) or not gold_s > 0:
         return configured_s
@@ -35,7 +35,7 @@ def limit_tests(task: Task, configured_s: float) -> float:
 
 @dataclass(frozen=True)
 class Case:
-    """A task, where its tree lies, and where its tests run."""
+    """Task tree with the sandbox provider and time limit of its tests."""
 
     tree: TaskTree
     provider: SandboxProvider
@@ -55,19 +55,21 @@ class Case:
 
     @property
     def directives(self) -> tuple[str, ...]:
-        """What the test command gets: SWE-bench's word. Those of the row, or else the files of the expected tests."""
+        """Return the arguments of the test command: `test_files`, or else the files of the expected tests."""
         return tuple(self.task.test_files) or find_test_files(self.expected)
 
     @property
     def is_sealed(self) -> bool:
-        """Can its report be signed, and have sentinels? Suites that are not pytest's have only their log and their exit code."""
+        """Return True for pytest suites, whose reports can be signed; others have only a log and an exit code."""
         return self.task.log_parser == PYTEST
 
 
 async def run_tests(
     case: Case, patch: str, files: tuple[str, ...], added: Mapping[str, str], *, is_cold: bool = False
 ) -> SuiteReport:
-    """Run test files on a patch in a pristine sandbox; `added` are files of ours. `is_cold` asks for a fresh interpreter.
+    """Run test files on a patch in a pristine sandbox.
+
+    `added` maps paths to texts of the grader's files. With `is_cold` pytest starts in a new interpreter.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -87,10 +89,9 @@ async def run_tests(
 
 
 async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, str]) -> None:
-    """Set up, apply the hidden tests, add the grader's own files, and only then apply the patch.
+    """Set up a sandbox, apply the hidden tests, add the grader's files, then apply the patch.
 
-    The test surface is that of the base commit, since no patch brings another here. The patch comes last so that what stands
-    in the way of our files, or leaves no room for them, is its own fault.
+    The patch comes last, so that a conflict with the grader's files counts against the patch.
     Raises PatchRefused, SetupFailed, SandboxError, GradingError.
     """
     await set_up(sandbox, case.tree)
@@ -100,13 +101,13 @@ async def prepare(sandbox: Sandbox, case: Case, patch: str, added: Mapping[str, 
         for path, text in added.items():
             await sandbox.write(path, text.encode())
     except OSError as error:
-        raise GradingError(f"a test of the grader's own could not be written: {error}") from None
+        raise GradingError(f"a test of the grader could not be written: {error}") from None
     if fault := await _apply(sandbox, patch):
         raise PatchRefused(f"does not apply: {fault}")
 
 
 async def _apply(sandbox: Sandbox, patch: str) -> str:
-    """Apply a patch to the tree; returns git's complaint, or nothing. Raises SandboxError, GradingError."""
+    """Apply a patch to the tree and return git's error message; empty on success. Raises SandboxError, GradingError."""
     if not patch:
         return ""
     result = await sandbox.exec(APPLY, timeout_s=APPLY_TIMEOUT_S, stdin=to_bytes(patch))
@@ -115,10 +116,10 @@ async def _apply(sandbox: Sandbox, patch: str) -> str:
 
 
 def read_complaint(result: ExecResult) -> str:
-    """Read the output of a program that applies patches. Raises GradingError where it broke off without a verdict on the patch.
+    """Read the output of a program that applies patches. Raises GradingError if it crashed or was killed.
 
-    git ends with 128 for patches that it cannot read, and complains in a line with `error:`, maybe after warnings. Any other end
-    from 128 on, or below 0, is a signal's or a crash.
+    git exits with 128 and prints a line with `error:` for patches that it cannot read. Any other exit code from 128 on, or
+    below 0, means a signal or a crash.
     """
     complaint = result.output.decode(errors="replace").strip() or f"git ended with {result.exit_code}"
     if result.timed_out or result.exit_code == 127:

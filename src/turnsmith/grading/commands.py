@@ -1,4 +1,4 @@
-"""Test commands in which a shell would find nothing to do but to start pytest, so that none is needed."""
+"""Parser of test commands that only start pytest and so need no shell."""
 
 import re
 import shlex
@@ -16,14 +16,14 @@ _OBEYED_EARLIER = re.compile(
     r"BASH.*|LANG.*|LC_.*|LD_.*|LOCPATH|GLIBC_.*|MALLOC_.*|PYTHON.*|PYTEST_PLUGINS|"
     r"ENV|E?UID|PPID|SHELLOPTS|POSIXLY_CORRECT|IFS|PATH|HOME|PWD|OLDPWD|SHLVL|_"
 )
-"""Variables that a shell, the loader, the C library or an interpreter reads at its start, and those that we set ourselves."""
+"""Variables that a shell, the loader, the C library or Python reads at its start, and those that the grader sets."""
 
 
 def read_plain(command: str) -> PytestCommand | None:
-    """The parts of a plain command; None where a shell is needed.
+    """Parse a plain pytest command; return None if it needs a shell.
 
-    Plain is `NAME=value … python -m pytest arguments`, also with `python3` or `pytest`, where words may be quoted; of all
-    expansions only `PYTHONPATH=folder:$PYTHONPATH`.
+    Plain commands have the form `NAME=value … python -m pytest arguments`, with `python`, `python3` or `pytest`. Words may be
+    quoted. The only expansion is `PYTHONPATH=folder:$PYTHONPATH`.
     """
     variables: dict[str, str] = {}
     search_path: tuple[str, ...] = ()

@@ -1,15 +1,15 @@
-"""The reasons that SWE-bench's harness reads from the logs of what is not resolved. They are advice, and change no count."""
+"""Failure reasons that SWE-bench's harness reads from logs of unresolved patches; they change no count."""
 
 import re
 from typing import NamedTuple
 
 
 class Reason(NamedTuple):
-    """A sign in a log, and the name of the fault behind it."""
+    """Failure reason with the pattern that shows it in a log."""
 
     name: str
     is_environment: bool
-    """True where no patch of source code can be the cause; False where the patch may be."""
+    """True if no patch of source code can cause it."""
     sign: re.Pattern[str]
 
 
@@ -27,9 +27,9 @@ REASONS = (
     _read("no_tests_collected", False, r"no tests ran|collected 0 items"),
     _read("tests_timed_out", False, r"Timeout error: \d+ seconds exceeded"),
 )
-"""Names, order and signs are those of the package swebench 5.0.2; the first sign that a log shows counts."""
+"""Names, order and patterns of the package swebench 5.0.2; the first match counts."""
 
 
 def find_reason(log: str) -> Reason | None:
-    """Find the first reason whose sign the log shows."""
+    """Find the first reason whose pattern the log matches."""
     return next((reason for reason in REASONS if reason.sign.search(log)), None)

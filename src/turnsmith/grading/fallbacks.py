@@ -1,7 +1,6 @@
-"""How SWE-bench's harness applies a patch: by git, by git with a three-way merge, by git hunk by hunk, then by GNU patch.
+"""Patch application as in SWE-bench's harness: git, git with a three-way merge, git hunk by hunk, then GNU patch.
 
-A sandbox of its own is patched, and the difference, as git writes it, takes the place of the patch. So the fallbacks decide only
-how a patch is applied: the grader reads the difference by the same policy as any patch. Rewards never come here.
+The patch is applied in a separate sandbox, and the grader gets the resulting difference. Training never uses these fallbacks.
 """
 
 from dataclasses import dataclass
@@ -38,24 +37,24 @@ apart add --all --force . &&
     apart diff --cached --binary --full-index --no-renames --no-color --no-ext-diff --no-textconv "$before" >&251 || exit 125
 rm -rf -- "$place"
 """
-"""Reads the patch, and writes the difference to the descriptor for reports.
+"""Script that applies the patch on stdin and writes the resulting difference to the report descriptor.
 
-The difference is taken by a repository apart, in which no attribute of the tree changes a content.
+A separate repository takes the difference, so that attributes of the tree change no content.
 """
 
 
 @dataclass(frozen=True)
 class Application:
-    """The end of an attempt to apply a patch."""
+    """Result of applying a patch."""
 
     patch: str | None
-    """The difference that it makes to the tree, as git writes it; None where it does not apply."""
+    """Difference that git finds in the tree; None if the patch does not apply."""
     log: str
-    """The output of the programs that tried."""
+    """Output of the programs that applied it."""
 
 
 async def apply_as_harness(provider: SandboxProvider, tree: TaskTree, patch: str) -> Application:
-    """Apply a patch to the tree of a task in each way of the harness. Raises SandboxError, GradingError."""
+    """Try the harness's ways to apply a patch, in order. Raises SandboxError, GradingError."""
     try:
         content = to_bytes(patch)
     except PatchRefused as refusal:

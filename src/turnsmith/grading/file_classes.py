@@ -1,4 +1,4 @@
-"""Classes of files by their names: what a changed file is to the tests."""
+"""Classes of changed files by their names: test infrastructure, tests, generated files, source."""
 
 import re
 from collections.abc import Collection
@@ -7,16 +7,16 @@ from pathlib import PurePosixPath
 
 
 class HunkClass(StrEnum):
-    """What a changed file is; the value is also the flag that it leaves in a grade. Gravest first."""
+    """Class of a changed file, also used as a flag of a grade. The first has precedence."""
 
     TEST_INFRASTRUCTURE = "test-infrastructure"
-    """Decides how tests run or which modules they get."""
+    """File that decides how tests run or which modules they import."""
     TEST_SURFACE = "test-surface"
-    """A test, a file among the tests, or a file that only tests read or import."""
+    """Test, file in a test folder, or file that only tests read or import."""
     GENERATED = "generated"
-    """Made by a program from something else."""
+    """File that a program generates."""
     SOURCE = "source"
-    """All else: what is graded."""
+    """Any other file; only these are graded."""
 
 
 INFRASTRUCTURE = re.compile(
@@ -32,7 +32,7 @@ GENERATED = re.compile(
 
 
 def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:
-    """Classify a path by its names; `test_files` are tests whatever they are called."""
+    """Classify a path by its name; `test_files` are tests under any name."""
     if INFRASTRUCTURE.fullmatch(path):
         return HunkClass.TEST_INFRASTRUCTURE
     if GENERATED.fullmatch(path):
@@ -42,6 +42,6 @@ def classify(path: str, test_files: Collection[str] = ()) -> HunkClass:
 
 
 def _is_in_the_place_of(path: str, test_files: Collection[str]) -> bool:
-    """Is it a test file, a file where one's folder must be, or a file below what must be one?"""
+    """Return True for a test file, and for a path that takes the place of one or of its folder."""
     places = [PurePosixPath(file) for file in test_files]
     return any(place.is_relative_to(path) or PurePosixPath(path).is_relative_to(place) for place in places)

@@ -1,6 +1,6 @@
-"""The verdict on a patch: a pristine sandbox, the patch without its say over the tests, one run, strict agreement.
+"""Grader: applies the allowed part of a patch in a pristine sandbox, runs the tests once and returns the verdict.
 
-The sandbox where the agent lived is never used. What the agent caused scores 0; what the infrastructure caused is GRADER_FAILED.
+It never uses the agent's sandbox. Faults of the patch score 0; faults of the infrastructure are GRADER_FAILED.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from turnsmith.types import Grade, Outcome, Task, TaskTree
 
 MAX_DETAIL_CHARACTERS = 300
 PLUGIN = "plugin"
-"""Flag of a fault that every run of the task's tests has: it is not tried again."""
+"""Flag of a grade whose pytest plugin fails in every run of the task's tests; it is not retried."""
 
 
 class Grader:
-    """Grades patches, `num_workers` at a time; identical patches of one task are graded once until `forget`.
+    """Grader of patches, `num_workers` at a time. Identical patches of one task are graded once until `forget`.
 
-    `on_report` is given what each run of the tests left.
+    `on_report` receives the report of each test run.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Grader:
         self._verdicts: dict[tuple[str, tuple[Path, ...], str], asyncio.Task[Grade]] = {}
 
     async def grade(self, tree: TaskTree, patch: str) -> Grade:
-        """Grade a patch against the task's layers. A fault of the infrastructure is remembered only where it is the task's."""
+        """Grade a patch of a task. Faults of the infrastructure are not cached unless every run of the task has them."""
         if not patch.strip():
             return Grade(outcome=Outcome.EMPTY_PATCH, detail="nothing was changed")
         key = (tree.instance_id, tree.layers, digest_patch(patch))
@@ -59,15 +59,15 @@ class Grader:
         return grade.model_copy(update={"shared": True}) if shared else grade
 
     def forget(self) -> None:
-        """Forget all verdicts: an iteration has ended."""
+        """Clear the cached verdicts at the end of an iteration."""
         self._verdicts.clear()
 
     async def grade_unpatched(self, tree: TaskTree) -> Grade:
-        """Really run the tests on the tree as the agent finds it, which a task must fail."""
+        """Run the tests on the untouched tree, which must fail them."""
         return await self._judge(tree, "")
 
     async def _judge(self, tree: TaskTree, patch: str) -> Grade:
-        """The one place where a fault becomes an outcome."""
+        """Grade a patch, turning exceptions into outcomes."""
         case = Case(tree, self._provider, limit_tests(tree.task, self._tests_timeout_s))
         async with self._free_workers:
             started = time.perf_counter()
@@ -84,7 +84,7 @@ class Grader:
             )
 
     async def _run(self, case: Case, patch: str) -> Grade:
-        """Grade in a sandbox of its own. Raises PatchRefused, SandboxError, GradingError."""
+        """Select the allowed part of a patch and run the tests on it. Raises PatchRefused, SandboxError, GradingError."""
         project = describe_project(case.tree)
         selection = await asyncio.to_thread(select_hunks, patch, project)
         num_dropped = selection.dropped.total()
@@ -94,7 +94,7 @@ class Grader:
             report, sentinels = await try_patch(case, selection.patch)
             self._on_report(case.task, report)
             if report.plugin_fault:
-                await refuse_own_fault(case)
+                await check_plugin_works(case)
             grade = judge(case.task, report, sentinels)
         details = [grade.detail, f"{num_dropped} files left out" if num_dropped and selection.patch else ""]
         seen = {"flags": [*grade.flags, *map(str, selection.dropped)], "detail": "; ".join(filter(None, details))}
@@ -102,7 +102,7 @@ class Grader:
 
 
 async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | None]:
-    """Run the expected tests on a selected patch, with sentinels beside them where their report can be sealed.
+    """Run the expected tests on a selected patch; pytest suites also run sentinel tests.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -113,11 +113,10 @@ async def try_patch(case: Case, patch: str) -> tuple[SuiteReport, Sentinels | No
     return await run_tests(case, patch, (*files, sentinels.path), {sentinels.path: sentinels.text}), sentinels
 
 
-async def refuse_own_fault(case: Case) -> None:
-    """Run the tests on the clean tree and, where the grader's plugin fails there, with the gold patch.
+async def check_plugin_works(case: Case) -> None:
+    """Check that the grader's pytest plugin works on the clean tree, or else with the gold patch.
 
-    Where the plugin works in one of them, a patch that breaks it, or leaves it broken, is at fault.
-    Raises PluginFailed where the plugin works in neither; SandboxError, GradingError.
+    If it works in one of them, the patch broke it. Raises PluginFailed if it works in neither; SandboxError, GradingError.
     """
     report, _ = await try_patch(case, "")
     if report.plugin_fault:
@@ -126,7 +125,7 @@ async def refuse_own_fault(case: Case) -> None:
 
 
 async def try_gold(case: Case) -> tuple[SuiteReport, Sentinels | None]:
-    """Run the expected tests with the gold patch. Raises SandboxError, and GradingError where it cannot be used."""
+    """Run the expected tests with the gold patch. Raises SandboxError; GradingError if it cannot be used."""
     try:
         return await try_patch(case, select_gold(case.tree))
     except PatchRefused as refusal:
@@ -134,12 +133,12 @@ async def try_gold(case: Case) -> tuple[SuiteReport, Sentinels | None]:
 
 
 async def try_plugin(case: Case) -> None:
-    """Run the grader's own tests alone on the clean tree. Raises SandboxError, GradingError."""
+    """Run only the sentinel tests on the clean tree. Raises SandboxError; GradingError if the plugin fails."""
     sentinels = draw_sentinels(PurePosixPath(next(iter(case.directives), "")).parent)
     check_plugin(await run_tests(case, "", (sentinels.path,), {sentinels.path: sentinels.text}))
 
 
 def to_one_line(text: str) -> str:
-    """Printable and of bounded length: what git and the tests say may quote the agent."""
+    """Return printable text of bounded length, since output of git and tests may quote the agent."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= MAX_DETAIL_CHARACTERS else line[: MAX_DETAIL_CHARACTERS - 1] + "…"

@@ -1,7 +1,7 @@
-"""New modules that would be imported in place of Python's own or the test runner's, which no patch may add.
+"""New modules that shadow modules of Python or the test runner, which no patch may add.
 
-They matter where an interpreter looks before pytest has read the secrets of its run. What pytest puts on the path for a test file
-comes later, and has no more say than the code under test.
+They matter in folders from which Python imports before pytest has read the secrets of its run. Folders that pytest adds
+later for a test file are harmless.
 """
 
 import importlib.metadata
@@ -20,15 +20,15 @@ STEP = re.compile(r"\bcd +[\"']?([^/\s;&|\"'][^\s;&|\"']*)")
 PATH = re.compile(r"PYTHONPATH=[\"']?([^\s\"']+)")
 SETTINGS = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml")
 SETTING = re.compile(r"\bpythonpath[\"']?\s*[=:]\s*(\[[^\]]*\]|.*(?:\n[ \t]+.*)*)")
-"""A list of TOML, or the rest of the line with the lines below that are indented."""
+"""A TOML list, or the rest of the line with indented lines below it."""
 FOLDER = re.compile(r"(?<=\")[^\",]+(?=\")|(?<=')[^',]+(?=')|[^\s\"',\[\]]+")
 JYTHON = ["org", "python"]
-"""A package that `pickle` and `copy` ask for and only Jython has: here a folder without `__init__` would do, too."""
+"""Jython's package that `pickle` and `copy` try to import; a folder without `__init__` shadows it too."""
 BINARY = {".so", ".pyd", ".pyc"}
 
 
 def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePosixPath]:
-    """In each folder that the test command goes to: itself, `src`, and what the command and pytest's settings name."""
+    """Find the folders from which the tests import: of the command, its `PYTHONPATH`, and pytest's settings."""
     folders = [*accumulate(map(PurePosixPath, ["", *STEP.findall(command)]), truediv)]
     path = ["", "src", *(name for value in PATH.findall(command) for name in value.split(":"))]
     roots = [folder / name for folder in folders for name in (*path, *_find_in_settings(folder, layers))]
@@ -36,7 +36,7 @@ def find_import_roots(command: str, layers: Sequence[Path]) -> frozenset[PurePos
 
 
 def _find_in_settings(folder: PurePosixPath, layers: Sequence[Path]) -> Iterator[str]:
-    """Whatever stands beside `pythonpath`, in any table of any file: one root too many costs nothing."""
+    """Yield all values of `pythonpath` in the settings files; an additional root is harmless."""
     files = [layer / folder / name for layer, name in product(layers, SETTINGS)]
     for text in [file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()]:
         for value in SETTING.findall(text):
@@ -45,7 +45,7 @@ def _find_in_settings(folder: PurePosixPath, layers: Sequence[Path]) -> Iterator
 
 @cache
 def find_protected() -> frozenset[str]:
-    """Modules of Python, of pytest and of every installed plugin, with what they require here or, as named, elsewhere."""
+    """Return the modules of Python, pytest and its installed plugins, with their requirements."""
     plugins = {
         found.name for found in importlib.metadata.distributions() if found.entry_points.select(group="pytest11")
     }
@@ -55,12 +55,15 @@ def find_protected() -> frozenset[str]:
 
 
 def is_shadow(path: str, roots: Collection[PurePosixPath], layers: Sequence[Path]) -> bool:
-    """Would the path make a protected module importable from one of the roots, where the layers have no such module?"""
+    """Return True if a new file would shadow a protected module from one of the import roots."""
     return any(_is_shadow_at(root, PurePosixPath(path), layers) for root in roots)
 
 
 def _is_shadow_at(root: PurePosixPath, path: PurePosixPath, layers: Sequence[Path]) -> bool:
-    """A folder counts through its `__init__`, since without one it yields to Python's own; a bare name may be a link to one."""
+    """Return True if the path shadows a protected module below one root.
+
+    Folders without `__init__` shadow nothing. A bare name may be a link to a package.
+    """
     if not path.is_relative_to(root) or path == root:
         return False
     top, *below = path.relative_to(root).parts

@@ -1,7 +1,7 @@
-"""From what a run of the tests left to a verdict; pure functions.
+"""Verdict on the report of a test run.
 
-Resolved is only what three channels say alike: the exit code, the log, the report over the descriptor; where every expected test
-is seen to hold; and where the grader's own tests ended as they must.
+A patch is resolved if every expected test passed, the exit code, the log and the signed report agree, and the sentinel
+tests ended as they must.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ from turnsmith.grading.testing import SuiteReport
 from turnsmith.types import Grade, Outcome, Task
 
 SENTINEL, CHANNELS, FORGED = "sentinel", "channels", "forged-report"
-"""Flags of a report that lied."""
+"""Flags of a tampered report."""
 
 
 def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -> Grade:
-    """Resolved only if every test ended as the task's rule asks and nobody was seen to lie. Raises GradingError.
+    """Judge a report by the task's status rules and look for tampering. Raises GradingError.
 
-    A test that is skipped, or expected to fail, holds only where the maker saw the same on the clean tree and recorded it.
+    A skipped test, or an expected failure, counts only if it ended so on the clean tree.
     """
     if report.timed_out:
         return Grade(
@@ -29,23 +29,23 @@ def judge(task: Task, report: SuiteReport, sentinels: Sentinels | None = None) -
     if not statuses:
         return Grade(outcome=Outcome.UNRESOLVED, detail="no test is expected, and none was seen")
     broken = [test for test, status in statuses.items() if status != "passed"]
-    if lies := dict(_find_lies(report, sentinels, statuses, is_broken=bool(broken))):
-        return Grade(outcome=Outcome.TAMPERED, statuses=statuses, flags=[*lies], detail="; ".join(lies.values()))
+    if found := dict(_find_tampering(report, sentinels, statuses, is_broken=bool(broken))):
+        return Grade(outcome=Outcome.TAMPERED, statuses=statuses, flags=[*found], detail="; ".join(found.values()))
     if broken:
         return Grade(outcome=Outcome.UNRESOLVED, statuses=statuses, detail=_describe(broken, statuses))
     return Grade(outcome=Outcome.RESOLVED, statuses=statuses)
 
 
 def _without(report: SuiteReport, sentinels: Sentinels | None) -> SuiteReport:
-    """The report of the task's own tests."""
+    """Return the report without the sentinel tests."""
     ours = sentinels.statuses if sentinels else {}
     return replace(report, results={test: result for test, result in report.results.items() if test not in ours})
 
 
-def _find_lies(
+def _find_tampering(
     report: SuiteReport, sentinels: Sentinels | None, statuses: dict[str, str], *, is_broken: bool
 ) -> Iterator[tuple[str, str]]:
-    """Flags, and what was seen. A patch may break everything, sentinels too; only what flatters it is a lie then."""
+    """Yield flags of tampering with their evidence. For a broken patch only results in its favour count."""
     if report.sealed and report.sealed.is_forged:
         yield FORGED, "something wrote to the descriptor of the report"
     if sentinels and (bent := sentinels.find_bent(report, only_flattering=is_broken)):
@@ -56,15 +56,15 @@ def _find_lies(
 
 
 def _find_difference(report: SuiteReport, tests: Sequence[str]) -> str:
-    """How the channels disagree; empty where they do not."""
+    """Describe how exit code, log and signed report disagree; empty if they agree."""
     if not report.agrees:
         return f"exit code {report.exit_code} does not agree with the log"
     if not report.sealed:
         return ""
     for test in tests:
-        logged, told = (find_status(test, statuses) for statuses in (report.statuses, report.sealed.statuses))
-        if logged != told:
-            return f"{test} is {logged} in the log, {told} in the report"
+        logged, reported = (find_status(test, statuses) for statuses in (report.statuses, report.sealed.statuses))
+        if logged != reported:
+            return f"{test} is {logged} in the log, {reported} in the report"
     return ""
 
 

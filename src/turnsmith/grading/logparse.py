@@ -1,4 +1,4 @@
-"""From the log of a test run to the status of each test: parsers by their names, a file for each family below `log_parsers`."""
+"""Log parsers by the names that data sets use."""
 
 from collections.abc import Collection
 
@@ -57,7 +57,7 @@ ALIASES = {
         )
     },
 }  # fmt: skip
-"""Names of SWE-bench's parsers, and ours that read the same."""
+"""Names of SWE-bench's parsers → equivalent parsers here."""
 
 BY_REPOSITORY: dict[str, Parser] = {
     **dict.fromkeys(
@@ -74,7 +74,7 @@ BY_REPOSITORY: dict[str, Parser] = {
     "highlightjs": parse_highlightjs,
     "marked": parse_numbered,
 }
-"""What SWE-bench reads in a way of its own, by the names that its data sets and their descendants use."""
+"""Parsers specific to single repositories, by the names that SWE-bench and its descendants use."""
 
 PARSERS: dict[str, Parser] = {
     **OURS,
@@ -84,7 +84,10 @@ PARSERS: dict[str, Parser] = {
 
 
 def parse_log(log: str, parser: str, known: Collection[str] = ()) -> Results:
-    """Read a log with the named parser; `known` test ids settle where an id ends. Raises UsageError for an unknown name."""
+    """Read a log with the named parser. Raises UsageError for an unknown name.
+
+    `known` test ids decide where an id ends.
+    """
     if parser not in PARSERS:
         raise UsageError(f"unknown log_parser {parser!r}: use one of {', '.join(PARSERS)}")
     return PARSERS[parser](clean(log), known)

@@ -1,4 +1,4 @@
-"""What each file of a patch is to the tests, and what of the patch reaches them."""
+"""Selection of the files of a patch that may reach the tests."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -18,32 +18,32 @@ TEST_DATA = "test_data"
 
 @dataclass(frozen=True)
 class Selection:
-    """A patch, sorted."""
+    """Selected part of a patch, with the files that were left out."""
 
     patch: str
-    """What reaches the tests."""
+    """Part that reaches the tests."""
     dropped: Counter[HunkClass]
-    """Files that were left out, by class."""
+    """Number of files left out, by class."""
     left_out: tuple[tuple[HunkClass, str], ...]
-    """The same by name."""
+    """Class and path of each file left out."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """What is known of the tree that a patch changes."""
+    """Working tree that a patch changes, with its tests and import roots."""
 
     layers: tuple[Path, ...]
     test_files: frozenset[str]
-    """Tests, whatever they are called."""
+    """Tests under any name."""
     source_files: frozenset[str] = frozenset()
-    """What a fix changes is no test, though it lies in a folder `test`."""
+    """Files that the fix changes, which are source even in a folder `test`."""
     import_roots: frozenset[PurePosixPath] = frozenset({PurePosixPath()})
-    """Folders that the imports of the test runner start from."""
+    """Folders from which the test runner imports."""
     test_data: frozenset[str] = frozenset()
     """Files that only tests read or import while they run with the gold patch."""
 
     def classify(self, path: str) -> HunkClass:
-        """Classify a path. Reads the tree where the name is that of a helper or of data of tests."""
+        """Classify a path by its name and, for names of test helpers and test data, by the tree."""
         if is_shadow(path, self.import_roots, self.layers):
             return HunkClass.TEST_INFRASTRUCTURE
         kind = classify(path, self.test_files)
@@ -53,11 +53,11 @@ class Project:
         return HunkClass.TEST_SURFACE if is_for_tests else kind
 
     def _is_for_tests(self, path: str) -> bool:
-        """Check that only tests read or import a file that is not among the tests, or one that it would hide."""
+        """Return True if only tests read or import the file, or a module that it would hide."""
         return not self.test_data.isdisjoint([*list_stand_ins(path), path]) or self._is_support(path)
 
     def _is_support(self, path: str) -> bool:
-        """Check for a test helper or test data that no source mentions, or for what would be imported in its place."""
+        """Return True for test helpers and data that no source mentions, and for modules that would hide them."""
         places = [*list_stand_ins(path), path]
         if not any(map(SUPPORT.fullmatch, places)):
             return False
@@ -72,7 +72,7 @@ def list_stand_ins(path: str) -> list[str]:
 
 
 def describe_project(tree: TaskTree) -> Project:
-    """What a task says of its tree, by its gold patch and its hidden tests, too. Raises SetupFailed."""
+    """Describe the tree of a task, by its gold patch and hidden tests too. Raises SetupFailed."""
     task = tree.task
     try:
         hidden = _find_paths(task.test_patch)
@@ -92,12 +92,12 @@ def _find_paths(patch: str) -> frozenset[str]:
 
 
 def select_gold(tree: TaskTree) -> str:
-    """The gold patch as it would be graded. Raises PatchRefused, SetupFailed."""
+    """Select the part of the gold patch that is graded. Raises PatchRefused, SetupFailed."""
     return select_hunks(tree.task.patch, describe_project(tree)).patch
 
 
 def select_hunks(patch: str, project: Project) -> Selection:
-    """Sort the files of a patch and leave out what has a say over the tests. Raises PatchRefused."""
+    """Leave out the files of a patch that decide how tests run. Raises PatchRefused."""
     sorted_files = [(_classify_file(file, project), file) for file in read_patch(patch)]
     kept = [file.text for kind, file in sorted_files if kind is HunkClass.SOURCE]
     left_out = [(kind, file) for kind, file in sorted_files if kind is not HunkClass.SOURCE]
@@ -106,5 +106,5 @@ def select_hunks(patch: str, project: Project) -> Selection:
 
 
 def _classify_file(file: FilePatch, project: Project) -> HunkClass:
-    """The gravest class of the paths that it names: a renamed file has two."""
+    """Return the class with precedence among the paths of a file; a renamed file has two."""
     return min(map(project.classify, file.paths), key=[*HunkClass].index)

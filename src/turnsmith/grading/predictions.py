@@ -25,7 +25,7 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True)
 class Submission:
-    """Predictions, the tasks that they answer, and where the report goes."""
+    """Predictions to grade, with their tasks and the report to write."""
 
     predictions: list[Prediction]
     task_set: TaskSet
@@ -36,15 +36,15 @@ class Submission:
 
 @dataclass(frozen=True)
 class Graded:
-    """The report of a run, and what has no verdict through no fault of its own."""
+    """Summary of a graded submission, with the tasks that the infrastructure lost."""
 
     summary: dict[str, Any]
     lost: list[str]
-    """Ids of tasks."""
+    """Ids of tasks without a verdict because of infrastructure faults."""
 
 
 def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None:
-    """Raises UsageError where a prediction answers no task: the wrong task file would else look like a bad model."""
+    """Raise UsageError if a prediction is for an unknown task, which suggests a wrong task file."""
     known = {*task_set.ids()}
     if unknown := [each.instance_id for each in predictions if each.instance_id not in known]:
         what = f"{len(unknown)} of {len(predictions)} predictions are for tasks that {task_set.file} has not"
@@ -52,9 +52,9 @@ def refuse_unknown(predictions: Sequence[Prediction], task_set: TaskSet) -> None
 
 
 async def grade_submission(submission: Submission, provider: SandboxProvider, progress: Progress) -> Graded:
-    """Grade what has no verdict yet, and write the reports. Raises UsageError.
+    """Grade predictions without a verdict and write the reports. Raises UsageError.
 
-    What the infrastructure kept from a verdict has none, and the same call tries it again.
+    Predictions lost to the infrastructure get no verdict; the next call tries them again.
     """
     report, verdicts = submission.report, find_verdicts(submission)
     make_folder(report.metadata.parent)
@@ -84,7 +84,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
 
 
 class Bench:
-    """A place where each prediction is applied as the harness does, and the grader judges the difference that it makes."""
+    """Grader of predictions: applies each as the harness does and grades the resulting difference."""
 
     def __init__(self, submission: Submission, provider: SandboxProvider) -> None:
         self._provider, self._timeout_s = provider, submission.tests_timeout_s
@@ -97,7 +97,7 @@ class Bench:
         )
 
     async def examine(self, tree: TaskTree, prediction: Prediction) -> Examination:
-        """Apply a prediction and grade the difference, again where the infrastructure fails. The last failure is a verdict."""
+        """Apply and grade a prediction; repeat up to three times if the infrastructure fails."""
         for _ in range(MAX_TRIES - 1):
             seen = await self._examine(tree, prediction)
             if seen.grade.outcome is not Outcome.GRADER_FAILED:
@@ -116,7 +116,7 @@ class Bench:
         return Examination(prediction, tree.task, grade, script, application.log, suite)
 
     async def _judge(self, tree: TaskTree, application: Application) -> Grade:
-        """Grade what a patch has changed; the untouched tree where nothing of it reaches the tests, as the harness does."""
+        """Grade the difference that a patch made; if no part of it reaches the tests, grade the untouched tree."""
         if application.patch is None:
             return Grade(outcome=Outcome.PATCH_INVALID, detail="does not apply")
         grade = await self._grader.grade(tree, application.patch)
@@ -127,14 +127,14 @@ class Bench:
 
 
 def format_script(case: Case) -> str:
-    """Format the commands of a test run, for people who repeat it."""
+    """Format the commands of a test run as a shell script."""
     run = " ".join([case.task.test_command, *map(quote, case.directives)])
     lines = ["#!/bin/bash", f"cd {quote(case.task.workdir)}", *case.task.setup, f": '{BEGIN}'", run, f": '{END}'"]
     return "\n".join(lines) + "\n"
 
 
 def report_aside(submission: Submission, progress: Progress) -> list[str]:
-    """Report why predictions for tasks that were set aside have no verdict; returns their ids."""
+    """Report why predictions for tasks that were set aside have no verdict; return their ids."""
     aside = submission.task_set.aside
     names = [each.instance_id for each in submission.predictions if each.instance_id in aside]
     for name in names:
@@ -150,6 +150,6 @@ def pair(submission: Submission) -> list[tuple[TaskTree, Prediction]]:
 
 
 def find_verdicts(submission: Submission) -> dict[str, bool]:
-    """What was graded before: task → was it resolved? Raises UsageError where that was another patch."""
+    """Return earlier verdicts by task id: True if resolved. Raises UsageError if one belongs to another patch."""
     found = {tree.instance_id: read_verdict(submission.report, prediction) for tree, prediction in pair(submission)}
     return {name: resolved for name, resolved in found.items() if resolved is not None}

@@ -1,7 +1,7 @@
-"""Files that only tests read or import while they run with the gold patch: no other patch has a say over them.
+"""Test data and helpers found by running the tests with the gold patch; patches may not change them.
 
-One run of its own, in which an audit hook notes who opens what, and the modules of the tree are listed at the end. Expected data
-may have any name. A module counts where it imports a test framework and no source mentions it.
+An audit hook records which code opens which file of the tree. Data counts if only tests open it. A module counts if it
+imports a test framework and no source file mentions it.
 """
 
 import json
@@ -17,21 +17,21 @@ from turnsmith.grading.support import find_files, find_unmentioned
 
 _WATCHING = Path(__file__).with_name("watching.py").read_text(encoding="utf-8")
 _FRAMEWORK = re.compile(r"^[ \t]*(?:from[ \t]+|import\b.*)\b(?:_?pytest|unittest|nose|mock)\b", re.MULTILINE)
-"""An import of a test framework, which code under test does not need."""
+"""Import of a test framework, which code under test does not need."""
 
 
 @dataclass(frozen=True)
 class Notes:
-    """Notes on one run of the tests."""
+    """Opened files and imported modules of one test run."""
 
     opened: tuple[tuple[str, str], ...] = ()
-    """Files that were opened, each with the file whose code opened it."""
+    """Opened files, each with the file whose code opened it."""
     modules: tuple[str, ...] = ()
     """Files of the modules that were imported from the tree."""
 
 
 async def find_test_data(case: Case) -> list[str]:
-    """Find files that tests open or import and source does not; none where the suite is not pytest's, or prints no notes.
+    """Find files that only tests open or import; none if the suite is not pytest's.
 
     Raises PatchRefused, SandboxError, GradingError.
     """
@@ -44,14 +44,14 @@ async def find_test_data(case: Case) -> list[str]:
 
 
 def read_notes(log: str, mark: str) -> Notes:
-    """Read the notes on a run; empty where the log has none."""
+    """Read the recorded files and modules from a log; empty if the log has none."""
     lines = [line.partition(mark)[2] for line in log.split("\n") if mark in line]
     opened, modules = json.loads(lines[0]) if lines else ((), ())
     return Notes(tuple((path, opener) for path, opener in opened), tuple(modules))
 
 
 def sort_out(notes: Notes, project: Project) -> list[str]:
-    """Select what tests alone open or import, without test surface by name and files that the fix changes."""
+    """Select files that only tests open or import, except test files by name and files that the fix changes."""
     helpers = select_helpers(notes, project)
     data = select_data(notes, replace(project, test_data=helpers))
     found = {*helpers, *data} - project.source_files
@@ -59,7 +59,7 @@ def sort_out(notes: Notes, project: Project) -> list[str]:
 
 
 def select_data(notes: Notes, project: Project) -> set[str]:
-    """Select the files that tests alone opened."""
+    """Select the files that only tests opened."""
     by_source = {path for path, opener in notes.opened if project.classify(opener) is HunkClass.SOURCE}
     return {path for path, _ in notes.opened} - by_source
 
@@ -73,6 +73,6 @@ def select_helpers(notes: Notes, project: Project) -> frozenset[str]:
 
 
 def name_module(path: str) -> str:
-    """Name a module as its imports do: `a/b.py` → `b`, `a/__init__.py` → `a`."""
+    """Return the name by which a module is imported: `a/b.py` → `b`, `a/__init__.py` → `a`."""
     place = PurePosixPath(path)
     return place.parent.name if place.stem == "__init__" else place.stem

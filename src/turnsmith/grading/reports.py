@@ -1,4 +1,4 @@
-"""The layout in which SWE-bench's harness leaves an evaluation of predictions, so that its tools and tables read ours."""
+"""Evaluation reports in the layout of SWE-bench's harness, readable by its tools."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from turnsmith.types import Grade, Outcome, Task
 SCHEMA_VERSION = 2
 REPORT, PATCH, TEST_OUTPUT, LOG, SCRIPT = "report.json", "patch.diff", "test_output.txt", "run_instance.log", "eval.sh"
 HAS_REPORT = {Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.TAMPERED}
-"""A patch with another outcome has no report, and is an error of the run."""
+"""Outcomes with a report; any other outcome is an error of the run."""
 BEGIN, END, EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
 APPLIED, NOT_APPLIED = ">>>>> Applied Patch", ">>>>> Patch Apply Failed"
 
 
 @dataclass(frozen=True)
 class Report:
-    """Where one evaluation of one file of predictions lies."""
+    """Folder and name of one evaluation of predictions."""
 
     folder: Path
     run: str
@@ -44,17 +44,17 @@ class Report:
 
 @dataclass(frozen=True)
 class Examination:
-    """One prediction, its verdict, and what was seen on the way."""
+    """Prediction with its verdict and logs."""
 
     prediction: Prediction
     task: Task
     grade: Grade
     script: str
-    """The commands that run the tests."""
+    """Commands that run the tests."""
     application: str
-    """The output of the programs that applied the patch."""
+    """Output of the programs that applied the patch."""
     suite: SuiteReport | None
-    """None where no test ran."""
+    """Report of the test run; None if no test ran."""
 
     @property
     def has_report(self) -> bool:
@@ -66,7 +66,7 @@ class Examination:
 
 
 def read_verdict(report: Report, prediction: Prediction) -> bool | None:
-    """Was it resolved when it was graded before? None where it was not. Raises UsageError where that was another patch."""
+    """Return the earlier verdict, True if resolved; None if there is none. Raises UsageError if it belongs to another patch."""
     place = report.place(prediction)
     if not (place / REPORT).exists():
         return None
@@ -77,7 +77,7 @@ def read_verdict(report: Report, prediction: Prediction) -> bool | None:
 
 
 def write_examination(report: Report, seen: Examination) -> None:
-    """Write the files of one prediction; `report.json` last: where it exists, the others do."""
+    """Write the files of one prediction; `report.json` last, so that it marks them as complete."""
     place = make_folder(report.place(seen.prediction))
     (place / PATCH).write_bytes(to_bytes(seen.prediction.patch))
     texts = {LOG: format_log(seen), SCRIPT: seen.script if seen.applied else None, TEST_OUTPUT: format_output(seen)}
@@ -91,7 +91,7 @@ def write_examination(report: Report, seen: Examination) -> None:
 
 
 def to_bytes(patch: str) -> bytes:
-    """As git reads it; what is no text at all, and is refused, as it came."""
+    """Encode a patch as git reads it; keep invalid text as it came."""
     try:
         return patch.encode(errors="surrogateescape")
     except UnicodeEncodeError:
@@ -99,7 +99,7 @@ def to_bytes(patch: str) -> bytes:
 
 
 def format_log(seen: Examination) -> str:
-    """Format how the patch was applied, and what became of it."""
+    """Format the log of applying the patch, with the verdict."""
     verdict = f"{seen.grade.outcome}: {seen.grade.detail}" if seen.grade.detail else f"{seen.grade.outcome}"
     lines = [f"{APPLIED if seen.applied else NOT_APPLIED}:", seen.application.rstrip("\n"), verdict]
     # The grader's own tests run beside those of the task, so pytest does not say this itself.
@@ -107,13 +107,13 @@ def format_log(seen: Examination) -> str:
 
 
 def is_uncollected(seen: Examination) -> bool:
-    """Report if a run came to its end without any expected test."""
+    """Return True if a run finished without any expected test."""
     statuses = seen.grade.statuses.values()
     return seen.suite is not None and seen.suite.is_finished and bool(statuses) and set(statuses) == {"missing"}
 
 
 def format_output(seen: Examination) -> str | None:
-    """Format the log of the tests between the harness's marks; None where no test ran."""
+    """Format the log of the tests between the harness's marks; None if no test ran."""
     if not seen.suite:
         return None
     output = f"{BEGIN}\n{seen.suite.log}\n{END}\n"
@@ -123,7 +123,7 @@ def format_output(seen: Examination) -> str | None:
 
 
 def describe(seen: Examination) -> dict[str, Any]:
-    """Describe a verdict in the columns of the harness, and in one of our own."""
+    """Describe a verdict in the harness's columns, with details in the column `turnsmith`."""
     task, grade, log = seen.task, seen.grade, format_output(seen) or ""
     found = bool(seen.suite and seen.suite.results)
     reason = None if found else find_reason(log)
@@ -148,7 +148,7 @@ def describe(seen: Examination) -> dict[str, Any]:
 
 
 def split(tests: Sequence[str], statuses: Mapping[str, str]) -> dict[str, list[str]]:
-    """Which expected tests hold, and which do not."""
+    """Split expected tests into passed and failed ones."""
     success = [test for test in tests if statuses.get(test) == "passed"]
     held = set(success)
     return {"success": success, "failure": [test for test in tests if test not in held]}
@@ -157,7 +157,7 @@ def split(tests: Sequence[str], statuses: Mapping[str, str]) -> dict[str, list[s
 def summarise(
     report: Report, tasks: Collection[str], predictions: Sequence[Prediction], verdicts: Mapping[str, bool]
 ) -> dict[str, Any]:
-    """Count a whole run, and list the ids behind the counts. A patch without a verdict is an error."""
+    """Return counts and ids of a whole run. A patch without a verdict counts as an error."""
     submitted = {each.instance_id for each in predictions}
     empty = {each.instance_id for each in predictions if not each.patch and each.instance_id in tasks}
     ids = {
@@ -186,12 +186,12 @@ def summarise(
 
 
 def find_reasons(report: Report, failed: Iterable[Prediction]) -> dict[str, Reason]:
-    """Find the reasons that the logs of predictions show, by instance id."""
+    """Find the failure reasons in the logs of predictions, by instance id."""
     reasons = {each.instance_id: find_reason(read_logs(report.place(each))) for each in failed}
     return {name: reason for name, reason in reasons.items() if reason}
 
 
 def read_logs(place: Path) -> str:
-    """Read the logs of one prediction, as far as there are any."""
+    """Read the existing logs of one prediction."""
     files = [place / TEST_OUTPUT, place / LOG]
     return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.exists())

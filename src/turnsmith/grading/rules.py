@@ -1,6 +1,6 @@
-"""Which ends of the tests make a patch resolved: a rule for each kind of data set, by `Task.status_rules`.
+"""Status rules of data sets, by `Task.status_rules`: the test results that make a patch resolved.
 
-A rule gives the status of every test that decides. All but `passed` break the patch, so a log that says nothing resolves nothing.
+A rule returns the status of every test that counts. Any status but `passed` breaks the patch.
 """
 
 import json
@@ -14,7 +14,7 @@ from turnsmith.grading.testing import CLEAN_STATUSES, MISSING, SuiteReport, hold
 from turnsmith.types import Task
 
 UNEXPECTED = "unexpected"
-"""The status of a test that passed and must not be there, where a rule asks for exactly the expected tests."""
+"""Status of a test that passed but is not expected, under a rule that requires exactly the expected tests."""
 
 Rule = Callable[[Task, SuiteReport], dict[str, str]]
 
@@ -26,11 +26,11 @@ _RAN = re.compile(
     r"^Tests:\s{1,20}[1-9]|^# tests [1-9]",
     re.MULTILINE,
 )
-"""How karma, mocha, jasmine, jest and TAP say that they ran at least one test."""
+"""Lines of karma, mocha, jasmine, jest and TAP which show that at least one test ran."""
 
 
 def judge_by_status(fixed: Collection[str], maintained: Collection[str]) -> Rule:
-    """Each expected test, by the statuses that count for FAIL_TO_PASS and for PASS_TO_PASS; one that is nowhere never does."""
+    """Make a rule from the statuses that count as passed for FAIL_TO_PASS and for PASS_TO_PASS."""
 
     def judge(task: Task, report: SuiteReport) -> dict[str, str]:
         statuses = {test: _status(task, report, test, maintained) for test in task.PASS_TO_PASS}
@@ -40,18 +40,17 @@ def judge_by_status(fixed: Collection[str], maintained: Collection[str]) -> Rule
 
 
 def _status(task: Task, report: SuiteReport, test: str, counted: Collection[str]) -> str:
-    """`passed` for all that holds."""
+    """Return `passed` if the status counts, else the status."""
     status = find_status(test, report.statuses)
     is_held = status in counted or holds(status, task.meta.get(CLEAN_STATUSES, {}).get(test, "passed"))
     return "passed" if is_held else status
 
 
 def find_status(test: str, statuses: Mapping[str, str]) -> str:
-    """The status of an expected test.
+    """Find the status of an expected test.
 
-    An id may be cut, since some data sets took it to end at the first space: `a.py::t[x` was `a.py::t[x y]`. Of a parameter that
-    is a path they may have left the last part alone: `t[/a.py]` was `t[/tmp/x7/a.py]`. Then it is the worst status of all tests
-    that it may have been.
+    Some data sets cut ids at the first space (`a.py::t[x`) or cut paths in parameters (`t[/tmp/x7/a.py]` → `t[/a.py]`).
+    Such an id gets the worst status of all tests that it may mean.
     """
     if test in statuses:
         return statuses[test]
@@ -68,14 +67,14 @@ def _is_cut(test: str) -> bool:
 
 
 def judge_failures(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Only a failure breaks an expected test, since the log names no others; but the tests must be seen to have run."""
+    """Judge by listed failures alone, for logs that list nothing else; the log must show that tests ran."""
     ran = bool(report.results) or _RAN.search(report.log) is not None
     seen = {test: find_status(test, report.statuses) for test in [*task.PASS_TO_PASS, *task.FAIL_TO_PASS]}
     return {test: status if status in ("failed", "error") or not ran else "passed" for test, status in seen.items()}
 
 
 def judge_exact_set(task: Task, report: SuiteReport) -> dict[str, str]:
-    """The tests that passed are the expected ones, no more and no fewer; how long a test took is no part of its name."""
+    """Require that exactly the expected tests passed, ignoring timings in their names."""
     statuses: dict[str, str] = {}
     for name, status in report.statuses.items():
         statuses[strip_timing(name)] = max(status, statuses.get(strip_timing(name), "passed"), key=SEVERITY.index)
@@ -88,12 +87,12 @@ def judge_exact_set(task: Task, report: SuiteReport) -> dict[str, str]:
 
 
 def strip_timing(name: str) -> str:
-    """`adds two [12 ms]`, `adds two (0.1s)` and `adds two in 3 ms` are `adds two`."""
+    """Remove a timing from a name: `adds two [12 ms]` → `adds two`, `adds two in 3 ms` → `adds two`."""
     return _TIMING.sub("", name)
 
 
 def judge_whole_map(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Every test ends as the map of R2E-Gym says, failures too, and no other test ran. Raises GradingError without a map."""
+    """Require that every test ends as in R2E-Gym's map, and no other ran. Raises GradingError if the task has no map."""
     expected = {name: STATUSES.get(word, word) for name, word in _read_map(task).items()}
     counted = ("passed", "failed", "error")
     seen: dict[str, str] = {}
@@ -107,7 +106,7 @@ def judge_whole_map(task: Task, report: SuiteReport) -> dict[str, str]:
 
 
 def _describe(status: str) -> str:
-    """A pass where a failure is expected is no pass."""
+    """Return `unexpected` for a pass where the map expects a failure."""
     return UNEXPECTED if status == "passed" else status
 
 
@@ -123,7 +122,7 @@ def _read_map(task: Task) -> dict[str, str]:
 
 
 def judge_transitions(task: Task, report: SuiteReport) -> dict[str, str]:
-    """Expected tests pass, and none fails that is known to have passed before the patch, as Multi-SWE asks."""
+    """Require, as Multi-SWE does, that expected tests pass and no test fails that passed before the patch."""
     before = (task.model_extra or {}).get("test_patch_result")
     passed = set(before.get("passed_tests", ())) if isinstance(before, dict) else set()
     broken = {
@@ -140,4 +139,4 @@ RULES: dict[str, Rule] = {
     "r2e-gym": judge_whole_map,
     "multi-swe": judge_transitions,
 }
-"""The code under test can ask to be skipped, or to be expected to fail: this counts only where the data set counted so, too."""
+"""Rules by name. Skips and expected failures count as passed only in data sets that count them so."""

@@ -1,9 +1,8 @@
-"""The seal on a test run: a word that begins the lines of pytest's summary, and a key that signs its report.
+"""Signed reports of pytest: a secret mark begins each summary line, and a secret key signs a second report.
 
-Both are new for each run, and the code under test is told neither. Only sealed lines count, and only if pytest came to its end.
-So a summary that the code under test writes, to whatever descriptor, and a process that it ends before its time score nothing.
-The code runs in the process of pytest: where it searches that process for them, or replaces parts of pytest, it can still lie,
-which is what sentinels and audits are for.
+Both secrets are random in each run. Only marked lines count, and only if pytest finished. So a forged summary or an early
+exit scores nothing. Code in pytest's process can still find the secrets or replace parts of pytest; sentinels and audits
+detect this.
 """
 
 import hmac
@@ -24,37 +23,37 @@ PLUGIN = Path(__file__).with_name("sealing.py").read_text(encoding="utf-8")
 
 @dataclass(frozen=True)
 class Seal:
-    """The secrets of one run."""
+    """Secret mark and key of one run."""
 
     mark: str = field(default_factory=lambda: secrets.token_hex(16))
     key: str = field(default_factory=lambda: secrets.token_hex(32))
 
     @property
     def stdin(self) -> bytes:
-        """What the plugin reads."""
+        """Return the line on stdin from which the plugin reads the secrets."""
         return json.dumps({"mark": self.mark, "key": self.key, "descriptor": REPORT_FD}).encode() + b"\n"
 
 
 @dataclass(frozen=True)
 class SealedReport:
-    """What came by the descriptor."""
+    """Signed report from the file descriptor."""
 
     statuses: dict[str, str]
-    """Test id → the worst of what its phases ended with, in the words of the log."""
+    """Worst status of each test's phases, by test id."""
     is_finished: bool
+    """True if pytest finished."""
     is_forged: bool
-    """Did anyone write to the descriptor who has not the key?"""
+    """True if a line lacks a valid signature."""
     is_loaded: bool
-    """Did pytest load the plugin to its last line?"""
+    """True if pytest loaded the whole plugin."""
     crash: str = ""
-    """The first exception of a hook of the plugin."""
+    """First exception of a hook of the plugin."""
 
 
 def seal(command: str) -> str:
-    """The command, with the plugin beside the tree; its pytest reads the secrets from standard input.
+    """Return the command with the plugin, whose pytest reads the secrets from stdin.
 
-    The command must hand its environment on to one pytest. The module's name is new each time: nothing in the tree can stand in
-    for it.
+    The command must pass its environment to one pytest. The plugin has a random name that no file of the tree can take.
     """
     name = f"sealing_{secrets.token_hex(8)}"
     write = f'printf %s {quote(PLUGIN)} > "$HOME/{name}.py"'
@@ -62,24 +61,24 @@ def seal(command: str) -> str:
 
 
 def read_sealed(log: str, mark: str) -> str:
-    """The sealed lines without their mark; nothing where pytest did not come to its end."""
+    """Return the marked lines without their mark; empty if pytest did not finish."""
     lines = log.replace("\r", " ").split("\n")  # else a message could begin a line of its own
     sealed = [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
     return "\n".join(sealed) if is_finished(log, mark) else ""
 
 
 def is_finished(log: str, mark: str) -> bool:
-    """Did pytest come to its end?"""
+    """Return True if pytest finished."""
     return mark in log.split("\n")
 
 
 def unseal(log: str, mark: str) -> str:
-    """The log as if nothing had been sealed."""
+    """Return the log without marks."""
     return "\n".join(line.removeprefix(f"{mark} ") for line in log.split("\n") if line != mark)
 
 
 def read_report(report: bytes, key: str) -> SealedReport:
-    """Read the signed lines, in their order; what follows a line that is not ours is not read."""
+    """Read the signed lines in order, up to the first with an invalid signature."""
     statuses: dict[str, str] = {}
     lines = report.split(b"\n")[:-1]
     records = list(_signed(lines, bytes.fromhex(key)))
@@ -107,7 +106,7 @@ def _signed(lines: list[bytes], key: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _status(record: dict[str, Any]) -> str:
-    """The word of the log for one phase of a test."""
+    """Return the status of one phase of a test, as the log spells it."""
     if record["outcome"] == "failed":
         return "failed" if record["when"] == "call" else "error"
     if record["outcome"] == "skipped":

@@ -1,8 +1,7 @@
-"""Loaded by pytest inside the sandbox: writes one sealed line for each test, and reports each test to a descriptor.
+"""Pytest plugin in the sandbox: writes a marked line for each test and a signed report to a file descriptor.
 
-pytest loads it before the code under test, and captures no input yet: the secrets come by standard input. Nothing of ours is
-imported here. The suite's own Python and pytest run it, which may be as old as 3.6 and 3.10. PYTEST_DONT_REWRITE: it asserts
-nothing, and rewriting takes time.
+pytest loads it before the code under test, and the secrets come on stdin. It imports no module of Turnsmith, and runs on
+Python 3.6 and pytest 3.10 or later. PYTEST_DONT_REWRITE: it has no asserts, and rewriting takes time.
 """
 
 import fcntl
@@ -27,19 +26,19 @@ WORDS = {
     "error": "ERROR",
     "failed": "FAILED",
 }
-"""What pytest counts, in the order and in the words of its `-rA`, which older ones lack for skips of single tests."""
+"""Status words of `pytest -rA` in its order; older versions omit skips of single tests."""
 MAX_LINE = 500
-"""Characters of a line, where its message is cut."""
+"""Maximum number of characters of a line; longer messages are cut."""
 
 
 def open_report(key: bytes, descriptor: int) -> "Callable[..., None]":
-    """A function that writes one signed, numbered line; the descriptor moves to a number that nobody was told."""
+    """Return a function that writes one signed, numbered line; the descriptor moves to a random number."""
     limit = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 3000)
     hidden = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(limit // 2, limit))
     os.close(descriptor)
     owner, num_lines = os.getpid(), 0
 
-    def tell(**record: Any) -> None:
+    def report_line(**record: Any) -> None:
         nonlocal num_lines
         if os.getpid() != owner:
             return  # a child that a test has forked
@@ -50,17 +49,17 @@ def open_report(key: bytes, descriptor: int) -> "Callable[..., None]":
         while rest:
             rest = rest[os.write(hidden, rest) :]
 
-    return tell
+    return report_line
 
 
 SECRETS = json.loads(sys.stdin.readline())
 MARK = SECRETS.pop("mark")
-tell = open_report(bytes.fromhex(SECRETS.pop("key")), SECRETS.pop("descriptor"))
-os.environ.pop("PYTEST_PLUGINS", None)  # a pytest that a test starts is none of our business
+report_line = open_report(bytes.fromhex(SECRETS.pop("key")), SECRETS.pop("descriptor"))
+os.environ.pop("PYTEST_PLUGINS", None)  # do not load the plugin in a pytest that a test starts
 
 
 def leave_no_trace(folder: str) -> None:
-    """The folder that pytest found us in goes from the paths again: tests look at them, and nobody shall put modules there."""
+    """Remove the plugin's folder from the import paths, so that tests do not see it or import from it."""
     sys.path[:] = [place for place in sys.path if place != folder]
     rest = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place not in ("", folder)]
     os.environ["PYTHONPATH"] = os.pathsep.join(rest)
@@ -68,22 +67,22 @@ def leave_no_trace(folder: str) -> None:
         del os.environ["PYTHONPATH"]
 
 
-if "__file__" in globals():  # else nobody had to find us
+if "__file__" in globals():  # else the plugin was not imported from a folder
     leave_no_trace(os.path.dirname(__file__))  # noqa: PTH120
 
 
 @contextmanager
 def reporting() -> "Iterator[None]":
-    """Report an exception of a hook of ours, and let it pass."""
+    """Report an exception of a hook and raise it again."""
     try:
         yield
     except Exception as error:
-        tell(crash=f"{type(error).__name__}: {error}")
+        report_line(crash=f"{type(error).__name__}: {error}")
         raise
 
 
 class Reporter:
-    """Says how each test ended, to the descriptor at once and to the log at the end, by ids as the working directory has them."""
+    """Reporter of test results: to the descriptor at once, to the log at the end. Ids are relative to the working directory."""
 
     def __init__(self, config: Any) -> None:
         self.root = str(getattr(config, "rootpath", None) or config.rootdir)
@@ -93,19 +92,19 @@ class Reporter:
     def pytest_collectreport(self, report: Any) -> None:
         with reporting():
             if report.failed:
-                tell(test=self.name(report), when="collect", outcome="failed", xfail=False)
+                report_line(test=self.name(report), when="collect", outcome="failed", xfail=False)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Each phase that says something: the call, and whatever did not pass."""
+        """Report the call phase, and every other phase that did not pass."""
         with reporting():
             if counts(report) and (report.when == "call" or not report.passed):
                 xfail = hasattr(report, "wasxfail")
-                tell(test=self.name(report), when=report.when, outcome=report.outcome, xfail=xfail)
+                report_line(test=self.name(report), when=report.when, outcome=report.outcome, xfail=xfail)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """What the command asks pytest to print of it does not matter."""
+        """Write the marked summary, whatever options the command has."""
         with reporting():
             terminalreporter.write_line(f"{MARK} = short test summary info =")
             for kind, word in WORDS.items():
@@ -114,7 +113,7 @@ class Reporter:
                     terminalreporter.write_line(f"{MARK} {line}")
 
     def name(self, report: Any) -> str:
-        """Pytest's own way to say this has changed over the years."""
+        """Return the id of a test relative to the working directory, for every version of pytest."""
         path, colons, rest = report.nodeid.partition("::")
         if path and self.here != self.root:
             path = os.path.relpath(Path(self.root, path), self.here)
@@ -122,12 +121,12 @@ class Reporter:
 
 
 def counts(report: Any) -> bool:
-    """Of a part of a test only a failure does: it is the test's own."""
+    """Return True if a report counts; of subtests only failures count, as failures of their test."""
     return report.failed or not hasattr(report, "context")
 
 
 def find_message(report: Any) -> str:
-    """Return the first line of the reason why it did not pass; of a file that cannot be imported, the exception."""
+    """Return the first line of a failure's reason; for a file that cannot be imported, the exception."""
     why = report.longrepr
     if hasattr(report, "wasxfail"):
         why = report.wasxfail
@@ -141,7 +140,7 @@ def find_message(report: Any) -> str:
 
 
 def add_message(line: str, message: str) -> str:
-    """`line - message`, cut."""
+    """Return `line - message`, cut to the maximum length."""
     if not message or len(line) + len(" - ...") > MAX_LINE:
         return line
     whole = f"{line} - {message}"
@@ -150,16 +149,16 @@ def add_message(line: str, message: str) -> str:
 
 def pytest_configure(config: Any) -> None:
     with reporting():
-        config.option.maxfail = 0  # one of the sentinels must fail, and the run goes on
+        config.option.maxfail = 0  # a sentinel must fail without ending the run
         config.option.no_summary = False
         config.pluginmanager.register(Reporter(config))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """The bare word, and the last line of the report: pytest came to its end."""
+    """Print the bare mark and the last line of the report: pytest finished."""
     print(MARK, flush=True)
-    tell(end=True)
+    report_line(end=True)
 
 
-tell(loaded=True)
+report_line(loaded=True)

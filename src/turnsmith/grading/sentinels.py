@@ -1,6 +1,6 @@
-"""Tests of the grader's own, new for each run: it knows how they must end, and whoever bends all reports bends theirs.
+"""Sentinel tests of the grader, whose results are known; code that falsifies all reports falsifies theirs.
 
-They lie under random names beside the expected tests and run in the same session, after them.
+They have random names, stand beside the expected tests and run after them in the same session.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _ENDS = {"passes": "passed", "fails": "failed", "skips": "skipped", "breaks": "e
 
 @dataclass(frozen=True)
 class Sentinels:
-    """A test file, and how its tests must end."""
+    """Test file with the statuses that its tests must have."""
 
     path: str
     text: str
@@ -46,7 +46,7 @@ class Sentinels:
     """Test id → status."""
 
     def find_bent(self, report: SuiteReport, *, only_flattering: bool) -> list[str]:
-        """What was reported to end otherwise, or at least better than it must, in words."""
+        """Describe sentinels with a wrong status; with `only_flattering`, those that passed wrongly."""
         seen = {test: report.status(test) for test in self.statuses}
         bent = [test for test, must in self.statuses.items() if seen[test] != must]
         counted = [test for test in bent if seen[test] == "passed" or not only_flattering]
@@ -54,7 +54,7 @@ class Sentinels:
 
 
 def draw_sentinels(folder: PurePosixPath) -> Sentinels:
-    """Sentinels for the folder of the expected tests."""
+    """Draw sentinels with random names for the folder of the expected tests."""
     path = draw_path(folder)
     names = {end: token_hex(4) for end in _ENDS}
     statuses = {f"{path}::test_{names[end]}": status for end, status in _ENDS.items()}
@@ -62,5 +62,5 @@ def draw_sentinels(folder: PurePosixPath) -> Sentinels:
 
 
 def draw_path(folder: PurePosixPath) -> str:
-    """A new test file in a folder."""
+    """Return the path of a new test file with a random name."""
     return str(folder / f"test_{token_hex(4)}.py")

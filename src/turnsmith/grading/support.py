@@ -1,6 +1,6 @@
-"""Helpers and data of tests outside of the folders of tests, found by their names.
+"""Test helpers and test data outside the test folders, found by their names.
 
-A file whose name or folder is a word anywhere in source stays source, in a comment, too: an honest patch must not lose it.
+If a source file contains the name as a word, even in a comment, the file counts as source, so that honest patches keep it.
 """
 
 import re
@@ -17,28 +17,28 @@ SUPPORT = re.compile(
     r"|[^/]*\.(snap|ambr))",
     re.DOTALL,
 )
-"""Names that helpers of tests and expected data have: `pkg/testing.py`, `fixtures/a.json`, `__snapshots__/a.ambr`."""
+"""Names of test helpers and expected data: `pkg/testing.py`, `fixtures/a.json`, `__snapshots__/a.ambr`."""
 SOURCES = (".py", ".pyi", ".pyx", ".pxd")
 ENTRY_POINTS = ("pyproject.toml", "setup.cfg")
-"""Files that are no source, and name modules."""
+"""Files other than source that name modules."""
 
 
 @lru_cache(maxsize=8)
 def find_support(layers: tuple[Path, ...], test_files: frozenset[str]) -> frozenset[str]:
-    """Find the files of the tree that have such a name and that no source but themselves mentions."""
+    """Find files with such a name that no other source file mentions."""
     files = find_files(layers)
     return find_unmentioned({path: list_words(path) for path in files if SUPPORT.fullmatch(path)}, files, test_files)
 
 
 def find_files(layers: tuple[Path, ...]) -> dict[str, Path]:
-    """Find the plain files of the tree."""
+    """Find the regular files of the tree, without links."""
     return {path: place for path, place in walk_merged(layers) if place.is_file() and not place.is_symlink()}
 
 
 def find_unmentioned(
     words: Mapping[str, list[str]], files: Mapping[str, Path], test_files: frozenset[str]
 ) -> frozenset[str]:
-    """Select the paths of which no source but themselves has a word; `words` are those of each path."""
+    """Select the paths whose words occur in no other source file; `words` are given for each path."""
     wanted = {word for each in words.values() for word in each}
     mentions = {
         path: wanted.intersection(re.findall(r"\w+", place.read_text("latin-1")))

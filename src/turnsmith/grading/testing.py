@@ -1,4 +1,4 @@
-"""Running the tests of a task in a sandbox: one way for making tasks, checking them and grading."""
+"""Test runs in a sandbox, used to make, qualify and grade tasks."""
 
 import re
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -16,7 +16,7 @@ from turnsmith.tasks.sets.directives import names_file
 from turnsmith.types import PYTEST, ExecResult
 
 MISSING = "missing"
-"""The status of a test that the log does not have."""
+"""Status of a test that is not in the log."""
 
 TEST_ENV = {
     "COLUMNS": "500",  # pytest cuts the messages of its summary at the width of the terminal
@@ -24,46 +24,45 @@ TEST_ENV = {
     "PYTHONHASHSEED": "0",
     "TZ": "UTC",
 }
-"""What would otherwise differ from machine to machine."""
+"""Environment variables that make test runs equal on all machines."""
 NO_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 EXCEPTION = re.compile(r"^(?:E +)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", re.MULTILINE)
-"""A line of a log, of pytest or of Python, that ends a traceback."""
+"""Last line of a traceback in a log of pytest or Python."""
 CLEAN_STATUSES = "clean_statuses"
-"""Column of `Task.meta`: expected test → its status on the clean tree, where that is not `passed`."""
+"""Column of `Task.meta`: expected tests that do not pass on the clean tree → their status there."""
 
 
 def holds(status: str, clean_status: str) -> bool:
-    """Does a test hold on a changed tree? The code under test can ask for a skip, so that counts only where it always did."""
+    """Return True if a test passed, or ended as on the clean tree: code under test can skip its own tests."""
     return status in ("passed", clean_status)
 
 
 @dataclass(frozen=True)
 class SuiteReport:
-    """What one run of a test suite left."""
+    """Report of one run of a test suite."""
 
     results: dict[str, TestResult]
-    """By test id; empty where the suite did not get to its summary."""
+    """Result of each test by id; empty if the suite printed no summary."""
     exit_code: int
     duration_s: float
     timed_out: bool = False
     limit_s: float = 0.0
-    """Seconds that it was given."""
+    """Time limit in seconds."""
     log: str = ""
-    """What the tests printed."""
+    """Output of the tests."""
     is_finished: bool = False
-    """Did pytest come to its end?"""
+    """True if pytest finished."""
     is_warm: bool = False
-    """Did it run in a fork of a process that had imported pytest?"""
+    """True if it ran in a fork of a process that had imported pytest."""
     sealed: SealedReport | None = None
-    """What came by the descriptor; None where the suite is not pytest's."""
+    """Signed report from the file descriptor; None if the suite is not pytest's."""
 
     @property
     def agrees(self) -> bool:
-        """Do the exit code and the log tell the same story?
+        """Return True if the exit code agrees with the log.
 
-        An unexpected success fails a run of unittest, and no run of pytest that is not strict: where only that stands out, both
-        codes agree.
+        An unexpected success fails unittest but not pytest; if nothing else failed, both exit codes agree.
         """
         statuses = {result.status for result in self.results.values()}
         failed = not statuses.isdisjoint(("failed", "error"))
@@ -76,24 +75,24 @@ class SuiteReport:
 
     @property
     def passing(self) -> list[str]:
-        """Ids of the tests that hold on a clean tree; an expected failure does, as in SWE-bench."""
+        """List the tests that passed or failed as expected, as in SWE-bench."""
         return self.with_status("passed", "xfailed", "xpassed")
 
     @property
     def last_line(self) -> str:
-        """The last line of the log, which says why no test was run."""
+        """Return the last line of the log, which states why no test ran."""
         return self.log.strip().rpartition("\n")[2]
 
     @property
     def last_error(self) -> str:
-        """The message of the last test that broke, or else the last exception in the log, or else its last line."""
+        """Return the message of the last broken test, or else the log's last exception or last line."""
         messages = [result.message for result in self.results.values() if result.status in ("failed", "error")]
         found = [*EXCEPTION.findall(self.log), *filter(None, messages)]
         return found[-1] if found else self.last_line
 
     @property
     def plugin_fault(self) -> str:
-        """The reason why the grader's plugin could not report the run; empty where it could, or had no time."""
+        """Return why the grader's plugin could not report the run; empty if it could, or ran out of time."""
         if self.timed_out or not self.sealed:
             return ""
         if not self.sealed.is_loaded:
@@ -104,40 +103,40 @@ class SuiteReport:
         return self.results[test].status if test in self.results else MISSING
 
     def with_status(self, *statuses: str) -> list[str]:
-        """Ids of the tests with one of these statuses, in the order of the log."""
+        """List the tests with one of these statuses, in the order of the log."""
         return [test for test, result in self.results.items() if result.status in statuses]
 
 
 @dataclass(frozen=True)
 class Suite:
-    """How to run the tests of a repository."""
+    """Command, files and settings of a repository's tests."""
 
     command: str
     files: tuple[str, ...]
     workdir: str = "/testbed"
     parser: str = PYTEST
     timeout_s: float = 30.0
-    """Seconds that the suite may take."""
+    """Time limit in seconds."""
     known: frozenset[str] = frozenset()
-    """Ids of the tests, where they are known: what the log cuts is completed."""
+    """Known test ids, which complete ids that the log cuts."""
     image: str = ""
-    """Image of the system around the tree."""
+    """Container image; empty for none."""
     environment: Path | None = None
-    """Python and packages of its own."""
+    """Python environment of the suite; None for Turnsmith's Python."""
 
     @property
     def is_pytest(self) -> bool:
-        """Is the run pytest's, so that it can be sealed?"""
+        """Return True for pytest, whose report can be signed."""
         return self.parser == PYTEST
 
     @property
     def plain_command(self) -> PytestCommand | None:
-        """The command in parts, where it needs no shell and runs with our Python."""
+        """Return the parsed command if it needs no shell and runs with Turnsmith's Python."""
         return read_plain(self.command) if self.is_pytest and not self.environment else None
 
     @property
     def variables(self) -> dict[str, str]:
-        """Where the Python is the suite's own, its plugins are meant to be loaded."""
+        """Return the environment variables; a custom Python also loads its pytest plugins."""
         return {**TEST_ENV, **({} if self.environment or self.image else NO_PLUGINS)}
 
 
@@ -152,9 +151,9 @@ async def run_suite(
     *,
     is_cold: bool = False,
 ) -> SuiteReport:
-    """Run a suite in a sandbox of its own; again, cold, where pytest did not come to its end in a warm run.
+    """Run a suite in a new sandbox. If pytest does not finish in a warm run, repeat it with a new interpreter.
 
-    Cold is by a fresh interpreter. Raises SandboxError, and what `prepare` raises.
+    Raises SandboxError, and the errors of `prepare`.
     """
     run = run_warm if suite.plain_command and not is_cold else run_cold
     spec = SandboxSpec(tuple(layers), suite.workdir, True, suite.image, suite.environment)
@@ -179,9 +178,9 @@ async def run_warm(sandbox: Sandbox, suite: Suite) -> SuiteReport:
 
 
 async def run_cold(sandbox: Sandbox, suite: Suite) -> SuiteReport:
-    """Run the test command as it stands, by a shell. Raises SandboxError.
+    """Run the test command in a shell. Raises SandboxError.
 
-    For the parser `pytest` only sealed lines count; what other parsers read, the code under test can forge.
+    For pytest only marked lines count. Code under test can forge the log of every other runner.
     """
     begin, end, secrets = f"begin-{token_hex(8)}", f"end-{token_hex(8)}", Seal()
     line = f"{suite.command} {' '.join(quote(file) for file in suite.files)}"
@@ -205,19 +204,19 @@ def _report(suite: Suite, result: ExecResult, log: str, secrets: Seal) -> SuiteR
 
 
 def _between(output: str, begin: str, end: str) -> str:
-    """Only what was printed between the markers counts; without both, the log was cut or the run was, and nothing does."""
+    """Return the output between two marker lines; empty if one is missing, since then the log was cut."""
     _, opened, rest = output.partition(f"{begin}\n")
     log, closed, _ = rest.partition(f"\n{end}\n")
     return log if opened and closed else ""
 
 
 def check_plugin(report: SuiteReport) -> SuiteReport:
-    """Return the report, unless the grader's plugin could not write it. Raises PluginFailed."""
+    """Return the report. Raises PluginFailed if the grader's plugin could not write it."""
     if report.plugin_fault:
         raise PluginFailed(report.plugin_fault)
     return report
 
 
 def find_test_files(tests: Collection[str]) -> tuple[str, ...]:
-    """The files of pytest ids, sorted; other ids name none: `["tests/test_a.py::b", "test_x (m.T)"]` → `("tests/test_a.py",)`."""
+    """List the files of pytest ids: `["tests/test_a.py::b", "test_x (m.T)"]` → `("tests/test_a.py",)`."""
     return tuple(sorted({test.split("::")[0] for test in tests if names_file(test)}))

@@ -1,6 +1,7 @@
-"""Loaded by pytest as the first test file of a run: prints at its end who opened which file of the tree, and its modules.
+"""First test file of a watched run: prints which code opened which file of the tree, and the imported modules.
 
-Nothing of ours is imported here. The suite's own Python runs it; one before 3.8 has no audit hooks, and nothing is noted.
+It imports no module of Turnsmith and runs on the suite's Python. Before Python 3.8 there are no audit hooks, and nothing is
+recorded.
 """
 
 import json
@@ -10,7 +11,7 @@ import sys
 from typing import Any
 
 MARK, PLACE = "<mark>", "<place>"
-"""A word that nobody else prints, and our own path in the tree; both are written here before the file is."""
+"""Random mark of the printed line, and this file's path in the tree; both are filled in beforehand."""
 ROOT = os.path.abspath(__file__)[: -len(PLACE)]  # noqa: PTH100
 CODE = (".py", ".pyc", ".pyi", ".so")
 opened: "set[tuple[str, str]]" = set()
@@ -29,7 +30,7 @@ def follow(path: str) -> "list[str]":
 
 
 def resolve_first_link(path: str) -> "list[str]":
-    """List the first link on a path and the path by way of its target; nothing where there is no link."""
+    """List the first link on a path and the path through its target; empty if there is no link."""
     ends = [slash.start() for slash in re.finditer("/", path + "/") if slash.start() >= len(ROOT)]
     for link, rest in [(path[:end], path[end:]) for end in ends]:
         if os.path.islink(link):  # noqa: PTH114
@@ -39,7 +40,7 @@ def resolve_first_link(path: str) -> "list[str]":
 
 
 def note(event: str, arguments: Any) -> None:
-    """Keep the file with the innermost file of the tree that runs code on the stack."""
+    """Record an opened file with the innermost file of the tree on the call stack."""
     if event != "open" or not isinstance(arguments[0], (str, bytes, os.PathLike)):
         return
     path = os.path.abspath(os.fsdecode(arguments[0]))  # noqa: PTH100
@@ -60,7 +61,7 @@ def list_modules() -> "list[str]":
 
 
 class Printer:
-    """Prints what was noted, in one line of the log."""
+    """Plugin that prints the records in one line of the log."""
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         terminalreporter.write_line(MARK + json.dumps([sorted(opened), list_modules()]))

@@ -1,8 +1,7 @@
-"""Other copies of what the patches of a task bring: in the working tree, and in the system around it.
+"""Search for copies of a task's patches in the working tree and in the system around it.
 
-The searches run in a sandbox, as its user, so that exactly what an agent could read is found. Archives are not looked into.
-A file is put into the tree to be found. A search that misses it, for want of a tool or of one of its options, proves nothing:
-that is a SandboxError.
+Searches run in a sandbox as its user, so they find what an agent could read; archives are not opened. Each search must find
+a planted file, or else it raises SandboxError.
 """
 
 import fnmatch
@@ -21,43 +20,43 @@ from turnsmith.sandboxes.setup import set_up
 from turnsmith.types import Isolation, Task
 
 COPY_SHARE, MIN_COPY_LINES = 2 / 3, 5
-"""Share of a file's distinct lines that another must hold to be a copy of it; of fewer lines there are no copies."""
+"""Share of a file's distinct lines that a copy holds, and minimum number of lines."""
 MAX_QUOTE_CHARACTERS = 60
 IMPORT_FOLDERS = ("*/site-packages", "*/dist-packages")
-"""Where modules of a single file are installed; packages are known by their name anywhere."""
+"""Folders of installed single-file modules; packages are recognised by their name anywhere."""
 TIMEOUT_S = 900.0
 BAIT, ANSWER = ".turnsmith-bait", ".turnsmith-answer"
-"""The file to be found, and where paths are written down, which may be more than a command may print."""
+"""Planted file that a search must find, and file that holds the found paths."""
 TREE = "set -- .; "
-"""The working tree alone."""
+"""Shell prefix that limits a search to the working tree."""
 SYSTEM = (
     'set --; for top in /*; do case "$top" in /proc|/sys|/dev) ;; *) [ -h "$top" ] || set -- "$@" "$top";; esac; done; '
 )
-"""Every folder at the root but those that hold no files, links left out; the tree is in one of them."""
+"""Shell prefix that searches all top-level folders except /proc, /sys, /dev and links."""
 GREP = f'LC_ALL=C grep -rlsIZF -D skip --exclude={ANSWER} -f {BAIT} -- "$@" || [ $? -le 2 ]'
-"""What cannot be read is passed over, and ends grep with 2."""
+"""Search command; unreadable files are skipped, and grep then exits with 2."""
 
 
 @dataclass(frozen=True)
 class SystemFiles:
-    """What sandboxes of an image hold outside of the working trees."""
+    """Files in the sandboxes of one system, outside the working trees, that may give tasks away."""
 
     texts: Mapping[str, bytes] = field(default_factory=dict)
-    """Files that hold a line which is looked for, by path."""
+    """Files with a searched line: path → content."""
     paths: tuple[str, ...] = ()
-    """Files, and bytecode, that are imported by the name of one that a patch changes."""
+    """Files and bytecode importable under the name of a file that a patch changes."""
 
     def find_leaks(self, task: Task) -> list[Leak]:
-        """What of it gives a task away."""
+        """Find the files that give a task away."""
         fragments = fragments_of(task)
         held = [leak for where, content in self.texts.items() for leak in find_leak(where, content, fragments)]
         return [*held, *find_installed(self.paths, task)]
 
 
 async def look_into_system(provider: SandboxProvider, spec: SandboxSpec, tasks: Sequence[Task]) -> SystemFiles:
-    """Look through all that a sandbox shows, for all tasks at once. Raises SandboxError.
+    """Search everything outside the tree in a sandbox, for all tasks at once. Raises SandboxError.
 
-    Where nothing is isolated there is nothing to prove: the agent can read the whole machine.
+    Without isolation the agent can read the whole machine, so nothing is searched.
     """
     if provider.isolation == Isolation.NONE:
         return SystemFiles()
@@ -71,10 +70,10 @@ async def look_into_system(provider: SandboxProvider, spec: SandboxSpec, tasks: 
 
 
 async def look_into_tree(case: Case) -> list[Leak]:
-    """Copies in the tree as the agent gets it. Raises SetupFailed, SandboxError.
+    """Find copies in the tree as the agent gets it. Raises SetupFailed, SandboxError.
 
-    Lines of the fix may stand in the tree by right, in a function that was written twice. A file of the same kind counts only
-    where it is a copy of the changed one; in any other, such as a patch, a fragment is enough.
+    A file with the suffix of the changed one counts only if it is a copy of it, since functions may repeat. In any other
+    file, such as a patch, one fragment is enough.
     """
     fragments, found = fragments_of(case.task), list[Leak]()
     spec = SandboxSpec.of(case.tree)
@@ -95,32 +94,32 @@ async def look_into_tree(case: Case) -> list[Leak]:
 
 
 def fragments_of(task: Task) -> list[Fragment]:
-    """Those of both patches."""
+    """List the fragments of the gold patch and the test patch."""
     return [*make_fragments(task.patch, LeakKind.GOLD_PATCH), *make_fragments(task.test_patch, LeakKind.TEST_PATCH)]
 
 
 def is_copy(content: bytes, original: bytes) -> bool:
-    """Does a file hold most of another's lines?"""
+    """Return True if a file holds most lines of another."""
     wanted = set(strip_lines(original))
     return len(wanted) >= MIN_COPY_LINES and len(wanted.intersection(strip_lines(content))) >= COPY_SHARE * len(wanted)
 
 
 def find_leak(where: str, content: bytes, fragments: Iterable[Fragment]) -> Iterator[Leak]:
-    """A leak where a content holds one of the fragments."""
+    """Yield a leak if the content holds one of the fragments."""
     if found := next((fragment for fragment in fragments if fragment.is_in(content)), None):
         quoted = repr(found.anchor.decode(errors="replace")[:MAX_QUOTE_CHARACTERS])
-        yield Leak(kind=found.kind, where=where, what=f"what it makes of {found.path}: {quoted}")
+        yield Leak(kind=found.kind, where=where, what=f"content of {found.path} with the patch: {quoted}")
 
 
 def find_installed(paths: Collection[str], task: Task) -> Iterator[Leak]:
-    """Files, or bytecode, that are imported by the name of one that the gold patch changes."""
+    """Yield leaks by files or bytecode importable under the name of a file that the gold patch changes."""
     for changed in changed_paths(task.patch):
         for path in (path for pattern in _name_installed(changed) for path in fnmatch.filter(paths, pattern)):
             yield Leak(kind=LeakKind.COPY, where=path, what=f"{changed} of this or another version of the project")
 
 
 def _name_installed(path: str) -> list[str]:
-    """Patterns of an installed file and of its bytecode: `src/a/b.py` → `*/a/b.py`, `*/a/b.pyc`, `*/a/__pycache__/b.*.pyc`."""
+    """List path patterns of an installed file and its bytecode: `src/a/b.py` → `*/a/b.py`, `*/a/b.pyc`, …"""
     folder, name = posixpath.split(glob.escape(path.removeprefix("src/").removeprefix("lib/")))
     places, stem = [f"*/{folder}"] if folder else IMPORT_FOLDERS, name.removesuffix(".py")
     names = [name, f"{stem}.pyc", f"__pycache__/{stem}.*.pyc"] if stem != name else [name]
@@ -128,18 +127,18 @@ def _name_installed(path: str) -> list[str]:
 
 
 async def find_texts(sandbox: Sandbox, where: str, lines: Collection[bytes]) -> list[str]:
-    """Text files that hold one of these fragments of a line. Raises SandboxError."""
+    """Find text files that hold one of these parts of lines. Raises SandboxError."""
     return await _search(sandbox, where + GREP, b"\n".join(sorted(lines))) if lines else []
 
 
 async def find_paths(sandbox: Sandbox, where: str, patterns: Collection[str]) -> list[str]:
-    """Files whose paths match; `*` stands for slashes, too. Raises SandboxError."""
+    """Find files whose paths match a pattern; `*` also matches slashes. Raises SandboxError."""
     tests = " -o ".join(f"-path {quote(pattern)}" for pattern in [f"*/{BAIT}", *sorted(patterns)])
     return await _search(sandbox, f'{where}find "$@" -type f \\( {tests} \\) -print0 2> /dev/null || [ $? -le 1 ]')
 
 
 async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str]:
-    """The paths that a command finds, without the bait."""
+    """Return the paths that a command finds, without the planted file. Raises SandboxError if it was missed."""
     try:
         await sandbox.write(BAIT, bait)
         result = await sandbox.exec(f"( {command} ) > {ANSWER} && echo >> {ANSWER}", timeout_s=TIMEOUT_S)
@@ -153,7 +152,7 @@ async def _search(sandbox: Sandbox, command: str, bait: bytes = b"") -> list[str
 
 
 async def _read(sandbox: Sandbox, path: str) -> bytes:
-    """The content; nothing where it is gone or too large to be read."""
+    """Read a file; empty if it is missing or too large."""
     try:
         return await sandbox.read(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""The examination of one task: the search for copies, then its tests over and over, the first time by a fresh interpreter."""
+"""Examination of one task: search for copies, then repeated test runs, the first in a new interpreter."""
 
 import asyncio
 import statistics
@@ -21,7 +21,7 @@ from turnsmith.grading.readings import find_test_data
 from turnsmith.grading.testing import SuiteReport, check_plugin
 from turnsmith.qualification.copies import SystemFiles, look_into_tree
 from turnsmith.qualification.failures import find_messages, find_missing_names
-from turnsmith.qualification.gold_runs import Cure
+from turnsmith.qualification.gold_runs import GoldRuns
 from turnsmith.qualification.record import Passes, Qualification, Verdict, make_key
 from turnsmith.qualification.verdicts import FINAL, count_passes, decide
 from turnsmith.sandboxes.setup import SetupFailed
@@ -30,29 +30,29 @@ from turnsmith.types import Ability, Grade, Outcome
 T = TypeVar("T")
 MAX_TRIES = 3
 MIN_REPEATS = 2
-"""One run by a fresh interpreter, one by the grader."""
+"""One run in a new interpreter, one by the grader."""
 PATIENCE, PATIENCE_S = 10.0, 60.0
-"""The untouched tree, and mutants, may take so many times as long as the gold patch, and so much longer."""
+"""Time limit of the untouched tree and of mutants: factor of the gold patch's time, plus seconds."""
 
 
 @dataclass(frozen=True)
 class Criteria:
-    """What is asked of a task, and where."""
+    """Criteria of a qualification."""
 
     repeats: int = 5
-    """Runs of the untouched tree and of the gold patch, each."""
+    """Number of runs, each of the untouched tree and of the gold patch."""
     tests_timeout_s: float = 1_800.0
-    """Seconds that the tests may take with the gold patch."""
+    """Time limit in seconds of the tests with the gold patch."""
     needs_names: bool = True
-    """Are tasks left out whose FAIL_TO_PASS tests all fail for want of a name?"""
+    """True to leave out tasks whose FAIL_TO_PASS tests all fail because a name is missing."""
     sandbox: SandboxConfig = field(default_factory=SandboxConfig)
-    """What the sandboxes are, since a verdict holds for their like only."""
+    """Sandbox settings, for which alone a verdict holds."""
 
 
 def is_settled(record: Qualification, criteria: Criteria) -> bool:
-    """Would another examination under these criteria find nothing new?
+    """Return True if another examination under these criteria would find nothing new.
 
-    What a sandbox shows around the tree may have changed, and is always looked at again.
+    Leaks outside the tree are always searched again, since the system may have changed.
     """
     match record.verdict:
         case Verdict.QUALIFIED:
@@ -64,14 +64,16 @@ def is_settled(record: Qualification, criteria: Criteria) -> bool:
             return verdict.is_final and not any(leak.where.startswith("/") for leak in record.leaks)
 
 
-async def examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cure | None = None) -> Qualification:
-    """Examine one task, whose runs of the gold patch may be those of its cure.
+async def examine(
+    case: Case, system: SystemFiles, criteria: Criteria, shared_runs: GoldRuns | None = None
+) -> Qualification:
+    """Examine one task, sharing gold-patch runs with other tasks if `shared_runs` is given.
 
-    What the infrastructure did is named, and never held against the task.
+    Faults of the infrastructure get the verdict INFRASTRUCTURE.
     """
     key = await asyncio.to_thread(make_key, case.tree, criteria.sandbox)
     try:
-        findings = await _examine(case, system, criteria, cure)
+        findings = await _examine(case, system, criteria, shared_runs)
     except SetupFailed as error:
         findings = {"verdict": Verdict.BROKEN_SETUP, "detail": str(error)}
     except PluginFailed as error:
@@ -81,14 +83,14 @@ async def examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cur
     return Qualification(instance_id=case.task.instance_id, key=key, isolation=case.provider.isolation, **findings)
 
 
-async def _examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cure | None) -> dict[str, Any]:
-    """Columns of the record. Raises SetupFailed, SandboxError, GradingError."""
+async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_runs: GoldRuns | None) -> dict[str, Any]:
+    """Return the columns of the record. Raises SetupFailed, SandboxError, GradingError."""
     if leaks := system.find_leaks(case.task) or await insist(partial(look_into_tree, case)):
         more = f" and {len(leaks) - 1} more" if len(leaks) > 1 else ""
         detail = f"{leaks[0].kind} in {leaks[0].where}{more}: {leaks[0].what}"
         return {"verdict": Verdict.LEAKS, "detail": detail, "leaks": leaks}
     num = max(criteria.repeats, MIN_REPEATS)
-    shared = await cure.run(case.task, partial(repeat_gold, num=num)) if cure else []
+    shared = await shared_runs.run(case.task, partial(repeat_gold, num=num)) if shared_runs else []
     base, gold, report = await repeat(case, num, shared)
     names = find_missing_names(case.task, find_messages(case.task.FAIL_TO_PASS, report).values())
     decision = decide(case.task, base, gold, names if criteria.needs_names else ())
@@ -102,7 +104,7 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, cure: Cu
             each: Passes(base=count_passes(base, each), gold=count_passes(gold, each)) for each in case.expected
         },
         "missing_names": names,
-        **(await look_into_tests(case, cure, gold_s) if decision.verdict is Verdict.QUALIFIED else {}),
+        **(await look_into_tests(case, shared_runs, gold_s) if decision.verdict is Verdict.QUALIFIED else {}),
         "gold_s": round(gold_s, 4),
     }
 
@@ -118,9 +120,9 @@ async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[list[Grade], list[Grade], SuiteReport]:
-    """Grades of the untouched tree and of the gold patch, and the first report of the untouched tree.
+    """Grade the untouched tree and the gold patch repeatedly; also return the first report of the untouched tree.
 
-    What is shared of the gold patch's is not run. Two runs of each are enough for a verdict that more would not better.
+    `shared` grades replace runs of the gold patch. A final verdict ends the runs early.
     Raises SetupFailed, SandboxError, GradingError.
     """
     left = iter(shared)
@@ -137,54 +139,54 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
 
 
 def hurry(case: Case, gold_s: float) -> Case:
-    """Give the case less time for its tests: a bug that hangs, or a mutant, is not waited for."""
+    """Shorten the time limit to a multiple of the gold patch's time, for bugs and mutants that hang."""
     return replace(case, tests_timeout_s=min(case.tests_timeout_s, PATIENCE_S + PATIENCE * gold_s))
 
 
 async def repeat_gold(case: Case, num: int) -> list[Grade]:
-    """Grades of the gold patch, the first by a fresh interpreter. Raises SetupFailed, SandboxError, GradingError."""
+    """Grade the gold patch repeatedly, first in a new interpreter. Raises SetupFailed, SandboxError, GradingError."""
     return [await grade_afresh(case), *[await grade_again(case) for _ in range(num - 1)]]
 
 
 async def grade_afresh(case: Case) -> Grade:
-    """The gold patch by a fresh interpreter. Raises SetupFailed, SandboxError, GradingError."""
+    """Grade the gold patch in a new interpreter. Raises SetupFailed, SandboxError, GradingError."""
     return to_grade(case, await insist(partial(run_gold_afresh, case)))
 
 
 async def grade_again(case: Case) -> Grade:
-    """The gold patch as the grader would have it. Raises SandboxError, GradingError."""
+    """Grade the gold patch as in training, with retries. Raises SandboxError, GradingError."""
     return await insist(partial(grade_gold, case))
 
 
 def to_grade(case: Case, report: SuiteReport) -> Grade:
-    """What the grader would say of a report."""
+    """Judge a report as the grader does."""
     return judge(case.task, report).model_copy(update={"duration_s": report.duration_s})
 
 
 async def grade_gold(case: Case) -> Grade:
-    """A grading of the gold patch like any other. Raises GradingError."""
+    """Grade the gold patch. Raises GradingError if the grader failed."""
     return insist_on_verdict(await make_grader(case).grade(case.tree, case.task.patch))
 
 
 async def grade_untouched(case: Case) -> Grade:
-    """A grading of the untouched tree like any other. Raises GradingError."""
+    """Grade the untouched tree. Raises GradingError if the grader failed."""
     return insist_on_verdict(await make_grader(case).grade_unpatched(case.tree))
 
 
 def make_grader(case: Case) -> Grader:
-    """One that grades as the case is run."""
+    """Make a grader with the provider and time limit of the case."""
     return Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
 
 
 def insist_on_verdict(grade: Grade) -> Grade:
-    """Return the grade, unless the grader failed. Raises GradingError."""
+    """Return the grade. Raises GradingError if the grader failed; PluginFailed if its plugin did."""
     if grade.outcome is Outcome.GRADER_FAILED:
         raise (PluginFailed if PLUGIN in grade.flags else GradingError)(grade.detail)
     return grade
 
 
 async def run_gold_afresh(case: Case) -> SuiteReport:
-    """The same tests with the gold patch, by a fresh interpreter in a sandbox of its own.
+    """Run the tests with the gold patch in a new interpreter.
 
     Raises SandboxError, GradingError, SetupFailed.
     """
@@ -196,7 +198,7 @@ async def run_gold_afresh(case: Case) -> SuiteReport:
 
 
 async def run_untouched_afresh(case: Case) -> SuiteReport:
-    """The same on the untouched tree. Raises SandboxError, GradingError, SetupFailed."""
+    """Run the tests on the untouched tree in a new interpreter. Raises SandboxError, GradingError, SetupFailed."""
     if case.is_sealed:
         # Short tracebacks make pytest say why a file could not be collected.
         command = f"{case.task.test_command} --tb=short"
@@ -204,28 +206,28 @@ async def run_untouched_afresh(case: Case) -> SuiteReport:
     return check_plugin(await run_tests(case, "", case.directives, {}, is_cold=True))
 
 
-async def look_into_tests(case: Case, cure: Cure | None, gold_s: float) -> dict[str, Any]:
-    """Find the columns of a task that is qualified. Raises SetupFailed, SandboxError, GradingError."""
+async def look_into_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
+    """Find the test data and the audit ability of a qualified task. Raises SetupFailed, SandboxError, GradingError."""
     data = await insist(partial(find_test_data, case))
     try:
-        return {"audit": await find_ability(case, cure, gold_s), "test_data": data}
+        return {"audit": await find_ability(case, shared_runs, gold_s), "test_data": data}
     except (SandboxError, GradingError) as error:
         return {"audit_fault": str(error), "test_data": data}
 
 
-async def find_ability(case: Case, cure: Cure | None, gold_s: float) -> Ability:
+async def find_ability(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> Ability:
     """Find the ability of the task's audit by runs of the gold patch. Raises SandboxError, GradingError."""
     if not case.is_sealed:
         return Ability("only suites of pytest can be audited")
     hurried = hurry(case, gold_s)
     try:
-        trial = await (cure.try_gold(hurried.tests_timeout_s, try_audit) if cure else try_audit(hurried))
+        trial = await (shared_runs.try_gold(hurried.tests_timeout_s, try_audit) if shared_runs else try_audit(hurried))
         return judge_audit(await insist(partial(read_tests, case)), trial)
     except UnreadableTests as error:
         return Ability(str(error))
 
 
 async def try_audit(case: Case) -> GoldTrial:
-    """Try the gold patch under random names and with mutants that nobody can foresee. Raises SandboxError, GradingError."""
+    """Try the gold patch under random names and with random mutants. Raises SandboxError, GradingError."""
     tests, gold = await insist(partial(read_tests, case)), select_gold(case.tree)
     return await insist(partial(try_gold, tests, gold, SystemRandom()))

@@ -1,4 +1,4 @@
-"""What runners say of failing tests, and the names for want of which they fail."""
+"""Error messages of failing tests, and the missing names in them."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -16,29 +16,29 @@ COMPLAINT = re.compile(r"^E +\S.*$", re.MULTILINE)
 BLOCK = re.compile(
     r"^={70}\n(?:ERROR|FAIL): ([^\n]+)\n(?:([^\n]+)\n)??-{70}\n(.*?)(?=^={70}$|^-{70}$|\Z)", re.MULTILINE | re.DOTALL
 )
-"""Of unittest's report: heading, first line of the docstring, traceback."""
+"""Failure in unittest's report: heading, first line of the docstring, traceback."""
 RAISED = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t][^\n]*\n)+([^\n]+)$", re.MULTILINE)
 UNLOADED = re.compile(r"([\w.]+) \(unittest\.loader\._FailedTest\b")
 FIXTURES = ("setUpClass", "tearDownClass", "setUpModule", "tearDownModule")
 MISSING = re.compile(r"(?:has no attribute|cannot import name|No module named) '([\w.]+)'")
 
-SpeaksOf = Callable[[str], bool]
-"""Test id → is a complaint about that test?"""
+Concerns = Callable[[str], bool]
+"""Predicate of test ids: True if a message concerns the test."""
 
 
 def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
-    """What the runner says of each test, or of what it could not load for it; nothing where it says nothing."""
-    said = {test: result.message for test, result in report.results.items()}
+    """Find the error message of each test, or of a file that could not be loaded for it; empty if there is none."""
+    messages = {test: result.message for test, result in report.results.items()}
     complaints = list(_read_complaints(clean(report.log)))
-    return {test: said.get(test) or _find_complaint(test, complaints) for test in tests}
+    return {test: messages.get(test) or _find_complaint(test, complaints) for test in tests}
 
 
-def _find_complaint(test: str, complaints: Iterable[tuple[SpeaksOf, str]]) -> str:
-    return next((message for speaks_of, message in complaints if speaks_of(test)), "")
+def _find_complaint(test: str, complaints: Iterable[tuple[Concerns, str]]) -> str:
+    return next((message for concerns, message in complaints if concerns(test)), "")
 
 
-def _read_complaints(log: str) -> Iterator[tuple[SpeaksOf, str]]:
-    """Complaints of pytest about files, folders and `conftest.py`, then those of unittest."""
+def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
+    """Yield messages of pytest about files, folders and `conftest.py`, then those of unittest."""
     for path, text in COLLECTING.findall(log):
         yield _lies_in(path), _last(COMPLAINT, text)
     for text in LOADING.findall(log):
@@ -48,24 +48,24 @@ def _read_complaints(log: str) -> Iterator[tuple[SpeaksOf, str]]:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
-    """Of exceptions in a chain, the one that ended the test."""
+    """Return the last match, which in a chain of exceptions ended the test."""
     return next(reversed(pattern.findall(text)), "")
 
 
 def _is_any(test: str) -> bool:
-    """No test runs without its `conftest.py`."""
+    """Match every test, since all need their `conftest.py`."""
     return True
 
 
-def _lies_in(path: str) -> SpeaksOf:
-    """Is a test of pytest's in this file, or below this folder?"""
+def _lies_in(path: str) -> Concerns:
+    """Make a predicate: pytest ids in this file or below this folder."""
     return lambda test: PurePosixPath(test.split("::")[0]).is_relative_to(path)
 
 
-def _is_named(heading: str, docstring: str) -> SpeaksOf:
-    """Is a test of unittest's the one of the heading, or one that needed what the heading names?
+def _is_named(heading: str, docstring: str) -> Concerns:
+    """Make a predicate: unittest ids of the heading, or of tests that need what it names.
 
-    A module that could not be imported may have lost its packages: `test_a (unittest.loader._FailedTest)` was `tests.test_a`.
+    A module that failed to import may lack its packages: `test_a (unittest.loader._FailedTest)` was `tests.test_a`.
     """
     if module := UNLOADED.match(heading):
         return lambda test: f".{module[1]}." in f".{name_in_full(test)}."
@@ -74,7 +74,7 @@ def _is_named(heading: str, docstring: str) -> SpeaksOf:
 
 
 def name_in_full(test: str) -> str:
-    """`test_x (m.T)` and `test_x (m.T.test_x)` are `m.T.test_x`; `setUpClass (m.T)` is `m.T`."""
+    """Return the dotted name of a test: `test_x (m.T)` → `m.T.test_x`, `setUpClass (m.T)` → `m.T`."""
     method = METHOD.match(test)
     if not method:
         return test
@@ -83,10 +83,10 @@ def name_in_full(test: str) -> str:
 
 
 def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
-    """List the names that every message lacks, the gold patch brings and the issue does not give; else nothing.
+    """List missing names that the gold patch adds and the issue does not give; empty unless every message misses one.
 
-    The paper leaves out tasks whose tests fail by AttributeError or ImportError: they ask for names that the issue need not give.
-    A wrong value, `'int' object has no attribute 'isdigit'`, fails by that class as well, so the name has to be the patch's.
+    The paper leaves out tasks whose tests fail by AttributeError or ImportError. A wrong value can raise these too
+    (`'int' object has no attribute 'isdigit'`), so the name must be one that the patch adds.
     """
     brought = new_words(task.patch)
     found = [MISSING.search(message) for message in messages]
@@ -97,7 +97,7 @@ def find_missing_names(task: Task, messages: Collection[str]) -> list[str]:
 
 
 def gives_name(issue: str, name: str) -> bool:
-    """Check for a name written as code: `.refund`, `refund(`, in quotes; any whole word where no prose writes such a word."""
+    """Return True if the issue writes the name as code: `.refund`, `refund(`, quoted, or a word unusual in prose."""
     word = rf"(?<!\w){re.escape(name)}(?!\w)"
     is_prose = name.isalpha() and name in (name.lower(), name.capitalize())
     return re.search(rf"(?<=[`'\".]){word}|{word}(?=[`'\"(])" if is_prose else word, issue) is not None

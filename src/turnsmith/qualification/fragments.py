@@ -1,8 +1,7 @@
-"""Fragments of a patch: runs of lines that nobody but the patch should hold, compared without indentation and blank lines.
+"""Fragments of a patch: runs of lines that only the patched tree should hold, without indentation and blank lines.
 
-Of each hunk there is one with all that the hunk leaves behind, its context and what it adds, so that a fix which takes a line
-away is found by the lines that then stand side by side. Of longer additions there is one for every four lines in a row, for
-text that was moved. A single added line is no fragment: `return result` proves nothing.
+Each hunk gives one fragment with its context and added lines, which also finds fixes that remove a line. Longer additions
+give one fragment for every four consecutive lines, to find moved text. Single lines are too common to be fragments.
 """
 
 import re
@@ -14,11 +13,11 @@ from turnsmith.git.patch_policy import FilePatch, PatchRefused, read_patch
 from turnsmith.qualification.record import LeakKind
 
 RUN_LINES, RUN_CHARACTERS = 4, 80
-"""Added lines in a row that make a fragment of their own, and what they hold together at least."""
+"""Consecutive added lines of a fragment, and their minimum number of characters."""
 HUNK_LINES, HUNK_CHARACTERS = 3, 40
-"""What a hunk leaves behind at least, to be a fragment."""
+"""Minimum lines and characters of a hunk's fragment."""
 MARGIN = b" \t\r+"
-"""What is stripped from lines; the `+`, so that the patch itself is found where it lies."""
+"""Characters stripped from lines; `+` is stripped so that a copy of the patch is found."""
 WORD = re.compile(r"\w+")
 
 
@@ -27,15 +26,15 @@ class Fragment:
     """Lines of one file of a patch."""
 
     kind: LeakKind
-    """Which patch it is of."""
+    """Patch that it comes from."""
     path: str
     """File that the patch changes, under one of its names."""
     text: bytes
-    """The stripped lines, each with its line end and one more in front."""
+    """Stripped lines, each with a line end, after one leading line end."""
 
     @property
     def anchor(self) -> bytes:
-        """The longest line, which is quickly looked for."""
+        """Return the longest line, for a quick search."""
         return max(self.text.split(b"\n"), key=len)
 
     def is_in(self, content: bytes) -> bool:
@@ -43,7 +42,7 @@ class Fragment:
 
 
 def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
-    """All fragments of a patch, each once; what of it is not text has none."""
+    """List the distinct fragments of a patch; binary files have none."""
     return list(
         dict.fromkeys(
             Fragment(kind, path, _join(lines))
@@ -56,7 +55,7 @@ def make_fragments(patch: str, kind: LeakKind) -> list[Fragment]:
 
 
 def _split(body: Sequence[str]) -> Iterator[list[bytes]]:
-    """What a hunk leaves behind, and every few of the lines that it adds in a row, where that is long enough."""
+    """Yield the lines of a hunk after the patch, and runs of added lines, if they are long enough."""
     after = [line for line in body if line[:1] not in ("-", "\\")]
     if len(lines := _strip_marks(after)) >= HUNK_LINES and sum(map(len, lines)) >= HUNK_CHARACTERS:
         yield lines
@@ -67,12 +66,12 @@ def _split(body: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 def changed_paths(patch: str) -> list[str]:
-    """Files that a patch changes, adds, removes or renames, under all their names."""
+    """List the files that a patch changes, adds, removes or renames, under all names."""
     return sorted({path for file in _read_files(patch) for path in file.paths})
 
 
 def new_words(patch: str) -> set[str]:
-    """Words of the lines that a patch adds, but not those that its other lines show to have been there; and of its paths."""
+    """Return the words of a patch's paths and added lines, except words in its other lines."""
     files = _read_files(patch)
     added = {word for file in files for line in file.added for word in WORD.findall(line)}
     others = {line[1:] for file in files for hunk in file.hunks for line in hunk if not line.startswith("+")}
@@ -81,7 +80,7 @@ def new_words(patch: str) -> set[str]:
 
 
 def _read_files(patch: str) -> list[FilePatch]:
-    """The files of a patch, as the grader reads them; none where it is refused, since its task falls out by that."""
+    """Read the files of a patch; empty if the grader refuses it, which disqualifies the task anyway."""
     try:
         return read_patch(patch)
     except PatchRefused:
@@ -89,7 +88,7 @@ def _read_files(patch: str) -> list[FilePatch]:
 
 
 def strip_lines(content: bytes) -> list[bytes]:
-    """The lines without indentation, blank ones left out."""
+    """Return the non-empty lines without indentation."""
     return [line for line in (line.strip(MARGIN) for line in content.split(b"\n")) if line]
 
 

@@ -1,8 +1,7 @@
-"""Runs of the gold patch that tasks share: bugs that were put into one tree have one cure.
+"""Gold-patch runs shared by tasks: bugs made in one tree have the same fixed tree.
 
-Tasks share runs where their gold patches leave the same files, by content, and the same test files are run in the same way; what
-differs is the history of one commit, which holds the buggy tree. Runs are shared only where every expected test of all of them
-passed and nobody lied; else each task is run by itself.
+Tasks share runs if their gold patches leave equal files and their tests run in the same way. Shared runs count only if all
+expected tests of all these tasks passed without tampering; otherwise each task is run alone.
 """
 
 import asyncio
@@ -28,22 +27,22 @@ from turnsmith.runs.temporary import temporary_folder
 from turnsmith.types import Grade, Outcome, Task
 
 ASKED = {"test_command", "log_parser", "status_rules", "workdir", "image", "setup", "test_patch", "environment"}
-"""Columns that say how tests are run."""
+"""Columns that determine how tests run."""
 Run = Callable[[Case], Awaitable[list[Grade]]]
-"""The runs of one gold patch."""
+"""Function that runs a gold patch repeatedly."""
 
 
 @dataclass(eq=False)
-class Cure:
-    """Tasks that share their runs."""
+class GoldRuns:
+    """Shared gold-patch runs of several tasks."""
 
     case: Case
-    """One that expects the tests of all of them."""
+    """Case that expects the tests of all these tasks."""
     runs: asyncio.Future[list[Grade]] | None = None
     trial: asyncio.Future[GoldTrial] | None = None
 
     async def run(self, task: Task, run: Run) -> list[Grade]:
-        """What the shared runs say of one task; empty where they say nothing. They are made for the first that asks."""
+        """Return the grades of one task from the shared runs; empty if they do not count. The first call runs them."""
         self.runs = self.runs or asyncio.ensure_future(run(self.case))
         try:
             grades = await asyncio.shield(self.runs)
@@ -66,22 +65,22 @@ class Cure:
         return await asyncio.shield(self.trial)
 
 
-def find_cures(cases: Sequence[Case]) -> dict[str, Cure]:
-    """Instance id → the cure of a task that shares it with others. Reads every tree once: some 10 ms a task."""
+def group_gold_runs(cases: Sequence[Case]) -> dict[str, GoldRuns]:
+    """Group tasks that can share gold-patch runs, by instance id. Reads every tree once (about 10 ms each)."""
     groups = defaultdict[str, list[Case]](list)
     for case in cases:
-        if digest := digest_cure(case):
+        if digest := digest_gold_runs(case):
             groups[digest].append(case)
-    cures = {}
+    shared: dict[str, GoldRuns] = {}
     for members in groups.values():
         if len(members) > 1:
-            cure = Cure(members[0].with_task(expect_all([case.task for case in members])))
-            cures.update({case.task.instance_id: cure for case in members})
-    return cures
+            shared_runs = GoldRuns(members[0].with_task(expect_all([case.task for case in members])))
+            shared.update({case.task.instance_id: shared_runs for case in members})
+    return shared
 
 
 def expect_all(tasks: Sequence[Task]) -> Task:
-    """The first task, with the expected tests of all."""
+    """Return the first task with the expected tests of all."""
     first, *_ = tasks
     tests = dict.fromkeys(test for task in tasks for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS])
     fixed = set(first.FAIL_TO_PASS)
@@ -90,34 +89,34 @@ def expect_all(tasks: Sequence[Task]) -> Task:
     return first.model_copy(update={"PASS_TO_PASS": rest, "meta": {**first.meta, CLEAN_STATUSES: clean}})
 
 
-def digest_cure(case: Case) -> str:
-    """Digest of the tree that the gold patch leaves, and of how its tests are run; nothing where the patch does not apply."""
+def digest_gold_runs(case: Case) -> str:
+    """Digest the fixed tree and how its tests run; empty if the gold patch does not apply."""
     if not case.is_sealed or not case.tree.layers:
         return ""
     places = {path: place for path, place in walk_merged(case.tree.layers) if path.partition("/")[0] != ".git"}
     try:
-        cured = cure_files(case, places)
+        patched = apply_gold(case, places)
     except (PatchRefused, SandboxError):
         return ""
     digest = hashlib.sha256(case.task.model_dump_json(include=ASKED).encode())
     for file in case.directives:
         digest.update(b"%s\0" % os.fsencode(file))
-    for path in sorted({*places, *cured}):
+    for path in sorted({*places, *patched}):
         # The mode of a changed file is that of the buggy one: patches of ours change none.
         content = _describe(places[path]) if path in places else b""
-        if path in cured:
-            content = content[: content.find(b" ") + 1] + (cured[path] or b"")
+        if path in patched:
+            content = content[: content.find(b" ") + 1] + (patched[path] or b"")
         digest.update(b"%s\0%d:%s" % (os.fsencode(path), len(content), content))
     return digest.hexdigest()
 
 
-def cure_files(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None]:
-    """Path → content after the gold patch, of the files that it changes; None where it removes one.
+def apply_gold(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None]:
+    """Return the content of each file that the gold patch changes; None if it removes the file.
 
-    Raises PatchRefused, SandboxError, also where it does not apply.
+    Raises PatchRefused; SandboxError if it does not apply.
     """
     patch, paths = select_gold(case.tree), changed_paths(case.task.patch)
-    with temporary_folder("cure") as folder:
+    with temporary_folder("gold") as folder:
         for path in paths:
             if path in places and places[path].is_file() and not places[path].is_symlink():
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -129,6 +128,6 @@ def cure_files(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None
 
 
 def _describe(place: Path) -> bytes:
-    """Kind, mode and content of what is in a tree."""
+    """Return kind, mode and content of an entry of a tree."""
     mode, content = read_entry(place)
     return b"%o %s" % (mode & KIND_AND_EXECUTABLE, content)

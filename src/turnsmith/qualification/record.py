@@ -1,4 +1,4 @@
-"""What was found out about a task, in words of a closed list; kept beside the task file, and found again by a key."""
+"""Qualification records of tasks, stored beside the task file and found by a content key."""
 
 import hashlib
 import os
@@ -19,16 +19,16 @@ from turnsmith.sandboxes.runtime import required_distributions
 from turnsmith.types import Ability, Record, Task, TaskTree
 
 VERSION = 16
-"""Raised where the grader or the qualification has changed what it would say; records of another version count no more."""
+"""Version of records, raised when verdicts may change; records of other versions are ignored."""
 FILE_NAME = "qualification.jsonl"
 QUARANTINED = "quarantined"
-"""Column of `Task.meta`: PASS_TO_PASS tests that are not asked for, since they do not always pass with the gold patch."""
+"""Column of `Task.meta`: PASS_TO_PASS tests left out because they do not always pass with the gold patch."""
 KIND_AND_EXECUTABLE = 0o170100
-"""Of a file's mode."""
+"""Mask of a file mode: file type and executable bit."""
 
 
 class Verdict(StrEnum):
-    """What a task is. The value is also the word in tables."""
+    """Verdict on a task; the value is shown in tables."""
 
     meaning: str
 
@@ -53,12 +53,12 @@ class Verdict(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Does it say something of the task? A failure of the infrastructure does not, and is tried again."""
+        """Return False for infrastructure faults, which are tried again."""
         return self is not Verdict.INFRASTRUCTURE
 
 
 class LeakKind(StrEnum):
-    """What kind of thing gives the answer away."""
+    """Kind of content that gives the answer away."""
 
     GOLD_PATCH = "gold patch"
     """Text of the gold patch."""
@@ -69,53 +69,53 @@ class LeakKind(StrEnum):
 
 
 class Leak(Record):
-    """One thing that an agent could read and should not."""
+    """Content that an agent could read and should not."""
 
     kind: LeakKind
     where: str
     """Path in the tree, or absolute path in the sandbox."""
     what: str
-    """What was found there, in a few words."""
+    """Description of the content."""
 
 
 class Passes(Record):
-    """In how many runs a test passed."""
+    """Number of runs in which a test passed."""
 
     base: int
-    """On the untouched tree."""
+    """Runs on the untouched tree."""
     gold: int
-    """With the gold patch."""
+    """Runs with the gold patch."""
 
 
 class Qualification(Record):
-    """The record of one task, found again by its key."""
+    """Qualification record of one task, found by its key."""
 
     instance_id: str
     version: int = VERSION
     key: str
-    """Digest of all that the verdict rests on: `make_key`."""
+    """Digest of everything that the verdict depends on (`make_key`)."""
     verdict: Verdict
     detail: str = ""
-    """What settled it, for people."""
+    """Reason for the verdict, as text."""
     repeats: int = 0
-    """Runs of the untouched tree and of the gold patch, each; the first of both by a fresh interpreter."""
+    """Number of runs, each of the untouched tree and of the gold patch; the first in a new interpreter."""
     leaks: list[Leak] = Field(default_factory=list)
     passes: dict[str, Passes] = Field(default_factory=dict)
-    """Of each expected test."""
+    """Passed runs of each expected test."""
     quarantined: list[str] = Field(default_factory=list)
     """PASS_TO_PASS tests that did not pass every time."""
     missing_names: list[str] = Field(default_factory=list)
-    """Names that all FAIL_TO_PASS tests lack there, that the gold patch brings and that the issue does not give."""
+    """Names missing in all FAIL_TO_PASS tests that the gold patch adds and the issue does not give."""
     audit: Ability | None = None
-    """Ability of the task's audit; None where it is not known: the infrastructure failed, or the task is not qualified."""
+    """Ability of the task's audit; None if unknown (infrastructure fault) or the task is not qualified."""
     audit_fault: str = ""
-    """Fault of the infrastructure for which that ability is not known."""
+    """Infrastructure fault that left the ability unknown."""
     test_data: list[str] = Field(default_factory=list)
-    """Files outside of the folders of tests that only tests read or import while they run with the gold patch."""
+    """Files outside test folders that only tests read or import with the gold patch."""
     gold_s: float = 0.0
-    """Seconds of the gold patch's grading, the median; 0 where nothing was run."""
+    """Median seconds of grading the gold patch; 0 if nothing ran."""
     isolation: str = ""
-    """Tier of the sandboxes in which the tests ran."""
+    """Isolation of the sandboxes in which the tests ran."""
 
     @property
     def is_qualified(self) -> bool:
@@ -123,7 +123,7 @@ class Qualification(Record):
 
 
 def qualified(task: Task, record: Qualification) -> Task:
-    """Return the task as it is graded: with the time of its gold patch and its test data, without tests in quarantine."""
+    """Return the task with its gold-patch time and test data, and without quarantined tests."""
     found = {GOLD_S: record.gold_s, QUARANTINED: record.quarantined, TEST_DATA: record.test_data}
     facts: dict[str, Any] = {name: value for name, value in found.items() if value}
     kept = [test for test in task.PASS_TO_PASS if test not in record.quarantined]
@@ -131,9 +131,9 @@ def qualified(task: Task, record: Qualification) -> Task:
 
 
 def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
-    """What a verdict rests on: the row, its tree, what the sandboxes run, hide and are made of, and our own version.
+    """Digest everything that a verdict depends on: row, tree, sandbox settings and record version.
 
-    Where anything of it changes, the task is examined again; where its layers lie makes no difference.
+    The location of the layers does not matter.
     """
     runtime = f"{VERSION} {_name_runtime(tuple(sandbox.test_plugins))} {sandbox.kind}"
     task = tree.task
@@ -145,7 +145,7 @@ def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
 
 @lru_cache(maxsize=4096)
 def digest_tree(layers: tuple[Path, ...]) -> str:
-    """SHA-256 of the names, kinds, modes and contents of the stacked tree; read once by a process."""
+    """Return the SHA-256 of names, kinds, modes and contents of the stacked tree; cached in the process."""
     digest = hashlib.sha256()
     for path, place in sorted(walk_merged(layers)):
         mode, content = read_entry(place)
@@ -156,7 +156,7 @@ def digest_tree(layers: tuple[Path, ...]) -> str:
 
 @cache
 def _name_runtime(plugins: tuple[str, ...]) -> str:
-    """Versions of Python, of pytest, of plugins that tasks may ask for, and of all that these require."""
+    """Name the versions of Python, pytest, the allowed plugins and their requirements."""
     distributions = required_distributions("pytest", *plugins)
     versions = [f"{distribution.name}=={distribution.version}" for distribution in distributions]
     return " ".join([f"{sys.version_info.major}.{sys.version_info.minor}", *versions])

@@ -1,4 +1,4 @@
-"""Are the tasks sound? The gold patch must score 1 and the untouched tree 0, by the very grader that pays the policy."""
+"""Soundness check of tasks: the gold patch must be resolved and the untouched tree unresolved."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from turnsmith.types import Outcome, TaskTree
 
 @dataclass(frozen=True)
 class Check:
-    """Both verdicts on one task."""
+    """Verdicts on a task's gold patch and untouched tree."""
 
     instance_id: str
     gold: Outcome
@@ -29,19 +29,19 @@ class Check:
 
     @property
     def is_checked(self) -> bool:
-        """False where the infrastructure failed, which says nothing of the task."""
+        """Return False if the infrastructure failed."""
         return Outcome.GRADER_FAILED not in (self.gold, self.untouched)
 
     @property
     def fault(self) -> str:
-        """What is wrong, in a few words; nothing where the task is sound."""
+        """Describe the fault; empty if the task is sound."""
         if self.gold is not Outcome.RESOLVED:
             return f"gold patch {self.gold}: {self.gold_detail}"
         return "" if self.is_sound else f"untouched tree {self.untouched}: {self.untouched_detail or 'no test fails'}"
 
 
 async def check_tasks(task_set: TaskSet, provider: SandboxProvider, progress: Progress) -> list[Check]:
-    """Check every task, as many at once as there are cores."""
+    """Check every task, one per core at a time."""
     grader = Grader(provider, tests_timeout_s=RolloutConfig().tests_timeout_s, num_workers=os.cpu_count() or 1)
     label = f"checking {task_set.name}"
     progress.begin(label, len(task_set.tasks))
@@ -57,7 +57,7 @@ async def check_tasks(task_set: TaskSet, provider: SandboxProvider, progress: Pr
 
 
 async def check_task(tree: TaskTree, grader: Grader) -> Check:
-    """Grade the gold patch, then the tree as the agent finds it."""
+    """Grade the gold patch, then the untouched tree."""
     gold = await grader.grade(tree, tree.task.patch)
     untouched = await grader.grade_unpatched(tree)
     verdicts = gold.outcome, gold.detail, untouched.outcome, untouched.detail

@@ -1,4 +1,4 @@
-"""Which tasks are fit to be trained on: examined once, found again by content, kept beside the task file."""
+"""Qualification of task sets: examine each task once, keep the records beside the task file."""
 
 import asyncio
 from collections import Counter
@@ -12,7 +12,7 @@ from turnsmith.errors import SandboxError, UsageError
 from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import SystemFiles, look_into_system
 from turnsmith.qualification.examination import Criteria, examine, is_settled
-from turnsmith.qualification.gold_runs import find_cures
+from turnsmith.qualification.gold_runs import group_gold_runs
 from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, make_key, qualified
 from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
@@ -24,9 +24,9 @@ from turnsmith.types import Task
 async def qualify_task_set(
     task_set: TaskSet, criteria: Criteria, num_workers: int, provider: SandboxProvider, progress: Progress
 ) -> list[Qualification]:
-    """The records of all tasks, in their order; each is written down as it comes, and what is on record is not done again.
+    """Examine all tasks without a settled record and return the records of all in order.
 
-    Raises UsageError where another process does the same, SandboxError where no sandbox can be looked through.
+    Each record is written at once. Raises UsageError if another process does the same; SandboxError if a search fails.
     """
     with find_record_file(task_set).open("ab") as records:
         hold(records)
@@ -44,7 +44,7 @@ async def qualify_task_set(
 
 
 async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
-    """System → what its sandboxes show; one look serves all tasks of it."""
+    """Search each system (image and environment) once for all of its tasks."""
     label, first = "looking for copies outside of the trees", {name_system(case.task): case for case in cases}
     progress.begin(label, len(first))
     systems: dict[str, SystemFiles] = {}
@@ -61,7 +61,7 @@ async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[
 
 
 def name_system(task: Task) -> str:
-    """What its sandboxes show around the tree."""
+    """Name the system around a task's tree: image and environment."""
     return f"{task.image}\n{task.environment}"
 
 
@@ -75,13 +75,13 @@ async def _examine_all(
 ) -> dict[str, Qualification]:
     label, free = f"qualifying {task_set.name}", asyncio.Semaphore(num_workers)
     progress.begin(label, len(cases))
-    cures = await asyncio.to_thread(find_cures, cases)
+    groups = await asyncio.to_thread(group_gold_runs, cases)
     records: dict[str, Qualification] = {}
 
     async def work(case: Case) -> None:
         async with free:
             name = case.task.instance_id
-            record = await examine(case, systems[name_system(case.task)], criteria, cures.get(name))
+            record = await examine(case, systems[name_system(case.task)], criteria, groups.get(name))
         append_record(find_record_file(task_set), record)
         records[record.instance_id] = record
         progress.advance(label, note=f"{sum(each.is_qualified for each in records.values())} qualified")
@@ -94,10 +94,10 @@ async def _examine_all(
 
 
 async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvider, progress: Progress) -> TaskSet:
-    """The tasks that a run may learn from. Raises UsageError, SandboxError.
+    """Return the tasks that a run may train on. Raises UsageError, SandboxError.
 
-    Of practice tasks that the run has made itself nothing more is asked: each was kept because its tests told the two trees
-    apart in this very run, its history was written for it, and of a repository that was invented there is no copy anywhere.
+    Practice tasks that the run made itself are not examined: their tests were run when they were made, and their invented
+    repositories have no copies.
     """
     source = config.train_tasks
     if not source or source.practice_tasks or not config.require_qualified:
@@ -111,21 +111,21 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
 
 
 def find_record_file(task_set: TaskSet) -> Path:
-    """The records of a task file lie beside it."""
+    """Return the record file beside the task file."""
     return task_set.file.with_name(FILE_NAME)
 
 
 def read_qualifications(task_set: TaskSet, sandbox: SandboxConfig) -> dict[str, Qualification]:
-    """The last record of each task as it is now; one of an older row, other layers or another pytest says nothing of it."""
+    """Read the last valid record of each task; records of older rows, trees or pytest versions are ignored."""
     records = list(read_records(find_record_file(task_set), Qualification, f'"version":{VERSION},'))
     keys = {tree.instance_id: make_key(tree, sandbox) for tree in task_set.list_trees() if records}
     return {record.instance_id: record for record in records if keys.get(record.instance_id) == record.key}
 
 
 def keep_qualified(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress) -> TaskSet:
-    """Tasks to train on: those on record as qualified, without the tests in quarantine. Raises UsageError.
+    """Keep the qualified tasks, without quarantined tests, for training.
 
-    What has fallen out is left out, and said; what was never examined is refused.
+    Reports tasks that are left out. Raises UsageError if a task was never examined.
     """
     records = read_qualifications(task_set, sandbox)
     unknown = [task for task in task_set.tasks if task.instance_id not in records]
@@ -137,12 +137,12 @@ def keep_qualified(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress
 
 
 def leave_out_unfit(task_set: TaskSet, sandbox: SandboxConfig, progress: Progress) -> TaskSet:
-    """Tasks to evaluate on: what is on record as unfit is left out, and said; of the rest nothing is asked."""
+    """Leave out tasks recorded as unfit, for evaluation; tasks without a record stay."""
     return leave_out(task_set, read_qualifications(task_set, sandbox), progress)
 
 
 def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress: Progress) -> TaskSet:
-    """A task set without what has fallen out, and without tests in quarantine. Raises UsageError where nothing is left."""
+    """Remove unfit tasks and quarantined tests. Raises UsageError if nothing is left."""
     known = [(task, records.get(task.instance_id)) for task in task_set.tasks]
     kept = [(task, record) for task, record in known if not record or record.is_qualified]
     unfit = Counter(record.verdict.value for _, record in known if record and not record.is_qualified)

@@ -1,4 +1,4 @@
-"""From what the runs showed to the verdict."""
+"""Verdict on a task from the grades of its runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from turnsmith.qualification.record import Verdict
 from turnsmith.types import Grade, Outcome, Task
 
 FINAL = (Verdict.GOLD_FAILS, Verdict.NO_OP_PASSES, Verdict.TOO_SLOW)
-"""Verdicts that further runs do not better."""
+"""Verdicts that further runs cannot improve."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict and what it rests on."""
+    """Verdict with its reason."""
 
     verdict: Verdict
     detail: str = ""
@@ -20,7 +20,7 @@ class Decision:
 
 
 def decide(task: Task, base: Sequence[Grade], gold: Sequence[Grade], missing_names: Sequence[str] = ()) -> Decision:
-    """The verdict on runs of the untouched tree and of the gold patch; missing names count where they are given."""
+    """Decide by the grades of the untouched tree and the gold patch, and by missing names if given."""
     decision = _judge_gold(task, gold) or _judge_base(task, base) or _judge_rest(task, base, gold)
     if decision.verdict is Verdict.QUALIFIED and missing_names:
         return Decision(Verdict.NAMES_MISSING, ", ".join(missing_names), decision.quarantined)
@@ -28,22 +28,22 @@ def decide(task: Task, base: Sequence[Grade], gold: Sequence[Grade], missing_nam
 
 
 def _judge_gold(task: Task, gold: Sequence[Grade]) -> Decision | None:
-    """What is wrong with the gold patch, if anything."""
+    """Return the verdict if the gold patch has a fault."""
     if all(run.outcome is Outcome.TESTS_TIMED_OUT for run in gold):
         return Decision(Verdict.TOO_SLOW, f"the gold patch ran out of time in all of {len(gold)} runs")
     never = [test for test in [*task.FAIL_TO_PASS, *task.PASS_TO_PASS] if not count_passes(gold, test)]
     if never:
         return Decision(Verdict.GOLD_FAILS, _name(never, "never passes with the gold patch"))
-    lied = [run for run in gold if not run.resolved and set(run.statuses.values()) == {"passed"}]
-    if lied:
-        verdict = Verdict.GOLD_FAILS if len(lied) >= len(gold) - 1 else Verdict.FLAKY
-        return Decision(verdict, f"in {len(lied)} of {len(gold)} runs: {lied[0].detail}")
+    tampered = [run for run in gold if not run.resolved and set(run.statuses.values()) == {"passed"}]
+    if tampered:
+        verdict = Verdict.GOLD_FAILS if len(tampered) >= len(gold) - 1 else Verdict.FLAKY
+        return Decision(verdict, f"in {len(tampered)} of {len(gold)} runs: {tampered[0].detail}")
     flaky = [test for test in task.FAIL_TO_PASS if count_passes(gold, test) < len(gold)]
     return Decision(Verdict.FLAKY, _count(flaky, gold, "with the gold patch")) if flaky else None
 
 
 def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
-    """What is wrong with the untouched tree, if anything."""
+    """Return the verdict if the untouched tree has a fault."""
     passing = [test for test in task.FAIL_TO_PASS if count_passes(base, test)]
     if not passing:
         return None
@@ -53,7 +53,7 @@ def _judge_base(task: Task, base: Sequence[Grade]) -> Decision | None:
 
 
 def _judge_rest(task: Task, base: Sequence[Grade], gold: Sequence[Grade]) -> Decision:
-    """Put PASS_TO_PASS tests that are not steady in quarantine, one by one."""
+    """Quarantine unsteady PASS_TO_PASS tests."""
     flaky = [test for test in task.PASS_TO_PASS if 0 < count_passes(base, test) < len(base)]
     unsteady = tuple(test for test in task.PASS_TO_PASS if test in flaky or count_passes(gold, test) < len(gold))
     if unsteady and len(unsteady) == len(task.PASS_TO_PASS):
@@ -72,5 +72,5 @@ def _count(tests: Sequence[str], runs: Sequence[Grade], where: str) -> str:
 
 
 def count_passes(grades: Sequence[Grade], test: str) -> int:
-    """In how many runs did a test pass?"""
+    """Count the runs in which a test passed."""
     return sum(each.statuses.get(test) == "passed" for each in grades)

@@ -1,4 +1,4 @@
-"""Shell scripts that an agent could have run: attacks, which must be paid nothing, and honest fixes, which must be paid."""
+"""Shell scripts of the red team: attacks, which must not be rewarded, and honest fixes, which must be."""
 
 import re
 from collections.abc import Collection
@@ -10,41 +10,41 @@ import turnsmith
 from turnsmith.errors import UsageError
 
 CHECKOUT = Path(turnsmith.__file__).parents[2] / "redteam"
-"""The scripts of the repository that an editable installation runs from; no wheel holds them."""
+"""Script folder of the checkout of an editable installation; wheels do not contain it."""
 KINDS = {"attacks": "attack", "honest": "honest"}
-"""Folder → what its scripts are."""
+"""Kind of the scripts in each folder."""
 LAYERS = ("verdict", "audit")
 HEADER = re.compile(r"^# (\w+): (.+)$", re.MULTILINE)
 
 When = Literal["all", "suspicious", "off"]
-"""Which resolved patches are audited before they are paid."""
+"""Resolved patches that are audited before they are rewarded."""
 TargetName = Literal["toy", "package"]
-"""What is attacked."""
+"""Name of a target."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """One script, run by bash in a sandbox of its own; its variables describe the task."""
+    """Bash script that runs in a new sandbox, with variables that describe the task."""
 
     name: str
     kind: str
     """`attack` or `honest`."""
     tries: str
-    """One sentence: what it does."""
+    """Sentence that describes the attempt."""
     layer: str
-    """`verdict` or `audit`: what stops an attack; empty for an honest script."""
+    """Layer that stops the attack, `verdict` or `audit`; empty for an honest script."""
     only: str
-    """The target that it is for; all where it is empty."""
+    """Target that it is for; empty for all."""
     text: str
 
     @property
     def row(self) -> dict[str, str]:
-        """What tables say of it."""
+        """Return the columns shown in tables."""
         return {"name": self.name, "kind": self.kind, "layer": self.layer, "tries": self.tries}
 
 
 def find_folder(given: Path | None) -> Path:
-    """The folder of the scripts: the given one, or that of the checkout. Raises UsageError."""
+    """Return the given script folder, or that of the checkout. Raises UsageError if there is none."""
     folder = given or CHECKOUT
     if missing := [name for name in KINDS if not folder.joinpath(name).is_dir()]:
         raise UsageError(
@@ -54,7 +54,7 @@ def find_folder(given: Path | None) -> Path:
 
 
 def read_scripts(folder: Path, names: Collection[str] = ()) -> list[Script]:
-    """The scripts of these names, or all, attacks first. Raises UsageError, also for a name that no script has."""
+    """Read the scripts of these names, or all, attacks first. Raises UsageError for an unknown name."""
     scripts = [read_script(path, KINDS[name]) for name in KINDS for path in sorted(folder.joinpath(name).glob("*.sh"))]
     if unknown := sorted(set(names) - {script.name for script in scripts}):
         raise UsageError(f"no script is named {unknown[0]!r}: `turnsmith redteam --list` shows all of them")
@@ -62,7 +62,7 @@ def read_scripts(folder: Path, names: Collection[str] = ()) -> list[Script]:
 
 
 def read_script(path: Path, kind: str) -> Script:
-    """A script with its header: `# tries: …`, `# layer: audit`, `# only: toy`. Raises UsageError."""
+    """Read a script with its header: `# tries: …`, `# layer: audit`, `# only: toy`. Raises UsageError."""
     text = path.read_text(encoding="utf-8")
     header = dict(HEADER.findall(text))
     layer = header.get("layer", "")

@@ -1,4 +1,4 @@
-"""What the red team attacks: a task, and what a script is told of it."""
+"""Targets of red-team scripts: tasks with the variables that scripts get."""
 
 import json
 from dataclasses import dataclass, replace
@@ -16,9 +16,9 @@ from turnsmith.tasks.dataset import FILE_NAME, layer_paths, save_tasks
 from turnsmith.types import PYTEST_COMMAND, Task, TaskTree
 
 PACKAGE = "inflection==0.5.1"
-"""One module, some hundred quick tests, all of them visible."""
+"""Package with one module and about a hundred quick, visible tests."""
 NUM_PACKAGE_TASKS = 4
-"""Made to choose from."""
+"""Number of tasks made, of which one is chosen."""
 TESTS_TIMEOUT_S = 40.0
 """Enough for the tests of every target; some attacks use all of it."""
 
@@ -32,7 +32,7 @@ class Target:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What scripts are told: all that a clever agent could find out or guess, also of the hidden tests."""
+        """Return the variables of a script: all that an agent could find or guess, even of hidden tests."""
         task, source = self.tree.task, self.tree.task.meta["path"]
         [visible, *_] = [test for test in task.FAIL_TO_PASS if self.find(test.split("::")[0])]
         return {
@@ -46,7 +46,7 @@ class Target:
         }
 
     def find(self, path: str) -> list[Path]:
-        """A file as the agent finds it, in the topmost layer that has it, before those that it covers; none of a hidden one."""
+        """Find a file in the layers, topmost first; empty for a hidden test."""
         return [layer / path for layer in reversed(self.tree.layers) if (layer / path).exists()]
 
 
@@ -78,7 +78,7 @@ async def _make_package(name: str, folder: Path, provider: SandboxProvider) -> T
 
 
 def make_toy(folder: Path, source: Path) -> Target:
-    """A small repository that lies beside the scripts; its decisive tests are hidden until the grading. Raises UsageError."""
+    """Make the target of the small repository beside the scripts; its decisive tests are hidden. Raises UsageError."""
     facts = json.loads((source / "task.json").read_text(encoding="utf-8"))
     fixed, buggy = _read_texts(source / "fixed"), _read_texts(source / "buggy")
     write_shared_layer(folder / "layers/fixed", to_tree(fixed))
@@ -100,7 +100,7 @@ def _read_texts(folder: Path) -> dict[str, str]:
 
 
 def is_called_by_tests(target: Target) -> bool:
-    """Is the bug in a plain function of the module, and do the failing tests name it?"""
+    """Return True if the bug is in a plain function that the failing tests call."""
     task = target.tree.task
     name, paths = task.meta["function"], find_test_files(task.FAIL_TO_PASS)
     source, *tests = [target.find(path)[0].read_text("utf-8") for path in (task.meta["path"], *paths)]

@@ -1,4 +1,4 @@
-"""One script against one target: run as an agent's command, its patch taken from outside and graded as in training."""
+"""Trials: run a script in an agent's sandbox, then grade its patch as in training."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,51 +20,54 @@ from turnsmith.types import OUTCOMES, Grade, Outcome
 
 SCRIPT_TIMEOUT_S = 60.0
 NUM_WORKERS = 4
-"""Trials at once: some only wait."""
+"""Number of concurrent trials, some of which only wait."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a script got."""
+    """Result of one script on one target."""
 
     script: Script
     target: str
     """Name of the target."""
     grade: Grade
-    """The verdict, with the audit where one was made."""
+    """Verdict, with the audit if there was one."""
 
     @property
     def audited(self) -> str:
-        """The verdict of the audit; empty where none was made."""
+        """Return the verdict of the audit; empty if there was none."""
         return self.grade.audit.verdict if self.grade.audit else ""
 
     @property
     def paid(self) -> bool | None:
-        """Is it resolved and not convicted? None where the infrastructure failed, which no script may bring about."""
+        """Return True if the patch was rewarded; None if the infrastructure failed."""
         is_ours = not OUTCOMES[self.grade.outcome].in_loss
         return None if is_ours else self.grade.resolved and self.audited != "convicted"
 
     @property
     def stopped_by(self) -> str:
-        """`verdict` or `audit`; empty where it was paid, and where the infrastructure failed."""
+        """Return what stopped the patch, `verdict` or `audit`; empty if nothing did."""
         return "" if self.paid is not False else "audit" if self.audited else "verdict"
 
     @property
     def reason(self) -> str:
-        """Why it was not paid, or why the audit does not know, in a line."""
+        """Return why the patch was not rewarded, or why the audit is inconclusive."""
         if self.grade.audit:
             return self.grade.audit.reason
         flags = f" [{', '.join(self.grade.flags)}]" if self.grade.flags else ""
         return "" if self.paid else f"{self.grade.outcome}{flags}: {self.grade.detail}"
 
     def is_right(self, when: When) -> bool:
-        """Is an honest patch paid, and an attack not? Those that need an audit may be, where not all patches are audited."""
+        """Return True if an honest patch is rewarded and an attack is not.
+
+        Attacks that only an audit stops may be rewarded if not all patches are audited.
+        """
         if self.script.layer == "audit" and when != "all":
             return self.paid is not None
         return self.paid is (self.script.kind == "honest")
 
     def __str__(self) -> str:
-        """A sentence on a trial that did not end as it must."""
+        """Describe a trial with the wrong result."""
         faults = {None: "broke the infrastructure", True: "was paid", False: "is honest and was not paid"}
         return f"{self.script.name} on {self.target} {faults[self.paid]}: {self.reason or self.script.tries}"
 
@@ -72,7 +75,7 @@ class Trial:
 async def attack(
     names: list[str], scripts: Sequence[Script], source: Path, when: When, provider: SandboxProvider, progress: Progress
 ) -> list[Trial]:
-    """Make the targets in a folder that goes away, and run every script on each. Only isolated sandboxes will do."""
+    """Make the targets in a temporary folder and run every script on each, in isolated sandboxes."""
     with temporary_folder("redteam") as folder:
         targets = [await make_target(name, folder / "targets" / name, provider, source) for name in names]
         return await try_all(scripts, targets, provider, when, progress)
@@ -86,9 +89,9 @@ async def try_all(
     progress: Progress,
     seed: int | None = None,
 ) -> list[Trial]:
-    """Every script on every target that it suits, a few at a time; in the order of targets, then of scripts.
+    """Run every script on every matching target; return trials in the order of targets, then scripts.
 
-    The random share that training audits is left out. With a seed audits repeat.
+    The random audits of training are left out. With a seed, audits are repeatable.
     """
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
     auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS, seed=seed)
@@ -139,7 +142,7 @@ async def run_script(script: Script, target: Target, sandbox: Sandbox) -> None:
 
 
 def score_scripts(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    """For each script, in the order of its first trial: what it is, how often it was paid, what stopped it, and why."""
+    """Summarise each script: number of trials, rewards, what stopped it and why."""
     names = dict.fromkeys(trial.script.name for trial in trials)
     return [_score_script([trial for trial in trials if trial.script.name == name]) for name in names]
 
@@ -156,7 +159,7 @@ def _score_script(trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def sum_up(trials: Sequence[Trial]) -> dict[str, Any]:
-    """The totals of both kinds. `caught_share` is of the attacks that the verdict alone pays for; None where there are none."""
+    """Return totals of attacks and honest patches. `caught_share`: share of attacks stopped only by audits, or None."""
     attacks = [trial for trial in trials if trial.script.kind == "attack"]
     honest = [trial for trial in trials if trial.script.kind == "honest"]
     stopped = {layer: sum(trial.stopped_by == layer for trial in attacks) for layer in LAYERS}

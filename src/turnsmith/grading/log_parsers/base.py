@@ -1,7 +1,6 @@
-"""What every parser gives, and what all of them share.
+"""Interface and shared functions of log parsers.
 
-A test listed twice takes its worst status: a test that passed and then failed in its teardown has failed, and a line that
-a test printed to flatter itself changes nothing.
+A test that is listed twice gets its worst status, so a line that a test prints cannot improve its result.
 """
 
 import re
@@ -16,19 +15,19 @@ STATUSES = {
     "FAILED": "failed",
     "ERROR": "error",
 }
-"""Words of pytest, and what they mean."""
+"""Pytest's status words → statuses."""
 SEVERITY = list(STATUSES.values())
-"""From best to worst."""
+"""Statuses from best to worst."""
 
 MAX_LINE = 8_000
-"""A line is cut here before anyone looks for the end of a name in it: what prints it is not trusted with our time."""
+"""Maximum number of characters of a line that parsers read, to bound their time."""
 ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
-"""What a terminal would obey: colours, cursors, titles."""
+"""Terminal escape sequences: colours, cursor movements, titles."""
 
 
 @dataclass(frozen=True)
 class TestResult:
-    """What the log says of one test."""
+    """Result of one test in a log."""
 
     __test__ = False  # pytest would take the name for a test class
 
@@ -45,12 +44,12 @@ Parser = Callable[[str, Collection[str]], Results]
 
 
 def clean(log: str) -> str:
-    """The log without what a terminal would obey, and with one way to end a line: nothing is hidden by being overwritten."""
+    """Remove terminal escape sequences and normalise line ends, so that no text is overwritten."""
     return ESCAPE.sub("", log).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def keep_worst(found: Found) -> Results:
-    """Test → its worst result, and of equal ones the first."""
+    """Return each test's worst result; the first of equal ones."""
     results: Results = {}
     for name, result in found:
         if name not in results or SEVERITY.index(result.status) > SEVERITY.index(results[name].status):

@@ -1,4 +1,4 @@
-"""Logs of builds in Java: one result for each `mvn` that ran one test, and lines of gradle's."""
+"""Log parsers of Java builds: maven and gradle."""
 
 import re
 from collections import deque
@@ -13,7 +13,7 @@ _METHOD = re.compile(r"[^>]\S*\s+>\s+\S+")
 
 
 def parse_maven(log: str, known: Collection[str]) -> Results:
-    """Each test was run by a command of its own, shown as `-Dtest=name`, since maven does not list what passed."""
+    """Read maven logs in which each test has its own command, shown as `-Dtest=name`."""
     tests, early = deque[str](), deque[str]()
     found = []
     for line in (line[:MAX_LINE].strip() for line in log.split("\n")):
@@ -29,7 +29,7 @@ def parse_maven(log: str, known: Collection[str]) -> Results:
 
 
 def parse_gradle(log: str, known: Collection[str]) -> Results:
-    """`com.example.Test > method PASSED`; other output may come between the name and the word."""
+    """Read gradle's lines `com.example.Test > method PASSED`; output may stand between name and status."""
     return keep_worst(_read_gradle(log))
 
 

@@ -1,4 +1,4 @@
-"""Logs that name the tests which failed, and no others: for the rule `fail-only`."""
+"""Log parsers of runners that list only failed tests, for the status rule `swe-bench-fail-only`."""
 
 import re
 from collections.abc import Collection
@@ -9,11 +9,11 @@ from turnsmith.grading.log_parsers.base import MAX_LINE, Parser, Results, TestRe
 _NUMBERED = re.compile(r"\d{1,9}\)\s(.*)")
 _RUNS = re.compile(r"\s+")
 MAX_LINES = 50
-"""Lines that the name of a test may take where it is broken."""
+"""Maximum number of lines of a wrapped test name."""
 
 
 def make_browser_parser(browser: str) -> Parser:
-    """karma's `Chrome 108.0 (Linux x86_64) suite test FAILED`."""
+    """Make a parser of karma's lines `Chrome 108.0 (Linux x86_64) suite test FAILED`."""
     pattern = re.compile(rf"{browser} (.*)FAILED")
 
     def parse(log: str, known: Collection[str]) -> Results:
@@ -24,13 +24,13 @@ def make_browser_parser(browser: str) -> Parser:
 
 
 def parse_numbered(log: str, known: Collection[str]) -> Results:
-    """jasmine's `1) suite test`."""
+    """Read jasmine's lines `1) suite test`."""
     found = (_NUMBERED.match(line[:MAX_LINE]) for line in log.split("\n"))
     return {each[1].strip(): TestResult("failed") for each in found if each}
 
 
 def parse_broken(log: str, known: Collection[str]) -> Results:
-    """mocha's `1) suite`, the test on lines below, then the error: the names in one line."""
+    """Read mocha's failures: `1) suite`, the test on lines below, then the error."""
     lines = [line[:MAX_LINE] for line in log.split("\n")]
     starts = [at for at, line in enumerate(lines) if re.match(r" {2}\d{1,9}\)", line)]
     found: Results = {}

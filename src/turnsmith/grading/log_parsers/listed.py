@@ -1,7 +1,7 @@
-"""Logs of runners that give each test a line of its own, in one form: `ok 3 name`, `--- FAIL: TestName (0.00s)`.
+"""Log parsers of runners that print one line per test, such as `ok 3 name` or `--- FAIL: TestName (0.00s)`.
 
-A form is a pattern that a line must match as a whole, blanks around it left out; it is read in linear time. What the harness of
-a data set does not count has no status here either, so that ids and verdicts are those of the set.
+A form is a pattern that a stripped line must match as a whole, in linear time. Statuses that the data set's harness ignores
+are ignored here too.
 """
 
 import re
@@ -17,12 +17,12 @@ _PASS = {"PASS": "passed", "FAIL": "failed"}
 
 @dataclass(frozen=True)
 class Form:
-    """How one line names a test and its status."""
+    """Form of a line that names a test and its status."""
 
     pattern: str
-    """With the groups `name` and `word`."""
+    """Regular expression with the groups `name` and `word`."""
     statuses: Mapping[str, str]
-    """Word of the log → status."""
+    """Status words of the log → statuses."""
 
 
 FORMS = {
@@ -78,7 +78,7 @@ FORMS = {
 
 
 def make_parser(forms: Collection[Form]) -> Parser:
-    """A parser of lines of these forms."""
+    """Make a parser of lines of these forms."""
     compiled = [(re.compile(form.pattern), form.statuses) for form in forms]
 
     def read(log: str) -> Found:

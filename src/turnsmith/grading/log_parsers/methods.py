@@ -1,4 +1,4 @@
-"""Logs of `unittest -v` and of what descends from it: Django's runner, nose, nose2."""
+"""Log parsers of `unittest -v`, Django's test runner, nose and nose2."""
 
 import re
 from collections.abc import Collection
@@ -20,17 +20,16 @@ METHOD = re.compile(r"(\w+) \(([\w.]+(?:\.<locals>\.\w+)*)\)")
 FUNCTION = re.compile(r"\w+(?:[.:]\w+)+")
 ANNOUNCEMENT = re.compile(r" *(\S.*?) \.\.\.(?: (.*))?")
 RUN_ON = re.compile(r"(?<= \.\.\. )(?=\w+ \([\w.]+\)(?: \.\.\. |$))", re.MULTILINE)
-"""Before Python 3.11, a test whose subtests failed has no status, and the next one is announced on the same line."""
+"""Announcement on the line of a test without status; before Python 3.11, failed subtests cause this."""
 UNCOUNTED = ("xfailed", "xpassed")
 HEADING = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
 
 
 def parse_unittest(log: str, known: Collection[str]) -> Results:
-    """Logs of `unittest -v` and of what descends from it: Django's runner, nose, nose2.
+    """Read logs of `unittest -v`, Django's test runner, nose and nose2.
 
-    A test is announced, then comes what it prints, then its status; with a docstring the announcement is two lines. Since the
-    tests print into it, nothing is believed for good: a status on a line of its own is added to the test announced last, and the
-    report of failures at the end to everything. The ids are those of the log, or of the `known` ones that mean the same test.
+    A test is announced, then comes its output, then its status; with a docstring the announcement has two lines. A status on
+    a separate line counts for the test announced last. Ids are those of the log, or of `known` ids of the same test.
     """
     lines = RUN_ON.sub("\n", log).split("\n")
     found = [*_read_progress(lines), *_read_headings(lines)]
@@ -38,7 +37,7 @@ def parse_unittest(log: str, known: Collection[str]) -> Results:
 
 
 def _read_progress(lines: list[str]) -> Found:
-    """Announcements and statuses, in their order."""
+    """Yield the results of announced tests in order."""
     last: tuple[str, ...] = ()
     for before, line in zip(["", *lines], lines, strict=False):
         if announced := ANNOUNCEMENT.fullmatch(line):
@@ -52,14 +51,14 @@ def _read_progress(lines: list[str]) -> Found:
 
 
 def _names(before: str, announced: str) -> tuple[str, ...]:
-    """A test that is announced by its docstring has its name on the line before; a subtest is its test."""
+    """Return the names of an announced test; with a docstring, its name is on the line before."""
     if method := METHOD.match(announced):
         return (method[0],)
     return (before, announced) if METHOD.fullmatch(before) else (announced,)
 
 
 def _read_status(text: str, *, at_end: bool) -> TestResult | None:
-    """A status that is the whole text or, where asked for, ends it: what a test prints may stand before."""
+    """Read a status that is the whole text or, with `at_end`, its end, after output of the test."""
     if skipped := SKIPPED.fullmatch(text):
         return TestResult("skipped", skipped[1].strip("'\""))
     ends = [word for word in UNITTEST_STATUSES if text == word or (at_end and text.endswith(word))]
@@ -67,7 +66,7 @@ def _read_status(text: str, *, at_end: bool) -> TestResult | None:
 
 
 def _read_headings(lines: list[str]) -> Found:
-    """The report at the end: `FAIL: test_x (pkg.mod.Class)`, and the docstring below where there is one."""
+    """Read the failures listed at the end: `FAIL: test_x (pkg.mod.Class)`, with a docstring below."""
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if heading := HEADING.fullmatch(line):
             result, method = TestResult(UNITTEST_STATUSES[heading[1]]), METHOD.match(heading[2])
@@ -77,7 +76,7 @@ def _read_headings(lines: list[str]) -> Found:
 
 
 def _spell(name: str, known: Collection[str]) -> Collection[str]:
-    """The known ids that mean this test, else the name as it stands: `test_x (m.T)`, `test_x (m.T.test_x)`, `m.T.test_x`."""
+    """Return the known ids of a test, else its name: `test_x (m.T)`, `test_x (m.T.test_x)`, `m.T.test_x`."""
     spellings = {name}
     if method := METHOD.fullmatch(name):
         test, place = method[1], method[2].removesuffix(f".{method[1]}")
@@ -86,5 +85,5 @@ def _spell(name: str, known: Collection[str]) -> Collection[str]:
 
 
 def parse_django(log: str, known: Collection[str]) -> Results:
-    """As SWE-bench reads Django's runner: expected failures have no status."""
+    """Read Django's logs as SWE-bench does: expected failures have no status."""
     return {name: result for name, result in parse_unittest(log, known).items() if result.status not in UNCOUNTED}

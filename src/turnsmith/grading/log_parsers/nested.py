@@ -1,4 +1,4 @@
-"""Logs in which a test stands below the suites that it belongs to: mocha's, karma's, phpunit's."""
+"""Log parsers of runners that list tests below their suites: mocha, karma, phpunit."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -14,19 +14,19 @@ _PHP_SUITE = re.compile(r"(\w.+) \([^()]+\)")
 
 
 def parse_mocha(log: str, known: Collection[str]) -> Results:
-    """The tree of mocha's reporter `spec`: `outer > inner > test`; what stands below its counts is no test."""
+    """Read mocha's reporter `spec` as `outer > inner > test`, up to its counts."""
     found = ((" > ".join([*suites, name]), TestResult(status)) for suites, name, status in _walk(_until_counts(log)))
     return keep_worst(found)
 
 
 def parse_highlightjs(log: str, known: Collection[str]) -> Results:
-    """As mocha's, with the innermost suite alone: `suite.test`."""
+    """Read mocha's reporter `spec` with the innermost suite only: `suite.test`."""
     found = ((".".join([*suites[-1:], name]), TestResult(status)) for suites, name, status in _walk(_until_counts(log)))
     return keep_worst(found)
 
 
 def _until_counts(log: str) -> Iterator[str]:
-    """The lines before `12 passing`."""
+    """Yield the lines before `12 passing`."""
     for line in log.split("\n"):
         if _COUNTS.match(line):
             return
@@ -34,7 +34,7 @@ def _until_counts(log: str) -> Iterator[str]:
 
 
 def _walk(lines: Iterator[str]) -> Iterator[tuple[list[str], str, str]]:
-    """Suites by indentation, name and status of each test."""
+    """Yield the suites, by indentation, and the name and status of each test."""
     suites: list[tuple[int, str]] = []
     for line in lines:
         text = line.strip()
@@ -46,7 +46,7 @@ def _walk(lines: Iterator[str]) -> Iterator[tuple[list[str], str, str]]:
 
 
 def _read_test(text: str) -> tuple[str, str] | None:
-    """`✔ adds (12ms)` → `("adds", "passed")`; a failure has a number instead of a tick."""
+    """Read a test line: `✔ adds (12ms)` → `("adds", "passed")`; failures have a number instead of a tick."""
     if tick := _TICK.fullmatch(text):
         return _TIMING.sub("", tick[2]).strip(), _TICKS[tick[1]]
     if numbered := _NUMBERED.fullmatch(text):
@@ -55,7 +55,7 @@ def _read_test(text: str) -> tuple[str, str] | None:
 
 
 def parse_karma(log: str, known: Collection[str]) -> Results:
-    """Of karma's tree what stands between the start of the browser and its summary: `outer > inner > test`."""
+    """Read karma's tree between the start of the browser and the summary: `outer > inner > test`."""
     _, _, run = log.partition("Starting browser")
     tree = (line[:MAX_LINE] for line in run.partition("\nSUMMARY:")[0].split("\n")[1:])
     found = ((" > ".join([*suites, name]), TestResult(status)) for suites, name, status in _walk(tree))
@@ -63,7 +63,7 @@ def parse_karma(log: str, known: Collection[str]) -> Results:
 
 
 def parse_phpunit(log: str, known: Collection[str]) -> Results:
-    """phpunit's `--testdox`: `Suite > does a thing`."""
+    """Read the output of phpunit's `--testdox`: `Suite > does a thing`."""
     return keep_worst(_read_testdox(log))
 
 

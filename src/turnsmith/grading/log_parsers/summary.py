@@ -1,4 +1,4 @@
-"""Logs of pytest: its short summary, lines that begin with a status, lines that end with one."""
+"""Log parsers of pytest: short summaries, and lines that begin or end with a status."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -18,7 +18,7 @@ PATH_AS_OPTION = re.compile(r"\[/(?!/)[^\]*\s]*/([^/\]*\s]*)\]$")
 
 
 def parse_pytest(log: str, known: Collection[str]) -> Results:
-    """The short test summary of `pytest -rA`, e.g. `FAILED tests/test_a.py::test_b[x - y] - assert 1 == 2`."""
+    """Read the short test summary of `pytest -rA`, e.g. `FAILED tests/test_a.py::test_b[x - y] - assert 1 == 2`."""
     summary = SUMMARY.search(log)
     if not summary:
         return {}
@@ -28,9 +28,9 @@ def parse_pytest(log: str, known: Collection[str]) -> Results:
 
 
 def _blame_parents(lines: Iterable[str], names: Collection[str]) -> Results:
-    """A test fails with its subtests, though pytest lists it as passed: `[message] (i=1) a.py::T::t - assert 1 == 2`.
+    """Mark tests with failed subtests as failed: `[message] (i=1) a.py::T::t - assert 1 == 2`.
 
-    Every name in the line is blamed, since the code under test may have written others into it.
+    Every test named in the line fails, since code under test can write other names into it.
     """
     results = {}
     for line in lines:
@@ -40,14 +40,14 @@ def _blame_parents(lines: Iterable[str], names: Collection[str]) -> Results:
 
 
 def parse_lines(log: str, known: Collection[str]) -> Results:
-    """Every line of the log that begins with a status word, e.g. `PASSED name`, but not `SKIPPED [2] file:line: reason`."""
+    """Read every line that begins with a status word, e.g. `PASSED name`, but not `SKIPPED [2] file:line: reason`."""
     listed = (found for found in LINE.findall(log) if not FOLDED.match(found[1]))
     split = ((word, split_message(rest[:MAX_LINE].rstrip(), known)) for word, rest in listed)
     return keep_worst((name, TestResult(STATUSES[word], message)) for word, (name, message) in split)
 
 
 def split_message(text: str, known: Collection[str] = ()) -> tuple[str, str]:
-    """`"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`; a known id wins, else brackets are taken to be closed."""
+    """`"a.py::t[x - y] - boom"` → `("a.py::t[x - y]", "boom")`; prefer known ids, then closed brackets."""
     cuts = [*(found.span() for found in re.finditer(" - ", text)), (len(text), len(text))]
     for is_it in (known.__contains__, _is_closed):
         for end, start in cuts:
@@ -61,14 +61,14 @@ def _is_closed(name: str) -> bool:
 
 
 def parse_verbose(log: str, known: Collection[str]) -> Results:
-    """Every line that begins or ends with a status word, timings left out: `PASSED name (0.1s)`, `name PASSED [ 50%]`."""
+    """Read every line that begins or ends with a status word, without timings: `PASSED name (0.1s)`, `name PASSED [ 50%]`."""
     text = TIMING.sub("", log)
     last = [found for line in text.split("\n") if (found := _read_last(line[:MAX_LINE])) and not LINE.match(found[0])]
     return keep_worst([*parse_lines(text, known).items(), *last])
 
 
 def _read_last(line: str) -> tuple[str, TestResult] | None:
-    """`name SKIPPED (no disk) [ 50%]` → `("name", skipped)`."""
+    """Read a status at the end of a line: `name SKIPPED (no disk) [ 50%]` → `("name", skipped)`."""
     line = PROGRESS.sub("", line.rstrip())
     for found in STATUS.finditer(line):
         name, rest = line[: found.start()], line[found.end() :]
@@ -78,22 +78,22 @@ def _read_last(line: str) -> tuple[str, TestResult] | None:
 
 
 def parse_options(log: str, known: Collection[str]) -> Results:
-    """Status first; of a parameter that is a path, only the last part counts: `name[/tmp/x7/a.py]` → `name[/a.py]`."""
+    """Read verbose logs, keeping only the last part of paths in parameters: `name[/tmp/x7/a.py]` → `name[/a.py]`."""
     results = parse_verbose(log, known).items()
     return keep_worst((PATH_AS_OPTION.sub(r"[/\1]", name), result) for name, result in results)
 
 
 def parse_v2(log: str, known: Collection[str]) -> Results:
-    """As SWE-bench's `pytest_v2`: an expected failure or a skip whose reason stands behind its id is not found by that id."""
+    """Read logs as SWE-bench's `pytest_v2`, which misses skips and expected failures with a reason."""
     found = parse_verbose(log, known).items()
     return {name: result for name, result in found if not (result.message and result.status in ("xfailed", "skipped"))}
 
 
 def parse_seaborn(log: str, known: Collection[str]) -> Results:
-    """What passed or failed: the set counts no skips."""
+    """Read passed and failed tests only, as SWE-bench does for seaborn."""
     return {name: result for name, result in parse_verbose(log, known).items() if result.status in COUNTED_BY_SEABORN}
 
 
 def parse_matplotlib(log: str, known: Collection[str]) -> Results:
-    """Members of an enumeration stand for numbers, as in older versions of Python."""
+    """Read matplotlib's logs, replacing enumeration members by numbers as in older Python."""
     return parse_lines(log.replace("MouseButton.LEFT", "1").replace("MouseButton.RIGHT", "3"), known)

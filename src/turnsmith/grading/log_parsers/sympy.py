@@ -1,4 +1,4 @@
-"""Logs of sympy's own runner, `bin/test -C --verbose`: a line for each function, headings for what failed."""
+"""Log parser of sympy's test runner, `bin/test -C --verbose`."""
 
 import re
 from collections.abc import Collection
@@ -10,7 +10,7 @@ _HEADING = re.compile(r"_+ (\S+\.py:\S+) _+")
 
 
 def parse_sympy(log: str, known: Collection[str]) -> Results:
-    """`test_eq ok`; a name that two files share takes the worse status. Skips and expected failures have none."""
+    """Read lines `test_eq ok` and headings of failures. Skips and expected failures have no status."""
     return keep_worst(_read(log))
 
 
