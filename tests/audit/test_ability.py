@@ -100,7 +100,7 @@ def test_a_mutant_is_killed_where_the_same_cases_fail_twice_by_an_unmet_expectat
     assert is_killed(Ends(BOTH, NONE), first, second) is expected
 
 
-async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provider, task, layers, tree):
+async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provider, task, layers):
     (layers[0] / "test_base.py").write_text(
         "from calc import add\n\n\nclass TestBase:\n    def test_add(self):\n        assert add(2, 1) == 3\n"
     )
@@ -108,7 +108,7 @@ async def test_tests_that_are_imported_or_inherited_have_names_and_mutants(provi
     (layers[0] / "test_calc.py").write_text(text)
     ids = ["test_base.py::TestBase::test_add", "test_calc.py::TestBase::test_add", "test_calc.py::TestMore::test_add"]
     task = task.model_copy(update={"FAIL_TO_PASS": ids, "PASS_TO_PASS": []})
-    audit = await Auditor(provider, tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
+    audit = await Auditor(provider, tests_timeout_s=20, num_workers=1).audit(TaskTree(task, layers), GOLD)
     assert (audit.verdict, audit.num_renamed) == ("honest", 3), audit
 
 

@@ -355,11 +355,12 @@ BROKEN_PLUGIN = {
 
 
 @pytest.mark.parametrize("case", BROKEN_PLUGIN)
-async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader, task, layers, tree, case):
+async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader, task, layers, case):
     files, command, detail = BROKEN_PLUGIN[case]
     for name, text in files.items():
         (layers[0] / name).write_text(text)
     task = task.model_copy(update={"test_command": command})
+    tree = TaskTree(task, layers)
     for grade in [
         await grader.grade(tree, GOLD),
         await grader.grade_unpatched(tree),
@@ -368,18 +369,20 @@ async def test_a_plugin_that_fails_on_the_clean_tree_is_the_graders_fault(grader
         assert re.search(detail, grade.detail)
 
 
-async def test_a_patch_that_stops_the_plugin_gets_a_verdict(grader, task, layers, tree):
+async def test_a_patch_that_stops_the_plugin_gets_a_verdict(grader, task, layers):
     (layers[0] / "sitecustomize.py").write_text("import calc\n")
     patch = replace_body("return a + b", after=["import sys", "sys.modules['_blake2'] = None"])
     task = task.model_copy(update={"test_command": SHY_COMMAND})
+    tree = TaskTree(task, layers)
     assert (await grader.grade(tree, GOLD)).resolved
     grade = await grader.grade(tree, patch)
     assert (grade.outcome, set(grade.statuses.values())) == (Outcome.UNRESOLVED, {"missing"}), grade
 
 
 @pytest.mark.parametrize("cold", ["", "cd . && "])
-async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, tree, cold):
+async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, layers, cold):
     task = task.model_copy(update={"test_command": f"{cold}python -m pytest -q"})
+    tree = TaskTree(task, layers)
     crash = ["from _pytest.terminal import TerminalReporter", "TerminalReporter.write_line = None"]
     grade = await grader.grade(tree, replace_body("return a + b", after=crash))
     assert grade.outcome not in (Outcome.RESOLVED, Outcome.GRADER_FAILED), grade
@@ -388,12 +391,13 @@ async def test_a_patch_that_crashes_the_plugin_gets_a_verdict(grader, task, tree
 BREAKS_PLUGIN = "from _pytest.terminal import TerminalReporter\n\nTerminalReporter.write_line = None\n\n\n"
 
 
-async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the_plugin(grader, task, layers, tree):
+async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the_plugin(grader, task, layers):
     broken = BREAKS_PLUGIN + BUGGY
     (layers[0] / "calc.py").write_text(broken)
     gold = make_patch("calc.py", broken, BUGGY.replace("-", "+"))
     wrong = make_patch("calc.py", broken, broken.replace("-", "*"))
     task = task.model_copy(update={"patch": gold})
+    tree = TaskTree(task, layers)
     assert (await grader.grade(tree, gold)).resolved
     assert (await grader.grade(tree, wrong)).outcome is Outcome.UNRESOLVED
 
@@ -411,9 +415,10 @@ class Counting:
         return await self.provider.start(spec)
 
 
-async def test_a_fault_that_every_run_of_a_task_has_is_not_tried_again(provider, task, tree):
+async def test_a_fault_that_every_run_of_a_task_has_is_not_tried_again(provider, task, layers):
     grader = Grader(counting := Counting(provider), tests_timeout_s=20, num_workers=1)
     task = task.model_copy(update={"test_command": "env -u PYTEST_PLUGINS python -m pytest -q"})
+    tree = TaskTree(task, layers)
     first = await grader.grade(tree, GOLD)
     num_started = counting.num_started
     second = await grader.grade(tree, GOLD)
