@@ -1,10 +1,10 @@
-"""`turnsmith`, and `python -m turnsmith`."""
+"""Entry point of `turnsmith` and `python -m turnsmith`."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C may come before it is there to catch it: while it is imported."""
+    """Run the command line. Ctrl-C may come while it is imported, before it can handle signals."""
     try:
         from turnsmith.cli import main as run
 

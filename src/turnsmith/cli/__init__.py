@@ -1,7 +1,8 @@
-"""Command line: one module for each group of commands. A mistake of the user becomes one sentence and exit code 2.
+"""Command line: one module for each group of commands.
 
-`make_app` assembles the commands, and `main` runs them. A command that needs torch or recipes imports them itself, so
-that `--help` is instant. No other part imports this package. A command parses, calls one function and prints.
+`make_app` assembles the commands, and `main` runs them. A command parses its options, calls one function and prints. It
+imports torch and recipes itself, so that `--help` is fast. A user error becomes one sentence and exit code 2. No other
+package imports this one.
 """
 
 import warnings
@@ -11,25 +12,22 @@ import typer
 
 from turnsmith import __version__
 from turnsmith.cli import curating, exporting, grading, importing, looking, redteam, running, showing, solving
+from turnsmith.cli.errors import ErrorReportingGroup
 from turnsmith.cli.images import show_images
 from turnsmith.cli.making import make
-from turnsmith.cli.mining import mine
+from turnsmith.cli.mining import mine, rebuild
 from turnsmith.cli.mismatching import mismatch
+from turnsmith.cli.provenance import provenance
 from turnsmith.cli.qualifying import qualify
-from turnsmith.cli.rebuilding import rebuild
-from turnsmith.cli.sentences import Sentences
 from turnsmith.cli.tasks import check, stats
-from turnsmith.cli.tracing import provenance
 from turnsmith.ui import interruption
 from turnsmith.ui.terminal import printing
 
 OVERRIDES = {"allow_extra_args": True, "ignore_unknown_options": True}
-HINT = "Any key of the configuration may follow CONFIG, as in --seed 7 or --stages.0.iterations 3."
-TASKS = """Tasks: mine, make or import them, check and qualify them, choose among them, export them.
-
-Mined, made or rebuilt from repositories; imported from public sets and exported to them; filtered, split, merged,
-decontaminated and scored."""
-MORE = "What extends a run may follow RUN, as in --stages.1.iterations 8; what is done is not done again."
+HINT = "Configuration keys can follow CONFIG as options, e.g. --seed 7 or --stages.0.iterations 3."
+TASKS = """Create, import, check, select and export tasks."""
+MORE = """Configuration keys can follow RUN as options, e.g. --stages.1.iterations 8 to extend the run. Finished work is not
+repeated."""
 
 
 def main() -> None:
@@ -41,14 +39,14 @@ def main() -> None:
 
 
 def show_warning(message: Warning | str, *place: object) -> None:
-    """Print a warning, such as that of a deprecated key, as one line without its place in the code."""
+    """Print a warning, such as for a deprecated key, as one line without its source location."""
     typer.echo(f"warning: {message}", err=True)
 
 
 def make_app() -> typer.Typer:
-    """All commands, in the order in which a person meets them."""
+    """Assemble all commands, in the order in which users need them."""
     app = typer.Typer(
-        cls=Sentences,
+        cls=ErrorReportingGroup,
         callback=describe,
         no_args_is_help=True,
         add_completion=False,
@@ -82,14 +80,14 @@ def make_app() -> typer.Typer:
 
 
 def print_version(wanted: bool) -> None:
-    """The version, and nothing else is done."""
+    """Print the version and exit."""
     if wanted:
         typer.echo(f"turnsmith {__version__}")
         raise typer.Exit()
 
 
 Version = Annotated[
-    bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and stop.")
+    bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit.")
 ]
 
 

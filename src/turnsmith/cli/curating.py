@@ -1,6 +1,5 @@
-"""`tasks filter`, `split`, `merge`, `decontaminate`, `score`: which tasks stay, where, and what a model says of them."""
+"""`tasks filter`, `split`, `merge`, `decontaminate` and `score`: select tasks and divide them into sets."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from turnsmith.cli.options import Json, Limit, Out, TaskPath
+from turnsmith.cli.options import Json, Limit, Out, TaskPath, answer
 from turnsmith.config.files import read_toml
 from turnsmith.curation.filters import choose_filters
 from turnsmith.curation.funnel import Funnel
@@ -23,39 +22,43 @@ Wanted = Annotated[
     typer.Option("--filter", metavar="NAME[=VALUE]", help="Filter or bundle (paper, leaderboard); may be repeated."),
 ]
 FilterFile = Annotated[
-    Path | None, typer.Option("--filters", metavar="FILE", help="TOML with a table [filters]: NAME = true, or a limit.")
+    Path | None,
+    typer.Option("--filters", metavar="FILE", help="TOML file with a table [filters]: NAME = true, or a limit."),
 ]
 Unknown = Annotated[
-    Literal["keep", "drop"], typer.Option("--unknown", help="What becomes of a task that lacks what a filter looks at.")
+    Literal["keep", "drop"], typer.Option("--unknown", help="Keep or drop tasks that lack the value a filter needs.")
 ]
-Into = Annotated[str, typer.Option("--into", metavar="NAME=SHARE,…", help="Parts, as train=0.9,eval=0.1.")]
+Into = Annotated[str, typer.Option("--into", metavar="NAME=SHARE,…", help="Parts, e.g. train=0.9,eval=0.1.")]
 By = Annotated[
     Literal["repo", "id", "date"],
     typer.Option(
-        "--by", help="What is never on both sides; forks are one repo. date: the oldest first, the newest last."
+        "--by",
+        help="Key of the split. repo: parts share no repository (forks count as one); date: oldest tasks come first.",
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", help="By id: another seed, another split; by repo it breaks ties; by date nothing.")
+    int, typer.Option("--seed", help="Random seed; selects the split by id, breaks ties by repo, unused by date.")
 ]
 Against = Annotated[
-    list[Path], typer.Option("--against", metavar="EVAL", help="Tasks that are evaluated on; may be repeated.")
+    list[Path], typer.Option("--against", metavar="EVAL", help="Evaluation tasks to compare with; may be repeated.")
 ]
 Ways = Annotated[
     list[str] | None,
-    typer.Option("--by", metavar="id|repo|patch|issue", help="What is compared; may be repeated [default: all four]."),
+    typer.Option("--by", metavar="id|repo|patch|issue", help="Field to compare; may be repeated [default: all four]."),
 ]
 Thresholds = Annotated[
     list[str] | None,
-    typer.Option("--likeness", metavar="patch|issue=L", help="From which likeness two are one task, 0 to 1."),
+    typer.Option("--likeness", metavar="patch|issue=L", help="Minimum similarity of duplicates, 0 to 1."),
 ]
 
-Url = Annotated[str, typer.Option("--endpoint", metavar="URL", help="OpenAI-compatible, as http://localhost:8000/v1.")]
-Model = Annotated[str, typer.Option("--model", metavar="NAME", help="What the endpoint calls its model.")]
-Prompt = Annotated[
-    Path | None, typer.Option("--prompt", metavar="FILE", help="Text with $issue, $patch and $tests, in place of ours.")
+Url = Annotated[
+    str, typer.Option("--endpoint", metavar="URL", help="OpenAI-compatible API, e.g. http://localhost:8000/v1.")
 ]
-Askers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Questions at once.")]
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="Name of the model at the endpoint.")]
+Prompt = Annotated[
+    Path | None, typer.Option("--prompt", metavar="FILE", help="Custom prompt, with $issue, $patch and $tests.")
+]
+Askers = Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Parallel requests.")]
 
 
 def filter_tasks(
@@ -67,24 +70,20 @@ def filter_tasks(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Keep the tasks that pass all filters, in the order in which these are given.
+    """Keep the tasks that pass all filters.
 
-    Writes tasks.jsonl, dropped.jsonl with a reason for each task that fell out, and funnel.json.
+    Filters run in the given order. Write tasks.jsonl, dropped.jsonl with a reason for each dropped task, and funnel.json.
     """
     from turnsmith.curation.files import filter_task_file
 
     filters = choose_filters([*(read_filter_file(filter_file) if filter_file else ()), *(wanted or ())])
     with watching() as progress:
         funnel = filter_task_file(path, filters, out, limit, unknown == "drop", progress)
-    if as_json:
-        typer.echo(json.dumps({"folder": str(out), **funnel.to_json()}, indent=2))
-    else:
-        print_funnel(funnel)
-        typer.echo(f"{funnel.num_left} of {funnel.num_rows} tasks stay, in {out}")
+    answer({"folder": str(out), **funnel.to_json()}, lambda: print_funnel(funnel, out), as_json=as_json)
 
 
 def read_filter_file(file: Path) -> list[str]:
-    """`[filters]` with `paper = true` and `max-files = 3` → `["paper", "max-files=3"]`. Raises UsageError."""
+    """Read filters: `[filters]` with `paper = true`, `max-files = 3` → `["paper", "max-files=3"]`. Raises UsageError."""
     data = read_toml(file)
     table = data.get("filters")
     if not isinstance(table, dict) or len(data) > 1:
@@ -100,12 +99,13 @@ def _write_filter(name: str, value: Any, file: Path) -> str:
     return f"{name}={value}"
 
 
-def print_funnel(funnel: Funnel) -> None:
-    """One line for each stage, from all tasks down to those that stay."""
+def print_funnel(funnel: Funnel, out: Path) -> None:
+    """Print the number of tasks left after each filter."""
     rows = [("all tasks", "", "", funnel.num_rows)]
     for stage in funnel.stages:
         rows.append((str(stage.filter), str(stage.num_dropped), str(stage.num_unknown), stage.num_left))
     make_console().print(make_table(["filter", "dropped", "unknown", "left"], rows, num_names=1))
+    typer.echo(f"{funnel.num_left} of {funnel.num_rows} tasks kept in {out}")
 
 
 def split_tasks(
@@ -117,41 +117,42 @@ def split_tasks(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Split tasks into parts of whole repositories, as near to the wanted shares as these allow.
+    """Split tasks into parts that share no repository.
 
-    By id a hash decides, so that a task falls into the same part in a larger file. By date the oldest tasks go into the
-    first part: of one history, a later tree holds the fixes of earlier tasks.
+    The parts come as close to the wanted shares as whole repositories allow.
+
+    --by id assigns each task by a hash, so that it stays in the same part if the file grows. --by date puts the oldest tasks
+    into the first part: within one history, later trees contain the fixes of earlier tasks.
     """
     from turnsmith.curation.files import split_task_file
 
     parts = parse_parts(into)
     with watching() as progress:
         counts = split_task_file(path, parts, by, seed, out, limit, progress)
-    if as_json:
-        typer.echo(json.dumps({"folder": str(out), "parts": counts}, indent=2))
-        return
     total = sum(counts.values())
     rows = [
         (name, str(out / name), count, f"{count / total:.1%}", f"{part.share:.1%}")
         for part, (name, count) in zip(parts, counts.items(), strict=True)
     ]
-    make_console().print(make_table(["part", "folder", "tasks", "share", "wanted"], rows, num_names=2))
+    table = make_table(["part", "folder", "tasks", "share", "wanted"], rows, num_names=2)
+    answer({"folder": str(out), "parts": counts}, lambda: make_console().print(table), as_json=as_json)
 
 
 def merge_tasks(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Two task files or more, or their folders.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Two or more task files, or their folders.")],
     out: Out,
     as_json: Json = False,
 ) -> None:
-    """Put several task files into one, with what is on record of their tasks; layers and environments stay where they are."""
+    """Merge task files into one.
+
+    Qualification records and scores are merged too. Layers and environments stay in their folders.
+    """
     from turnsmith.curation.files import merge_task_files
 
     with watching() as progress:
         counts = merge_task_files(paths, out, progress)
-    if as_json:
-        typer.echo(json.dumps({"folder": str(out), "files": counts}, indent=2))
-    else:
-        typer.echo(f"{sum(counts.values())} tasks of {len(counts)} files, in {out}")
+    text = f"{sum(counts.values())} tasks of {len(counts)} files in {out}"
+    answer({"folder": str(out), "files": counts}, lambda: typer.echo(text), as_json=as_json)
 
 
 def decontaminate(
@@ -163,9 +164,10 @@ def decontaminate(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Leave out training tasks that are tasks of an evaluation set: by id, repository, patch or issue.
+    """Remove training tasks that duplicate evaluation tasks.
 
-    Writes tasks.jsonl, and contaminated.jsonl with each pair that was found and its likeness.
+    Tasks are compared by id, repository, patch and issue. Write tasks.jsonl, and contaminated.jsonl with each duplicate and its
+    similarity.
     """
     from turnsmith.curation.contamination import THRESHOLDS, choose_ways, parse_thresholds
     from turnsmith.curation.decontaminate import decontaminate_task_file
@@ -173,12 +175,13 @@ def decontaminate(
     chosen, thresholds = choose_ways(ways or []), THRESHOLDS | parse_thresholds(likeness or [])
     with watching() as progress:
         report = decontaminate_task_file(path, against, chosen, thresholds, out, limit, progress)
-    if as_json:
-        typer.echo(json.dumps({"folder": str(out), **asdict(report)}, indent=2))
-        return
-    rows = [(way, report.num_found.get(way, 0), report.num_too_short.get(way, 0)) for way in chosen]
-    make_console().print(make_table(["compared by", "found", "too short to compare"], rows, num_names=1))
-    typer.echo(f"{report.num_left} of {report.num_rows} tasks stay, in {out}")
+
+    def show() -> None:
+        rows = [(way, report.num_found.get(way, 0), report.num_too_short.get(way, 0)) for way in chosen]
+        make_console().print(make_table(["compared by", "found", "too short to compare"], rows, num_names=1))
+        typer.echo(f"{report.num_left} of {report.num_rows} tasks kept in {out}")
+
+    answer({"folder": str(out), **asdict(report)}, show, as_json=as_json)
 
 
 def score_tasks(
@@ -190,9 +193,10 @@ def score_tasks(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Ask a model how hard and how clear each task is that its set has not scored; kept beside the task file for `filter`.
+    """Score difficulty and clarity of tasks with a model.
 
-    The key of the endpoint, if it needs one, is read from OPENAI_API_KEY.
+    Tasks that come with scores are skipped. The scores are written beside the task file, for `tasks filter`. The API key, if
+    needed, is read from OPENAI_API_KEY.
     """
     from turnsmith.curation.score_file import find_key, score_task_file
     from turnsmith.curation.scoring import PROMPT, read_prompt
@@ -201,10 +205,8 @@ def score_tasks(
     endpoint, template = ChatEndpoint(check_url(url), model, find_key()), read_prompt(prompt or PROMPT)
     with watching() as progress:
         counts = score_task_file(path, endpoint, template, workers, limit, progress)
-    if as_json:
-        typer.echo(json.dumps(counts, indent=2))
-    else:
-        typer.echo(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()))
+    text = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    answer(counts, lambda: typer.echo(text), as_json=as_json)
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -214,4 +216,4 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "decontaminate": decontaminate,
     "score": score_tasks,
 }
-"""Those of this file, by the names that people give."""
+"""Subcommands of `turnsmith tasks`."""

@@ -1,12 +1,11 @@
-"""`export`: the policy of a run as a model directory with a card."""
+"""`export`: write the policy of a run as a model directory with a model card."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from turnsmith.cli.options import Json, Run
+from turnsmith.cli.options import Json, Run, answer
 from turnsmith.config import RunConfig
 from turnsmith.config.files import validate
 from turnsmith.recipes.checkpoints import find_checkpoint
@@ -16,13 +15,19 @@ from turnsmith.runs.versions import read_versions
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the model.")]
 Name = Annotated[
-    str, typer.Option("--checkpoint", metavar="NAME", help="E.g. rft, stage1 or stage1@4 [default: the final policy].")
+    str,
+    typer.Option(
+        "--checkpoint", metavar="NAME", help="Checkpoint, e.g. rft, stage1 or stage1@4 [default: final policy]."
+    ),
 ]
-Dtype = Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Number format of the weights.")]
+Dtype = Annotated[Literal["float32", "bfloat16"], typer.Option("--dtype", help="Data type of the weights.")]
 
 
 def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32", as_json: Json = False) -> None:
-    """Write the final policy of a run as a Hugging Face directory, with a model card."""
+    """Export the final policy as a Hugging Face directory.
+
+    The directory contains weights, tokenizer, chat template and a model card.
+    """
     folder = RunFolder(run)
     config = validate(read_json(folder.config), folder.config, RunConfig)
     with locked(folder):
@@ -35,12 +40,12 @@ def export(run: Run, out: Out, checkpoint: Name = "", dtype: Dtype = "float32", 
             card = write_card(config, folder, found, {"weights": dtype, "trained with": describe_training(folder)})
             (new / "README.md").write_text(card, encoding="utf-8")
     facts = {"checkpoint": found.name, "run": str(run), "folder": str(out), "dtype": dtype}
-    typer.echo(json.dumps(facts) if as_json else "{checkpoint} of {run} is in {folder}, {dtype}".format_map(facts))
+    answer(facts, lambda: typer.echo(f"{found.name} of {run} is in {out}, {dtype}"), as_json=as_json)
 
 
 def describe_training(folder: RunFolder) -> str:
-    """Name the software that trained; where it changed between two processes of the run, each with its first day."""
+    """Name the software versions that trained the policy, each with its first day if there are several."""
     recorded = read_versions(folder)
     if len(recorded) > 1:
         return "; ".join(f"from {versions.since} on {versions}" for versions in recorded)
-    return str(recorded[0]) if recorded else "versions that nobody recorded"
+    return str(recorded[0]) if recorded else "unrecorded versions"

@@ -1,6 +1,5 @@
-"""`grade`: anybody's predictions, graded here, reported as SWE-bench's harness does; and the predictions of a run."""
+"""`grade`: grade predictions and write reports like those of SWE-bench's harness; `eval --predictions`: write them."""
 
-import json
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -9,22 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
+from turnsmith.cli.errors import EXIT_FAILED
 from turnsmith.cli.options import (
     Chosen,
-    Engine,
-    Image,
     Json,
     Limit,
-    SandboxKind,
+    Timeout,
     Workers,
-    configure_sandbox,
+    answer,
     count_workers,
     going_on,
+    takes_sandbox,
     work_in_sandboxes,
 )
-from turnsmith.cli.qualifying import Timeout
-from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.cli.tasks import read_tasks, refuse_other_kinds
+from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.git.diff import NO_PATCH
 from turnsmith.runs.folder import RunFolder
@@ -35,17 +33,24 @@ from turnsmith.types import OUTCOMES, Outcome, Trajectory
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
-Preds = Annotated[Path, typer.Argument(metavar="PREDS", help="File or folder of SWE-bench, SWE-agent or OpenHands.")]
-Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="The tasks that the predictions are for.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the reports [default: where you are].")]
-Run = Annotated[str, typer.Option("--run", metavar="NAME", help="Name of the evaluation [default: that of PREDS].")]
-Skip = Annotated[bool, typer.Option("--skip-unknown", help="Leave out predictions for tasks that are not here.")]
+Preds = Annotated[
+    Path, typer.Argument(metavar="PREDS", help="Predictions of SWE-bench, SWE-agent or OpenHands, file or folder.")
+]
+Tasks = Annotated[Path, typer.Option("--tasks", metavar="DIR", help="Tasks of the predictions.")]
+Out = Annotated[
+    Path,
+    typer.Option("--out", metavar="DIR", show_default=False, help="Folder for the reports [default: this folder]."),
+]
+Run = Annotated[str, typer.Option("--run", metavar="NAME", help="Name of the evaluation [default: name of PREDS].")]
+Skip = Annotated[bool, typer.Option("--skip-unknown", help="Skip predictions for tasks that --tasks lacks.")]
 COUNTS = ("submitted", "completed", "resolved", "unresolved", "empty_patch", "error")
 
 
+@takes_sandbox
 def grade(
     predictions: Preds,
     tasks: Tasks,
+    sandbox: SandboxConfig,
     out: Out = Path(),
     run: Run = "",
     workers: Workers = None,
@@ -54,37 +59,35 @@ def grade(
     only: Chosen = None,
     skip_unknown: Skip = False,
     as_json: Json = False,
-    sandbox: SandboxKind = "local",
-    image: Image = "",
-    engine: Engine = "",
 ) -> None:
-    """Grade predictions, and report as SWE-bench's harness does.
+    """Grade predictions, and write reports in SWE-bench's format.
 
-    What has a report is not graded again. Exit code 1 where the infrastructure kept a patch from a verdict.
+    Predictions that already have a report are not graded again. The exit code is 1 if an infrastructure failure left a patch
+    without a verdict.
     """
     from turnsmith.grading.predictions import Submission, grade_submission, pair, refuse_unknown
     from turnsmith.grading.reports import Report
     from turnsmith.tasks.task_set import refuse_aside
 
-    config = configure_sandbox(sandbox, image, engine)
     task_set = read_tasks(tasks)
     refuse_aside(task_set, only or ())
     found = list(choose(read_each_once(predictions), predictions, only or [], limit))
     if not skip_unknown:
         refuse_unknown(found, task_set)
-    own_name = predictions.resolve().name if predictions.is_dir() else predictions.stem
-    report = Report(out, name_run(run or own_name))
+    default_name = predictions.resolve().name if predictions.is_dir() else predictions.stem
+    report = Report(out, check_name(run or default_name))
     submission = Submission(found, task_set, report, count_workers(workers), timeout_s)
-    refuse_other_kinds((tree.task for tree, _ in pair(submission)), config)
+    refuse_other_kinds((tree.task for tree, _ in pair(submission)), sandbox)
     with going_on():
-        graded = work_in_sandboxes(config, partial(grade_submission, submission))
-    print_summary(graded.summary, report.summary(found[0].model), as_json=as_json)
+        graded = work_in_sandboxes(sandbox, partial(grade_submission, submission))
+    file = report.summary(found[0].model)
+    answer(graded.summary, lambda: print_summary(graded.summary, file), as_json=as_json)
     if graded.lost:
         raise typer.Exit(EXIT_FAILED)
 
 
 def read_each_once(file: Path) -> list[Prediction]:
-    """Read the last prediction for each task, and report how many are ignored. Raises UsageError."""
+    """Read the last prediction for each task, and print how many are ignored. Raises UsageError."""
     rows = read_predictions(file)
     kept = keep_last(rows)
     if num := len(rows) - len(kept):
@@ -92,28 +95,25 @@ def read_each_once(file: Path) -> list[Prediction]:
     return kept
 
 
-def name_run(name: str) -> str:
-    """A name that is fit to be that of a folder. Raises UsageError."""
+def check_name(name: str) -> str:
+    """Return the name of an evaluation. Raises UsageError if a folder cannot have it."""
     if not name.isprintable() or "/" in name or name.startswith("."):
-        raise UsageError(f"--run {quote(name)} is no name of a folder: take letters and digits")
+        raise UsageError(f"--run {quote(name)} cannot be the name of a folder: use letters and digits")
     return name
 
 
-def print_summary(summary: dict[str, Any], file: Path, *, as_json: bool) -> None:
-    """The report itself, or its counts and where it is."""
-    if as_json:
-        typer.echo(json.dumps(summary, indent=2))
-        return
+def print_summary(summary: dict[str, Any], file: Path) -> None:
+    """Print the counts of a report, and its path."""
     rows = [(name.replace("_", " "), summary[f"{name}_instances"]) for name in COUNTS]
     make_console().print(make_table(["predictions", "number"], rows, num_names=1))
     typer.echo(f"report        {file}")
 
 
 def save_predictions(folder: RunFolder, model: str, file: Path) -> list[Path]:
-    """Write the patches of an evaluation, a file for each run of its tasks; gives the files.
+    """Write the patches of an evaluation, and return the files: one for each attempt at the tasks.
 
-    Where tasks were played more than once, `preds.jsonl` becomes `preds-0.jsonl`, `preds-1.jsonl`, …. What the infrastructure
-    lost is in none.
+    With several attempts per task, `preds.jsonl` becomes `preds-0.jsonl`, `preds-1.jsonl`, …. Attempts lost to the
+    infrastructure are left out.
     """
     runs = defaultdict[int, dict[str, Prediction]](dict)
     for trajectory in (each for journal in folder.journals() for each in read_trajectories(journal)):
@@ -127,12 +127,12 @@ def save_predictions(folder: RunFolder, model: str, file: Path) -> list[Path]:
 
 
 def find_numbered(file: Path) -> list[Path]:
-    """What `save_predictions` would write over where it has more than one run: `preds-0.jsonl` beside `preds.jsonl`."""
+    """Find an existing numbered file that `save_predictions` may overwrite: `preds-0.jsonl` beside `preds.jsonl`."""
     first = file.with_stem(f"{file.stem}-0")
     return [first] if first.exists() else []
 
 
 def find_patch(trajectory: Trajectory) -> str:
-    """What was handed in; nothing where that is not counted, or was too large to be a patch."""
+    """Return the submitted patch; empty if the submission does not count or the patch was too large."""
     is_counted = trajectory.outcome is not Outcome.NOT_SUBMITTED and not trajectory.patch.startswith(NO_PATCH)
     return trajectory.patch if is_counted else ""

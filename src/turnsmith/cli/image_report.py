@@ -1,4 +1,4 @@
-"""What `tasks images` finds out and prints."""
+"""Search, estimate, pull and report of `tasks images`."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -30,42 +30,42 @@ from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
 MAX_SHOWN = 20
-"""Lines of a table; --json has all."""
+"""Maximum number of rows in a table; --json has all."""
 
 
 @dataclass(frozen=True)
 class ImageSearch:
-    """What was found out about the images of a task file."""
+    """State and sizes of the images of a task file."""
 
     program: str
     images: list[ImageFacts]
     tasks_of: Counter[str]
     report: dict[str, Any]
-    """What `--json` prints."""
+    """Data that `--json` prints."""
 
     @property
     def there(self) -> list[ImageFacts]:
-        """Those that can be pulled, and are not here."""
+        """Images that can be pulled and are not present."""
         return [image for image in self.images if image.state is State.THERE]
 
     @property
     def lacking(self) -> list[ImageFacts]:
-        """Those that are missing, or of which the registry did not say."""
+        """Images that are missing, or whose state the registry did not report."""
         return [image for image in self.images if image.state in (State.MISSING, State.UNKNOWN)]
 
 
 @dataclass(frozen=True)
 class Pulling:
-    """What became of the images that were to be pulled."""
+    """Result of pulling images."""
 
     pulls: list[Pull]
     num_wanted: int
     stop: str
-    """What ended it early, if anything did."""
+    """Error that ended the pull early; empty if none."""
 
     @property
     def faults(self) -> dict[str, str]:
-        """Image → why it could not be pulled."""
+        """Reason of each failed pull, by image."""
         return {pull.image.name: pull.fault for pull in self.pulls if pull.fault}
 
     @property
@@ -74,12 +74,12 @@ class Pulling:
 
     @property
     def report(self) -> dict[str, Any]:
-        """What `--json` prints besides."""
+        """Data that `--json` prints about the pull."""
         return {"pulled": self.num_pulled, "not_pulled": self.faults, "stopped": self.stop}
 
 
 def search(path: Path, names: Collection[str], limit: int | None, program: str, bandwidth: float) -> ImageSearch:
-    """Look for the images of the tasks of a file that are wanted. Raises UsageError."""
+    """Look for the images of the selected tasks of a file. Raises UsageError."""
     tasks_of = count_tasks(path, names, limit)
     find_users(program)
     images = look_up(list(tasks_of), program)
@@ -89,7 +89,7 @@ def search(path: Path, names: Collection[str], limit: int | None, program: str, 
 
 
 def count_tasks(path: Path, names: Collection[str], limit: int | None) -> Counter[str]:
-    """How many tasks each image has, in the order of the file. Raises UsageError where no task names one."""
+    """Count the tasks of each image, in the order of the file. Raises UsageError if no task names an image."""
     images = Counter(task.image for task in choose(stream_tasks(path), path, names, limit) if task.image)
     if not images:
         raise UsageError(f"no task of {path} names an image, so there is nothing to look for")
@@ -97,7 +97,7 @@ def count_tasks(path: Path, names: Collection[str], limit: int | None) -> Counte
 
 
 def look_up(names: Sequence[str], program: str) -> list[ImageFacts]:
-    """The facts of each image, watched; manifests are kept for the next time."""
+    """Find the state of each image, with visible progress. Manifests are cached."""
     known = KnownManifests(cache_folder() / "manifests.jsonl")
     known.read()
     found, label = [], "looking for images"
@@ -115,7 +115,7 @@ def look_up(names: Sequence[str], program: str) -> list[ImageFacts]:
 def make_report(
     images: Sequence[ImageFacts], tasks_of: Counter[str], needs: Estimate, free_bytes: int | None
 ) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the data that `--json` prints."""
     counts = Counter(image.state for image in images)
     return {
         "images": [
@@ -135,28 +135,28 @@ def make_report(
 
 
 def print_report(path: Path, search: ImageSearch, bandwidth: float) -> None:
-    """What is wrong, image by image, the counts, and what a pull takes."""
+    """Print unavailable images, the counts, and the estimate for a pull."""
     console, images, tasks_of, report = make_console(), search.images, search.tasks_of, search.report
     wrong = [image for image in images if image.reason]
     if wrong:
         rows = [(image.name, image.state, tasks_of[image.name], image.reason) for image in wrong[:MAX_SHOWN]]
-        console.print(make_table(["image", "state", "tasks", "why"], rows))
+        console.print(make_table(["image", "state", "tasks", "reason"], rows))
     if len(wrong) > MAX_SHOWN:
-        typer.echo(f"… and {len(wrong) - MAX_SHOWN} more: --json has all")
+        typer.echo(f"… and {len(wrong) - MAX_SHOWN} more: --json lists all")
     counts = report["counts"]
-    said = [f"{counts['here']} here", f"{counts['there']} to be pulled", f"{counts['missing']} missing"]
-    unknown = [f"{counts['unknown']} of which the registry did not say"] if counts["unknown"] else []
+    known = [f"{counts['here']} here", f"{counts['there']} to be pulled", f"{counts['missing']} missing"]
+    unknown = [f"{counts['unknown']} unknown to the registry"] if counts["unknown"] else []
     num_images = "1 image" if len(images) == 1 else f"{len(images)} images"
-    typer.echo(f"{num_images} of {tasks_of.total()} tasks in {path}: {', '.join(said + unknown)}")
+    typer.echo(f"{num_images} of {tasks_of.total()} tasks in {path}: {', '.join(known + unknown)}")
     if counts["there"]:
         typer.echo(
-            f"to pull: {say_bytes(report['download_bytes'])}, {say_time(report['seconds'])} at {bandwidth:g} Mbit/s; "
-            f"about {say_bytes(report['disk_bytes'])} of disk, of {say_bytes(report['free_bytes'])} that are free"
+            f"to pull: {describe_bytes(report['download_bytes'])}, {describe_time(report['seconds'])} at {bandwidth:g} Mbit/s; "
+            f"about {describe_bytes(report['disk_bytes'])} of disk space, {describe_bytes(report['free_bytes'])} are free"
         )
 
 
 def pull_all(search: ImageSearch, max_gb: float | None) -> Pulling:
-    """Pull what is not here, watched."""
+    """Pull the images that are not present, with visible progress."""
     max_bytes = None if max_gb is None else round(max_gb * 1e9)
     pulls, images, needed = list[Pull](), search.there, list(search.tasks_of)
     label = "pulling (MB)"
@@ -174,24 +174,24 @@ def pull_all(search: ImageSearch, max_gb: float | None) -> Pulling:
 
 
 def weigh(image: ImageFacts) -> int:
-    """Megabytes, and at least one."""
+    """Return the size of an image in MB, at least 1."""
     return max(1, sum(image.layers.values()) // 1_000_000)
 
 
 def print_pulls(pulling: Pulling) -> None:
-    """The images that could not be pulled, and the count."""
+    """Print the images that could not be pulled, and the count."""
     if pulling.faults:
-        make_console().print(make_table(["not pulled", "why"], list(pulling.faults.items())[:MAX_SHOWN]))
+        make_console().print(make_table(["not pulled", "reason"], list(pulling.faults.items())[:MAX_SHOWN]))
     typer.echo(f"{pulling.num_pulled} of {pulling.num_wanted} images pulled")
 
 
-def say_bytes(count: float) -> str:
-    """`1.2 GB`, `350 MB`."""
+def describe_bytes(count: float) -> str:
+    """Format a size: `1.2 GB`, `350.0 MB`."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
-def say_time(seconds: float) -> str:
-    """`3 h 20 min`, `45 s`."""
+def describe_time(seconds: float) -> str:
+    """Format a duration: `3 h 20 min`, `45 s`."""
     hours, minutes = divmod(round(seconds / 60), 60)
     if hours:
         return f"{hours} h {minutes} min"

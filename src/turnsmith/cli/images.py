@@ -1,24 +1,24 @@
-"""`tasks images`: are the images of a task file there, what do they weigh, and get them here."""
+"""`tasks images`: find the images of a task file, print their sizes, and pull them."""
 
 import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from turnsmith.cli.errors import EXIT_FAILED
 from turnsmith.cli.options import Chosen, Engine, Json, Limit, TaskPath
-from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from turnsmith.cli.image_report import ImageSearch, Pulling
 
-PullThem = Annotated[bool, typer.Option("--pull", help="Pull what is missing here; what is pulled stays, and goes on.")]
+PullThem = Annotated[bool, typer.Option("--pull", help="Pull missing images; an interrupted pull continues.")]
 Bandwidth = Annotated[
-    float, typer.Option("--bandwidth", metavar="MBPS", min=0.001, help="Megabits per second of the pull time.")
+    float, typer.Option("--bandwidth", metavar="MBPS", min=0.001, help="Bandwidth for the estimate, in Mbit/s.")
 ]
 MaxGb = Annotated[
     float | None,
-    typer.Option("--max-gb", metavar="N", min=0, help="With --pull: evict images that we pulled, to stay below N GB."),
+    typer.Option("--max-gb", metavar="N", min=0, help="With --pull: remove images pulled earlier to stay below N GB."),
 ]
 
 
@@ -32,14 +32,14 @@ def show_images(
     as_json: Json = False,
     engine: Engine = "",
 ) -> None:
-    """Find out which images a run needs, which are missing, what they weigh, and how long a pull takes.
+    """List images of tasks, missing ones and sizes; pull them.
 
-    Exit code 1 where an image is missing, is not known, or could not be pulled.
+    The exit code is 1 if an image is missing or unknown, or could not be pulled.
     """
     from turnsmith.cli import image_report as found
 
     if max_gb is not None and not pull:
-        raise UsageError("--max-gb goes with --pull: without it nothing is pulled, and nothing evicted")
+        raise UsageError("--max-gb goes with --pull: add --pull, or leave out --max-gb")
     search = found.search(path, tasks or [], limit, engine or "podman", bandwidth)
     if not as_json:
         found.print_report(path, search, bandwidth)
@@ -52,7 +52,7 @@ def show_images(
 
 
 def conclude(search: "ImageSearch", pulling: "Pulling | None") -> None:
-    """End with 1 where an image is not to be had. Raises UsageError where the disk ended a pull."""
+    """Exit with 1 if an image is not available. Raises UsageError if a full disk stopped the pull."""
     if pulling and pulling.stop:
         raise UsageError(f"{pulling.stop}; {pulling.num_pulled} of {pulling.num_wanted} images are pulled")
     if search.lacking or (pulling and pulling.faults):

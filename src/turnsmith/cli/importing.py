@@ -1,14 +1,13 @@
-"""Commands that bring tasks in and out: `tasks import`, `tasks export`, `tasks show`."""
+"""`tasks import`, `tasks export` and `tasks show`: public data sets, and single tasks."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnsmith.cli.options import Chosen, Json, Limit, OneTask, TaskPath
-from turnsmith.cli.tasks import load_reported, say_number
+from turnsmith.cli.options import Chosen, Json, Limit, OneTask, TaskPath, answer
+from turnsmith.cli.tasks import describe_number, load_reported
 from turnsmith.errors import UsageError
 from turnsmith.tasks.selection import choose
 from turnsmith.tasks.vagueness import find_vagueness
@@ -18,18 +17,26 @@ from turnsmith.ui.live import watching
 from turnsmith.ui.terminal import to_line, to_printable
 
 if TYPE_CHECKING:
+    from turnsmith.tasks.gradability import SetAside
     from turnsmith.tasks.sets.importing import ImportFunnel
 
-SetName = Annotated[str, typer.Argument(metavar="SET", help="swe-bench, swe-rebench, …; a wrong one lists them.")]
-As = Annotated[str, typer.Option("--as", metavar="SET", help="harbor, swe-bench, or the set that the tasks came from.")]
+SetName = Annotated[
+    str, typer.Argument(metavar="SET", help="Data set, e.g. swe-bench or swe-rebench; an unknown name lists all.")
+]
+As = Annotated[
+    str,
+    typer.Option("--as", metavar="SET", help="Format: harbor, swe-bench, or the data set that the tasks came from."),
+]
 From = Annotated[
     str,
-    typer.Option("--from", metavar="FILE|DIR|hub:NAME", help="Parquet, JSON lines, a datasets folder, task folders."),
+    typer.Option(
+        "--from", metavar="FILE|DIR|hub:NAME", help="Source: Parquet, JSON lines, a datasets folder, or task folders."
+    ),
 ]
-Into = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the tasks; what it holds is kept.")]
-Splits = Annotated[str, typer.Option("--split", help="Which split of a source that has several.")]
+Into = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the tasks; existing tasks are kept.")]
+Splits = Annotated[str, typer.Option("--split", help="Split of the source, if it has several.")]
 ROWS_PER_TICK = 50
-"""A progress bar costs time."""
+"""Rows per update of the progress bar."""
 
 
 def import_set(
@@ -41,16 +48,18 @@ def import_set(
     split: Splits = "",
     as_json: Json = False,
 ) -> None:
-    """Make tasks of the rows of a public data set; what cannot be one goes with its reason into refused.jsonl."""
+    """Import a public data set as tasks.
+
+    Rows that cannot become tasks are written to refused.jsonl with the reason.
+    """
     from turnsmith.grading.logparse import PARSERS
-    from turnsmith.tasks.characters import describe_mended
-    from turnsmith.tasks.gradability import SetAside, describe_aside, find_faulty
+    from turnsmith.tasks.gradability import SetAside, find_faulty
     from turnsmith.tasks.sets.importing import REFUSED_NAME, import_rows, only, read_all
     from turnsmith.tasks.sets.recognition import find_rows, find_set
 
     public, aside = find_set(set_name), dict[str, SetAside]()
     with watching() as progress:
-        sources = find_rows(public, open_place(source), split)
+        sources = find_rows(public, fetch_source(source), split)
         rows = only(read_all(public, sources), public, task, limit)
         funnels = import_rows(public, rows, out, on_task=lambda new: aside.update(find_faulty([new], PARSERS)))
         total = sum(each.count() for each in sources)
@@ -60,18 +69,26 @@ def import_set(
     details = {name: f"{name} {each.detail}" for name, each in aside.items()}
     counts = {"imported": funnel.imported, "refused": dict(funnel.refused)}
     report = {"folder": str(out), **counts, "set_aside": details, "mended": funnel.mended}
-    typer.echo(json.dumps(report, indent=2) if as_json else f"{funnel} in {out}")
-    if funnel.refused and not as_json:
-        typer.echo(f"{out / REFUSED_NAME} says why of each", err=True)
-    remarks = [*describe_aside(aside, funnel.imported), *([describe_mended(funnel.mended)] if funnel.mended else [])]
-    for line in () if as_json else remarks:
-        typer.echo(to_line(line))
+    answer(report, lambda: print_import(out, funnel, aside), as_json=as_json)
     if not funnel.imported:
-        raise UsageError(f"no row of {source} can be a task: {out / REFUSED_NAME} says why of each")
+        raise UsageError(f"no row of {source} can become a task: see {out / REFUSED_NAME} for the reasons")
 
 
-def open_place(source: str) -> Path:
-    """Where a source lies; what is on the hub is fetched. Raises UsageError."""
+def print_import(out: Path, funnel: "ImportFunnel", aside: "dict[str, SetAside]") -> None:
+    """Print the numbers of imported, refused and changed rows, and of tasks that cannot be graded."""
+    from turnsmith.tasks.characters import describe_mended
+    from turnsmith.tasks.gradability import describe_aside
+    from turnsmith.tasks.sets.importing import REFUSED_NAME
+
+    typer.echo(f"{funnel} in {out}")
+    if funnel.refused:
+        typer.echo(f"see {out / REFUSED_NAME} for the reason of each", err=True)
+    for line in (*describe_aside(aside, funnel.imported), *([describe_mended(funnel.mended)] if funnel.mended else [])):
+        typer.echo(to_line(line))
+
+
+def fetch_source(source: str) -> Path:
+    """Return the path of a source, and download it from the hub if necessary. Raises UsageError."""
     if not source.startswith("hub:"):
         return Path(source)
     from turnsmith.tasks.sets.hub import fetch_rows
@@ -80,7 +97,7 @@ def open_place(source: str) -> Path:
 
 
 def watch_import(name: str, funnels: "Iterable[ImportFunnel]", total: int, progress: Progress) -> "ImportFunnel | None":
-    """Import to the end, and give the last state of the funnel; None where there was no row."""
+    """Import all rows with visible progress, and return the last state of the funnel; None without rows."""
     label = f"importing {name}"
     progress.begin(label, total)
     funnel, number = None, 0
@@ -95,7 +112,10 @@ def watch_import(name: str, funnels: "Iterable[ImportFunnel]", total: int, progr
 def export_set(
     path: TaskPath, as_set: As, out: Into, limit: Limit = None, tasks: Chosen = None, as_json: Json = False
 ) -> None:
-    """Write tasks as rows of a public data set, or as Harbor directories with the records of their qualification."""
+    """Export tasks as rows of a public data set.
+
+    `--as harbor` writes Harbor directories with qualification records.
+    """
     from turnsmith.curation.export import export_task_file
     from turnsmith.tasks.sets.recognition import find_set
 
@@ -103,23 +123,20 @@ def export_set(
     with watching() as progress:
         export_task_file(path, chosen, public, out, progress)
     report = {"folder": str(out), "exported": len(chosen)}
-    typer.echo(json.dumps(report) if as_json else f"{say_number(chosen)} in {out}")
+    answer(report, lambda: typer.echo(f"{describe_number(chosen)} in {out}"), as_json=as_json)
 
 
 SHOWN = ("repo", "base_commit", "image", "workdir", "setup", "test_command", "test_files", "log_parser", "status_rules")
 
 
 def show_task(path: TaskPath, task: OneTask = "", as_json: Json = False) -> None:
-    """One task for people: what it is, its issue, its patches, its expected tests."""
+    """Show a task: facts, issue, patches and expected tests."""
     [chosen] = choose(load_reported(path), path, [task] if task else [], 1)
-    if as_json:
-        typer.echo(json.dumps(chosen.model_dump(mode="json"), indent=2))
-        return
-    typer.echo(to_printable(describe(chosen)))
+    answer(chosen.model_dump(mode="json"), lambda: typer.echo(to_printable(describe(chosen))), as_json=as_json)
 
 
 def describe(task: Task) -> str:
-    """All that a task says, in the order in which it is asked."""
+    """Format a task for people."""
     vagueness = find_vagueness(task.problem_statement)
     facts = [f"{name:12}  {value}" for name in SHOWN if (value := getattr(task, name))]
     facts.append(f"{'is_vague':12}  {f'yes: {vagueness}' if vagueness else 'no'}")
@@ -135,4 +152,4 @@ def describe(task: Task) -> str:
 
 
 COMMANDS: dict[str, Callable[..., None]] = {"import": import_set, "export": export_set, "show": show_task}
-"""Below `turnsmith tasks`."""
+"""Subcommands of `turnsmith tasks`."""

@@ -1,4 +1,4 @@
-"""What this machine can do for a run of `configs/laptop.toml`, each answer with a remedy where it is no."""
+"""Checks of this machine for `doctor`: the requirements of `configs/laptop.toml`, with remedies."""
 
 import ctypes
 import importlib.metadata
@@ -23,23 +23,23 @@ MIN_DISK_BYTES = 2 * 2**30
 MIN_CORES = 2
 LEARNING_REMEDY = "pip install 'turnsmith[train]'"
 TIMEOUT_S = 120.0
-"""For torch, which can take long where its files are read for the first time."""
+"""Time limit for importing torch, which is slow the first time."""
 QUESTION = """
 import json, torch
 cards = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
 print(json.dumps({"build": torch.__version__, "devices": [(card.name, card.total_memory) for card in cards]}))
 """
-"""Asked in a process of its own: a driver that fails takes only that one with it."""
+"""Script for a separate process, since a faulty driver can crash it."""
 ASK_TORCH = (sys.executable, "-c", QUESTION)
 
 
 def examine_machine() -> list[MachineCheck]:
-    """All findings: isolation first, since it is what a machine most often forbids."""
+    """Return all checks; isolation comes first, since it fails most often."""
     return [
         *probe_local(),
         probe_podman(),
         *(examine_extra(name, find_requirements(name)) for name in EXTRAS),
-        *([examine_accelerators()] if find_spec("torch") else []),  # the row of the extra names it where it is missing
+        *([examine_accelerators()] if find_spec("torch") else []),  # the row of the extra reports a missing torch
         examine_memory(),
         examine_cores(),
         examine_openmp(),
@@ -50,31 +50,31 @@ def examine_machine() -> list[MachineCheck]:
 
 
 def find_requirements(extra: str) -> list[Requirement]:
-    """List the packages that an extra brings."""
+    """List the packages that an extra installs."""
     requirements = map(Requirement, importlib.metadata.requires("turnsmith") or [])
     return [each for each in requirements if each.marker and each.marker.evaluate({"extra": extra})]
 
 
 def examine_extra(name: str, requirements: Sequence[Requirement]) -> MachineCheck:
-    """Check that the packages of an extra are installed, in versions that it admits. Nothing is imported."""
+    """Check that the packages of an extra are installed in suitable versions. Nothing is imported."""
     faults = [fault for requirement in requirements if (fault := find_fault(requirement))]
     remedy = f"pip install 'turnsmith[{name}]'" if faults else ""
     return MachineCheck(f"extra {name}", not faults, "; ".join([EXTRAS[name].purpose, *faults]), remedy)
 
 
 def find_fault(requirement: Requirement) -> str:
-    """Describe how the installed distribution differs from a requirement; nothing where it fits."""
+    """Describe how an installed distribution violates a requirement; empty if it satisfies it."""
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
         return f"no {requirement.name}"
-    # A local build such as 2.13.0+cpu is that version.
+    # A local build such as 2.13.0+cpu counts as 2.13.0.
     is_admitted = requirement.specifier.contains(version, prereleases=True)
     return "" if is_admitted else f"{requirement.name} {version}, wanted {requirement.specifier}"
 
 
 def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = ASK_TORCH) -> MachineCheck:
-    """CUDA devices and their memory; none is well, unless the machine has one that torch cannot use."""
+    """Check the CUDA devices. Having none is fine, unless the machine has one that torch cannot use."""
     found = ask_torch(command)
     if isinstance(found, str):
         return MachineCheck("accelerators", False, found, LEARNING_REMEDY)
@@ -88,33 +88,33 @@ def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = 
 
 
 def ask_torch(command: Sequence[str]) -> dict[str, Any] | str:
-    """Build and devices, or why there is no answer."""
+    """Return torch's build and devices, or the reason why there is no answer."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        return f"torch gave no answer in {TIMEOUT_S:.0f} s"
+        return f"torch did not answer within {TIMEOUT_S:.0f} s"
     if result.returncode != 0:
-        last = (result.stderr.strip().splitlines() or [f"it ended with {result.returncode}"])[-1]
-        return f"torch cannot be asked: {last}"
+        last = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
+        return f"torch cannot be imported: {last}"
     return json.loads(result.stdout.splitlines()[-1])
 
 
 def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> MachineCheck:
-    """Is there memory for the model, its optimizer and the sandboxes?"""
+    """Check that there is memory for the model, its optimizer and the sandboxes."""
     [kilobytes] = [line.split()[1] for line in meminfo.read_text().splitlines() if line.startswith("MemAvailable:")]
     remedy = "lower rollouts.concurrency, or free memory"
     return _compare_bytes("memory", int(kilobytes) * 1024, MIN_MEMORY_BYTES, remedy)
 
 
 def examine_cores() -> MachineCheck:
-    """How many cores may this process use?"""
+    """Check the number of cores that this process may use."""
     cores = len(os.sched_getaffinity(0))
-    remedy = "" if cores >= MIN_CORES else f"a run works with fewer than {MIN_CORES}, but takes longer"
+    remedy = "" if cores >= MIN_CORES else f"a run with fewer than {MIN_CORES} works, but takes longer"
     return MachineCheck("cores", cores >= MIN_CORES, str(cores), remedy)
 
 
 def examine_openmp(library: str = "libgomp.so.1.0.0") -> MachineCheck:
-    """Is GNU's OpenMP there? Without it the engine decodes on CPUs by products of torch."""
+    """Check for GNU OpenMP. Without it the engine decodes on CPUs with slower torch kernels."""
     try:
         ctypes.CDLL(library)
     except OSError:
@@ -123,13 +123,13 @@ def examine_openmp(library: str = "libgomp.so.1.0.0") -> MachineCheck:
 
 
 def examine_disk(folder: Path = Path()) -> MachineCheck:
-    """Is there room for a run folder here?"""
+    """Check that there is disk space for a run folder."""
     free = shutil.disk_usage(folder).free
-    return _compare_bytes("disk", free, MIN_DISK_BYTES, "free some, or give --out a folder on another disk")
+    return _compare_bytes("disk", free, MIN_DISK_BYTES, "free some space, or give --out a folder on another disk")
 
 
 def examine_git() -> MachineCheck:
-    """Patches are applied by git."""
+    """Check for git, which applies patches."""
     remedy = "install git, e.g. `apt install git`"
     try:
         result = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True)
@@ -142,4 +142,4 @@ def _compare_bytes(name: str, found: int, wanted: int, remedy: str) -> MachineCh
     free = f"{found / 2**30:.1f} GB free"
     if found >= wanted:
         return MachineCheck(name, True, free)
-    return MachineCheck(name, False, f"{free}, {wanted / 2**30:.0f} GB are needed", remedy)
+    return MachineCheck(name, False, f"{free}, {wanted / 2**30:.0f} GB needed", remedy)

@@ -1,6 +1,5 @@
-"""`tasks make`: tasks from practice repositories, or from the bugs of real packages."""
+"""`tasks make`: make tasks from practice repositories, or from bugs put into real packages."""
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,19 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from turnsmith.cli.options import (
-    Engine,
-    Image,
     Json,
     Out,
-    SandboxKind,
+    Plugins,
     Workers,
-    configure_sandbox,
+    answer,
     count_workers,
     going_on,
+    takes_sandbox,
     work_in_sandboxes,
 )
-from turnsmith.cli.qualifying import Plugins
-from turnsmith.cli.tasks import say_number
+from turnsmith.cli.tasks import describe_number
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import read_json
@@ -34,33 +31,39 @@ if TYPE_CHECKING:
 
 Package = Annotated[
     list[str] | None,
-    typer.Option("--package", metavar="name==version|PATH", help="Put bugs into a real package; may be repeated."),
+    typer.Option("--package", metavar="name==version|PATH", help="Real package to put bugs into; may be repeated."),
 ]
 Packages = Annotated[
-    Path | None, typer.Option("--packages", metavar="FILE", help="As --package, one on each line of a file.")
+    Path | None, typer.Option("--packages", metavar="FILE", help="File of packages, one per line, as for --package.")
 ]
-Num = Annotated[int | None, typer.Option("--num", metavar="N", min=1, help="Tasks of each package [default: 12].")]
+Num = Annotated[int | None, typer.Option("--num", metavar="N", min=1, help="Tasks per package [default: 12].")]
 IssuesFrom = Annotated[
     str | None, typer.Option("--issues-from", metavar="URL", help="OpenAI-compatible endpoint that writes the issues.")
 ]
 IssuePrompt = Annotated[
     Path | None,
-    typer.Option("--issue-prompt", metavar="FILE", help="Its prompt, with $patch, $failures and $repo."),
+    typer.Option("--issue-prompt", metavar="FILE", help="Prompt for the endpoint, with $patch, $failures and $repo."),
 ]
 IssueModel = Annotated[
-    str | None, typer.Option("--issue-model", metavar="NAME", help="What the endpoint calls its model.")
+    str | None, typer.Option("--issue-model", metavar="NAME", help="Name of the model at the endpoint.")
 ]
 Practice = Annotated[
     int | None, typer.Option("--practice", metavar="N", min=1, help="Make N tasks from generated repositories.")
 ]
-Split = Annotated[Literal["train", "heldout"] | None, typer.Option("--split", help="With --practice [default: train].")]
-Difficulty = Annotated[float | None, typer.Option("--difficulty", min=0, max=1, help="With --practice [default: 0.3].")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the making.")]
+Split = Annotated[
+    Literal["train", "heldout"] | None, typer.Option("--split", help="Split of --practice [default: train].")
+]
+Difficulty = Annotated[
+    float | None, typer.Option("--difficulty", min=0, max=1, help="Difficulty of --practice [default: 0.3].")
+]
+Seed = Annotated[int, typer.Option("--seed", help="Random seed.")]
 DEFAULT_NUM = 12
 
 
+@takes_sandbox
 def make(
     out: Out,
+    sandbox: SandboxConfig,
     package: Package = None,
     packages: Packages = None,
     num: Num = None,
@@ -74,15 +77,12 @@ def make(
     seed: Seed = 0,
     plugins: Plugins = None,
     as_json: Json = False,
-    sandbox: SandboxKind = "local",
-    image: Image = "",
-    engine: Engine = "",
 ) -> None:
-    """Make tasks from real packages or from practice repositories.
+    """Make tasks from real packages or practice repositories.
 
-    Tasks of packages are kept as they are found: the same command goes on where it was stopped.
+    Each task from a package is saved as soon as it is found. The same command continues after an interruption.
     """
-    config = configure_sandbox(sandbox, image, engine, test_plugins=plugins or [])
+    config = sandbox.model_copy(update={"test_plugins": plugins or []})
     sources = [*(package or []), *(read_packages(packages) if packages else [])]
     issues = {"--issues-from": issues_from, "--issue-prompt": issue_prompt, "--issue-model": issue_model}
     for_packages = {"--num": num, "--workers": workers, **issues}
@@ -100,7 +100,7 @@ def make(
 
 
 def make_practice(out: Path, num: int, options: Mapping[str, Any], seed: int, sandbox: SandboxConfig) -> None:
-    """Tasks of generated repositories, all of them or none; options that are None have defaults."""
+    """Make the tasks of generated repositories, all or none. Options that are None have defaults."""
     from turnsmith.recipes.task_sets import make_tasks
 
     given = {name.removeprefix("--"): value for name, value in options.items() if value is not None}
@@ -117,7 +117,7 @@ def make_of_packages(
     writer: "IssueWriter",
     sandbox: SandboxConfig,
 ) -> None:
-    """Bugs of real packages, so many of each; what is found is kept. Raises UsageError."""
+    """Make `num` tasks from each real package, saving each as it is found. Raises UsageError."""
     from turnsmith.synthesis.making import make_package_bugs
     from turnsmith.synthesis.records import MakingSpec
 
@@ -128,7 +128,7 @@ def make_of_packages(
 
 
 def check_one_exists(sources: Sequence[str]) -> None:
-    """Before a folder is made; others are named at the end. Raises UsageError, that of the first, where none is a package."""
+    """Check that at least one source is a package. Raises the first UsageError if none is."""
     from turnsmith.synthesis.sources import check_source
 
     faults = []
@@ -142,7 +142,7 @@ def check_one_exists(sources: Sequence[str]) -> None:
 
 
 def choose_writer(url: str | None, prompt: Path | None, model: str | None) -> "IssueWriter":
-    """The template, or an endpoint. Raises UsageError where but a part of an endpoint is named, or a part is no good."""
+    """Choose the writer of issues: a template or an endpoint. Raises UsageError if the endpoint is incomplete or wrong."""
     from turnsmith.curation.score_file import find_key
     from turnsmith.engines.endpoint.ask import ChatEndpoint, check_url
     from turnsmith.synthesis.issue_writer import EndpointWriter, read_issue_prompt
@@ -156,39 +156,38 @@ def choose_writer(url: str | None, prompt: Path | None, model: str | None) -> "I
 
 
 def read_packages(file: Path) -> list[str]:
-    """One on each line; `#` begins a remark. Raises UsageError."""
+    """Read package names, one per line; `#` begins a comment. Raises UsageError."""
     try:
         lines = [line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
     if not any(lines):
-        raise UsageError(f"{file} names no package: give name==version, one on each line")
+        raise UsageError(f"{file} names no package: give name==version, one per line")
     return [line for line in lines if line]
 
 
 def refuse_given(options: Mapping[str, Any], other: str) -> None:
-    """Raises UsageError where an option was given that would be ignored."""
+    """Raise UsageError if an option was given that would be ignored."""
     if ignored := [name for name, value in options.items() if value is not None]:
         raise UsageError(f"{ignored[0]} goes with {other}: leave it out here")
 
 
 def report_tasks(out: Path, *, as_json: bool) -> None:
-    """The tasks, and which share of the bugs of each mutator is one of them."""
+    """Print the made tasks, and the share of each mutator's bugs that became tasks."""
     tasks, counts = load_tasks(out), read_counts(out)
-    if as_json:
-        report = {"folder": str(out), "num_tasks": len(tasks), "instance_ids": [task.instance_id for task in tasks]}
-        typer.echo(json.dumps(report | ({"mutators": counts} if counts else {}), indent=2))
-        return
-    if counts:
-        rows = [
-            (name, each["tried"], each["kept"], f"{each['kept'] / each['tried']:.0%}") for name, each in counts.items()
-        ]
-        make_console().print(make_table(["mutator", "bugs", "tasks", "survive"], rows, num_names=1))
-    typer.echo(f"{say_number(tasks)} in {out}")
+    data = {"folder": str(out), "num_tasks": len(tasks), "instance_ids": [task.instance_id for task in tasks]}
+
+    def show() -> None:
+        rows = [(name, c["tried"], c["kept"], f"{c['kept'] / c['tried']:.0%}") for name, c in counts.items()]
+        if rows:
+            make_console().print(make_table(["mutator", "bugs", "tasks", "survive"], rows, num_names=1))
+        typer.echo(f"{describe_number(tasks)} in {out}")
+
+    answer(data | ({"mutators": counts} if counts else {}), show, as_json=as_json)
 
 
 def read_counts(out: Path) -> dict[str, dict[str, int]]:
-    """Mutator → how many of its bugs were tried and kept; empty for practice tasks, which are not counted."""
+    """Read how many bugs of each mutator were tried and kept; empty for practice tasks."""
     from turnsmith.synthesis.records import MAKING
 
     return read_json(out / MAKING)["mutators"] if (out / MAKING).exists() else {}

@@ -1,60 +1,73 @@
-"""`tasks mine`: tasks from the history of a repository."""
+"""`tasks mine` and `tasks rebuild`: make tasks from git histories, with environments as of the commit's date."""
 
-import json
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from turnsmith.cli.options import (
+    Chosen,
+    Install,
     Json,
     Out,
+    Python,
     SandboxKind,
+    TaskPath,
     Workers,
+    answer,
     configure_sandbox,
     count_workers,
     going_on,
     work_in_sandboxes,
 )
-from turnsmith.cli.tasks import say_number
+from turnsmith.cli.tasks import describe_number, load_reported
 from turnsmith.config.extras import require
 from turnsmith.errors import UsageError
+from turnsmith.tasks.selection import choose
+from turnsmith.tracking import Progress
 from turnsmith.types import Task
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
-Repository = Annotated[Path, typer.Argument(metavar="REPO", help="Git checkout, or bare repository, with its history.")]
+if TYPE_CHECKING:
+    from turnsmith.git.history import GitHistory
+    from turnsmith.sandboxes.base import SandboxProvider
+
+Repository = Annotated[Path, typer.Argument(metavar="REPO", help="Git checkout or bare repository with its history.")]
 Num = Annotated[
     int | None,
-    typer.Option("--num", metavar="N", min=1, help="Stop when there are so many; those under way are finished."),
+    typer.Option("--num", metavar="N", min=1, help="Stop after N tasks; commits in progress are finished."),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Look at the newest N commits only.")]
-Revision = Annotated[str, typer.Option("--revision", metavar="REV", help="Where to begin, going back.")]
-Name = Annotated[str, typer.Option("--name", metavar="OWNER/NAME", help="Of the repository [default: of its remote].")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Look only at the newest N commits.")]
+Revision = Annotated[str, typer.Option("--revision", metavar="REV", help="Newest commit to look at.")]
+Name = Annotated[
+    str, typer.Option("--name", metavar="OWNER/NAME", help="Name of the repository [default: name of its remote].")
+]
 Issues = Annotated[
     Path | None, typer.Option("--issues", metavar="FILE", help="Export of issues and pull requests, JSON or JSONL.")
 ]
-Python = Annotated[
-    str, typer.Option("--python", metavar="VERSION", help="E.g. 3.9 [default: that of each commit's day].")
-]
-Install = Annotated[
-    list[str] | None,
-    typer.Option("--install", metavar="COMMAND", help="Installs what tests need, in place of what is found; repeat."),
-]
 TestCommand = Annotated[
     str,
-    typer.Option("--test-command", metavar="COMMAND", help="Runs the test files put after it [default: by trying]."),
+    typer.Option(
+        "--test-command", metavar="COMMAND", help="Test command; test files are appended [default: detected]."
+    ),
 ]
-Parser = Annotated[str, typer.Option("--log-parser", metavar="NAME", help="With --test-command: reads its log.")]
+Parser = Annotated[str, typer.Option("--log-parser", metavar="NAME", help="Log parser for --test-command.")]
 Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="S", min=1, help="Seconds for one run of a commit's tests.")
+    float, typer.Option("--timeout", metavar="S", min=1, help="Time limit in seconds for one run of a commit's tests.")
 ]
 MaxFiles = Annotated[
-    int, typer.Option("--max-files", metavar="N", min=1, help="Source files that a commit may change.")
+    int, typer.Option("--max-files", metavar="N", min=1, help="Maximum number of source files that a commit changes.")
 ]
-MaxLines = Annotated[int, typer.Option("--max-lines", metavar="N", min=1, help="Source lines, added and removed.")]
+MaxLines = Annotated[
+    int, typer.Option("--max-lines", metavar="N", min=1, help="Maximum number of source lines added and removed.")
+]
+Histories = Annotated[
+    list[str],
+    typer.Option("--history", metavar="OWNER/NAME=PATH", help="Git history of a repository; may be repeated."),
+]
 
 
 def mine(
@@ -76,12 +89,16 @@ def mine(
     as_json: Json = False,
     sandbox: SandboxKind = "local",
 ) -> None:
-    """Make tasks of the commits that change source and tests.
+    """Make tasks from commits that change source and tests.
 
-    The parent of each is the base, its source the gold patch, its tests the hidden tests; which of them fail before and pass
-    after is found by running them. What they need is installed once for each set of requirements, with network, by the
-    repository's own set-up: mine only what you would install. The same command goes on where it was stopped; with another
-    --python, --install, --test-command or --timeout it tries again what has made no task.
+    The parent of a commit is the base. Its source change is the gold patch, and its test change the hidden tests. Running the
+    tests shows which of them fail before and pass after the commit.
+
+    Dependencies are installed once for each set of requirements, by the repository's own set-up and with network access. Mine
+    only repositories whose code you would install.
+
+    The same command continues after an interruption. With another --python, --install, --test-command or --timeout it tries
+    commits again that made no task.
     """
     from turnsmith.environments.equipping import Wishes
     from turnsmith.git.history import open_history
@@ -103,18 +120,35 @@ def mine(
         num_workers=count_workers(workers),
     )
     history, threads = open_history(repository, name), read_export(issues) if issues else {}
-    folder, config = out.resolve(), configure_sandbox(sandbox, "", "")
-
+    folder, config = out.resolve(), configure_sandbox(sandbox)
     mining = MiningJob(history, folder, search, threads, TreeStore(folder))
     with going_on():
         tasks, reasons = work_in_sandboxes(config, partial(mine_tasks, mining))
-    print_funnel(out, tasks, reasons, as_json=as_json)
+    answer(
+        {"folder": str(out), "num_tasks": len(tasks), "num_commits": reasons.total(), "reasons": reasons},
+        lambda: show_mined(out, tasks, reasons),
+        as_json=as_json,
+    )
     if not tasks:
-        raise UsageError(f"no commit of {repository} makes a task: the table says why, {out}/mining.jsonl for each")
+        raise UsageError(
+            f"no commit of {repository} makes a task: see the table, and {out}/mining.jsonl for each commit"
+        )
+
+
+def show_mined(out: Path, tasks: list[Task], reasons: Counter[str]) -> None:
+    """Print the number of commits by result, and the number of tasks."""
+    show_reasons("commits", reasons)
+    vague = sum(bool(task.meta["is_vague"]) for task in tasks)
+    typer.echo(f"{describe_number(tasks)} in {out}, {vague} of them with a vague issue text")
+
+
+def show_reasons(noun: str, reasons: Counter[str]) -> None:
+    """Print the number of commits or tasks by result."""
+    make_console().print(make_table([f"{reasons.total()} {noun}", "number"], reasons.most_common()))
 
 
 def check_wishes(python: str, test_command: str = "", log_parser: str = "pytest") -> None:
-    """Refuse what would fail with every commit or row. Raises UsageError."""
+    """Raise UsageError for options that would fail with every commit or row."""
     from turnsmith.environments.pythons import find_python
     from turnsmith.grading.logparse import PARSERS
 
@@ -124,16 +158,51 @@ def check_wishes(python: str, test_command: str = "", log_parser: str = "pytest"
     if log_parser not in PARSERS:
         raise UsageError(f"there is no log parser {log_parser!r}: give one of {', '.join(sorted(PARSERS))}")
     if log_parser != "pytest" and not test_command:
-        raise UsageError(f"--log-parser {log_parser} reads the log of a command: give --test-command, too")
+        raise UsageError(f"--log-parser {log_parser} needs a test command: add --test-command")
 
 
-def print_funnel(out: Path, tasks: list[Task], reasons: Counter[str], *, as_json: bool) -> None:
-    """What became of every commit."""
-    if as_json:
-        report = {"folder": str(out), "num_tasks": len(tasks), "num_commits": reasons.total(), "reasons": reasons}
-        typer.echo(json.dumps(report, indent=2))
-        return
-    rows = [(reason, str(count)) for reason, count in reasons.most_common()]
-    make_console().print(make_table([f"{reasons.total()} commits", "number"], rows))
-    vague = sum(bool(task.meta["is_vague"]) for task in tasks)
-    typer.echo(f"{say_number(tasks)} in {out}, {vague} of them with a vague issue text")
+def rebuild(
+    path: TaskPath,
+    out: Out,
+    history: Histories,
+    workers: Workers = None,
+    task: Chosen = None,
+    python: Python = "",
+    install: Install = None,
+    as_json: Json = False,
+    sandbox: SandboxKind = "local",
+) -> None:
+    """Rebuild imported tasks so that they run without images.
+
+    Working trees come from git histories, and environments are installed as of the commit's date. A task is refused if the
+    grader's report does not work in its environment. With --python or --install the same command tries failed tasks again.
+    """
+    from turnsmith.environments.equipping import Wishes
+    from turnsmith.synthesis.mining.bases import TreeStore
+    from turnsmith.synthesis.mining.rebuilding import REBUILT, RebuildJob, rebuild_tasks
+
+    check_wishes(python)
+    histories = open_histories(history)
+    tasks = list(choose(load_reported(path), path, task or []))
+    folder = out.resolve()
+    wishes, store = Wishes(python, tuple(install or [])), TreeStore(folder)
+
+    async def work(provider: "SandboxProvider", progress: Progress) -> Counter[str]:
+        job = RebuildJob(histories, folder, store, provider, count_workers(workers), wishes)
+        return await rebuild_tasks(job, tasks, progress)
+
+    with going_on():
+        reasons = work_in_sandboxes(configure_sandbox(sandbox), work)
+    answer({"folder": str(out), "reasons": reasons}, lambda: show_reasons("tasks", reasons), as_json=as_json)
+    if not reasons[REBUILT]:
+        raise UsageError(f"none of {len(tasks)} tasks could be rebuilt: see {out}/rebuilding.jsonl for the reasons")
+
+
+def open_histories(entries: list[str]) -> "dict[str, GitHistory]":
+    """Open git histories given as `OWNER/NAME=PATH`, by name. Raises UsageError."""
+    from turnsmith.git.history import open_history
+
+    pairs = [entry.partition("=") for entry in entries]
+    if unclear := [name for name, _, place in pairs if not place]:
+        raise UsageError(f"--history {unclear[0]} names no folder: give it as OWNER/NAME=PATH")
+    return {name: open_history(Path(place), name) for name, _, place in pairs}

@@ -1,12 +1,11 @@
-"""The command `mismatch`: is the sampler the policy, and if not, what is wrong with it?"""
+"""`mismatch`: find why the sampler's log-probs differ from the policy's."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from turnsmith.cli.options import Json, Run
+from turnsmith.cli.options import Json, Run, answer
 from turnsmith.config import RunConfig
 from turnsmith.config.files import validate
 from turnsmith.mismatch.report import MismatchReport
@@ -16,13 +15,13 @@ from turnsmith.ui.mismatch import places_table, toggles_table
 from turnsmith.ui.terminal import make_console
 
 Stage = Annotated[
-    str | None, typer.Option("--stage", metavar="NAME", help="Stage, or rft [default: the last that sampled].")
+    str | None, typer.Option("--stage", metavar="NAME", help="Stage, or rft [default: the last one that sampled].")
 ]
 Number = Annotated[
-    int | None, typer.Option("--iteration", metavar="N", min=0, help="As its folder is numbered [default: the last].")
+    int | None, typer.Option("--iteration", metavar="N", min=0, help="Iteration, counted from 0 [default: the last].")
 ]
-Rollouts = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Rollouts that are scored again.")]
-Picture = Annotated[Path | None, typer.Option("--out", metavar="PICTURE", help="Draw it, too, as a PNG.")]
+Rollouts = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Number of rollouts to score again.")]
+Picture = Annotated[Path | None, typer.Option("--out", metavar="PICTURE", help="Also draw the result, as a PNG.")]
 
 
 def mismatch(
@@ -33,7 +32,10 @@ def mismatch(
     as_json: Json = False,
     out: Picture = None,
 ) -> None:
-    """Score rollouts of an iteration again, fault by fault, and say why engine and policy differ."""
+    """Find why the engine's log-probs differ from the policy's.
+
+    Rollouts of one iteration are scored again, with one suspected fault at a time.
+    """
     from turnsmith.recipes.review.mismatch import examine_run
 
     folder = RunFolder(run)
@@ -44,14 +46,11 @@ def mismatch(
         from turnsmith.ui.mismatch_picture import draw_mismatch
 
         draw_mismatch(report, out)
-    if as_json:
-        typer.echo(json.dumps({**report.model_dump(), "conclusion": report.conclusion}, indent=2))
-    else:
-        print_report(report)
+    answer({**report.model_dump(), "conclusion": report.conclusion}, lambda: print_report(report), as_json=as_json)
 
 
 def print_report(report: MismatchReport) -> None:
-    """Tables, remarks, and the conclusion last."""
+    """Print the tables, the remarks and the conclusion."""
     console = make_console()
     console.print(toggles_table(report), "", places_table(report), "", sep="\n")
     for remark in report.remarks:

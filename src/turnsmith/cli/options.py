@@ -1,9 +1,12 @@
-"""Options that several commands share, and work in the sandboxes that they ask for."""
+"""Options that several commands share, and helpers that run work in sandboxes and print answers."""
 
 import asyncio
+import inspect
+import json
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -22,43 +25,82 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-TaskPath = Annotated[Path, typer.Argument(metavar="PATH", help="JSONL file of tasks, or the folder that holds it.")]
+TaskPath = Annotated[Path, typer.Argument(metavar="PATH", help="Task file (JSONL), or its folder.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="New folder for the tasks.")]
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N.")]
-Chosen = Annotated[list[str] | None, typer.Option("--task", metavar="ID", help="Only this task; may be repeated.")]
-OneTask = Annotated[str, typer.Option("--task", metavar="ID", help="Only this task.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Use only the first N.")]
+Chosen = Annotated[list[str] | None, typer.Option("--task", metavar="ID", help="Use only this task; may be repeated.")]
+OneTask = Annotated[str, typer.Option("--task", metavar="ID", help="Use only this task.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Done at once [default: one for each core].")
+    int | None, typer.Option("--workers", metavar="N", min=1, help="Parallel workers [default: one per core].")
+]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="S", min=1, help="Time limit in seconds for the tests of a task.")
+]
+Python = Annotated[
+    str, typer.Option("--python", metavar="VERSION", help="Python version, e.g. 3.9 [default: detected].")
+]
+Install = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--install",
+        metavar="COMMAND",
+        help="Command that installs dependencies, instead of the detected ones; may be repeated.",
+    ),
+]
+Plugins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin", metavar="NAME", help="pytest plugin that tasks may load (sandbox.test_plugins); may be repeated."
+    ),
 ]
 Kind = Literal["local", "podman", "subprocess"]
-SandboxKind = Annotated[Kind, typer.Option("--sandbox", help="subprocess isolates nothing from this machine.")]
+SandboxKind = Annotated[
+    Kind, typer.Option("--sandbox", help="Sandbox backend; subprocess does not isolate the tests from this machine.")
+]
 Image = Annotated[
-    str, typer.Option("--sandbox.image", metavar="NAME|PATH", help="With podman: image for tasks that name none.")
+    str, typer.Option("--sandbox.image", metavar="NAME|PATH", help="Image for tasks without one (podman only).")
 ]
 Engine = Annotated[
-    str, typer.Option("--sandbox.container_engine", metavar="PROGRAM", help="Called in place of podman.")
+    str, typer.Option("--sandbox.container_engine", metavar="PROGRAM", help="Program to call instead of podman.")
 ]
+
+
+def configure_sandbox(kind: SandboxKind = "local", image: Image = "", engine: Engine = "") -> SandboxConfig:
+    """Make the sandbox configuration of a command. Raises UsageError for options that need podman."""
+    if kind != "podman" and (image or engine):
+        raise UsageError("--sandbox.image and --sandbox.container_engine are for podman: give --sandbox podman")
+    return SandboxConfig(kind=kind, image=image, container_engine=engine)
+
+
+SANDBOX_OPTIONS = inspect.signature(configure_sandbox).parameters
+
+
+def takes_sandbox(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the sandbox options to a command, which takes the resulting SandboxConfig as `sandbox`."""
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        chosen = {name: options.pop(name) for name in SANDBOX_OPTIONS}
+        command(sandbox=configure_sandbox(**chosen), **options)
+
+    own = [each for name, each in inspect.signature(command).parameters.items() if name != "sandbox"]
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *SANDBOX_OPTIONS.values())]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def count_workers(wanted: int | None) -> int:
-    """So many as are wanted, or as there are cores."""
+    """Return the wanted number of workers, or the number of cores."""
     return wanted or os.cpu_count() or 1
 
 
 def going_on() -> AbstractContextManager[None]:
-    """Announce that the same command goes on where Ctrl-C ends this block."""
-    return announcing(remark="what is finished is kept, and the same command goes on")
-
-
-def configure_sandbox(kind: Kind, image: str, engine: str, **others: Any) -> SandboxConfig:
-    """The sandboxes that were asked for. Raises UsageError."""
-    if kind != "podman" and (image or engine):
-        raise UsageError("--sandbox.image and --sandbox.container_engine are for podman: give --sandbox podman")
-    return SandboxConfig(kind=kind, image=image, container_engine=engine, **others)
+    """Announce on Ctrl-C that the same command continues the work of this block."""
+    return announcing(remark="finished work is kept, and the same command continues")
 
 
 def work_in_sandboxes(config: SandboxConfig, work: "Callable[[SandboxProvider, Progress], Awaitable[T]]") -> T:
-    """Give the result of the work, watched on the terminal; its sandboxes end with it. Raises UsageError."""
+    """Run `work` with a sandbox provider and visible progress, and return its result. Raises UsageError."""
     check_git()
     from turnsmith.sandboxes import make_provider
 
@@ -71,3 +113,11 @@ def work_in_sandboxes(config: SandboxConfig, work: "Callable[[SandboxProvider, P
             await provider.close()
 
     return asyncio.run(watch())
+
+
+def answer(data: Any, show: Callable[[], object], *, as_json: bool) -> None:
+    """Print `data` as JSON, or call `show` to print it for people."""
+    if as_json:
+        typer.echo(json.dumps(data, indent=2))
+    else:
+        show()

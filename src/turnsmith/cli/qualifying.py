@@ -1,6 +1,5 @@
-"""`tasks qualify`: which tasks are fit to be trained on?"""
+"""`tasks qualify`: find out which tasks are fit for training."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -10,22 +9,22 @@ from typing import Annotated
 import typer
 
 from turnsmith.audit.ability import say_abilities
+from turnsmith.cli.errors import EXIT_FAILED
 from turnsmith.cli.options import (
     Chosen,
-    Engine,
-    Image,
     Json,
     Limit,
-    SandboxKind,
+    Plugins,
     TaskPath,
+    Timeout,
     Workers,
-    configure_sandbox,
+    answer,
     count_workers,
     going_on,
+    takes_sandbox,
     work_in_sandboxes,
 )
-from turnsmith.cli.sentences import EXIT_FAILED
-from turnsmith.cli.tasks import open_tasks, say_number
+from turnsmith.cli.tasks import describe_number, open_tasks
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.qualification.record import Qualification
@@ -33,29 +32,25 @@ from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
 
 Repeats = Annotated[
-    int, typer.Option("--repeats", metavar="N", min=2, help="Runs of gold patch and untouched tree; the paper has 50.")
-]
-Timeout = Annotated[
-    float, typer.Option("--timeout", metavar="S", min=1, help="Seconds that the tests of a task may take.")
+    int,
+    typer.Option("--repeats", metavar="N", min=2, help="Runs with and without the gold patch; the paper has 50."),
 ]
 KeepNames = Annotated[
     bool,
-    typer.Option("--keep-missing-names", help="Keep tasks whose tests only want names that the gold patch brings."),
+    typer.Option(
+        "--keep-missing-names", help="Keep tasks whose tests fail only for names that the gold patch introduces."
+    ),
 ]
 Hide = Annotated[
     list[str] | None,
-    typer.Option("--hide", metavar="DIR", help="Folder that sandboxes show empty, as sandbox.hidden; may be repeated."),
-]
-Plugins = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--plugin", metavar="NAME", help="Plugin of pytest for tasks, as sandbox.test_plugins; may be repeated."
-    ),
+    typer.Option("--hide", metavar="DIR", help="Folder to hide in sandboxes (sandbox.hidden); may be repeated."),
 ]
 
 
+@takes_sandbox
 def qualify(
     path: TaskPath,
+    sandbox: SandboxConfig,
     limit: Limit = None,
     tasks: Chosen = None,
     repeats: Repeats = 5,
@@ -65,49 +60,46 @@ def qualify(
     hide: Hide = None,
     plugins: Plugins = None,
     as_json: Json = False,
-    sandbox: SandboxKind = "local",
-    image: Image = "",
-    engine: Engine = "",
 ) -> None:
-    """Find out which tasks are fit to be trained on.
+    """Find out which tasks are fit for training.
 
-    Looks for copies of the fix, then runs the tests N times with the gold patch and without. The records are kept beside the
-    task file. Exit code 1 where the infrastructure kept it from finding out, 2 where no task is fit.
+    Search each sandbox for copies of the fix, then run the tests N times with and without the gold patch. The records are
+    written beside the task file. The exit code is 1 if the infrastructure failed, and 2 if no task is fit.
     """
     from turnsmith.qualification.examination import Criteria
     from turnsmith.qualification.task_set import qualify_task_set
 
-    hidden = [*SandboxConfig().hidden, *map(check_folder, hide or [])]
-    config = configure_sandbox(sandbox, image, engine, hidden=hidden, test_plugins=plugins or [])
+    hidden = [*sandbox.hidden, *map(check_folder, hide or [])]
+    config = sandbox.model_copy(update={"hidden": hidden, "test_plugins": plugins or []})
     criteria = Criteria(repeats, timeout_s, needs_names=not keep_missing_names, sandbox=config)
     task_set = open_tasks(path, config, tasks, limit)
     with going_on():
         records = work_in_sandboxes(config, partial(qualify_task_set, task_set, criteria, count_workers(workers)))
-    if as_json:
-        typer.echo(json.dumps([record.model_dump(mode="json") for record in records], indent=2))
-    else:
-        print_records(records)
+    data = [record.model_dump(mode="json") for record in records]
+    answer(data, lambda: print_records(records), as_json=as_json)
     conclude(path, records)
 
 
 def check_folder(name: str) -> str:
-    """A folder to hide. Raises UsageError where there is none."""
+    """Return the name of a folder to hide. Raises UsageError if it does not exist or is relative."""
     if not Path(name).is_absolute() or not Path(name).is_dir():
         raise UsageError(f"--hide {name}: there is no such folder: give the full path of one")
     return name
 
 
 def print_records(records: Sequence[Qualification]) -> None:
-    """Print the tasks that fell out, the flakes, the tasks whose audit cannot decide, each with the reason, and the counts."""
+    """Print rejected tasks, flaky tests, tasks whose audit cannot decide, and counts by verdict."""
     out = [record for record in records if not record.is_qualified]
     verdicts = Counter(record.verdict for record in records).most_common()
     tables: dict[tuple[str, ...], list[tuple[str, ...]]] = {
-        ("fell out", "verdict", "why"): [(record.instance_id, record.verdict, record.detail) for record in out],
-        ("in quarantine", "test", "passes"): [
-            (record.instance_id, test, say_passes(record, test)) for record in records for test in record.quarantined
+        ("rejected", "verdict", "reason"): [(record.instance_id, record.verdict, record.detail) for record in out],
+        ("quarantined", "test", "passes"): [
+            (record.instance_id, test, describe_passes(record, test))
+            for record in records
+            for test in record.quarantined
         ],
-        ("its audit cannot decide", "why"): [
-            (record.instance_id, why) for record in records if (why := say_why(record))
+        ("audit cannot decide", "reason"): [
+            (record.instance_id, reason) for record in records if (reason := find_reason(record))
         ],
         ("verdict", "tasks", "meaning"): [(verdict, str(count), verdict.meaning) for verdict, count in verdicts],
     }
@@ -116,30 +108,30 @@ def print_records(records: Sequence[Qualification]) -> None:
             make_console().print(make_table(headings, rows))
     typer.echo(say_abilities([record.audit for record in records if record.is_qualified]))
     are = "is" if len(records) == 1 else "are"
-    typer.echo(f"{len(records) - len(out)} of {say_number(records)} {are} qualified, {len(out)} fell out")
+    typer.echo(f"{len(records) - len(out)} of {describe_number(records)} {are} qualified, {len(out)} rejected")
 
 
-def say_why(record: Qualification) -> str:
-    """Give the reason why the audit of a qualified task cannot decide, or is unknown; nothing where it can."""
+def find_reason(record: Qualification) -> str:
+    """Return the reason why a qualified task's audit cannot decide or is unknown; empty if it can decide."""
     if not record.is_qualified:
         return ""
     if record.audit:
         return record.audit.reason
-    return f"not known: {record.audit_fault or 'no audit of its gold patch is on record'}"
+    return f"unknown: {record.audit_fault or 'the gold patch has not been audited'}"
 
 
-def say_passes(record: Qualification, test: str) -> str:
-    """`4 of 5 with the gold patch, 5 without`."""
+def describe_passes(record: Qualification, test: str) -> str:
+    """Describe how often a test passed: `4 of 5 with the gold patch, 5 without`."""
     passes = record.passes[test]
     return f"{passes.gold} of {record.repeats} with the gold patch, {passes.base} without"
 
 
 def conclude(path: Path, records: Sequence[Qualification]) -> None:
-    """End with 1 where a task could not be examined. Raises UsageError where none is fit."""
+    """Exit with 1 if a task could not be examined. Raises UsageError if no task is fit."""
     if not all(record.verdict.is_final for record in records):
         raise typer.Exit(EXIT_FAILED)
     if not any(record.is_qualified for record in records):
         why = f"e.g. {records[0].instance_id}: {records[0].verdict}, {records[0].detail}"
         raise UsageError(
-            f"none of {say_number(records)} in {path} is fit to be trained on, {why}: repair or replace them"
+            f"none of {describe_number(records)} in {path} is fit for training, {why}: repair or replace them"
         )

@@ -1,6 +1,5 @@
-"""The command `redteam`: is any attack paid, or any honest patch not?"""
+"""`redteam`: attack the grader with scripts, and check that honest patches pass."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -9,20 +8,25 @@ from typing import Annotated, Any
 import typer
 
 from turnsmith.audit.redteam.scripts import TargetName, When, find_folder, read_scripts
-from turnsmith.cli.options import Json, work_in_sandboxes
-from turnsmith.cli.sentences import EXIT_FAILED
+from turnsmith.cli.errors import EXIT_FAILED
+from turnsmith.cli.options import Json, answer, work_in_sandboxes
 from turnsmith.config import SandboxConfig
 from turnsmith.ui.tables import count_up, make_table
 from turnsmith.ui.terminal import make_console
 
 Audit = Annotated[
-    When, typer.Option(help="Resolved patches that are audited; suspicious: as in training, but for its random share.")
+    When,
+    typer.Option("--audit", help="Resolved patches to audit; suspicious: as in training, without its random sample."),
 ]
-Task = Annotated[TargetName | None, typer.Option("--task", help="What is attacked [default: both].")]
-Only = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this script; may be repeated.")]
-Rounds = Annotated[int, typer.Option(min=1, help="How often each script is tried.")]
-Scripts = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the scripts are [default: in the checkout].")]
-List = Annotated[bool, typer.Option("--list", help="Only list the scripts.")]
+Task = Annotated[TargetName | None, typer.Option("--task", help="Task to attack [default: both].")]
+Only = Annotated[
+    list[str] | None, typer.Option("--only", metavar="NAME", help="Run only this script; may be repeated.")
+]
+Rounds = Annotated[int, typer.Option("--rounds", metavar="N", min=1, help="Number of runs of each script.")]
+Scripts = Annotated[
+    Path | None, typer.Option("--scripts", metavar="DIR", help="Folder of the scripts [default: in the checkout].")
+]
+List = Annotated[bool, typer.Option("--list", help="List the scripts and stop.")]
 
 
 def redteam(
@@ -34,10 +38,10 @@ def redteam(
     as_list: List = False,
     as_json: Json = False,
 ) -> None:
-    """Attack the grader with every known trick, and check that honest patches are paid.
+    """Attack the grader, and check that honest patches pass.
 
-    Exit code 1 where an attack is paid or breaks the infrastructure, or where an honest patch is not paid. Attacks that
-    only the audit stops may be paid under --audit suspicious and off.
+    The exit code is 1 if an attack is rewarded or breaks the infrastructure, or if an honest patch is not rewarded. Under
+    --audit suspicious and off, attacks that only the audit stops may be rewarded.
     """
     from turnsmith.audit.redteam.trials import attack, score_scripts, sum_up
 
@@ -45,25 +49,23 @@ def redteam(
     chosen = read_scripts(folder, only or [])
     if as_list:
         rows = [script.row for script in chosen]
-        if as_json:
-            typer.echo(json.dumps(rows, indent=2))
-        else:
-            print_table(rows)
+        answer(rows, lambda: print_table(rows), as_json=as_json)
         return
     names: list[str] = [task] if task else ["toy", "package"]
     trials = work_in_sandboxes(SandboxConfig(kind="local"), partial(attack, names, chosen * rounds, folder, audit))
     scores, totals = score_scripts(trials), sum_up(trials)
-    if as_json:
-        typer.echo(json.dumps({"audit": audit, "scripts": scores, "totals": totals}, indent=2))
-    else:
+
+    def show() -> None:
         print_table([{key: value for key, value in score.items() if key != "reasons"} for score in scores])
         print_table([{"in all": name.replace("_", " "), "": value} for name, value in totals.items()])
+
+    answer({"audit": audit, "scripts": scores, "totals": totals}, show, as_json=as_json)
     if not all(trial.is_right(audit) for trial in trials):
         raise typer.Exit(EXIT_FAILED)
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
-    """Rows of the same keys."""
+    """Print rows that all have the same keys."""
     make_console().print(make_table([*rows[0]], [[*map(_to_text, row.values())] for row in rows]))
 
 

@@ -1,4 +1,4 @@
-"""Commands that learn or evaluate: `run`, `rft`, `rl`, `eval`, and `resume`, which goes on with any of them."""
+"""`run`, `rft`, `rl`, `eval` and `resume`: commands that train or evaluate."""
 
 import asyncio
 import json
@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
+from turnsmith.cli.errors import is_disk_full
 from turnsmith.cli.grading import find_numbered, save_predictions
 from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Chosen, Limit, Run
-from turnsmith.cli.sentences import is_disk_full
 from turnsmith.cli.showing import print_next_look
 from turnsmith.config import RunConfig
 from turnsmith.config.files import lay_over, load, validate
@@ -26,30 +26,32 @@ from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline
 
 Config = Annotated[str, typer.Argument(metavar="CONFIG", help="TOML file, e.g. configs/laptop.toml.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check, print the resolved configuration as JSON, and stop.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check and print the resolved configuration as JSON, and stop.")
+]
 Out = Annotated[Path | None, typer.Option("--out", metavar="RUN", help="Run folder [default: runs/CONFIG-TIME].")]
 Predictions = Annotated[
     Path | None, typer.Option("--predictions", metavar="FILE", help="Write the patches as SWE-bench's preds.jsonl.")
 ]
-WHOLE = """The whole recipe: base, RFT, RL, evaluations.
+WHOLE = """Run the whole recipe: base, RFT, RL and evaluations.
 
-Base policy, rejection fine-tuning, the stages of RL; each checkpoint is evaluated."""
+Start from the base policy, apply rejection fine-tuning and the RL stages, and evaluate each checkpoint."""
 LEARNING = {
     "run": (WHOLE, ["rft", "stages", "eval_tasks"]),
-    "rft": ("Rejection fine-tuning (RFT) only.", ["rft"]),
-    "rl": ("RL only, from the model at model.path.", ["stages"]),
-    "eval": ("Evaluation only, of the model at model.path.", ["eval_tasks"]),
+    "rft": ("Run rejection fine-tuning (RFT) only.", ["rft"]),
+    "rl": ("Run RL only, from the model at model.path.", ["stages"]),
+    "eval": ("Evaluate the model at model.path.", ["eval_tasks"]),
 }
-"""Commands that take a configuration: what they say of themselves, and the parts that they do."""
+"""Help text and parts of the configuration of each command that takes one."""
 SECTIONS = {"rft": "[rft]", "stages": "[[stages]]", "eval_tasks": "[eval_tasks.NAME]"}
-"""How a configuration asks for each part."""
+"""Section of a configuration for each part."""
 
 
 def resume(context: typer.Context, run: Run) -> None:
-    """Go on with a run that was stopped or killed, or give a finished one more to do."""
+    """Resume an interrupted run, or extend a finished one."""
     folder = RunFolder(run)
     if folder.issue.exists():
-        raise UsageError(f"{run} is of `turnsmith solve`, which does not go on: give that command again")
+        raise UsageError(f"{run} is a run of `turnsmith solve`, which cannot be resumed: run that command again")
     old = make_paths_absolute(validate(read_json(folder.config), folder.config, RunConfig))
     config = make_paths_absolute(lay_over(old.model_dump(mode="json"), context.args, folder.config, RunConfig))
     refuse_faulty(config)
@@ -60,19 +62,19 @@ def resume(context: typer.Context, run: Run) -> None:
 
 
 def learn_or_evaluate(context: typer.Context, file: Config, dry_run: DryRun = False, out: Out = None) -> None:
-    """Do the part of the configuration that is this command's."""
+    """Run the part of the configuration that belongs to the command."""
     start(configure(context, file), file, dry_run, out)
 
 
 def configure(context: typer.Context, file: str) -> RunConfig:
-    """The part of a configuration that this command does, checked. Raises UsageError."""
+    """Load a configuration, and keep the part that the command runs. Raises UsageError."""
     if file.startswith("-"):
-        raise UsageError(f"{file} stands before the configuration: write CONFIG first, then {file}")
+        raise UsageError(f"{file} comes before the configuration: write CONFIG first, then {file}")
     return take_part(load(Path(file), context.args, RunConfig), str(context.info_name), file)
 
 
 def start(config: RunConfig, file: str, dry_run: bool, out: Path | None) -> RunFolder | None:
-    """Take a run folder and go; gives the folder. Raises UsageError."""
+    """Start a run, and return its folder; None after a dry run. Raises UsageError."""
     if dry_run:
         plan(config)
         return None
@@ -90,9 +92,9 @@ def evaluate(
     out: Out = None,
     predictions: Predictions = None,
 ) -> None:
-    """As `learn_or_evaluate`, of the tasks that are wanted; with --predictions patches are written as SWE-bench has them."""
+    """Evaluate the selected tasks, and write predictions if wanted."""
     if predictions and (old := [predictions] * predictions.exists() or find_numbered(predictions)):
-        raise UsageError(f"--predictions {predictions}: there is {old[0]} already: name another, or remove it")
+        raise UsageError(f"--predictions {predictions}: {old[0]} exists already: give another file, or remove it")
     folder = start(narrow(configure(context, file), tasks or [], limit), file, dry_run, out)
     if predictions and folder:
         model = name_model(validate(read_json(folder.config), folder.config, RunConfig))
@@ -101,13 +103,13 @@ def evaluate(
 
 
 def name_model(config: RunConfig) -> str:
-    """What its predictions are filed under."""
+    """Return the name of the model in predictions."""
     endpoint = config.engine.openai if config.engine.kind == "openai" else None
     return endpoint.model if endpoint else Path(config.model.path).name
 
 
 def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
-    """With the choice of tasks as a part of it, so that a resumed run plays the same. Raises UsageError."""
+    """Put the selection of tasks into the configuration, so that `resume` uses the same. Raises UsageError."""
     if not names and limit is None:
         return config
     from turnsmith.recipes.task_sets import narrow_evaluation
@@ -116,32 +118,32 @@ def narrow(config: RunConfig, names: list[str], limit: int | None) -> RunConfig:
 
 
 def take_part(config: RunConfig, command: str, file: str) -> RunConfig:
-    """What of a configuration a command does. Raises UsageError where there is nothing of it."""
+    """Drop the parts of a configuration that a command does not run. Raises UsageError if nothing is left."""
     _, wanted = LEARNING[command]
     if not any(getattr(config, part) for part in wanted):
         sections = " or ".join(SECTIONS[part] for part in wanted)
         raise UsageError(
-            f"{file} has nothing that `turnsmith {command}` does: add {sections}; keys left out have defaults"
+            f"{file} has nothing for `turnsmith {command}` to run: add {sections}; missing keys have defaults"
         )
     nothing: dict[str, Any] = {"rft": None, "stages": []}
     return config.model_copy(update={part: empty for part, empty in nothing.items() if part not in wanted})
 
 
 def plan(config: RunConfig) -> None:
-    """Print the resolved configuration; what this machine lacks for it is a remark, not an error."""
+    """Print the resolved configuration, and a remark on anything missing on this machine."""
     typer.echo(json.dumps(config.model_dump(mode="json"), indent=2))
     faults = "".join(f"; {fault}" for fault in find_faults(config))
-    typer.echo(f"the configuration is valid{', but a run could not begin here' if faults else ''}{faults}", err=True)
+    typer.echo(f"the configuration is valid{', but a run could not start here' if faults else ''}{faults}", err=True)
 
 
 def refuse_faulty(config: RunConfig) -> None:
-    """Raises UsageError for the first thing that the configuration names and that is not there."""
+    """Raise UsageError for the first missing file or program that the configuration names."""
     for fault in find_faults(config):
         raise fault
 
 
 def go(config: RunConfig, folder: RunFolder) -> None:
-    """Start or resume, and show what came out."""
+    """Start or resume a run, and print its results."""
     from turnsmith.recipes import run_recipe  # takes a second to import
 
     resume = f"`turnsmith resume {quote(str(folder.path))}`"
@@ -151,7 +153,7 @@ def go(config: RunConfig, folder: RunFolder) -> None:
     except (OSError, BaseExceptionGroup) as error:
         if not is_disk_full(error):
             raise
-        raise UsageError(f"the disk of {folder.path} is full: make room there, then {resume} goes on") from None
+        raise UsageError(f"the disk of {folder.path} is full: free some space, then {resume}") from None
     show_end(folder)
 
 

@@ -1,7 +1,6 @@
-"""`show`: what a run did, its trajectories in a table, or one of them turn by turn."""
+"""`show`: print the iterations of a run, a table of its trajectories, or one trajectory turn by turn."""
 
 import dataclasses
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from shlex import quote
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from turnsmith.cli.looking import print_results
-from turnsmith.cli.options import Json, Run
+from turnsmith.cli.options import Json, Run, answer
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, is_held
 from turnsmith.runs.journal import JournalEntry
@@ -34,18 +33,20 @@ from turnsmith.ui.trajectory import show_trajectory
 Id = Annotated[
     str,
     typer.Option(
-        "--trajectory", metavar="ID", help="One trajectory, or several: how their long ids begin, as eval-base."
+        "--trajectory", metavar="ID", help="Short id of a trajectory, or the beginning of long ids, e.g. eval-base."
     ),
 ]
 TaskId = Annotated[
     str,
-    typer.Option("--task", metavar="ID", help="Attempts at this task in all stages; the beginning of its id will do."),
+    typer.Option("--task", metavar="ID", help="Id of a task, or its beginning; selects attempts of all stages."),
 ]
 Outcomes = Annotated[
-    list[Outcome] | None, typer.Option("--outcome", help="Trajectories that ended so; may be repeated.")
+    list[Outcome] | None, typer.Option("--outcome", help="Only trajectories with this outcome; may be repeated.")
 ]
 Order = Literal["run", "task", "outcome", "turns", "tokens", "seconds"]
-Sort = Annotated[Order, typer.Option("--sort", help="Order of the trajectories; of numbers the largest comes first.")]
+Sort = Annotated[
+    Order, typer.Option("--sort", help="Order of the trajectories; numbers are sorted from large to small.")
+]
 ORDERS: dict[Order, Callable[[Trajectory], Any]] = {
     "run": lambda trajectory: 0,
     "task": lambda trajectory: trajectory.instance_id,
@@ -54,12 +55,12 @@ ORDERS: dict[Order, Callable[[Trajectory], Any]] = {
     "tokens": lambda trajectory: -trajectory.num_tokens,
     "seconds": lambda trajectory: -trajectory.duration_s,
 }
-"""Name → key; what is equal stays in the order of the run."""
+"""Sort keys by name; equal trajectories keep the order of the run."""
 
 
 @dataclass(frozen=True)
 class TrajectoryChoice:
-    """Which trajectories of a run are shown, and in which order."""
+    """Selection and order of the trajectories to show."""
 
     beginning: str
     task: str
@@ -79,38 +80,34 @@ def show(
     sort: Sort = "run",
     as_json: Json = False,
 ) -> None:
-    """Show what a run did; some of its trajectories as a table; or one of them, prompt and turns."""
+    """Show a run, a table of its trajectories, or one trajectory."""
     folder, choice = RunFolder(run), TrajectoryChoice(trajectory, task, outcome or [], sort)
     if choice.is_empty and folder.issue.exists():
         show_solved(folder, as_json=as_json)
-    elif as_json:
-        typer.echo(json.dumps(to_json(folder, choice), indent=2))
     elif choice.is_empty:
-        show_run(folder)
+        answer(run_to_json(folder), lambda: show_run(folder), as_json=as_json)
     else:
-        show_trajectories(folder, choice)
+        found = find_entries(folder, choice)
+        data = [entry_to_json(folder, entry) for entry in found] if as_json else None
+        answer(data, lambda: show_trajectories(folder, choice, found), as_json=as_json)
 
 
 def show_solved(folder: RunFolder, *, as_json: bool) -> None:
-    """Show what `turnsmith solve` came to. Raises UsageError where it is at work still, or was killed."""
+    """Show the solution of `turnsmith solve`. Raises UsageError if it is still running or was killed."""
     from turnsmith.recipes.solve.solution import read_solution
     from turnsmith.ui.solving import show_solution
 
     if not folder.solution.exists():
         is_live = is_held(folder)
-        state = "a process is at work on it: wait for its end" if is_live else "it was killed: give the command again"
+        state = "a process is working on it: wait" if is_live else "it was killed: run the command again"
         raise UsageError(f"{folder.path} has no solution yet, {state}; --trajectory solve shows finished attempts")
     solution = read_solution(folder)
-    if as_json:
-        typer.echo(json.dumps(solution.model_dump(mode="json"), indent=2))
-    else:
-        show_solution(folder, solution, make_console())
+    data = solution.model_dump(mode="json")
+    answer(data, lambda: show_solution(folder, solution, make_console()), as_json=as_json)
 
 
-def to_json(folder: RunFolder, choice: TrajectoryChoice) -> Any:
-    """Collect what `show` shows: results and iterations, or the trajectories that are wanted. Raises UsageError."""
-    if not choice.is_empty:
-        return [entry_to_json(folder, entry) for entry in find_entries(folder, choice)]
+def run_to_json(folder: RunFolder) -> dict[str, Any]:
+    """Return state, results, costs and iterations of a run as JSON data."""
     return {
         "state": find_state(folder),
         "finished": folder.results.exists(),
@@ -123,7 +120,7 @@ def to_json(folder: RunFolder, choice: TrajectoryChoice) -> Any:
 
 
 def entry_to_json(folder: RunFolder, entry: JournalEntry) -> dict[str, Any]:
-    """Collect the facts of one trajectory; its prompt is null where it cannot be read any more."""
+    """Return a trajectory as JSON data; `prompt_text` is None if the prompt cannot be read."""
     facts = {"short_id": entry.short_id, "stage": name_stage(entry), **entry.trajectory.model_dump(mode="json")}
     try:
         return facts | {"prompt_text": read_prompt(folder, entry.trajectory)}
@@ -132,7 +129,7 @@ def entry_to_json(folder: RunFolder, entry: JournalEntry) -> dict[str, Any]:
 
 
 def show_run(folder: RunFolder) -> None:
-    """Print evaluations, iterations, and how to see more."""
+    """Print the evaluations and iterations of a run, and commands that show more."""
     console, results, iterations = make_console(), read_results(folder), read_iterations(folder)
     print_results(folder)
     if results:
@@ -140,17 +137,19 @@ def show_run(folder: RunFolder) -> None:
     if iterations:
         last = iterations[-1]
         console.print(iterations_table(iterations), "", sep="\n")
-        console.print(f"all metrics   {folder.metrics(last.stage, last.number)} and its siblings", soft_wrap=True)
+        console.print(
+            f"all metrics   {folder.metrics(last.stage, last.number)} and the other iterations", soft_wrap=True
+        )
     print_next_look(folder)
 
 
 def print_next_look(folder: RunFolder) -> None:
-    """Print the command that lists trajectories that this run has."""
+    """Print a command that lists trajectories of this run."""
     typer.echo(f"trajectories  turnsmith show {quote(str(folder.path))} --trajectory {begin_id(folder)}")
 
 
 def begin_id(folder: RunFolder) -> str:
-    """Name how ids begin in what was evaluated last, or else in what such a run collects first."""
+    """Return the beginning of ids of the last evaluation, or of the trajectories that the run collects first."""
     outline, results = read_outline(folder), read_results(folder)
     if folder.issue.exists():
         return "solve"
@@ -159,9 +158,8 @@ def begin_id(folder: RunFolder) -> str:
     return outline.stage_names[1] if outline.trains else "rft"
 
 
-def show_trajectories(folder: RunFolder, choice: TrajectoryChoice) -> None:
-    """Print the one trajectory that is asked for, or a table. Raises UsageError where there is none."""
-    found = find_entries(folder, choice)
+def show_trajectories(folder: RunFolder, choice: TrajectoryChoice, found: list[JournalEntry]) -> None:
+    """Print a single selected trajectory, or a table of all that were found."""
     if one := find_one(found, choice):
         show_one(folder, one)
         return
@@ -171,37 +169,37 @@ def show_trajectories(folder: RunFolder, choice: TrajectoryChoice) -> None:
 
 
 def show_one(folder: RunFolder, entry: JournalEntry) -> None:
-    """Print one trajectory, and where the other attempts at its task are."""
+    """Print one trajectory, and the command that lists other attempts at its task."""
     trajectory = entry.trajectory
     try:
         prompt = read_prompt(folder, trajectory)
     except UsageError as error:
-        prompt = f"It cannot be shown: {error}"
+        prompt = f"The prompt cannot be shown: {error}"
     show_trajectory(trajectory, prompt, find_task(folder, trajectory.instance_id), make_console())
     attempts = f"turnsmith show {quote(str(folder.path))} --task {quote(trajectory.instance_id)}"
     typer.echo(f"\nall attempts  {to_line(attempts)}")
 
 
 def find_one(found: list[JournalEntry], choice: TrajectoryChoice) -> JournalEntry | None:
-    """Find the trajectory that an id names, long or short, or the only one whose id begins so."""
+    """Find the trajectory with this short or long id, or the only one whose id begins with it; None if there are several."""
     named = [each for each in found if choice.beginning in (each.short_id, each.trajectory.trajectory_id)]
     if named or (choice.beginning and len(found) == 1):
-        return [*named, *found][0]  # one of a stage that was extended comes before its namesake that was set aside
+        return [*named, *found][0]  # after an extension, the current trajectory comes before the one that was set aside
     return None
 
 
 def find_entries(folder: RunFolder, choice: TrajectoryChoice) -> list[JournalEntry]:
-    """Find the trajectories that are wanted, in order. Raises UsageError where there is none."""
+    """Find the selected trajectories, sorted. Raises UsageError if there is none."""
     entries = list_entries(folder, choice.beginning, choice.task)
     found = [each for each in entries if not choice.outcomes or each.trajectory.outcome in choice.outcomes]
     if not found:
-        raise UsageError(f"{folder.path} holds no trajectory {describe(choice)}: {suggest(folder)}")
+        raise UsageError(f"{folder.path} has no trajectory {describe(choice)}: {suggest(folder)}")
     key = ORDERS[choice.order]
     return sorted(found, key=lambda entry: key(entry.trajectory))
 
 
 def describe(choice: TrajectoryChoice) -> str:
-    """Describe what was asked for."""
+    """Describe a selection of trajectories."""
     asked = [f"with an id that begins with {choice.beginning!r}"] if choice.beginning else []
     asked += [f"of a task {choice.task!r}"] if choice.task else []
     asked += [f"with the outcome {' or '.join(choice.outcomes)}"] if choice.outcomes else []
@@ -209,8 +207,8 @@ def describe(choice: TrajectoryChoice) -> str:
 
 
 def suggest(folder: RunFolder) -> str:
-    """Name a command that lists trajectories of this run. Raises UsageError where a journal is damaged."""
+    """Suggest a command that lists trajectories of this run. Raises UsageError if a journal is damaged."""
     stages = dict.fromkeys(entry.trajectory.trajectory_id.partition("/")[0] for entry in list_entries(folder))
     if not stages:
-        return "it holds none at all, so wait until its first episode has ended"
-    return f"`turnsmith show {quote(str(folder.path))} --trajectory {[*stages][-1]}` lists some that it holds"
+        return "it has none at all: wait until the first episode has ended"
+    return f"`turnsmith show {quote(str(folder.path))} --trajectory {[*stages][-1]}` lists some of them"

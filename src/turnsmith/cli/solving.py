@@ -1,7 +1,6 @@
-"""`solve`: the policy works on an issue of an ordinary git checkout."""
+"""`solve`: let the policy work on an issue of a git checkout."""
 
 import asyncio
-import json
 import os
 import shlex
 from datetime import datetime
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnsmith.cli.options import Json
+from turnsmith.cli.errors import EXIT_FAILED
+from turnsmith.cli.options import Install, Json, Python, answer
 from turnsmith.cli.running import refuse_faulty
-from turnsmith.cli.sentences import EXIT_FAILED
 from turnsmith.config import RunConfig
 from turnsmith.config.extras import require
 from turnsmith.config.files import lay_over, read_toml
@@ -28,29 +27,27 @@ if TYPE_CHECKING:
     from turnsmith.recipes.solve.solution import Solution
     from turnsmith.recipes.solve.solve import Assignment
 
-Checkout = Annotated[Path, typer.Argument(metavar="PATH", help="Git checkout. It stays as it is, but for --apply.")]
-Issue = Annotated[str, typer.Option("--issue", metavar="FILE|TEXT", help="What is wrong.")]
+Checkout = Annotated[Path, typer.Argument(metavar="PATH", help="Git checkout; unchanged without --apply.")]
+Issue = Annotated[str, typer.Option("--issue", metavar="FILE|TEXT", help="Issue: a text file, or the text itself.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="TOML file: model, engine, agent, sandbox.")
+    Path | None, typer.Option("--config", metavar="FILE", help="TOML file with model, engine, agent and sandbox.")
 ]
-Tests = Annotated[str, typer.Option("--tests", metavar="CMD", help="Run on the patched copy; 0 is passed.")]
-Attempts = Annotated[int, typer.Option("-n", "--attempts", metavar="N", min=1, help="Attempts, at once; one is kept.")]
-Apply = Annotated[bool, typer.Option("--apply", help="Put the patch into the checkout. Nothing is committed.")]
-Python = Annotated[
-    str, typer.Option("--python", metavar="VERSION", help="E.g. 3.12 [default: what the project admits].")
+Tests = Annotated[
+    str,
+    typer.Option("--tests", metavar="CMD", help="Test command to run on the patched copy; exit code 0 means passed."),
 ]
-Install = Annotated[
-    list[str] | None,
-    typer.Option("--install", metavar="COMMAND", help="Installs what tests need, in place of what is found; repeat."),
+Attempts = Annotated[
+    int, typer.Option("-n", "--attempts", metavar="N", min=1, help="Number of parallel attempts; the best one is kept.")
 ]
+Apply = Annotated[bool, typer.Option("--apply", help="Apply the patch to the checkout, without committing it.")]
 Bare = Annotated[
-    bool, typer.Option("--no-environment", help="Install nothing: this machine's own Python, with pytest.")
+    bool, typer.Option("--no-environment", help="Install nothing, and use this machine's Python and pytest.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run folder [default: runs/solve-NAME-TIME].")]
 MAX_NAME = 255
-"""Characters that the name of a file can have."""
+"""Maximum number of characters of a file name."""
 POLICY_KEYS = ("--model.", "--engine.")
-HINT = "Any key of the configuration may follow PATH, as in --model.path DIR or --engine.kind openai."
+HINT = "Configuration keys can follow PATH as options, e.g. --model.path DIR or --engine.kind openai."
 
 
 def solve(
@@ -67,9 +64,11 @@ def solve(
     out: Out = None,
     as_json: Json = False,
 ) -> None:
-    """Let the policy work on an issue of a git checkout; it leaves a patch.
+    """Let the policy solve an issue of a git checkout.
 
-    The agent sees a copy of what git tracks, changes that are not committed among it, in a sandbox without network."""
+    The agent works on a copy of the tracked files, including uncommitted changes, in a sandbox without network. The result is a
+    patch.
+    """
     from turnsmith.environments.equipping import Wishes
     from turnsmith.git.checkout import open_checkout, read_tree
     from turnsmith.recipes.solve.solve import Assignment
@@ -84,7 +83,7 @@ def solve(
 
 
 def read_issue(given: str) -> str:
-    """The text of a file, or the text itself. Raises UsageError where there is none."""
+    """Return the issue from a file, or the given text itself. Raises UsageError if it is empty or a missing file."""
     is_text = "\n" in given or "\0" in given or len(given) > MAX_NAME
     if not is_text and Path(given).is_file():
         try:
@@ -92,18 +91,20 @@ def read_issue(given: str) -> str:
         except UnicodeDecodeError:
             raise UsageError(f"--issue {given} is not UTF-8 text: give a text file") from None
     elif given.strip() and len(given.split()) == 1:
-        raise UsageError(f"--issue {given}: there is no such file, and one word is no issue: say what is wrong")
+        raise UsageError(
+            f"--issue {given}: there is no such file, and one word is too short for an issue: describe the problem"
+        )
     else:
         text = given
     if not text.strip():
-        raise UsageError("--issue is empty: say what is wrong, or give a file that does")
+        raise UsageError("--issue is empty: describe the problem, or give a file that does")
     return text
 
 
 def configure(file: Path | None, overrides: list[str]) -> RunConfig:
-    """The policy, its agent and the sandboxes; what else a configuration holds is left out. Raises UsageError."""
+    """Load the configuration of policy, agent and sandboxes, and drop its other parts. Raises UsageError."""
     if file is None and not any(word.startswith(POLICY_KEYS) for word in overrides):
-        raise UsageError("no policy is named: give --model.path DIR, keys of --engine, or a file by --config")
+        raise UsageError("no policy is given: add --model.path DIR, --engine options, or --config FILE")
     config = lay_over(read_toml(file) if file else {}, overrides, file or Path("the command line"), RunConfig)
     parts: dict[str, Any] = {"rft": None, "stages": [], "train_tasks": None, "eval_tasks": {}, "tracking": []}
     config = make_paths_absolute(config.model_copy(update=parts))
@@ -112,17 +113,17 @@ def configure(file: Path | None, overrides: list[str]) -> RunConfig:
 
 
 def refuse_contradictions(config: RunConfig, wishes: "Wishes | None", python: str, install: list[str] | None) -> None:
-    """Raises UsageError for options that do not go together."""
+    """Raise UsageError for options that exclude each other."""
     if wishes is None and (python or install):
         raise UsageError("--python and --install are for an environment: leave out --no-environment")
     if wishes is not None and config.sandbox.kind != "local":
-        raise UsageError(f"sandbox.kind {config.sandbox.kind} shows no environment: add --no-environment")
+        raise UsageError(f"sandbox.kind {config.sandbox.kind} cannot use an environment: add --no-environment")
     if wishes is not None:
-        require("uv", otherwise=", or do without by --no-environment")
+        require("uv", otherwise=", or add --no-environment")
 
 
 def choose_folder(out: Path | None, checkout: Path, name: str) -> Path:
-    """Where the run goes: never into the checkout, which stays as it is. Raises UsageError."""
+    """Choose the run folder, outside of the checkout. Raises UsageError if `out` is inside."""
     if out and out.resolve().is_relative_to(checkout):
         raise UsageError(f"--out {out} is in the checkout: give a folder outside of it")
     title = f"solve-{name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -132,14 +133,14 @@ def choose_folder(out: Path | None, checkout: Path, name: str) -> Path:
 
 
 def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
-    """Make the attempts, say what came of them, apply. Ends with the exit code of what came of it."""
+    """Run the attempts, print the solution, and apply its patch if wanted. Exits with 0 on success."""
     from turnsmith.recipes.solve.solution import STAGE, TASK_SET, conclude
 
     folder, was_stopped = assignment.folder, False
     is_new = claim(folder, assignment.config.model_dump(mode="json"))
     if not is_new or folder.issue.exists():
-        raise UsageError(f"{folder.path} holds another run: give another --out")
-    with announcing(remark="attempts that ended are kept"), locked(folder):
+        raise UsageError(f"{folder.path} contains another run: give another --out")
+    with announcing(remark="finished attempts are kept"), locked(folder):
         record_versions(folder)
         try:
             watch_attempts(assignment)
@@ -157,7 +158,7 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
     files = put_into_checkout(assignment) if applied else []
     report(assignment, solution, files, as_json=as_json)
     if apply and not applied:
-        typer.echo("not applied: there is no patch that could be counted on", err=True)
+        typer.echo("not applied: there is no reliable patch", err=True)
     if was_stopped:
         typer.echo("stopped", err=True)
         raise typer.Exit(EXIT_STOPPED)
@@ -165,12 +166,12 @@ def work_on(assignment: "Assignment", *, apply: bool, as_json: bool) -> None:
 
 
 def warn(error: Exception) -> None:
-    """What ended the attempts; what they found is kept."""
-    typer.echo(f"error: {to_line(str(error))} (here: give the command again, with another --out)", err=True)
+    """Print the error that ended the attempts."""
+    typer.echo(f"error: {to_line(str(error))} (run the command again, with another --out)", err=True)
 
 
 def watch_attempts(assignment: "Assignment") -> None:
-    """Watched on standard error."""
+    """Run the attempts, and show their turns on standard error."""
     from turnsmith.recipes.solve.solve import solve
     from turnsmith.ui.solving import Screen
 
@@ -182,29 +183,30 @@ def watch_attempts(assignment: "Assignment") -> None:
 
 
 def put_into_checkout(assignment: "Assignment") -> list[str]:
-    """The files that were changed. Raises UsageError where the checkout has changed since it was copied."""
+    """Apply the patch and return the changed files. Raises UsageError if the checkout has changed since it was copied."""
     from turnsmith.git.checkout import apply_patch
 
     patch = assignment.folder.patch
     try:
         return apply_patch(assignment.checkout, assignment.tree, patch.read_bytes().decode(errors="surrogateescape"))
     except UsageError as error:
-        raise UsageError(f"{error}: it is in {patch}") from None
+        raise UsageError(f"{error}: the patch is in {patch}") from None
 
 
 def report(assignment: "Assignment", solution: "Solution", applied: list[str], *, as_json: bool) -> None:
-    """What came of it, on standard output."""
+    """Print the solution on standard output."""
     from turnsmith.ui.solving import show_solution
 
     folder = assignment.folder
-    if as_json:
-        facts = {"folder": str(folder.path), "success": solution.is_success, "applied": applied}
-        typer.echo(json.dumps(facts | solution.model_dump(mode="json"), indent=2))
-        return
-    console = make_console()
-    show_solution(folder, solution, console)
-    if applied:
-        console.print(f"{'applied':14}{', '.join(applied)}", soft_wrap=True)
-    elif solution.kept:
-        command = ["git", "-C", str(assignment.checkout.path), "apply", str(folder.patch.absolute())]
-        console.print(f"{'apply':14}{shlex.join(command)}", soft_wrap=True)
+
+    def show() -> None:
+        console = make_console()
+        show_solution(folder, solution, console)
+        if applied:
+            console.print(f"{'applied':14}{', '.join(applied)}", soft_wrap=True)
+        elif solution.kept:
+            command = ["git", "-C", str(assignment.checkout.path), "apply", str(folder.patch.absolute())]
+            console.print(f"{'apply':14}{shlex.join(command)}", soft_wrap=True)
+
+    facts = {"folder": str(folder.path), "success": solution.is_success, "applied": applied}
+    answer(facts | solution.model_dump(mode="json"), show, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Counts and lengths of tasks that stream by: memory holds how often each value occurs."""
+"""Counts and lengths of streamed tasks, held as frequencies of values."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from turnsmith.types import Task
 
 
 class TaskCounts:
-    """What `tasks stats` says, task by task."""
+    """Accumulator of the counts that `tasks stats` prints."""
 
     def __init__(self) -> None:
         self.num_tasks = 0
@@ -21,8 +21,8 @@ class TaskCounts:
         """Count one task."""
         self.num_tasks += 1
         family, kind = (str(task.meta.get(name, "unknown")) for name in ("family", "kind"))
-        for counter, word in zip(self.counts.values(), (task.repo, family, kind), strict=True):
-            counter[word] += 1
+        for counter, value in zip(self.counts.values(), (task.repo, family, kind), strict=True):
+            counter[value] += 1
         lengths = (
             len(task.problem_statement),
             count_lines(task.patch),
@@ -33,7 +33,7 @@ class TaskCounts:
             counted[length] += 1
 
     def measure(self) -> dict[str, dict[str, float]]:
-        """Smallest, median and largest of what has a length; at least one task must have been counted."""
+        """Return minimum, median and maximum of each length. Needs at least one task."""
         return {
             name: {"min": min(counted), "median": find_median(counted), "max": max(counted)}
             for name, counted in self.lengths.items()
@@ -41,15 +41,15 @@ class TaskCounts:
 
 
 def find_median(counted: Mapping[int, int]) -> float:
-    """The median of numbers by how often each occurs."""
+    """Return the median of numbers, given the frequency of each."""
     total = sum(counted.values())
     return (_find_place(counted, (total - 1) // 2) + _find_place(counted, total // 2)) / 2
 
 
 def _find_place(counted: Mapping[int, int], place: int) -> int:
-    """The number at a place among all of them, sorted, from 0."""
+    """Return the number at a position of the sorted sequence, counted from 0."""
     for number in sorted(counted):
         place -= counted[number]
         if place < 0:
             return number
-    raise ValueError("nothing is counted")
+    raise ValueError("no number was counted")

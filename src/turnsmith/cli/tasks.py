@@ -1,7 +1,6 @@
-"""Commands about task sets: `tasks check`, `tasks stats`, and task files as commands open them."""
+"""`tasks check` and `tasks stats`, and functions that open task files for other commands."""
 
 import dataclasses
-import json
 from collections.abc import Iterable, Sized
 from functools import partial
 from itertools import islice
@@ -10,17 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from turnsmith.cli.options import (
-    Chosen,
-    Engine,
-    Image,
-    Json,
-    Limit,
-    SandboxKind,
-    TaskPath,
-    configure_sandbox,
-    work_in_sandboxes,
-)
+from turnsmith.cli.options import Chosen, Json, Limit, TaskPath, answer, takes_sandbox, work_in_sandboxes
 from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.curation.rows import count_rows
@@ -37,20 +26,20 @@ if TYPE_CHECKING:
     from turnsmith.tasks.task_set import TaskSet
 
 MAX_NAMED = 3
-"""Tasks that an error names; the table has all."""
+"""Maximum number of tasks named in an error; the table lists all."""
 
 
 def open_tasks(
     path: Path, sandbox: SandboxConfig, names: list[str] | None = None, limit: int | None = None
 ) -> "TaskSet":
-    """Open the tasks of a file that are wanted, all for these sandboxes. Raises UsageError."""
+    """Open the selected tasks of a file, and check that these sandboxes can run them. Raises UsageError."""
     task_set = read_tasks(path, names, limit)
     refuse_other_kinds(task_set.tasks, sandbox)
     return task_set
 
 
 def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = None) -> "TaskSet":
-    """Read the tasks of a file that are wanted; report what was set aside or mended on the error output. Raises UsageError."""
+    """Read the selected tasks of a file; print remarks on standard error. Raises UsageError."""
     from turnsmith.grading.logparse import PARSERS
     from turnsmith.tasks.task_set import read_task_set
 
@@ -61,7 +50,7 @@ def read_tasks(path: Path, names: list[str] | None = None, limit: int | None = N
 
 
 def load_reported(path: Path) -> list[Task]:
-    """Load all tasks of a file; report those whose texts were mended on the error output. Raises UsageError."""
+    """Load all tasks of a file; list those with replaced characters on standard error. Raises UsageError."""
     tasks = load_tasks(path)
     if mended := find_mended(path):
         typer.echo(to_line(f"{path}: {describe_mended(mended)}"), err=True)
@@ -69,49 +58,42 @@ def load_reported(path: Path) -> list[Task]:
 
 
 def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:
-    """Raise UsageError for a task of an image outside containers, since a proof holds for its own image, and the reverse."""
+    """Raise UsageError for a task with an image outside of containers, or without an image in containers."""
     in_containers = sandbox.kind == "podman"
     wrong = [task for task in tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
         raise UsageError(f"task {wrong[0].instance_id} names no image: give one by --sandbox.image")
     if wrong:
-        lives = f"task {wrong[0].instance_id} lives in the image {wrong[0].image}"
-        raise UsageError(f"{lives}, which --sandbox {sandbox.kind} does not use: give --sandbox podman")
+        needs = f"task {wrong[0].instance_id} needs the image {wrong[0].image}"
+        raise UsageError(f"{needs}, which --sandbox {sandbox.kind} does not use: give --sandbox podman")
 
 
-def say_number(tasks: Sized) -> str:
-    """`1 task`, `12 tasks`."""
+def describe_number(tasks: Sized) -> str:
+    """Describe a number of tasks: `1 task`, `12 tasks`."""
     return "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
 
 
+@takes_sandbox
 def check(
-    path: TaskPath,
-    limit: Limit = None,
-    tasks: Chosen = None,
-    as_json: Json = False,
-    sandbox: SandboxKind = "local",
-    image: Image = "",
-    engine: Engine = "",
+    path: TaskPath, sandbox: SandboxConfig, limit: Limit = None, tasks: Chosen = None, as_json: Json = False
 ) -> None:
     """Grade the gold patch and the untouched tree of each task.
 
-    The one must score 1 and the other 0, or the task is not sound.
+    A task is sound if the gold patch scores 1 and the untouched tree 0.
     """
     from turnsmith.qualification.soundness import check_tasks
 
-    config = configure_sandbox(sandbox, image, engine)
-    checks = work_in_sandboxes(config, partial(check_tasks, open_tasks(path, config, tasks, limit)))
-    if as_json:
-        typer.echo(json.dumps([dataclasses.asdict(check) | {"is_sound": check.is_sound} for check in checks], indent=2))
-    else:
-        rows = [(check.is_sound, (check.instance_id, f"{check.duration_s:.1f} s", check.fault)) for check in checks]
-        make_console().print(yes_no_table(["task", "sound", "took", "fault"], rows))
+    checks = work_in_sandboxes(sandbox, partial(check_tasks, open_tasks(path, sandbox, tasks, limit)))
+    rows = [(check.is_sound, (check.instance_id, f"{check.duration_s:.1f} s", check.fault)) for check in checks]
+    table = yes_no_table(["task", "sound", "took", "fault"], rows)
+    data = [dataclasses.asdict(check) | {"is_sound": check.is_sound} for check in checks]
+    answer(data, lambda: make_console().print(table), as_json=as_json)
     refuse_unsound(path, checks)
 
 
 def refuse_unsound(path: Path, checks: "list[Check]") -> None:
-    """Raises SandboxError where a task could not be checked, and UsageError where one is not sound."""
-    of = f"of {say_number(checks)} in {path}"
+    """Raise SandboxError if a task could not be checked, and UsageError if one is not sound."""
+    of = f"of {describe_number(checks)} in {path}"
     if unchecked := [check for check in checks if not check.is_checked]:
         raise SandboxError(f"{len(unchecked)} {of} could not be checked: {unchecked[0].fault}")
     if broken := [check for check in checks if not check.is_sound]:
@@ -122,22 +104,23 @@ def refuse_unsound(path: Path, checks: "list[Check]") -> None:
 
 
 def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
-    """Count tasks, and measure their lengths."""
+    """Count tasks and measure their lengths."""
     counted_up = count_up(path, limit)
     counts, lengths = counted_up.counts, counted_up.measure()
-    if as_json:
-        typer.echo(json.dumps({"num_tasks": counted_up.num_tasks, "counts": counts, "lengths": lengths}, indent=2))
-        return
-    console = make_console()
-    console.print(f"{say_number(range(counted_up.num_tasks))} in {path}")
-    for name, counted in counts.items():
-        console.print(make_table([name, "tasks"], counted.most_common(), num_names=1))
-    rows = [(name, *(f"{value:g}" for value in measured.values())) for name, measured in lengths.items()]
-    console.print(make_table(["length", "min", "median", "max"], rows, num_names=1))
+
+    def show() -> None:
+        console = make_console()
+        console.print(f"{describe_number(range(counted_up.num_tasks))} in {path}")
+        for name, counted in counts.items():
+            console.print(make_table([name, "tasks"], counted.most_common(), num_names=1))
+        rows = [(name, *(f"{value:g}" for value in measured.values())) for name, measured in lengths.items()]
+        console.print(make_table(["length", "min", "median", "max"], rows, num_names=1))
+
+    answer({"num_tasks": counted_up.num_tasks, "counts": counts, "lengths": lengths}, show, as_json=as_json)
 
 
 def count_up(path: Path, limit: int | None) -> TaskCounts:
-    """The first tasks of a file, watched."""
+    """Count the first tasks of a file, with visible progress."""
     from turnsmith.curation.files import follow
 
     counted_up, total = TaskCounts(), count_rows(find_task_file(path), limit)

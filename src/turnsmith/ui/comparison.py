@@ -1,4 +1,4 @@
-"""Two evaluations side by side, paired by task: what differs, and whether it is more than noise."""
+"""Comparison of two evaluations, paired by task, with a test of significance."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,27 +17,27 @@ from turnsmith.ui.reading import list_evaluations, read_tasks
 from turnsmith.ui.terminal import to_line
 
 ID_END = re.compile(r"\.[^.]+\.[0-9a-f]{8}$|-\d+$")
-"""What an id adds to the name of its repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
+"""Suffix of a task id after the repository: `toolz-1.0.0.swap.1f3a9c04`, `django__django-11099`."""
 MAX_NAMED = 20
-"""Tasks listed by name; the others are counted."""
+"""Maximum number of tasks listed by name; the others are counted."""
 HOLDS_FOR = {"repository": "repositories such as these", "task": "these tasks"}
-"""Whom test and interval speak of, by what is flipped: a few repositories say nothing of others."""
+"""Population of test and interval, by the unit of the sign flips."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one checkpoint reached on one task set."""
+    """Result of one checkpoint on one task set."""
 
     name: str
-    """How it is addressed: `RUN:STAGE/TASK_SET`."""
+    """Address: `RUN:STAGE/TASK_SET`."""
     rates: Mapping[str, float]
-    """Share of attempts that resolved each task; tasks without an attempt that counts are not in it."""
+    """Share of resolved attempts per task; tasks whose attempts were all lost are absent."""
     num_lost: int
-    """Rollouts that the infrastructure lost."""
+    """Number of rollouts lost to the infrastructure."""
     lost: Mapping[str, int]
-    """The same by task; results of older versions do not have it."""
+    """Number of lost rollouts by task; empty in results of older versions."""
     repositories: Mapping[str, str]
-    """Repository of each task: that of the task file, or where that cannot be read any more, what the id begins with."""
+    """Repository of each task, from the task file, or else from the beginning of the id."""
 
 
 @dataclass(frozen=True)
@@ -49,28 +49,28 @@ class Comparison:
 
     @cached_property
     def tasks(self) -> list[str]:
-        """Tasks that both attempted."""
+        """Tasks that both evaluations attempted."""
         return sorted(self.before.rates.keys() & self.after.rates.keys())
 
     @cached_property
     def pairs(self) -> PairedRates:
-        """The rates of those tasks."""
+        """Paired rates of these tasks."""
         before, after = ([side.rates[task] for task in self.tasks] for side in (self.before, self.after))
         return PairedRates(before, after, [self.before.repositories[task] for task in self.tasks])
 
     @property
     def gained(self) -> list[str]:
-        """Tasks that the second resolves more often."""
+        """Tasks that B resolves more often."""
         return [task for task in self.tasks if self.after.rates[task] > self.before.rates[task]]
 
     @property
     def lost(self) -> list[str]:
-        """Tasks that the second resolves less often."""
+        """Tasks that B resolves less often."""
         return [task for task in self.tasks if self.after.rates[task] < self.before.rates[task]]
 
     @property
     def left_out(self) -> dict[str, list[str]]:
-        """Tasks without a partner, by the reason."""
+        """Tasks that only one evaluation attempted, by reason."""
         reasons = {}
         for side, other in ((self.before, self.after), (self.after, self.before)):
             reasons[f"every rollout lost to the infrastructure in {side.name}"] = side.lost.keys() - side.rates.keys()
@@ -79,11 +79,11 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """In one word."""
+        """Return `different` or `noise`."""
         return "different" if self.pairs.is_different else "noise"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for programs."""
+        """Return the comparison as JSON data."""
         pairs, rates = self.pairs, (self.before.rates, self.after.rates)
         return {
             "a": self.before.name,
@@ -106,7 +106,7 @@ class Comparison:
 
 
 def compare(first: str, second: str) -> Sequence[Comparison]:
-    """One comparison for each task set that two addresses have in common. Raises UsageError where there is none."""
+    """Compare the task sets that two addresses have in common. Raises UsageError if no task is in both."""
     before, after = find_evaluations(first), find_evaluations(second)
     pairs = [(before[name], after[name]) for name in before if name in after]
     if len(before) == len(after) == 1:
@@ -114,18 +114,19 @@ def compare(first: str, second: str) -> Sequence[Comparison]:
     comparisons = [comparison for pair in pairs if (comparison := Comparison(*pair)).tasks]
     if not comparisons:
         raise UsageError(
-            f"{first} and {second} have no task in common, on {', '.join(before)} and on {', '.join(after)}: take the same tasks"
+            f"{first} and {second} have no task in common, on {', '.join(before)} and on {', '.join(after)}: "
+            "compare evaluations of the same tasks"
         )
     return comparisons
 
 
 def find_evaluations(address: str) -> dict[str, Evaluation]:
-    """The evaluations at `RUN[:STAGE[/TASK_SET]]` by task set; a run alone is its last stage. Raises UsageError."""
+    """Load the evaluations at `RUN[:STAGE[/TASK_SET]]` by task set. RUN alone means its last stage. Raises UsageError."""
     run, stage, task_set = split_address(address)
     folder = RunFolder(Path(run))
     finished = list_evaluations(folder)
     if not finished:
-        raise UsageError(f"{run} has no finished evaluation: compare runs that have one")
+        raise UsageError(f"{run} has no finished evaluation: compare another run")
     stage = stage or finished[-1][0]
     found = [name for evaluated, name in finished if evaluated == stage and task_set in ("", name)]
     if not found:
@@ -135,7 +136,7 @@ def find_evaluations(address: str) -> dict[str, Evaluation]:
 
 
 def split_address(address: str) -> tuple[str, str, str]:
-    """`runs/a:stage1/practice` → run, stage, task set, empty where left out. A folder's own name may have a colon."""
+    """Split `runs/a:stage1/practice` into run, stage and task set; empty if left out. A folder's name may have a colon."""
     if ":" not in address or Path(address).exists():
         return address, "", ""
     run, _, place = address.rpartition(":")
@@ -144,7 +145,7 @@ def split_address(address: str) -> tuple[str, str, str]:
 
 
 def load_evaluation(folder: RunFolder, stage: str, task_set: str) -> Evaluation:
-    """What a finished evaluation left. Raises UsageError where it is damaged."""
+    """Load a finished evaluation. Raises UsageError if its file is damaged."""
     result, tasks = read_evaluation(folder, stage, task_set), read_tasks(folder, task_set)
     guessed = {task: ID_END.sub("", task) for task in result["per_task"]}
     return Evaluation(
@@ -157,18 +158,18 @@ def load_evaluation(folder: RunFolder, stage: str, task_set: str) -> Evaluation:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    """What was compared, the difference, what chance could do, the tasks that changed, the verdict."""
+    """Make a table of the rates, the difference, its p-value, the changed tasks and the verdict."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in describe(comparison):
         table.add_row(name, to_line(text))
-    table.add_row(comparison.verdict, to_line(in_words(comparison)), style="bold")
+    table.add_row(comparison.verdict, to_line(describe_verdict(comparison)), style="bold")
     return table
 
 
 def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Heading and text of each line but the verdict."""
+    """Yield the heading and text of each line above the verdict."""
     pairs, sides = comparison.pairs, (comparison.before, comparison.after)
     for letter, side, rate in zip("AB", sides, pairs.means, strict=True):
         yield letter, f"{side.name}  {rate:.1%}"
@@ -189,23 +190,25 @@ def describe(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def describe_p(pairs: PairedRates) -> str:
-    """The p-value of each test, and what it takes for a witness."""
+    """Describe the p-value of each test, and the unit of the sign flips."""
     flipped = "by repository" if pairs.flipped_by == "repository" else "by task, as the repositories are too few"
     mcnemar = "" if pairs.p_value_mcnemar is None else f"; {pairs.p_value_mcnemar:.2g} by exact McNemar"
     return f"{pairs.p_value:.2g} by sign-flip {flipped}{mcnemar}"
 
 
-def in_words(comparison: Comparison) -> str:
-    """What the numbers say."""
+def describe_verdict(comparison: Comparison) -> str:
+    """Describe the verdict in one sentence."""
     pairs = comparison.pairs
     only = " of these tasks" if pairs.flipped_by == "task" else ""
     if not pairs.is_different:
-        return f"chance makes as large a difference between equals in {pairs.p_value:.0%} of comparisons{only}"
+        return (
+            f"without any real difference, chance alone gives one as large in {pairs.p_value:.0%} of comparisons{only}"
+        )
     better = "B" if pairs.mean > 0 else "A"
-    return f"{better} resolves more{only}: chance makes as large a difference in less than {LEVEL:.0%} of comparisons"
+    return f"{better} resolves more{only}: chance alone gives such a difference in less than {LEVEL:.0%} of comparisons"
 
 
 def name_some(tasks: Sequence[str]) -> str:
-    """How many, and the first by name: `3: a, b, c`."""
+    """Format the number and names of tasks: `3: a, b, c`."""
     more = f" and {len(tasks) - MAX_NAMED} more" if len(tasks) > MAX_NAMED else ""
     return f"{len(tasks)}: {', '.join(tasks[:MAX_NAMED])}{more}" if tasks else "none"

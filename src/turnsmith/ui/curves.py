@@ -1,4 +1,4 @@
-"""The curves of a run as one picture: tasks resolved, evaluations with their error, and how the episodes changed."""
+"""Picture of a run's curves: resolved tasks, evaluations with standard errors, and metrics of the episodes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outlin
 
 INK, FAINT, BAND = "#333333", "#9a9a9a", "#f4f4f2"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
-"""One for each task set; told apart by the colour-blind too (Okabe and Ito)."""
+"""Colours of the task sets, suitable for colour-blind readers (Okabe and Ito)."""
 STYLE: Any = {
     "font.size": 9,
     "text.color": INK,
@@ -40,17 +40,17 @@ PANELS = {
     "entropy of tokens (nats)": "loss/entropy",
     "engine–trainer gap": "logprob_gap/mean",
 }
-"""Title, which fits above its panel, → metric."""
+"""Metric of each panel, by title."""
 SMALLEST_GAP = 1e-8
-"""The axis of the gap shows powers of ten from this to 1, so that noise in a small number looks small."""
+"""Lower end of the logarithmic axis of the gap."""
 Spans = Mapping[str, tuple[float, float]]
-"""The place of each stage on the axis of iterations; the base has no width."""
+"""Start and end of each stage on the axis of iterations; the base has no width."""
 Iterations = Sequence[FinishedIteration]
 Results = Sequence[dict[str, Any]]
 
 
 def draw_curves(folder: RunFolder) -> Path:
-    """Draw what a run has finished into its folder; returns the picture."""
+    """Draw the finished iterations and evaluations of a run, and return the path of the picture."""
     stages, iterations = read_outline(folder).stage_names, read_iterations(folder)
     with rc_context(STYLE), replacing(folder.curves) as temporary:
         figure = compose(stages, iterations, read_results(folder))
@@ -59,7 +59,7 @@ def draw_curves(folder: RunFolder) -> Path:
 
 
 def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> Figure:
-    """The whole picture: resolved rates above, what else changed in a row of small panels below."""
+    """Compose the picture: resolved rates above, other metrics in a row of small panels below."""
     spans = lay_out(stages, iterations)
     panels = {title: metric for title, metric in PANELS.items() if any(metric in i.metrics for i in iterations)}
     figure = Figure(figsize=(11.5, 7.2 if panels else 4.8), layout="constrained")
@@ -71,9 +71,9 @@ def compose(stages: Sequence[str], iterations: Iterations, results: Results) -> 
 
 
 def lay_out(stages: Sequence[str], iterations: Iterations) -> Spans:
-    """Stages end to end, as wide as they have iterations; RL begins at 0, so RFT lies before it.
+    """Lay out stages end to end by their numbers of iterations. RL begins at 0, and RFT before it.
 
-    Base, RFT and two stages of 5 iterations: (−1, −1), (−1, 0), (0, 5), (5, 10).
+    Example: base, RFT and two stages of 5 iterations give (−1, −1), (−1, 0), (0, 5), (5, 10).
     """
     spans, end = {}, -1.0 if "rft" in stages else 0.0
     for stage in stages:
@@ -83,7 +83,7 @@ def lay_out(stages: Sequence[str], iterations: Iterations) -> Spans:
 
 
 def draw_resolved(axes: Axes, spans: Spans, iterations: Iterations, results: Results) -> None:
-    """Rate of each iteration on the training tasks; Pass@1 ± SEM of each evaluation, at the end of its stage."""
+    """Draw the resolved rate of each iteration, and Pass@1 ± SEM of each evaluation at the end of its stage."""
     axes.set_title("Share of tasks resolved", fontsize=13, fontweight="bold", pad=24)
     draw_bands(axes, spans, named=True)
     draw_metric(axes, spans, iterations, "rollouts/resolved_rate", FAINT, "training tasks, while collecting")
@@ -98,19 +98,19 @@ def draw_resolved(axes: Axes, spans: Spans, iterations: Iterations, results: Res
 
 
 def find_end(spans: Spans, stage: str) -> float:
-    """Where a stage ends on the axis, or ended once: `stage1@4`."""
+    """Return the end of a stage on the axis; `stage1@4` ends after 4 iterations."""
     name, _, iterations = stage.partition("@")
     start, end = spans[name]
     return start + int(iterations) if iterations else end
 
 
 def draw_evaluations(axes: Axes, spans: Spans, points: Results, color: str) -> None:
-    """Pass@1 of one task set after each stage, with its standard error; the last one in the legend."""
+    """Draw Pass@1 of one task set after each stage, with standard errors; the legend names the last value."""
     axes.errorbar(
         [find_end(spans, point["stage"]) for point in points],
         [point["pass_at_1"] for point in points],
         yerr=[point["sem"] or 0.0 for point in points],
-        label=f"{points[-1]['task_set']}: Pass@1 ± SEM, {points[-1]['pass_at_1']:.0%} at last",
+        label=f"{points[-1]['task_set']}: Pass@1 ± SEM, {points[-1]['pass_at_1']:.0%} at the end",
         color=color,
         marker="o",
         markersize=7,
@@ -122,7 +122,7 @@ def draw_evaluations(axes: Axes, spans: Spans, points: Results, color: str) -> N
 
 
 def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, metric: str) -> None:
-    """One metric over all iterations."""
+    """Draw one metric over all iterations."""
     axes.set_title(title, color=INK)
     draw_bands(axes, spans)
     draw_metric(axes, spans, iterations, metric, color=INK)
@@ -137,7 +137,7 @@ def draw_panel(axes: Axes, title: str, spans: Spans, iterations: Iterations, met
 def draw_metric(
     axes: Axes, spans: Spans, iterations: Iterations, metric: str, color: str, label: str | None = None
 ) -> None:
-    """A line for each stage, a dot in the middle of each iteration; stages are not joined, since their limits differ."""
+    """Draw one line per stage, with a dot in the middle of each iteration. Lines are not joined, since limits differ."""
     for stage, (start, _) in spans.items():
         mine = [i for i in iterations if i.stage == stage and metric in i.metrics]
         if mine:
@@ -147,7 +147,7 @@ def draw_metric(
 
 
 def draw_bands(axes: Axes, spans: Spans, named: bool = False) -> None:
-    """A band for every second stage, and the names of the stages above."""
+    """Draw a band behind every second stage, and the names of the stages above."""
     drawn = {stage: (start, end) for stage, (start, end) in spans.items() if end > start}
     for position, (stage, (start, end)) in enumerate(drawn.items()):
         if position % 2 == 0:

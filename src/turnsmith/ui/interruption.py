@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM: one line at once, then an end in order, and after PATIENCE_S an end in any case.
+"""Handling of Ctrl-C and SIGTERM: announce at once, shut down in order, and exit after PATIENCE_S in any case.
 
-A thread reads the signals, so the main thread may compute for minutes. An end in any case loses nothing: a run folder, its
-journals and task folders outlive `kill -9`.
+A thread reads the signals, since the main thread may compute for minutes. A forced exit loses nothing: run folders, journals
+and task folders survive `kill -9`.
 """
 
 import os
@@ -19,11 +19,11 @@ from typing import NoReturn
 from turnsmith.sandboxes.inside.processes import living_descendants
 
 PATIENCE_S = 8.0
-"""Seconds for an end in order. Kubernetes kills 30 s after SIGTERM."""
+"""Seconds for an orderly shutdown. Kubernetes kills a process 30 s after SIGTERM."""
 ECHO_S = 0.5
-"""Signals this soon after the first belong to it: `timeout` sends each signal twice."""
+"""Seconds after the first signal in which further ones are ignored: `timeout` sends each signal twice."""
 SIGNALED = 128
-"""The exit code of a process that a signal ended is the signal's number above this."""
+"""Offset of exit codes of processes ended by a signal."""
 EXIT_STOPPED = SIGNALED + signal.SIGINT
 
 
@@ -34,27 +34,27 @@ def print_line(text: str) -> None:
 
 @dataclass
 class Interruption:
-    """The request to end this process, and its announcement."""
+    """Request to end this process, and its announcement."""
 
     signal: int = 0
-    """The signal that asked for it; 0 as long as none has."""
+    """Number of the received signal; 0 before."""
     remark: str = ""
-    """The way to go on later."""
+    """Instruction for continuing later."""
     say: Callable[[str], None] = print_line
 
     def announce(self) -> None:
-        """Say that the process ends."""
-        text = f"stopping: this takes up to {PATIENCE_S:.0f} s, a second Ctrl-C ends it at once"
-        with suppress(OSError):  # the disk may be full, or nobody reads
+        """Announce that the process ends."""
+        text = f"stopping: this takes up to {PATIENCE_S:.0f} s, a second Ctrl-C exits at once"
+        with suppress(OSError):  # the disk may be full, or the reader may be gone
             self.say("; ".join(filter(None, [text, self.remark])))
 
 
 _interruption = Interruption()
-"""Signals belong to the process, and so does this."""
+"""State of this process, since signals belong to a process."""
 
 
 def listen() -> None:
-    """Take SIGINT and SIGTERM from now on; for the main thread. Where SIGINT is ignored, as after `nohup`, change nothing."""
+    """Handle SIGINT and SIGTERM from now on. Call it in the main thread. If SIGINT is ignored, as after `nohup`, do nothing."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         return
     reader, writer = os.pipe()
@@ -66,7 +66,7 @@ def listen() -> None:
 
 @contextmanager
 def announcing(*, remark: str | None = None, say: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Announce a request that comes in this block with this remark, or by this function."""
+    """Announce signals in this block with `remark`, or by calling `say`."""
     before = _interruption.remark, _interruption.say
     _interruption.remark, _interruption.say = remark or before[0], say or before[1]
     try:
@@ -77,7 +77,7 @@ def announcing(*, remark: str | None = None, say: Callable[[str], None] | None =
 
 @contextmanager
 def ending_quickly() -> Iterator[None]:
-    """Exit without interpreter shutdown if a signal asked for the end."""
+    """Exit without interpreter shutdown after a signal."""
     try:
         yield
     except SystemExit as ending:
@@ -89,7 +89,7 @@ def ending_quickly() -> Iterator[None]:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it any longer
+        with suppress(OSError, ValueError):  # the reader may be gone
             stream.flush()
 
 
@@ -98,7 +98,7 @@ def _find_code() -> int:
 
 
 def _end_in_order(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does, once."""
+    """Call the Ctrl-C handler once."""
     _interruption.signal = number
     signal.signal(signal.SIGTERM, lambda *_: None)
     handler = signal.getsignal(signal.SIGINT)
@@ -107,17 +107,17 @@ def _end_in_order(number: int, frame: FrameType | None) -> None:
 
 
 def _watch(reader: int) -> None:
-    """Wait for the first request, announce it, and end the process where it does not end by itself."""
+    """Wait for the first signal, announce it, and end the process unless it ends by itself."""
     while (number := os.read(reader, 1)[0]) not in (signal.SIGINT, signal.SIGTERM):
         pass
     _interruption.signal = number
-    Thread(target=_interruption.announce, daemon=True).start()  # it may wait for a terminal
+    Thread(target=_interruption.announce, daemon=True).start()  # writing to a terminal may block
     _wait_for_second(reader)
     _end(_find_code())
 
 
 def _wait_for_second(reader: int) -> None:
-    """Wait until Ctrl-C comes again, or patience ends."""
+    """Wait for a second Ctrl-C, at most PATIENCE_S."""
     begin = time.monotonic()
     while (waited := time.monotonic() - begin) < PATIENCE_S:
         if select.select([reader], [], [], PATIENCE_S - waited)[0]:
@@ -127,7 +127,7 @@ def _wait_for_second(reader: int) -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """End this process now, and with it what it has started."""
+    """End this process and its descendants at once."""
     for process in living_descendants():
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, signal.SIGKILL)

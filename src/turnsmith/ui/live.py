@@ -1,4 +1,4 @@
-"""A run while it goes on: bars with the time left in a terminal, plain lines anywhere else, a log in the run folder."""
+"""Live progress: bars with the time left in a terminal, plain lines elsewhere, and a log in the run folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,16 +25,16 @@ from turnsmith.ui.interruption import announcing
 from turnsmith.ui.terminal import make_console, to_line
 
 LINE_INTERVAL_S = 10.0
-"""Plain lines on one piece of work come no faster."""
+"""Minimum interval between plain lines about one piece of work."""
 EVIDENCE_SHARE, MIN_EVIDENCE = 0.1, 2
-"""The time left is estimated once this share of the units is done: the first episodes that end are the short ones."""
+"""Share and number of units that must be done before the time left is estimated. Short episodes end first."""
 REFRESHES_PER_SECOND = 2
-"""Drawing takes time from the cores that learn."""
+"""Refresh rate of the bars, low because drawing takes CPU time from training."""
 
 
 @contextmanager
 def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
-    """Show progress on standard error until the block ends; what is said goes to `log` too."""
+    """Show progress on standard error until the block ends, and write remarks to `log` too."""
     bars = make_bars(make_console(stderr=True))
     progress = Bars(bars, log) if bars.console.is_terminal else Lines(bars, log)
     with bars if bars.console.is_terminal else nullcontext(), announcing(say=progress.say):
@@ -42,7 +42,7 @@ def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
 
 
 def make_bars(console: Console) -> Progress:
-    """Show label, bar, count, time so far, time left, remark."""
+    """Make bars with label, bar, count, elapsed time, time left and remark."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
@@ -56,7 +56,7 @@ def make_bars(console: Console) -> Progress:
 
 
 class TimeLeftColumn(ProgressColumn):
-    """The time left, where there is an estimate; nothing elsewhere."""
+    """Column of the time left; empty without an estimate."""
 
     def render(self, task: Task) -> Text:
         return Text(describe_left(task), style="progress.remaining")
@@ -69,7 +69,7 @@ def describe_left(task: Task) -> str:
 
 
 def estimate_left(task: Task) -> float | None:
-    """Estimate the seconds left by the pace since this piece of work began. None without evidence, or once they are over."""
+    """Estimate the seconds left by the pace so far. Returns None if too little is done, or the estimate has passed."""
     begun, moved, num_before = (task.fields[name] for name in ("begun", "moved", "num_before"))
     num_done = task.completed - num_before
     if task.total is None or num_done < max(MIN_EVIDENCE, EVIDENCE_SHARE * (task.total - num_before)):
@@ -79,7 +79,7 @@ def estimate_left(task: Task) -> float | None:
 
 
 class Bars:
-    """One bar for each piece of work in progress, what is said above them."""
+    """Bars, one for each piece of work in progress, with remarks above them."""
 
     def __init__(self, bars: Progress, log: Path | None = None) -> None:
         self._bars = bars
@@ -87,7 +87,7 @@ class Bars:
         self._ids: dict[str, TaskID] = {}
 
     def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
-        times: dict[str, Any] = dict.fromkeys(("begun", "moved", "told"), self._bars.get_time())
+        times: dict[str, Any] = dict.fromkeys(("begun", "moved", "printed"), self._bars.get_time())
         self._ids[label] = self._bars.add_task(
             to_line(label), total=total, completed=num_done, num_before=num_done, note="", **times
         )
@@ -109,29 +109,29 @@ class Bars:
 
 
 class Lines(Bars):
-    """Plain lines for logs and pipes in place of the bars, which are never drawn: they keep count and pace."""
+    """Plain lines for logs and pipes. The bars are not drawn, but keep count and pace."""
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:
         super().advance(label, num, note)
         task, now = self._find(label), self._bars.get_time()
-        if now - task.fields["told"] >= LINE_INTERVAL_S:
-            self._bars.update(task.id, told=now)
-            self._tell(task, describe_left(task))
+        if now - task.fields["printed"] >= LINE_INTERVAL_S:
+            self._bars.update(task.id, printed=now)
+            self._print(task, describe_left(task))
 
     def end(self, label: str) -> None:
         task = self._find(label)
-        self._tell(task, f"took {to_duration(task.elapsed or 0.0)}")
+        self._print(task, f"took {to_duration(task.elapsed or 0.0)}")
         super().end(label)
 
     def _find(self, label: str) -> Task:
         return next(task for task in self._bars.tasks if task.id == self._ids[label])
 
-    def _tell(self, task: Task, remark: str) -> None:
+    def _print(self, task: Task, remark: str) -> None:
         total = f" of {task.total:.0f}" if task.total else ""
         count = f"{task.description}: {task.completed:.0f}{total}"
         self._bars.console.print(", ".join(filter(None, [count, task.fields["note"], remark])), soft_wrap=True)
 
 
 def to_duration(seconds: float) -> str:
-    """`75.2` → `0:01:15`."""
+    """Format seconds: `75.2` → `0:01:15`."""
     return str(timedelta(seconds=round(seconds)))

@@ -1,4 +1,4 @@
-"""What `turnsmith mismatch` found, as tables."""
+"""Tables of the result of `turnsmith mismatch`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,11 +8,11 @@ from turnsmith.mismatch.report import MismatchReport, Stretch
 from turnsmith.ui.tables import make_table
 
 NUM_SHOWN = 12
-"""Toggles in the table and in the picture; JSON has all."""
+"""Maximum number of toggles in table and picture; JSON has all."""
 
 
 def toggles_table(report: MismatchReport) -> Table:
-    """What each fault would explain, the most first."""
+    """Make a table of the share of the gap that each fault explains, the largest first."""
     policy = ["", f"the policy in {report.dtype}, weights of {report.weights}", f"{report.gap:.2e}", ""]
     rows = [[each.family, each.name, f"{each.gap:.2e}", _percent(each.share)] for each in report.toggles[:NUM_SHOWN]]
     return make_table(["toggled", "were this the engine", "gap", "explained"], [policy, *rows], num_names=2)
@@ -23,7 +23,7 @@ def _percent(share: float) -> str:
 
 
 def places_table(report: MismatchReport) -> Table:
-    """The gap by turn and by absolute position, and what the best toggle leaves of it."""
+    """Make a table of the gap by turn and position, before and after the best toggle."""
     rows = [*_list_places("turn", report.by_turn), *_list_places("position", report.by_position)]
     return make_table(["by", "from", "tokens", "gap", "left"], rows, num_names=1, is_grouped=True)
 

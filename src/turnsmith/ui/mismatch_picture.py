@@ -1,4 +1,4 @@
-"""What `turnsmith mismatch` found, as a picture."""
+"""Picture of the result of `turnsmith mismatch`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,19 +15,19 @@ from turnsmith.ui.curves import COLOURS, FAINT, INK, STYLE
 from turnsmith.ui.mismatch import NUM_SHOWN
 
 SMALLEST = 1e-8
-"""Gaps below are drawn as this."""
+"""Lower bound of the drawn gaps."""
 
 
 def draw_mismatch(report: MismatchReport, file: Path) -> None:
-    """Shares of the toggles above, the gap by turn and by position below."""
+    """Draw the shares of the toggles above, and the gap by turn and position below."""
     with rc_context(STYLE), replacing(file) as temporary:
         compose(report).savefig(temporary, format="png", dpi=130, facecolor="white")
 
 
 def compose(report: MismatchReport) -> Figure:
-    """The whole picture."""
+    """Compose the picture."""
     figure = Figure(figsize=(11, 7.5), layout="constrained")
-    # Names of faults are long: in figures of their own they do not push what is below aside.
+    # Long names of faults must not shift the panels below, so these are separate subfigures.
     parts: Any = figure.subfigures(2, 1, height_ratios=[1.2, 1])
     above, below = parts
     draw_toggles(above.subplots(), report.toggles[:NUM_SHOWN])
@@ -40,7 +40,7 @@ def compose(report: MismatchReport) -> Figure:
 
 
 def draw_toggles(axes: Axes, toggles: Sequence[Toggle]) -> None:
-    """A bar for each fault: the share of the gap that it explains."""
+    """Draw a bar for each fault: the share of the gap that it explains."""
     axes.set_title("share of the gap that each fault explains")
     names, shares = [toggle.name for toggle in toggles], [max(0.0, toggle.share) for toggle in toggles]
     axes.barh(names[::-1], shares[::-1], color=[FAINT] * (len(names) - 1) + [COLOURS[1]])
@@ -49,12 +49,12 @@ def draw_toggles(axes: Axes, toggles: Sequence[Toggle]) -> None:
 
 
 def draw_places(axes: Axes, places: Sequence[Stretch], title: str, rounding: float) -> None:
-    """Mean gap of each place, before and after the fault that explains most, on a scale of powers of ten."""
+    """Draw the mean gap by place, before and after the best toggle, on a logarithmic axis."""
     axes.set_title(f"mean gap by {title} (nats per token)")
     firsts = [place.first for place in places]
     for gaps, label, color in (
         ([place.gap for place in places], "the policy", COLOURS[0]),
-        ([place.left for place in places], "left by the best fault", COLOURS[1]),
+        ([place.left for place in places], "left by the best toggle", COLOURS[1]),
     ):
         axes.plot(firsts, [max(SMALLEST, gap) for gap in gaps], marker="o", color=color, label=label)
     axes.axhline(rounding, color=FAINT, linestyle="--", linewidth=0.8, label="rounding")

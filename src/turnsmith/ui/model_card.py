@@ -1,4 +1,4 @@
-"""The model card of a policy: what made it, from what, what it reached. All of it is read from the run folder."""
+"""Model card of a policy: recipe, data and results, read from the run folder."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -21,7 +21,7 @@ RECIPE_COLUMNS = {
     "trained on": "samples/trained",
     "optimizer steps": "optimizer/steps",
 }
-"""Heading → metric that is summed over the iterations."""
+"""Metric of each column, summed over the iterations."""
 STAGE_KEYS = ("algorithm", "group_size", "tasks_per_iteration", "batch_size", "max_turns", "max_context")
 RFT_KEYS = ("rollouts_per_task", "epochs", "batch_size", "max_turns", "max_context", "conversations")
 CHAT_KEYS = ("template", "system_prompt")
@@ -29,7 +29,7 @@ AGENT_KEYS = ("scaffold", "prompts", "tools", "max_turns", "max_context", "max_n
 
 
 def write_card(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint, facts: Mapping[str, str]) -> str:
-    """README.md as the hub reads it: a header for programs, then the same and more for people. `facts` are of the files."""
+    """Write README.md as the hub expects it: a YAML header, then sections. `facts` describe the files."""
     stages = list_stages_up_to(config, checkpoint)
     results = [result for result in read_results(folder) if result["stage"] in ("base", *stages, checkpoint.name)]
     header = yaml.safe_dump(head(folder, checkpoint, results), sort_keys=False, allow_unicode=True)
@@ -46,13 +46,13 @@ def write_card(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint, fac
 
 
 def list_stages_up_to(config: RunConfig, checkpoint: Checkpoint) -> list[str]:
-    """The stages that made it, its own the last."""
+    """List the stages that led to a checkpoint, its own stage last."""
     stages = [*(["rft"] if config.rft else []), *(stage.name for stage in config.stages)]
     return stages[: stages.index(checkpoint.stage) + 1]
 
 
 def head(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The header: what programs of the hub look for."""
+    """Return the YAML header of the hub."""
     own = [result for result in results if result["stage"] == checkpoint.name]
     model = {"name": folder.path.resolve().name, "results": [to_index(result) for result in own]}
     return {
@@ -64,7 +64,7 @@ def head(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, 
 
 
 def to_index(result: dict[str, Any]) -> dict[str, Any]:
-    """One evaluation in the words of the hub's index."""
+    """Return an evaluation as an entry of the hub's model index."""
     values = {"pass@1": result["pass_at_1"], "sem": result["sem"], f"pass@{result['k']}": result["pass_at_k"]}
     metrics = [{"type": name, "value": value, "name": name} for name, value in values.items() if value is not None]
     dataset = {"name": result["task_set"], "type": result["task_set"]}
@@ -72,30 +72,30 @@ def to_index(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def introduce(config: RunConfig, folder: RunFolder, checkpoint: Checkpoint) -> str:
-    """What it is, in a paragraph."""
+    """Write the title and the introduction."""
     iterations = f"{checkpoint.num_done} {'iteration' if checkpoint.num_done == 1 else 'iterations'}"
     return (
         f"# {to_cell(folder.path.resolve().name)}\n\n"
-        f"A policy for software engineering in a sandbox, turn by turn: `{to_cell(Path(config.model.path).name)}`, trained by "
-        f"Turnsmith, as it stood after {iterations} of `{checkpoint.stage}`."
+        f"A multi-turn software-engineering policy: `{to_cell(Path(config.model.path).name)}`, trained by Turnsmith, "
+        f"after {iterations} of `{checkpoint.stage}`."
     )
 
 
 def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], checkpoint: Checkpoint) -> Iterator[str]:
-    """What was done, stage by stage, and under which settings."""
+    """Write the counts and settings of each stage."""
     yield "## Recipe"
     yield to_table(["stage", *RECIPE_COLUMNS], (count_stage(folder, name, checkpoint) for name in stages))
     sections = {"rft": config.rft, **{stage.name: stage for stage in config.stages}}
     for name in stages:
         yield f"`{name}`: {list_settings(sections[name], RFT_KEYS if name == 'rft' else STAGE_KEYS)}"
     yield f"The agent: {list_settings(config.agent, AGENT_KEYS)}; seed {config.seed}"
-    yield f"Its conversations: {list_settings(config.model.chat, CHAT_KEYS)}"
+    yield f"The chat: {list_settings(config.model.chat, CHAT_KEYS)}"
     if any(stage.permute_rewards for stage in config.stages if stage.name in stages):
-        yield "**A negative control: the rewards were permuted, so that nothing was to be learned.**"
+        yield "**A negative control: the rewards were permuted.**"
 
 
 def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[object]:
-    """A row of the recipe: sums over the iterations that made the checkpoint."""
+    """Return a row of the recipe: sums over the iterations that led to the checkpoint."""
     num_done = checkpoint.num_done if stage == checkpoint.stage else folder.next_iteration(stage)
     metrics = [read_json(folder.metrics(stage, number)) for number in range(num_done)]
     counts = [{"iterations": 1, "samples/trained": each.get("rollouts/kept", 0), **each} for each in metrics]
@@ -103,7 +103,7 @@ def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[o
 
 
 def list_settings(section: Any, keys: Sequence[str]) -> str:
-    """`algorithm dapo, group_size 6, …`, and of what trains the peak of its learning rate; empty ones are left out."""
+    """List settings: `algorithm dapo, group_size 6, …`, with the peak learning rate. Empty ones are left out."""
     pairs = [(key, getattr(section, key)) for key in keys]
     if hasattr(section, "optimizer"):
         pairs.append(("learning_rate", section.optimizer.learning_rate))
@@ -111,33 +111,33 @@ def list_settings(section: Any, keys: Sequence[str]) -> str:
 
 
 def name_value(value: object) -> object:
-    """Of a path its last part: the rest says where it was on some machine."""
+    """Return the last part of a path, since the rest depends on the machine; other values unchanged."""
     return Path(value).name if isinstance(value, str) else value
 
 
 def data_part(config: RunConfig, folder: RunFolder) -> Iterator[str]:
-    """The task sets, with counts."""
+    """Write the task sets and their numbers of tasks."""
     yield "## Data"
     rows = ([name, *describe_set(name, source, folder)] for name, source in config.task_sets.items())
     yield to_table(["task set", "used for", "tasks from", "number"], rows)
 
 
 def describe_set(name: str, source: TaskSetConfig, folder: RunFolder) -> list[object]:
-    """What it was for, where it came from, how many tasks it has; a file that is gone cannot be counted."""
+    """Return use, origin and number of tasks of a set; a missing file cannot be counted."""
     origin = (
         f"practice repositories ({source.split})"
         if source.practice_tasks
         else name_value(source.package or source.path)
     )
     num = len(read_tasks(folder, name))
-    return ["training" if name == TRAIN else "evaluation", origin, num or "cannot be read any more"]
+    return ["training" if name == TRAIN else "evaluation", origin, num or "no longer readable"]
 
 
 def results_part(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What `turnsmith results` prints, and the gain over the base with its interval."""
+    """Write the results, and the gain over the base with its interval."""
     yield "## Results"
     if not results:
-        yield "It was not evaluated."
+        yield "This checkpoint was not evaluated."
         return
     yield to_table(result_headings(results), map(result_cells, results))
     yield from map(to_cell, chain.from_iterable(map(list_remarks, results)))
@@ -149,7 +149,7 @@ def results_part(folder: RunFolder, checkpoint: Checkpoint, results: Sequence[di
 
 
 def describe_gain(comparison: Comparison) -> str:
-    """Mean difference over tasks, 95 % interval, p-value, verdict."""
+    """Describe the mean difference over tasks, 95 % interval, p-value and verdict."""
     pairs = comparison.pairs
     ends = pairs.interval and " to ".join(f"{100 * end:+.1f}" for end in pairs.interval)
     interval = f"95 % interval {ends}" if ends else "no interval, since every task changed by the same"
@@ -157,7 +157,7 @@ def describe_gain(comparison: Comparison) -> str:
 
 
 def isolation_part(config: RunConfig, results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """What stood between the agents and the machine."""
+    """Write the isolation of the sandboxes."""
     yield "## Isolation"
     tiers = sorted({result["isolation"] for result in results if result["isolation"]})
     yield f"Sandboxes of kind `{config.sandbox.kind}`; isolation obtained: {', '.join(tiers) or 'not measured'}."
@@ -166,16 +166,16 @@ def isolation_part(config: RunConfig, results: Sequence[dict[str, Any]]) -> Iter
 
 
 def to_list(facts: Mapping[str, str]) -> str:
-    """One line for each."""
+    """Format facts as a Markdown list."""
     return "\n".join(f"- {to_cell(name)} {to_cell(value)}" for name, value in facts.items())
 
 
 def to_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of Markdown."""
+    """Format rows as a Markdown table."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join("| " + " | ".join(map(to_cell, line)) + " |" for line in lines)
 
 
 def to_cell(value: object) -> str:
-    """In one line, and nothing that ends a cell."""
+    """Format a value in one line, with escaped cell separators."""
     return to_line(str(value)).replace("|", "\\|")

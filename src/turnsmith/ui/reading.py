@@ -1,6 +1,6 @@
-"""What a run folder holds, read for people: its outline, results, metrics of the iterations, trajectories.
+"""Readers of run folders: outline, results, metrics of the iterations, trajectories.
 
-Folders of older and of forked versions are read too: of a configuration only what is shown is looked at.
+Folders of older and forked versions can be read too, since only the displayed keys of a configuration are validated.
 """
 
 from collections.abc import Iterator
@@ -25,58 +25,48 @@ from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Task, Trajectory
 
 
-class Excerpt(BaseModel):
-    """Part of a configuration; keys that are not shown, or that this version does not know, are passed over."""
+class Section(BaseModel):
+    """Section of a configuration, with the keys that views need. Other keys, known or not, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-
-class TaskSource(Excerpt):
-    path: str | None = None
-    """Task file, or None where the run made its tasks."""
-
-
-class StageName(Excerpt):
-    name: str
-
-
-class SandboxKind(Excerpt):
+    name: str = ""
     kind: str = ""
+    path: str | None = None
+    """Model or task file; None for task sets that the run made."""
 
 
-class ModelPath(Excerpt):
-    path: str = "tiny"
+class Outline(BaseModel):
+    """Stages, task sets, sandbox and model of a run."""
 
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
-class Outline(Excerpt):
-    """What a run consists of."""
-
-    train_tasks: TaskSource | None = None
-    eval_tasks: dict[str, TaskSource] = {}
+    train_tasks: Section | None = None
+    eval_tasks: dict[str, Section] = {}
     rft: dict[str, Any] | None = None
-    stages: list[StageName] = []
-    sandbox: SandboxKind = SandboxKind()
-    model: ModelPath = ModelPath()
+    stages: list[Section] = []
+    sandbox: Section = Section()
+    model: Section = Section()
 
     @property
     def stage_names(self) -> list[str]:
-        """Names of the stages in order: base, RFT, the stages of RL."""
+        """Return the names of the stages in order: base, RFT, RL stages."""
         return ["base", *(["rft"] if self.rft is not None else []), *(stage.name for stage in self.stages)]
 
     @property
     def trains(self) -> bool:
-        """Does anything of it learn?"""
+        """Return True if the run has a training stage."""
         return len(self.stage_names) > 1
 
     @property
-    def task_sets(self) -> dict[str, TaskSource]:
-        """All task sets by the names of their folders, the training set first."""
+    def task_sets(self) -> dict[str, Section]:
+        """Return all task sets by folder name, the training set first."""
         return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
 
 
 @dataclass(frozen=True)
 class FinishedIteration:
-    """One finished iteration."""
+    """Finished iteration with its metrics."""
 
     stage: str
     number: int
@@ -84,7 +74,7 @@ class FinishedIteration:
 
 
 def read_outline(folder: RunFolder) -> Outline:
-    """What a run consists of. Raises UsageError where the folder is not one of a run."""
+    """Read the outline of a run. Raises UsageError if the folder is not a run folder."""
     try:
         return Outline.model_validate(read_json(folder.config))
     except ValidationError as error:
@@ -92,7 +82,7 @@ def read_outline(folder: RunFolder) -> Outline:
 
 
 def find_state(folder: RunFolder) -> Literal["finished", "stopped", "running", "unfinished"]:
-    """Tell how a run stands. One that writes its results, though its process is still there, is finished."""
+    """Find the state of a run. A run with results is finished, even if its process still exists."""
     if folder.stop_reason.exists():
         return "stopped"
     if folder.results.exists():
@@ -113,12 +103,12 @@ def read_results(folder: RunFolder) -> list[dict[str, Any]]:
 
 
 def read_costs(folder: RunFolder) -> dict[str, Entry]:
-    """What an endpoint was asked, by stage; nothing where none was."""
+    """Read requests and costs of an endpoint by stage; empty without an endpoint."""
     return read_entries(folder.costs) if folder.costs.exists() else {}
 
 
 def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
-    """All finished iterations, in the order of the run; RFT is one."""
+    """Read all finished iterations, in the order of the run. RFT counts as one."""
     return [
         FinishedIteration(stage, number, read_json(folder.metrics(stage, number)))
         for stage in read_outline(folder).stage_names
@@ -127,9 +117,9 @@ def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
 
 
 def list_entries(folder: RunFolder, beginning: str = "", task: str = "") -> Iterator[JournalEntry]:
-    """Read the trajectory with a short id, or those whose long ids begin so, of tasks whose ids begin so.
+    """Read trajectories whose short id is `beginning`, or whose long id begins with it, of tasks that begin with `task`.
 
-    Of one that was lost and made again, the last is read.
+    If a lost trajectory was repeated, only the last one is read.
     """
     for journal in folder.journals():
         entries = journals.read_entries(journal, beginning, containing=task)
@@ -138,7 +128,7 @@ def list_entries(folder: RunFolder, beginning: str = "", task: str = "") -> Iter
 
 
 def name_stage(entry: JournalEntry) -> str:
-    """Name the part of a run that made a trajectory: `rft`, `stage1-0003`, `eval-stage1`; `eval-stage1@4` what it once was."""
+    """Name the part of a run that made a trajectory: `rft`, `stage1-0003`, `eval-stage1`, `eval-stage1@4`."""
     trajectory = entry.trajectory
     stage = trajectory.trajectory_id.removesuffix(f"/{trajectory.instance_id}/{trajectory.index}")
     _, at, iterations = entry.journal.parts[-3].partition("@")
@@ -146,9 +136,9 @@ def name_stage(entry: JournalEntry) -> str:
 
 
 def read_prompt(folder: RunFolder, trajectory: Trajectory) -> str:
-    """Read the first prompt, with system prompt and demonstration, as the policy read it. Raises UsageError where nothing can.
+    """Read the first prompt, with system prompt and demonstration, as the policy saw it. Raises UsageError.
 
-    Tokens are spelled by the tokenizer of the model that the run began with, or of a checkpoint that the run has kept.
+    Tokens are decoded by the tokenizer of the initial model, or of a checkpoint in the run folder.
     """
     if trajectory.form == "messages":
         return "\n\n".join(f"[{message.role}]\n{message.text}" for message in trajectory.prompt)
@@ -165,23 +155,23 @@ def load_tokenizer(file: Path) -> Any:
 
     try:
         return Tokenizer.from_file(str(file))
-    except Exception as error:  # it raises nothing narrower
-        raise UsageError(f"cannot read {file} ({error}): put back a copy of it") from None
+    except Exception as error:  # tokenizers raises nothing narrower
+        raise UsageError(f"cannot read {file} ({error}): restore it from a copy") from None
 
 
 def find_tokenizer(folder: RunFolder) -> Path:
     """Find tokenizer.json of the policy. Raises UsageError."""
-    path = read_outline(folder).model.path
+    path = read_outline(folder).model.path or "tiny"
     kept = sorted(folder.path.glob("stages/*/*/checkpoint/tokenizer.json"))
     given = locate(path) / "tokenizer.json"
     found = next((file for file in [given, *kept] if file.is_file()), None)
     if found is None:
-        raise UsageError(f"to read it, put the tokenizer.json of the policy back to {given}")
+        raise UsageError(f"the tokenizer of the policy is missing: put its tokenizer.json back to {given}")
     return found
 
 
 def find_task(folder: RunFolder, instance_id: str) -> Task | None:
-    """The task of a trajectory, where its task set can still be read."""
+    """Find the task of a trajectory; None if its task set cannot be read."""
     if folder.issue.exists():
         return Task.model_validate(read_json(folder.issue))
     tasks = (task for name in read_outline(folder).task_sets for task in read_tasks(folder, name))
@@ -189,7 +179,7 @@ def find_task(folder: RunFolder, instance_id: str) -> Task | None:
 
 
 def read_tasks(folder: RunFolder, name: str) -> list[Task]:
-    """The tasks of a set; none where they cannot be read any more: the folder may have come here alone."""
+    """Read the tasks of a set; empty if its file is missing, as after copying the run folder alone."""
     source = read_outline(folder).task_sets.get(name)
     try:
         return load_tasks(Path(source.path) if source and source.path else folder.task_set(name))

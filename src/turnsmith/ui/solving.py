@@ -1,8 +1,7 @@
-"""Work on an issue while it goes on, and what came of it. Whatever an agent wrote is shown as plain text."""
+"""Live view of `turnsmith solve`, and its solution. Text written by an agent is shown as plain text."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from shlex import quote
 
@@ -14,55 +13,55 @@ from rich.text import Text
 from turnsmith.recipes.solve.given_tests import TestRun
 from turnsmith.recipes.solve.solution import STAGE, Attempt, Solution
 from turnsmith.runs.folder import RunFolder
+from turnsmith.tracking.log_file import LogFile
 from turnsmith.types import Turn
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import to_line
 from turnsmith.ui.trajectory import INDENT, plain
 
 MAX_LINES = 12
-"""Lines of an observation that are shown while it goes on; the rest is counted."""
+"""Maximum number of lines of an observation in the live view; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Screen:
-    """Where it is shown, and kept."""
+    """Progress that prints turns to a console and remarks to a log."""
 
     console: Console
     log: Path
 
     def say(self, text: str) -> None:
-        """One line, also into the log."""
+        """Print one line, and write it to the log."""
         self.console.print(to_line(text), soft_wrap=True)
-        with self.log.open("a", encoding="utf-8") as file:
-            file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {to_line(text)}\n")
+        LogFile(self.log).say(to_line(text))
 
     def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
-        """A line: there is no bar among the turns."""
+        """Print a line, since a bar would be mixed with the turns."""
         self.say(label)
 
     def advance(self, label: str, num: int = 1, note: str = "") -> None:
-        """Turns are shown instead."""
+        """Do nothing: turns are shown instead."""
 
     def end(self, label: str) -> None:
-        """What comes next says so."""
+        """Do nothing: the next line shows the end."""
 
     def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
-        """What the policy said, and the beginning of what answered."""
+        """Print a turn: the policy's text and the beginning of the observation."""
         self.console.print(*turn_lines(attempt, number, turn))
 
 
 def turn_lines(attempt: int, number: int, turn: Turn) -> Iterator[RenderableType]:
-    """A rule, the text, the observation."""
+    """Yield a rule, the text and the shortened observation of a turn."""
     title = f"attempt {attempt + 1} · turn {number} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s"
     yield Rule(Text(title, style="dim"), align="left", style="dim")
     yield Padding(plain(turn.text.strip(), "cyan"), INDENT)
     lines = turn.observation.rstrip().splitlines()
-    more = [f"… and {len(lines) - MAX_LINES} lines more"] if len(lines) > MAX_LINES else []
+    more = [f"… and {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []
     yield Padding(plain("\n".join(lines[:MAX_LINES] + more)), (0, 0, 0, 6))
 
 
 def show_solution(folder: RunFolder, solution: Solution, console: Console) -> None:
-    """Attempts, the one that is kept and why, what its tests did, where the patch lies."""
+    """Print the attempts, the kept one with reason and tests, and the path of the patch."""
     console.print(make_table(["attempt", "ended by", "turns", "patch", "tests"], map(_cells, solution.attempts), 2))
     kept = next((each for each in solution.attempts if each.trajectory_id == solution.kept), None)
     for name, text in describe(folder, solution, kept):
@@ -76,11 +75,12 @@ def _cells(attempt: Attempt) -> list[str]:
 
 
 def describe(folder: RunFolder, solution: Solution, kept: Attempt | None) -> Iterator[tuple[str, str]]:
-    """A word and a line of text for each thing that a person wants to know."""
+    """Yield a heading and a line of text for each fact about the solution."""
     if kept is None:
         yield (
             "no patch",
-            "; ".join(dict.fromkeys(filter(None, (each.detail for each in solution.attempts)))) or "no attempt ended",
+            "; ".join(dict.fromkeys(filter(None, (each.detail for each in solution.attempts))))
+            or "no attempt finished",
         )
     else:
         yield "kept", f"{kept.trajectory_id}: {solution.why}"
@@ -91,9 +91,9 @@ def describe(folder: RunFolder, solution: Solution, kept: Attempt | None) -> Ite
 
 
 def describe_tests(command: str, run: TestRun) -> Iterator[tuple[str, str]]:
-    """What the command was, how it ended, its last lines, what of the patch it did not see."""
+    """Yield the test command with its result, its last lines, and files left out of the tests."""
     ending = f"exit code {run.exit_code} after {run.duration_s:.1f} s, " if run.exit_code is not None else ""
-    sealed = "a report that the code under test cannot write" if run.is_sealed else "by its exit code alone"
+    sealed = "report protected from the code under test" if run.is_sealed else "by exit code alone"
     reason = f": {run.reason}" if run.reason else ""
     yield (
         "tests",
@@ -102,4 +102,4 @@ def describe_tests(command: str, run: TestRun) -> Iterator[tuple[str, str]]:
     for line in run.lines:
         yield "", line
     for name in run.left_out:
-        yield "left out", f"{name}: it is in the patch, and was not in the tests"
+        yield "left out", f"{name}: in the patch, but not in the tested tree"

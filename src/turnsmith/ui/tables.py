@@ -25,7 +25,7 @@ ITERATION_COLUMNS = {
     "gap": "{logprob_gap/mean:.0e}",
     "seconds": "{time/collect_s:.0f}+{time/train_s:.0f}",
 }
-"""Heading → metrics and how they are written. All of it fits into 80 columns; the files have more."""
+"""Metrics and their format, by heading. The table fits into 80 columns."""
 
 TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
     "trajectory": lambda entry: entry.short_id,
@@ -37,15 +37,15 @@ TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
     "tokens": lambda entry: entry.trajectory.num_tokens,
     "s": lambda entry: f"{entry.trajectory.duration_s:.0f}",
 }
-"""Heading → the cell of a trajectory."""
+"""Functions that return the cells of a trajectory, by heading."""
 
 
 def make_table(
     headings: Sequence[str], rows: Iterable[Sequence[object]], num_names: int | None = None, *, is_grouped: bool = False
 ) -> Table:
-    """A plain table. The first columns, or all, hold names, which are folded where it grows too wide, the rest numbers.
+    """Make a plain table. The first `num_names` columns (default: all) are folded text, the others numbers.
 
-    A grouped one has a line between rows wherever the first cell changes.
+    A grouped table has a line between rows if the first cell changes.
     """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for position, heading in enumerate(headings):
@@ -60,24 +60,24 @@ def make_table(
 
 
 def yes_no_table(headings: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> Table:
-    """A name, yes or no in colour, and what there is to say about it."""
+    """Make a table of a name, a coloured yes or no, and further cells."""
     answers = {True: Text("yes", "green"), False: Text("no", "bold red")}
     return make_table(headings, ((name, answers[is_yes], *rest) for is_yes, (name, *rest) in rows))
 
 
 def results_table(results: Sequence[dict[str, Any]]) -> Table:
-    """Each stage on each task set; stages of one set stand together, so that one sees what they gained."""
+    """Make a table of the results, with the stages of one task set side by side."""
     return make_table(result_headings(results), map(result_cells, by_task_set(results)), num_names=2, is_grouped=True)
 
 
 def result_headings(results: Sequence[dict[str, Any]]) -> list[str]:
-    """What stands above the cells of evaluations."""
+    """Return the headings of `result_cells`."""
     at_k = f"pass@{results[0]['k'] or 'k'}"
     return ["task set", "stage", "Pass@1 ± SEM", at_k, "turns", "submitted", "tasks × runs"]
 
 
 def result_cells(result: dict[str, Any]) -> list[str]:
-    """One evaluation under these headings."""
+    """Return the cells of one evaluation."""
     sem = f" ± {100 * result['sem']:.1f}" if result["sem"] is not None else ""
     return [
         result["task_set"],
@@ -91,19 +91,19 @@ def result_cells(result: dict[str, Any]) -> list[str]:
 
 
 def endings_table(results: Sequence[dict[str, Any]]) -> Table:
-    """How the rollouts of each evaluation ended."""
+    """Make a table of the outcomes of each evaluation."""
     rows = ((r["task_set"], r["stage"], count_up(r["outcomes"] or {})) for r in by_task_set(results))
     return make_table(["task set", "stage", "rollouts ended"], rows, is_grouped=True)
 
 
 def by_task_set(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same, all of one task set side by side."""
+    """Group results by task set, in the order of first appearance."""
     names = dict.fromkeys(result["task_set"] for result in results)
     return [result for name in names for result in results if result["task_set"] == name]
 
 
 def list_remarks(result: dict[str, Any]) -> Iterator[str]:
-    """What a reader must know beside the figures: lost rollouts, decoding that is not the policy's. Older versions say less."""
+    """Yield remarks on an evaluation: lost rollouts, and sampling settings that change the policy."""
     name = f"{to_line(result['stage'])} on {to_line(result['task_set'])}"
     if result["num_lost"]:
         yield f"{name}: {describe_losses(result)}"
@@ -113,7 +113,7 @@ def list_remarks(result: dict[str, Any]) -> Iterator[str]:
 
 
 def describe_losses(result: dict[str, Any]) -> str:
-    """`3 rollouts were lost; Pass@1 rests on 37 attempts (60.0 to 67.5 % if none were lost), pass@10 on 2 of 4 tasks (…)`."""
+    """Describe lost rollouts, the attempts that count, and bounds of Pass@1 and pass@k with the lost ones."""
     lost = f"{result['num_lost']} rollouts were lost to the infrastructure"
     if result["pass_at_1_bounds"] is None:
         return lost
@@ -126,33 +126,25 @@ def describe_losses(result: dict[str, Any]) -> str:
 
 
 def costs_table(entries: dict[str, Entry]) -> Table:
-    """What an endpoint was asked by each stage, and what that cost."""
+    """Make a table of requests, tokens and costs of an endpoint by stage."""
     total = sum(entries.values(), Entry())
     rows = [
-        (
-            stage,
-            entry.requests,
-            entry.unanswered,
-            entry.input_tokens,
-            entry.cached_tokens,
-            entry.output_tokens,
-            f"{entry.cost:.4g}",
-        )
-        for stage, entry in [*entries.items(), ("all", total)]
+        (stage, e.requests, e.unanswered, e.input_tokens, e.cached_tokens, e.output_tokens, f"{e.cost:.4g}")
+        for stage, e in [*entries.items(), ("all", total)]
     ]
-    headings = ["endpoint", "requests", "unanswered", "input", "of it cached", "output", "cost"]
+    headings = ["endpoint", "requests", "unanswered", "input", "cached", "output", "cost"]
     return make_table(headings, rows, num_names=1)
 
 
 def iterations_table(iterations: Sequence[FinishedIteration]) -> Table:
-    """Metrics of the finished iterations."""
+    """Make a table of metrics of the finished iterations."""
     forms = ITERATION_COLUMNS.values()
     rows = ([i.stage, i.number + 1, *(_write(form, i.metrics) for form in forms)] for i in iterations)
     return make_table(["stage", "#", *ITERATION_COLUMNS], rows, num_names=1, is_grouped=True)
 
 
 def _write(form: str, metrics: dict[str, float]) -> str:
-    """Metrics in a form such as `{a/b:.1f}`; nothing where they were not measured."""
+    """Format metrics by a template such as `{a/b:.1f}`; empty if one was not measured."""
     try:
         return form.format_map(metrics)
     except KeyError:
@@ -160,9 +152,9 @@ def _write(form: str, metrics: dict[str, float]) -> str:
 
 
 def trajectories_table(entries: Sequence[JournalEntry]) -> Table:
-    """Write one line for each trajectory. A stage or a task that all share has no column: `describe_shared` names it.
+    """Make a table of trajectories. A stage or task shared by all has no column: `describe_shared` names it.
 
-    Only names of tasks are folded, so that ids can be copied; where they stand beside stages, `ended by` makes room.
+    Only task names are folded, so that ids can be copied. With both a stage and a task column, `ended by` is left out.
     """
     table = make_table([], [])
     left_out = find_shared(entries) or {"ended by"}
@@ -176,7 +168,7 @@ def trajectories_table(entries: Sequence[JournalEntry]) -> Table:
 
 
 def describe_shared(entries: Sequence[JournalEntry]) -> str:
-    """Say how many trajectories there are, and what all of them share: `48 trajectories, stage eval-stage2`."""
+    """Describe the number of trajectories and their shared stage or task: `48 trajectories, stage eval-stage2`."""
     shared = (f"{name} {to_line(value)}" for name, value in find_shared(entries).items())
     return ", ".join([f"{len(entries)} trajectories", *shared])
 
@@ -193,5 +185,5 @@ def name_verdict(verdict: str) -> str:
 
 
 def count_up(counts: dict[str, int]) -> str:
-    """`{"unresolved": 3, "resolved": 1}` → `3 unresolved, 1 resolved`."""
+    """Format counts: `{"unresolved": 3, "resolved": 1}` → `3 unresolved, 1 resolved`."""
     return ", ".join(f"{count} {to_line(name)}" for name, count in Counter(counts).most_common())

@@ -1,4 +1,4 @@
-"""The terminal. Whatever an agent wrote reaches it as plain visible characters, never as commands to it."""
+"""Safe terminal output. Text written by an agent is printed as visible characters, never as control sequences."""
 
 import io
 import os
@@ -13,21 +13,21 @@ EXIT_UNREAD = 128 + signal.SIGPIPE
 
 
 class Output(io.TextIOWrapper):
-    """A stream that ends the program, as SIGPIPE does elsewhere, once its reader has gone: `turnsmith show … | head -1`."""
+    """Text stream that exits the program if its reader has closed the pipe, as in `turnsmith show … | head -1`."""
 
     def write(self, text: str) -> int:
-        """Write, or end."""
+        """Write text, or exit."""
         with self._ending_unread():
             return super().write(text)
 
     def flush(self) -> None:
-        """Flush, or end."""
+        """Flush, or exit."""
         with self._ending_unread():
             super().flush()
 
     @contextmanager
     def _ending_unread(self) -> Iterator[None]:
-        """Exit at a broken pipe. What is left in the buffer goes nowhere, since Python flushes it once more."""
+        """Exit on a broken pipe. The rest of the buffer goes to /dev/null, since Python flushes it again."""
         try:
             yield
         except BrokenPipeError:
@@ -37,10 +37,10 @@ class Output(io.TextIOWrapper):
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """End the program without a word where nobody reads it; print `?` for each character that the encoding lacks."""
+    """Exit silently on a broken pipe, and print `?` for characters that the encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+        if isinstance(stream, io.TextIOWrapper):  # None if it is closed
             buffering = stream.line_buffering, stream.write_through
             setattr(sys, name, Output(stream.buffer, stream.encoding, "replace", None, *buffering))
     try:
@@ -51,15 +51,15 @@ def printing() -> Iterator[None]:
 
 
 def make_console(*, stderr: bool = False) -> Console:
-    """A console that takes text as it is: no markup, no emoji codes, no guessed highlights. A pipe has COLUMNS columns, or 80."""
+    """Make a console without markup, emoji codes and highlighting. A pipe has COLUMNS columns, or 80."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def to_printable(text: str) -> str:
-    """Text that cannot move the cursor, colour or rewrite the screen: `a\\x1b[2Jb` comes out spelled, line ends and tabs stay."""
+    """Escape control characters except line ends and tabs: an escape sequence becomes visible text, `\\x1b[2J`."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
 def to_line(text: str) -> str:
-    """The same in one line."""
+    """Escape control characters, and join lines and white space."""
     return " ".join(to_printable(text).split())

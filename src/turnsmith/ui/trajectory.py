@@ -1,4 +1,4 @@
-"""One trajectory, turn by turn, readable in a terminal. All of it was written by an agent and is shown as plain text."""
+"""View of one trajectory, turn by turn. Text written by an agent is shown as plain text."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from turnsmith.ui.terminal import to_line, to_printable
 
 INDENT = (0, 0, 0, 2)
 MAX_TESTS = 20
-"""Tests listed by name; the others are counted."""
+"""Maximum number of tests listed by name; the others are counted."""
 
 
 def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, console: Console) -> None:
-    """Print head, prompt, issue, turns, patch and verdict. An issue that stands in the prompt is not printed twice."""
+    """Print head, prompt, issue, turns, patch and verdict. An issue that the prompt contains is not repeated."""
     console.print(head(trajectory))
     console.print(_rule(f"prompt · {trajectory.prompt_tokens} tokens"), Padding(plain(prompt.strip()), INDENT))
     if task and task.problem_statement.strip() not in prompt:
@@ -30,7 +30,7 @@ def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, cons
 
 
 def head(trajectory: Trajectory) -> Text:
-    """Name and ending, then the numbers."""
+    """Format id, outcome and numbers."""
     style = "bold green" if trajectory.resolved else "bold red"
     facts = [
         f"ended by {trajectory.stop_reason}",
@@ -38,7 +38,7 @@ def head(trajectory: Trajectory) -> Text:
         f"{trajectory.num_tokens} tokens, {trajectory.num_sampled} of them sampled",
         f"policy version {trajectory.policy_version}"
         if trajectory.form == "tokens"
-        else "messages of an endpoint, tokens by its count",
+        else "messages of an endpoint, which counted the tokens",
         f"isolation {to_line(trajectory.isolation) or 'unknown'}",
         f"{trajectory.duration_s:.1f} s",
     ]
@@ -47,10 +47,10 @@ def head(trajectory: Trajectory) -> Text:
 
 
 def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[RenderableType]:
-    """What the policy said, and what answered."""
+    """Yield the rule, text, errors and observation of a turn."""
     logprobs = trajectory.logprobs[turn.start : turn.end]
     mean = f" · mean log-prob {logprobs.mean():.2f}" if len(logprobs) else ""
-    cut = " · cut by its length" if turn.finish_reason == "length" else ""
+    cut = " · cut at the length limit" if turn.finish_reason == "length" else ""
     yield _rule(
         f"turn {number} · {turn.end - turn.start} tokens{mean}{cut} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s"
     )
@@ -64,10 +64,10 @@ def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[Rend
 
 
 def verdict_parts(trajectory: Trajectory) -> Iterator[RenderableType]:
-    """The patch, and what the tests said."""
+    """Yield the patch, and the verdict with test results."""
     yield _rule("patch")
     patch = Syntax(to_printable(trajectory.patch), "diff", theme="ansi_dark", word_wrap=True)
-    yield Padding(patch if trajectory.patch else plain("nothing was changed", "dim"), INDENT)
+    yield Padding(patch if trajectory.patch else plain("no changes", "dim"), INDENT)
     yield _rule("verdict")
     yield Padding(plain(trajectory.outcome.value, "bold green" if trajectory.resolved else "bold red"), INDENT)
     if trajectory.detail:
@@ -77,14 +77,14 @@ def verdict_parts(trajectory: Trajectory) -> Iterator[RenderableType]:
 
 
 def describe_tests(statuses: dict[str, str]) -> str:
-    """How many tests ended how, and those that did not pass by name."""
+    """Describe the number of tests by status, and name those that did not pass."""
     broken = [f"{status}: {to_line(test)}" for test, status in statuses.items() if status != "passed"]
     more = [f"… and {len(broken) - MAX_TESTS} more"] if len(broken) > MAX_TESTS else []
     return "\n".join([f"tests: {count_up(Counter(statuses.values()))}", *broken[:MAX_TESTS], *more])
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text with nothing in it but visible characters."""
+    """Return text with escaped control characters."""
     return Text(to_printable(text), style=style)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of an error: one sentence and an exit code."""
+"""Error messages of the command line: one sentence and an exit code for each known error."""
 
 import errno
 from collections.abc import Iterator
@@ -14,16 +14,16 @@ from turnsmith.ui.terminal import to_line
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 MAX_NAME = 200
-"""Characters of a path that is said."""
+"""Maximum number of characters of a path in a message."""
 UNUSABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG}
-"""What a person can put right who gave the path."""
+"""Error codes of paths that the user can correct."""
 
 
-class Sentences(TyperGroup):
-    """Commands whose known errors end as a sentence."""
+class ErrorReportingGroup(TyperGroup):
+    """Command group that prints known errors as one sentence."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command. Errors that nobody foresaw keep their traceback."""
+        """Run a command. Unexpected errors keep their traceback."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -36,7 +36,7 @@ class Sentences(TyperGroup):
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """A sentence and an exit code for an error, or for the first of a group. Raises it again where it is none of ours."""
+    """Return the message and exit code of an error or of the first in a group. Raises `error` if one is unknown."""
     known = [found for leaf in leaves(error) if (found := _explain_known(leaf))]
     if len(known) < len(list(leaves(error))):
         raise error
@@ -44,7 +44,7 @@ def explain(error: BaseException) -> tuple[str, int]:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors in a group, groups inside it taken apart too."""
+    """Yield the errors of a group and of its nested groups; yield any other error itself."""
     if not isinstance(error, BaseExceptionGroup):
         yield error
         return
@@ -53,7 +53,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Is it that, or a group with that in it?"""
+    """Return True if the error, or one in the group, is a full disk or an exceeded quota."""
     return any(isinstance(leaf, OSError) and leaf.errno in (errno.ENOSPC, errno.EDQUOT) for leaf in leaves(error))
 
 
@@ -61,11 +61,11 @@ def _explain_known(error: BaseException) -> tuple[str, int] | None:
     if isinstance(error, TurnsmithError):
         return str(error), EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     if is_disk_full(error):
-        return f"the disk is full ({error}): make room, then give the command again", EXIT_USAGE
+        return f"the disk is full ({error}): free some space, then run the command again", EXIT_USAGE
     if isinstance(error, OSError) and error.errno in UNUSABLE:
         name = str(error.filename)
         place = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
-        return f"cannot use {place}: {error.strerror}: put that right, or give another place", EXIT_USAGE
+        return f"cannot use {place}: {error.strerror}: correct that, or give another path", EXIT_USAGE
     if isinstance(error, ImportError) and error.name in EXTRA_OF:
         return describe_missing(error.name), EXIT_USAGE
     return None

@@ -1,13 +1,12 @@
-"""`turnsmith provenance`: was every token that a run trained on sampled?"""
+"""`provenance`: verify that every token that a run trained on was sampled."""
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import typer
 
-from turnsmith.cli.options import Json, Run
-from turnsmith.cli.sentences import EXIT_FAILED
+from turnsmith.cli.errors import EXIT_FAILED
+from turnsmith.cli.options import Json, Run, answer
 from turnsmith.runs.folder import RunFolder
 from turnsmith.ui.terminal import to_line
 
@@ -16,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def provenance(run: Run, as_json: Json = False) -> None:
-    """Prove that what a run trained on was sampled; where it was not, the first broken link, and exit code 1."""
+    """Verify that every trained token was sampled.
+
+    Print the first broken link if there is one. The exit code is then 1.
+    """
     from turnsmith.recipes.review.provenance import trace_run
 
     folder = RunFolder(run)
     traced = trace_run(folder)
-    if as_json:
-        typer.echo(json.dumps(to_json(traced), indent=2))
-    else:
-        print_traced(traced)
+    answer(to_json(traced), lambda: print_traced(traced), as_json=as_json)
     if folder.stop_reason.exists():
         typer.echo(f"stopped: {to_line(folder.stop_reason.read_text('utf-8'))}", err=True)
     if traced.broken:
@@ -32,24 +31,24 @@ def provenance(run: Run, as_json: Json = False) -> None:
 
 
 def to_json(traced: "Traced") -> dict[str, object]:
-    told, broken = dataclasses.asdict(traced), traced.broken
-    return told | {
-        "broken": broken and {"link": broken.link, "journal": str(broken.journal), **dataclasses.asdict(broken.found)}
-    }
+    """Return the result as JSON data; `broken` is the first broken link, or None."""
+    broken = traced.broken
+    link = broken and {"link": broken.link, "journal": str(broken.journal), **dataclasses.asdict(broken.found)}
+    return dataclasses.asdict(traced) | {"broken": link}
 
 
 def print_traced(traced: "Traced") -> None:
-    """What is proven, what cannot be, and the first link that broke."""
+    """Print the proven counts, the unproven counts, and the first broken link."""
     typer.echo(
         f"proven        {traced.trajectories:,} trajectories, {traced.turns:,} turns, {traced.sampled_tokens:,} sampled tokens"
     )
-    for count, told in (
+    for count, reason in (
         (traced.lost, "trajectories were lost to the infrastructure; they never train"),
         (traced.without_digest, "trajectories have turns without a digest: an older version, or another engine"),
-        (traced.retokenised, "samples of RFT are text of others, tokenised here: no engine sampled them"),
+        (traced.retokenised, "RFT samples are imported text that was tokenised here: no engine sampled them"),
     ):
         if count:
-            typer.echo(f"not proven    {count:,} {told}")
+            typer.echo(f"not proven    {count:,} {reason}")
     if traced.broken:
         typer.echo(f"broken        {traced.broken.link}: {to_line(str(traced.broken.found))}")
         typer.echo(f"journal       {traced.broken.journal}")
