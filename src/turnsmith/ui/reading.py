@@ -36,6 +36,12 @@ class Section(BaseModel):
     """Model or task file; None for task sets that the run made."""
 
 
+class Stage(Section):
+    """Section of an RL stage."""
+
+    name: str
+
+
 class Outline(BaseModel):
     """Stages, task sets, sandbox and model of a run."""
 
@@ -44,7 +50,7 @@ class Outline(BaseModel):
     train_tasks: Section | None = None
     eval_tasks: dict[str, Section] = {}
     rft: dict[str, Any] | None = None
-    stages: list[Section] = []
+    stages: list[Stage] = []
     sandbox: Section = Section()
     model: Section = Section()
 
