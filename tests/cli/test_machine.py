@@ -86,8 +86,8 @@ def test_no_accelerator_is_well_and_one_that_torch_cannot_use_is_not(tmp_path):
 @pytest.mark.parametrize(
     ("program", "detail"),
     [
-        ("import no_torch", "torch cannot be asked: ModuleNotFoundError: No module named 'no_torch'"),
-        ("import os; os.abort()", "torch cannot be asked: it ended with -6"),
+        ("import no_torch", "torch cannot be imported: ModuleNotFoundError: No module named 'no_torch'"),
+        ("import os; os.abort()", "torch cannot be imported: exit code -6"),
     ],
 )
 def test_a_torch_that_is_missing_or_crashes_is_a_finding(program, detail):

@@ -117,7 +117,7 @@ def find_reason(record: Qualification) -> str:
         return ""
     if record.audit:
         return record.audit.reason
-    return f"unknown: {record.audit_fault or 'the gold patch has not been audited'}"
+    return f"not known: {record.audit_fault or 'the gold patch has not been audited'}"
 
 
 def describe_passes(record: Qualification, test: str) -> str:
