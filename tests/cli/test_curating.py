@@ -78,7 +78,7 @@ def test_records_of_runs_are_read(turnsmith, tmp_path, layered):
         ("flaky", "t in 50 repeats"),
         ("missing-names", "missing names: to_area"),
     ]
-    assert "1 of 3 tasks stay" in result.stdout and "flaky=50" in result.stdout
+    assert "1 of 3 tasks kept" in result.stdout and "flaky=50" in result.stdout
 
 
 def test_rows_stay_as_they_are_to_the_byte(turnsmith, tmp_path):
@@ -247,7 +247,7 @@ def test_contaminated_tasks_are_left_out_with_their_pairs(turnsmith, tmp_path):
         "issue": 1,
     }
     assert [row["instance_id"] for row in read_json_lines(tmp_path / "out/tasks.jsonl")] == ["clean"]
-    assert "2 of 3 tasks stay" in turnsmith(*ask, tmp_path / "by-repo", "--by", "repo").stdout
+    assert "2 of 3 tasks kept" in turnsmith(*ask, tmp_path / "by-repo", "--by", "repo").stdout
     assert_refused(turnsmith(*ask, tmp_path / "no", "--by", "names"), "--by names", "id, repo, patch, issue")
     assert_refused(turnsmith(*ask, tmp_path / "no", "--likeness", "patch=2"), "--likeness patch=2")
     assert_refused(turnsmith(*ask, tmp_path / "out"), "exists already")
