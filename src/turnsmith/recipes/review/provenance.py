@@ -77,7 +77,7 @@ def refuse_gaps(journal: Path, num_found: int) -> None:
     collected = int(read_json(metrics).get("rollouts/collected", 0)) if metrics.exists() else 0
     if num_found < collected:
         raise UsageError(
-            f"{journal} holds {num_found} of {collected} collected trajectories: put the whole journal back"
+            f"{journal} holds {num_found} of {collected} trajectories that were collected: put the whole journal back"
         )
 
 
