@@ -241,10 +241,10 @@ def test_a_task_in_no_evaluation_set_is_named(tmp_path):
 
 
 def make_evaluation(tmp_path):
-    """Of two task files, and of tasks that a run makes itself."""
+    """Return a configuration with two task files and a set that the run makes."""
     for name, ids in (("x", "ab"), ("y", "cd")):
         (tmp_path / name / "base").mkdir(parents=True)
         save_tasks(tmp_path / name, task_set(name, tmp_path, *ids).tasks)
     paths = {name: {"path": str(tmp_path / name)} for name in "xy"}
     made = {"practice_tasks": 2, "split": "heldout"}
-    return RunConfig.model_validate({"eval_tasks": paths | {"made": made}, "eval": {"sets": ["x"]}})
+    return RunConfig.model_validate({"eval_tasks": paths | {"made": made}})
