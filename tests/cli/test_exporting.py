@@ -119,10 +119,7 @@ def test_an_exported_policy_has_the_chat_template_of_its_run(turnsmith, finished
     result = turnsmith("export", finished_run.path, "--out", tmp_path / "model")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "model" / "chat_template.jinja").read_text() == own.read_text()
-    assert (
-        "template own.jinja, system_prompt system-message, date 2024-07-26"
-        in (tmp_path / "model" / "README.md").read_text()
-    )
+    assert "template own.jinja, system_prompt system-message" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_bfloat16_is_the_rounded_checkpoint(turnsmith, finished_run, tmp_path):

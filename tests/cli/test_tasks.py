@@ -132,7 +132,7 @@ def test_the_table_names_tasks_whose_audit_cannot_decide_or_is_not_known(capsys)
     ]
     print_records(records)
     out = capsys.readouterr().out
-    _, _, named = out.partition("its audit cannot decide")
+    _, _, named = out.partition("audit cannot decide")
     assert "unable-1" in named and "able-1 " not in named.replace("unable-1", "")
     assert "old-1" in named and "not known" in named
     assert re.search(r"1 of 3 tasks, 1 .*not known", out)

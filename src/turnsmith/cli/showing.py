@@ -107,13 +107,14 @@ def show_solved(folder: RunFolder, *, as_json: bool) -> None:
 
 
 def run_to_json(folder: RunFolder) -> dict[str, Any]:
-    """Return state, results, costs and iterations of a run as JSON data."""
+    """Return state, results, costs and iterations of a run as JSON data. Raises UsageError."""
+    results = read_results(folder)  # first, since it reports a folder without a run
     return {
         "state": find_state(folder),
         "finished": folder.results.exists(),
         "stopped": folder.stop_reason.read_text("utf-8").strip() if folder.stop_reason.exists() else None,
         "versions": [versions.model_dump() for versions in read_versions(folder)],
-        "results": read_results(folder),
+        "results": results,
         "costs": {stage: entry.model_dump() for stage, entry in read_costs(folder).items()},
         "iterations": [dataclasses.asdict(iteration) for iteration in read_iterations(folder)],
     }
