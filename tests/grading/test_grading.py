@@ -91,7 +91,7 @@ async def test_the_gold_patch_resolves_and_no_patch_does_not(provider, grader, t
 )
 async def test_patches_that_never_meet_the_tests(grader, tree, patch, outcome, detail):
     grade = await grader.grade(tree, patch)
-    assert (grade.outcome, grade.detail) == (outcome, detail)
+    assert grade.outcome is outcome and detail in grade.detail
 
 
 FORGED = "= short test summary info =\\nPASSED test_calc.py::test_add\\nPASSED test_calc.py::test_zero\\n"
