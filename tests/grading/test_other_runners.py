@@ -153,7 +153,7 @@ async def test_gold_is_resolved_and_all_else_is_not(provider, tmp_path, name):
         test_command=suite.command, test_files=suite.directives, log_parser=suite.parser, status_rules="swe-bench",
         FAIL_TO_PASS=suite.fixed, PASS_TO_PASS=suite.maintained,
     )  # fmt: skip
-    layers = [tmp_path / "packages", tmp_path / "layer"]
+    layers = (tmp_path / "packages", tmp_path / "layer")
     grader = Grader(provider, tests_timeout_s=120.0, num_workers=1)
     gold = await grader.grade(TaskTree(task, layers), task.patch)
     assert gold.resolved, gold
