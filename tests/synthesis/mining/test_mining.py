@@ -45,7 +45,7 @@ def test_a_fix_with_its_test_becomes_a_task(tmp_path, turnsmith):
     [
         (("--python", "banana"), "Python banana"),
         (("--test-command", "x", "--log-parser", "nope"), "log parser 'nope'"),
-        (("--log-parser", "unittest"), "give --test-command, too"),
+        (("--log-parser", "unittest"), "add --test-command"),
         (("--out", "README.md"), "README.md: File exists"),
         (("--out", "/proc/x"), "cannot make /proc/x"),
     ],
