@@ -25,7 +25,7 @@ from turnsmith.tasks.dataset import load_tasks
 from turnsmith.types import Task, Trajectory
 
 
-class Section(BaseModel):
+class SectionOutline(BaseModel):
     """Section of a configuration, with the keys that views need. Other keys, known or not, are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -36,7 +36,7 @@ class Section(BaseModel):
     """Model or task file; None for task sets that the run made."""
 
 
-class Stage(Section):
+class StageOutline(SectionOutline):
     """Section of an RL stage."""
 
     name: str
@@ -47,12 +47,12 @@ class Outline(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    train_tasks: Section | None = None
-    eval_tasks: dict[str, Section] = {}
+    train_tasks: SectionOutline | None = None
+    eval_tasks: dict[str, SectionOutline] = {}
     rft: dict[str, Any] | None = None
-    stages: list[Stage] = []
-    sandbox: Section = Section()
-    model: Section = Section()
+    stages: list[StageOutline] = []
+    sandbox: SectionOutline = SectionOutline()
+    model: SectionOutline = SectionOutline()
 
     @property
     def stage_names(self) -> list[str]:
@@ -65,7 +65,7 @@ class Outline(BaseModel):
         return len(self.stage_names) > 1
 
     @property
-    def task_sets(self) -> dict[str, Section]:
+    def task_sets(self) -> dict[str, SectionOutline]:
         """Return all task sets by folder name, the training set first."""
         return ({TRAIN: self.train_tasks} if self.train_tasks else {}) | self.eval_tasks
 
