@@ -73,7 +73,7 @@ async def test_what_was_found_out_stands_in_its_metadata(directory):
 
 
 async def test_mutants_on_record_are_in_no_file(directory, tmp_path):
-    """Who can read a mutant knows a wrong expectation that the audit asks for."""
+    """A stored mutant would reveal a wrong expectation that the audit asks for, so no exported file holds one."""
     task, folder = directory
     mutant = Mutant(
         "tests/test_a.py::test_a", (Edit(0, 1, "a-secret-edit"),), ("tests/test_a.py::test_a[a-secret-case]",)
