@@ -8,7 +8,7 @@ from tiny_base.imitation import make_sample
 from tiny_base.lessons import Lesson
 from tiny_base.scripted import ScriptedEngine
 from tiny_base.teacher import Faults, Teacher
-from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
@@ -63,7 +63,7 @@ async def play(
         episode = Episode(
             begun,
             lesson.task,
-            TokenSpeaker(engine, renderer).open(begun, config),
+            TokenDialogueFactory(engine, renderer).open(begun, config),
             sandbox,
             load_scaffold(prompts=AGENT.prompts),
             config,

@@ -2,7 +2,7 @@ import pytest
 
 from tiny_base.scripted import ScriptedEngine
 from turnsmith.agent.dialogues.base import turn_seed
-from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.agent.loop import Episode, check_fits, first_messages
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
@@ -26,7 +26,7 @@ def run(project, sandbox, renderer, make_task):
     async def run(answers, box=sandbox, demonstration=False, seed=7, task=None, engine=None, **changes):
         engine = engine or ScriptedEngine(renderer.tokenizer, answers)
         begun = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=seed)
-        dialogue = TokenSpeaker(engine, renderer).open(begun, config(**changes))
+        dialogue = TokenDialogueFactory(engine, renderer).open(begun, config(**changes))
         episode = Episode(
             begun, task or make_task(), dialogue, box, load_scaffold(prompts="brief"), config(**changes), demonstration
         )
@@ -162,22 +162,22 @@ async def test_a_context_that_fits_by_one_token_can_be_played(run):
 
 def test_tasks_that_do_not_fit_are_found_before_any_is_played(renderer, make_task):
     prompts, tasks = load_scaffold(prompts="brief"), [make_task(), make_task("`total` is wrong. " * 200)]
-    speaker = TokenSpeaker(ScriptedEngine(renderer.tokenizer, []), renderer)
+    dialogues = TokenDialogueFactory(ScriptedEngine(renderer.tokenizer, []), renderer)
     prompt_tokens = [len(renderer.prompt_ids(*first_messages(task, prompts))) for task in tasks]
-    check_fits(tasks, speaker, prompts, config(max_context=max(prompt_tokens) + 1))
+    check_fits(tasks, dialogues, prompts, config(max_context=max(prompt_tokens) + 1))
     most = prompt_tokens[1]
     named = f"demo-1: .*{most} tokens.* {most + 1} .*stages.0.max_context"
     with pytest.raises(UsageError, match=f"task {named}"):
-        check_fits(tasks, speaker, prompts, config(max_context=prompt_tokens[1]), limit="stages.0.max_context")
+        check_fits(tasks, dialogues, prompts, config(max_context=prompt_tokens[1]), limit="stages.0.max_context")
 
 
 def test_the_demonstration_counts_where_it_is_shown(renderer, make_task):
     prompts, tasks = load_scaffold(prompts="brief"), [make_task()]
-    speaker = TokenSpeaker(ScriptedEngine(renderer.tokenizer, []), renderer)
+    dialogues = TokenDialogueFactory(ScriptedEngine(renderer.tokenizer, []), renderer)
     limits = config(max_context=len(renderer.prompt_ids(*first_messages(tasks[0], prompts))) + 1)
-    check_fits(tasks, speaker, prompts, limits)
+    check_fits(tasks, dialogues, prompts, limits)
     with pytest.raises(UsageError, match="demo-1"):
-        check_fits(tasks, speaker, prompts, limits, demonstration=True)
+        check_fits(tasks, dialogues, prompts, limits, demonstration=True)
 
 
 async def test_observations_are_cut_to_their_budget_and_keep_the_prompt_line(run, renderer):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.agent.dialogues.messages import MessageSpeaker
+from turnsmith.agent.dialogues.messages import MessageDialogueFactory
 from turnsmith.agent.loop import Episode, check_fits
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.estimation import truncate_by_bytes
@@ -50,7 +50,7 @@ class Talker:
 def run(sandbox, make_task):
     async def run(talker, **changes):
         config = AgentConfig(**{"prompts": "brief", "max_context": 6000, "max_new_tokens": 400} | changes)
-        dialogue = MessageSpeaker(talker).open(BEGUN, config)
+        dialogue = MessageDialogueFactory(talker).open(BEGUN, config)
         return await Episode(BEGUN, make_task(), dialogue, sandbox, load_scaffold(prompts="brief"), config).play()
 
     return run
@@ -109,10 +109,10 @@ async def test_observations_are_cut_to_their_budget(run):
 
 
 def test_tasks_that_do_not_fit_are_found_by_estimate(make_task):
-    speaker, scaffold = MessageSpeaker(Talker([])), load_scaffold(prompts="brief")
-    check_fits([make_task()], speaker, scaffold, AgentConfig(prompts="brief"))
+    dialogues, scaffold = MessageDialogueFactory(Talker([])), load_scaffold(prompts="brief")
+    check_fits([make_task()], dialogues, scaffold, AgentConfig(prompts="brief"))
     with pytest.raises(UsageError, match="the first prompt has"):
-        check_fits([make_task("wrong " * 2_000)], speaker, scaffold, AgentConfig(prompts="brief", max_context=2_000))
+        check_fits([make_task("wrong " * 2_000)], dialogues, scaffold, AgentConfig(prompts="brief", max_context=2_000))
 
 
 @given(st.text(max_size=300), st.integers(16, 60))

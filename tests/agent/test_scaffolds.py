@@ -4,7 +4,7 @@ import pytest
 
 from support.pages.page_examples import write_examples
 from tiny_base.scripted import ScriptedEngine
-from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
@@ -73,12 +73,6 @@ def test_a_wrong_choice_is_one_sentence(chosen, sentence):
     assert sentence in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", [{"scaffold": "bsh"}, {"tools": ["opne"]}])
-def test_a_configuration_with_an_unknown_name_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"there is no (scaffold|tool) .*: give "):
-        AgentConfig(**wrong)
-
-
 async def test_a_scaffold_and_a_tool_of_ones_own_are_files_of_the_working_directory(
     working_directory, play_with, numbered, sandbox, renderer, make_task
 ):
@@ -91,7 +85,7 @@ async def test_a_scaffold_and_a_tool_of_ones_own_are_files_of_the_working_direct
         renderer.tokenizer, [f"```command\n{c}\n```" for c in ("count_lines a.txt", "ls", "submit")]
     )
     begun = Trajectory(trajectory_id="e", group_id="g", index=0, instance_id="i", iteration=0, seed=0)
-    dialogue = TokenSpeaker(engine, renderer).open(begun, AgentConfig())
+    dialogue = TokenDialogueFactory(engine, renderer).open(begun, AgentConfig())
     episode = await Episode(begun, make_task(), dialogue, sandbox, mine, AgentConfig()).play()
     assert episode.stop_reason is StopReason.SUBMITTED
     assert episode.turns[0].observation == f"3 lines\n{sandbox.root} $"

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 
 from tiny_base.scripted import ScriptedEngine
-from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.config import AgentConfig
@@ -73,7 +73,7 @@ async def test_8_printing_any_text_never_ends_an_episode(sandbox, renderer, make
     episode = await Episode(
         BEGUN,
         make_task(),
-        TokenSpeaker(engine, renderer).open(BEGUN, AgentConfig()),
+        TokenDialogueFactory(engine, renderer).open(BEGUN, AgentConfig()),
         sandbox,
         load_scaffold(prompts="brief"),
         AgentConfig(max_turns=len(answers)),
@@ -85,7 +85,7 @@ async def test_9_an_episode_never_touches_a_remote(sandbox, renderer, make_task,
     subprocess.run(["git", "init", "-q", project], check=True)
     subprocess.run(["git", "-C", project, "remote", "add", "origin", "https://unreachable.invalid/x"], check=True)
     engine = ScriptedEngine(renderer.tokenizer, ["```command\nls\n```", "```command\nsubmit\n```"])
-    dialogue = TokenSpeaker(engine, renderer).open(BEGUN, AgentConfig())
+    dialogue = TokenDialogueFactory(engine, renderer).open(BEGUN, AgentConfig())
     episode = await Episode(BEGUN, make_task(), dialogue, sandbox, load_scaffold(prompts="brief"), AgentConfig()).play()
     assert episode.stop_reason is StopReason.SUBMITTED
     assert sandbox.commands == ["ls"]

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from support.episodes.small_batches import make_sample, near_old, random_samples, tokens_of
 from turnsmith.algo.algorithm import find_algorithm, read_options
 from turnsmith.algo.corrections import correct, describe_weights, find_weights
+from turnsmith.algo.names import ALGORITHMS
 from turnsmith.config import StageConfig
-from turnsmith.config.names import BUILT_IN
 
 CAP = 2.0
 
@@ -34,7 +34,7 @@ def per_token_losses(name, samples, logprobs):
     return torch.stack([loss_fn(logprobs, replace(tokens, advantages=tokens.advantages * one))[0] for one in ones])
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN["algorithm"]))
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.paths))
 @pytest.mark.parametrize("seed", range(3))
 def test_loss_and_gradient_match_a_reference_implementation(name, seed):
     samples = scored_samples(seed)

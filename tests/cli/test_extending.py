@@ -1,4 +1,4 @@
-"""A run with an algorithm, a scaffold, a tool, an engine, a trainer and a tracker of one's own, as docs/extending.md has them."""
+"""Extensions as docs/extending.md shows them: a run that uses all of them, and the diffs that give them short names."""
 
 import json
 import re
@@ -9,7 +9,9 @@ import subprocess
 import pytest
 
 from support.pages.page_examples import PAGE, write_examples
-from turnsmith.config import names as plugins
+from turnsmith.config.names import NameTable
+
+ROOT = PAGE.parents[1]
 
 OWN = {
     "agent.scaffold": "my_scaffold:MINE",
@@ -30,16 +32,19 @@ def test_the_page_has_an_example_of_each_kind(tmp_path):
     assert write_examples(tmp_path) == modules | templates
 
 
-def test_an_algorithm_and_a_scaffold_touch_two_files_each(tmp_path):
-    """A file of their own, and one line in the table of names: the diffs of the page."""
-    names = tmp_path / "src/turnsmith/config/names.py"
-    names.parent.mkdir(parents=True)
-    shutil.copyfile(plugins.__file__, names)
+def test_each_diff_adds_one_line_to_a_table_of_names(tmp_path):
+    """An extension touches two files: its own, which the page shows, and a table."""
+    written, added = write_examples(tmp_path), set()
     for diff in re.findall(r"^```diff\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        file = re.search(r"^[+]{3} b/(.*)$", diff, re.MULTILINE)[1]
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, tmp_path / file)
         subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=diff, text=True, check=True)
-    mine = {kind: paths.get("mine") for kind, paths in runpy.run_path(str(names))["BUILT_IN"].items()}
-    assert mine == dict.fromkeys(mine) | {"algorithm": "my_algorithm:MINE", "scaffold": "my_scaffold:MINE"}
-    assert {"my_algorithm.py", "my_scaffold.py"} <= write_examples(tmp_path)
+        tables = [table for table in runpy.run_path(str(tmp_path / file)).values() if isinstance(table, NameTable)]
+        [(kind, path)] = [(table.kind, table.paths["mine"]) for table in tables if "mine" in table.paths]
+        assert f"{path.partition(':')[0]}.py" in written
+        added.add(kind)
+    assert added == {"algorithm", "scaffold"}
 
 
 @pytest.mark.slow

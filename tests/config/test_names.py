@@ -1,11 +1,13 @@
-"""Names and import paths in a configuration: what is found, and the one sentence where nothing is."""
+"""Lookup of names and import paths, and the errors of wrong ones."""
 
 import sys
 
 import pytest
 
-from turnsmith.config.names import BUILT_IN, check_name, load_by_name
+from turnsmith.config.names import NameTable
 from turnsmith.errors import UsageError
+
+TABLE = NameTable("engine", {"fast": "turnsmith.errors:EngineError", "broken": "turnsmith.errors:Nothing"})
 
 
 @pytest.fixture
@@ -19,18 +21,18 @@ def write_module(working_directory):
 
 
 def test_an_object_is_found_by_its_import_path():
-    assert load_by_name("engine", "turnsmith.errors:UsageError") is UsageError
+    assert TABLE.load("turnsmith.errors:UsageError") is UsageError
 
 
 def test_a_module_of_the_working_directory_is_found(write_module):
     write_module("plugin_of_mine", "answer = 42\n")
-    assert load_by_name("engine", "plugin_of_mine:answer") == 42
+    assert TABLE.load("plugin_of_mine:answer") == 42
 
 
 def test_an_installed_module_goes_before_one_of_the_working_directory(write_module):
     write_module("packaging", "version = 'mine'\n")
-    assert load_by_name("engine", "packaging:__name__") == "packaging"
-    assert load_by_name("engine", "packaging.version:Version").__module__ == "packaging.version"
+    assert TABLE.load("packaging:__name__") == "packaging"
+    assert TABLE.load("packaging.version:Version").__module__ == "packaging.version"
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_an_installed_module_goes_before_one_of_the_working_directory(write_modu
         ("turnsmith.errors:x", "turnsmith.errors has no 'x'"),
         (
             "turnsmith.errors",
-            f"engine 'turnsmith.errors': give {', '.join(BUILT_IN['engine'])}",
+            "engine 'turnsmith.errors': give fast, broken",
         ),
         ("../x.py:y", "no engine"),
         (":", "no engine"),
@@ -50,7 +52,7 @@ def test_an_installed_module_goes_before_one_of_the_working_directory(write_modu
 )
 def test_what_is_not_there_is_one_sentence(path, sentence):
     with pytest.raises(UsageError) as caught:
-        load_by_name("engine", path)
+        TABLE.load(path)
     assert sentence in str(caught.value)
 
 
@@ -65,7 +67,7 @@ def test_what_is_not_there_is_one_sentence(path, sentence):
 def test_a_module_that_fails_says_how_and_how_to_see_where(write_module, text, fault):
     write_module("broken_plugin", text)
     with pytest.raises(UsageError, match=r"broken_plugin .*python -c 'import broken_plugin'") as caught:
-        load_by_name("engine", "broken_plugin:x")
+        TABLE.load("broken_plugin:x")
     assert fault in str(caught.value)
 
 
@@ -73,18 +75,20 @@ def test_a_module_that_lacks_a_package_of_an_extra_names_the_extra(write_module,
     write_module("lacking_plugin", "import pyarrow\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"lacking_plugin .*pyarrow.*turnsmith\[data\]"):
-        load_by_name("engine", "lacking_plugin:x")
+        TABLE.load("lacking_plugin:x")
 
 
-def test_an_unknown_name_names_the_known_ones(monkeypatch):
-    monkeypatch.setitem(BUILT_IN, "algorithm", {"first": "a:b", "second": "c:d"})
-    with pytest.raises(ValueError, match="algorithm 'frist': give first, second"):
-        check_name("algorithm", "frist")
-    with pytest.raises(UsageError, match="algorithm 'frist': give first, second"):
-        load_by_name("algorithm", "frist")
+def test_a_short_name_stands_for_its_import_path():
+    assert TABLE.load("fast") is TABLE.load("turnsmith.errors:EngineError")
+    with pytest.raises(UsageError, match="has no 'Nothing'"):
+        TABLE.load("broken")
 
 
-@pytest.mark.parametrize("kind", sorted(BUILT_IN.keys() - {"tracker"}))
-def test_every_built_in_name_leads_somewhere(kind):
-    """Trackers need packages of their own: `test_services` has them."""
-    assert all(load_by_name(kind, name) is not None for name in BUILT_IN[kind])
+def test_an_unknown_name_names_the_known_ones():
+    with pytest.raises(UsageError, match="engine 'fats': give fast, broken"):
+        TABLE.check("fats")
+
+
+def test_an_instance_of_another_class_is_refused():
+    with pytest.raises(UsageError, match=r"engine fast is a type: give a .*NameTable"):
+        TABLE.load_instance("fast", NameTable)

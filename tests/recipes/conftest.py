@@ -1,20 +1,18 @@
 """Run of a tiny random model; its rollouts come from prepared journals or from real episodes."""
 
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from transformers import PreTrainedModel
 
 from support.episodes.digests import with_digests
 from support.episodes.silence import Silence
 from support.models.small_models import make_model
 from support.models.small_tokenizers import make_tokenizer
 from turnsmith.agent import loop
-from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
 from turnsmith.chat.renderer import ChatRenderer
@@ -25,7 +23,8 @@ from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.grading.grading import Grader
 from turnsmith.recipes import sampler_check
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.policy.local import Policy, Start
+from turnsmith.recipes.policy.base import PolicySetup, Start
+from turnsmith.recipes.policy.local import TokenPolicy
 from turnsmith.rollouts.generator import Generator
 from turnsmith.runs.folder import RunFolder
 from turnsmith.synthesis.repositories import to_tree, write_shared_layer
@@ -85,8 +84,8 @@ def bare_run(config: RunConfig = CONFIG) -> Any:
     return SimpleNamespace(config=config, progress=Silence())
 
 
-def open_trainer(model: PreTrainedModel, start: Start) -> LocalTrainer:
-    return LocalTrainer(model, start.optimizer, start.total_steps, start.weights.policy_version)
+async def open_trainer(setup: PolicySetup, start: Start) -> LocalTrainer:
+    return LocalTrainer(setup.model(), start.optimizer, start.total_steps, start.weights.policy_version)
 
 
 @pytest.fixture
@@ -108,10 +107,13 @@ def make_run(folder, tmp_path, provider, monkeypatch):
         scaffold = load_scaffold(prompts="brief")
         grader = Grader(provider, tests_timeout_s=30, num_workers=1)
         auditor = Auditor(provider, tests_timeout_s=30, num_workers=1)
-        generator = Generator(TokenSpeaker(engine, renderer), provider, grader, scaffold, config.rollouts, Silence())
+        generator = Generator(
+            TokenDialogueFactory(engine, renderer), provider, grader, scaffold, config.rollouts, Silence()
+        )
         write_shared_layer(tmp_path / "layer", to_tree({"empty.py": ""}))
         tasks = TaskSet("train", [make_task(name) for name in "abc"], tmp_path / "tasks.jsonl")
-        policy = Policy(renderer, engine, SharedWeights(0, model), partial(open_trainer, model))
+        setup = PolicySetup(config, lambda: model, folder.server_logs, folder.costs, Silence())
+        policy = TokenPolicy(renderer, engine, SharedWeights(0, model), setup, open_trainer)
         feed = Feed(config, folder, Silence())
         return RunContext(config, folder, policy, scaffold, generator, auditor, tasks, [], Silence(), feed)
 

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from support.episodes.silence import Silence
 from turnsmith.config import AgentConfig, EngineConfig, ModelConfig, RunConfig, TrainerConfig
 from turnsmith.config.files import load
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS
 from turnsmith.errors import UsageError
-from turnsmith.recipes.policy.local import load_base, load_policy
+from turnsmith.recipes.policy.opening import load_base, open_policy
+from turnsmith.runs.folder import RunFolder
 from turnsmith.training.memory import estimate, plan_cache, read_config
 from turnsmith.training.model import logprobs_of_sampled
 from turnsmith.types import MicroBatch, Sample
@@ -41,12 +43,12 @@ def test_a_72b_model_is_refused_from_its_config_alone(name, tmp_path):
         plan_cache(config, model_directory(tmp_path, QWEN_72B))
 
 
-def test_weights_that_do_not_fit_are_not_opened(tmp_path):
+async def test_weights_that_do_not_fit_are_not_opened(tmp_path):
     directory = model_directory(tmp_path, QWEN_72B)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         (directory / name).write_bytes((TINY / name).read_bytes())
     with pytest.raises(UsageError, match="needs about"):
-        load_policy(RunConfig(model=ModelConfig(path=str(directory))))
+        await open_policy(RunConfig(model=ModelConfig(path=str(directory))), RunFolder(tmp_path), Silence())
 
 
 def test_the_cache_takes_at_most_its_share_of_free_memory(tmp_path):

@@ -84,7 +84,7 @@ async def test_a_resumed_stage_has_the_weights_and_counters_of_its_last_checkpoi
     num_steps = json.loads(folder.metrics("one", 0).read_text())["optimizer/steps"]
     second = make_run()
     base = weights(model_of(second))
-    trainer = second.policy.start_training(STAGE.optimizer)
+    trainer = await second.policy.start_training(STAGE.optimizer)
     await resume(trainer, STAGE, second)
     assert num_steps == 2 == trainer.num_steps == trainer.policy_version == second.policy.engine.policy_version
     assert are_equal(saved(folder, "one", 0), weights(model_of(second)))

@@ -54,7 +54,7 @@ def test_a_stage_with_evaluations_uses_only_them(make_run, folder):
 async def test_a_stage_stops_at_a_plateau(make_run, folder):
     run = make_run()
     write_rates(folder, 0.5, 0.5)
-    trainer = run.policy.start_training(STAGE.optimizer)
+    trainer = await run.policy.start_training(STAGE.optimizer)
     await trainer.save(folder.checkpoint("one", 1))
     await run_stage(LONG.model_copy(update={"plateau": 1}), run.train_tasks, run)
     assert folder.next_iteration("one") == 2 and not folder.trajectories("one", 2).exists()

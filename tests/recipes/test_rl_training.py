@@ -10,9 +10,9 @@ from support.episodes.digests import with_digests
 from support.episodes.silence import Silence
 from support.models.small_models import make_model
 from turnsmith.algo.algorithm import choose_algorithm
+from turnsmith.algo.names import ALGORITHMS
 from turnsmith.algo.packing import pack
 from turnsmith.config import GapConfig
-from turnsmith.config.names import BUILT_IN
 from turnsmith.errors import TrainingError
 from turnsmith.recipes.context import Iteration
 from turnsmith.recipes.metrics import STEP_METRICS, merge_steps
@@ -122,7 +122,7 @@ async def test_the_denominator_weighs_tokens_or_groups_equally(trainer, sampled,
     assert metrics["loss/total"] == approx(expected, rel=1e-4)
 
 
-@mark.parametrize("algorithm", sorted(BUILT_IN["algorithm"]))
+@mark.parametrize("algorithm", sorted(ALGORITHMS.paths))
 async def test_every_algorithm_makes_the_resolved_trajectory_likelier(trainer, sampled, algorithm):
     # Names of different length make different tokens.
     pair = await sampled([make_attempt("one/a/0", YES, turns=2), make_attempt("one/a/10", NO, turns=2)], 0.0)

@@ -5,7 +5,7 @@ import pytest
 from support.episodes.silence import Silence
 from support.models.small_tokenizers import make_tokenizer
 from tiny_base.scripted import ScriptedEngine
-from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.config import SandboxConfig
@@ -89,7 +89,7 @@ def make_generator(provider, renderer):
         engine = ScriptedEngine(renderer.tokenizer, answers, stop_token_id=renderer.end_of_turn_id)
         grader = Grader(provider, tests_timeout_s=30, num_workers=2)
         failing, scaffold = FailingProvider(provider, num_failures), load_scaffold(prompts="brief")
-        return Generator(TokenSpeaker(engine, renderer), failing, grader, scaffold, config, Silence())
+        return Generator(TokenDialogueFactory(engine, renderer), failing, grader, scaffold, config, Silence())
 
     return make
 

@@ -2,8 +2,8 @@ import numpy as np
 from pytest import approx, mark
 
 from turnsmith.algo.algorithm import choose_algorithm
+from turnsmith.algo.names import ALGORITHMS
 from turnsmith.config import StageConfig
-from turnsmith.config.names import BUILT_IN
 from turnsmith.rollouts.samples import to_groups, to_rft_sample, to_samples
 from turnsmith.types import Outcome, StopReason, Trajectory, Turn
 
@@ -32,7 +32,7 @@ def trained(group, stage=STAGE):
     return to_samples(group, advantages(group))
 
 
-@mark.parametrize("algorithm", BUILT_IN["algorithm"])
+@mark.parametrize("algorithm", ALGORITHMS.paths)
 def test_member_with_zero_advantage_is_dropped_for_every_algorithm(algorithm):
     # Rewards 1, 0 and 1 − 2 / 4.
     attempts = [

@@ -5,10 +5,10 @@ from importlib.metadata import metadata
 
 import pytest
 
-from turnsmith.config.names import BUILT_IN
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import write_json
 from turnsmith.tracking.feed import Feed, check_tracker, flatten, list_records
+from turnsmith.tracking.names import TRACKERS
 
 TRACKER = f"{__name__}:Notebook"
 
@@ -97,11 +97,9 @@ def test_missing_tracker_is_reported_and_the_run_continues(tracked, run_folder, 
     assert "there is no module no_such_package" in listener.said[0]
 
 
-def test_unknown_tracker_is_refused(tracked):
-    with pytest.raises(
-        ValueError, match="there is no tracker 'comet': give tensorboard, wandb, mlflow, or an import path"
-    ):
-        tracked("comet")
+def test_unknown_tracker_is_refused():
+    with pytest.raises(UsageError, match="'comet': give tensorboard, wandb, mlflow, or an import path"):
+        check_tracker("comet")
 
 
 def test_missing_package_is_refused_before_the_run(monkeypatch):
@@ -117,7 +115,7 @@ def test_tensorboard_needs_torch(monkeypatch):
 
 
 def test_extra_named_in_the_error_exists():
-    assert set(BUILT_IN["tracker"]) <= set(metadata("turnsmith").get_all("Provides-Extra"))
+    assert set(TRACKERS.paths) <= set(metadata("turnsmith").get_all("Provides-Extra"))
 
 
 def test_configuration_is_flattened():

@@ -19,7 +19,7 @@ from support.episodes.tampering import BATCH_MISTAKES, SAMPLE_MISTAKES, is_batch
 from support.models.small_models import make_model
 from support.models.small_tokenizers import make_tokenizer
 from tiny_base.scripted import ScriptedEngine
-from turnsmith.agent.dialogues.tokens import TokenSpeaker
+from turnsmith.agent.dialogues.tokens import TokenDialogueFactory
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.algo.packing import pack
@@ -73,7 +73,7 @@ async def play(engine, renderer, group, index):
     begun = Trajectory(
         trajectory_id=name, group_id=group, index=index, instance_id="a", iteration=0, seed=crc32(name.encode())
     )
-    dialogue = TokenSpeaker(engine, renderer).open(begun, AGENT)
+    dialogue = TokenDialogueFactory(engine, renderer).open(begun, AGENT)
     return await Episode(begun, TASK, dialogue, Echo(), load_scaffold("bash", prompts="brief"), AGENT).play()
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from turnsmith.agent.dialogues.base import Dialogue, Speaker
+from turnsmith.agent.dialogues.base import Dialogue, DialogueFactory
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.agent.tools.base import Session, ToolContext, ToolResult
 from turnsmith.chat.parsing import FormatError, parse_turn
@@ -33,7 +33,7 @@ def first_messages(task: Task, scaffold: Scaffold, demonstration: bool = False) 
 
 def check_fits(
     tasks: Iterable[Task],
-    speaker: Speaker,
+    dialogues: DialogueFactory,
     scaffold: Scaffold,
     config: AgentConfig,
     *,
@@ -42,19 +42,19 @@ def check_fits(
 ) -> None:
     """Raise UsageError if limits leave a task no turn or an observation no text; called before the first episode."""
     for task in tasks:
-        if misfit := find_misfit(task, speaker, scaffold, config, demonstration=demonstration, limit=limit):
+        if misfit := find_misfit(task, dialogues, scaffold, config, demonstration=demonstration, limit=limit):
             raise UsageError(f"task {task.instance_id}: {misfit}")
-    speaker.check_budget(config.max_observation_tokens)
+    dialogues.check_budget(config.max_observation_tokens)
 
 
 def find_misfit(
-    task: Task, speaker: Speaker, scaffold: Scaffold, config: AgentConfig, *, demonstration: bool, limit: str
+    task: Task, dialogues: DialogueFactory, scaffold: Scaffold, config: AgentConfig, *, demonstration: bool, limit: str
 ) -> str:
     """Explain why a task gets no turn under these limits; empty if it fits.
 
     `limit` is the key that `config.max_context` came from, such as `stages.0.max_context`.
     """
-    prompt_tokens = speaker.count_prompt(*first_messages(task, scaffold, demonstration))
+    prompt_tokens = dialogues.count_prompt(*first_messages(task, scaffold, demonstration))
     if prompt_tokens < config.max_context:
         return ""
     return (

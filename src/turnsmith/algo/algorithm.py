@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from turnsmith.algo.names import ALGORITHMS
 from turnsmith.config import Section, StageConfig
-from turnsmith.config.names import load_instance
 from turnsmith.errors import UsageError, first_fault
 from turnsmith.types import Group, Sample
 
@@ -45,7 +45,7 @@ class Algorithm:
 
 def find_algorithm(name: str) -> Algorithm:
     """Find an algorithm by name or import path. Raises UsageError if there is none."""
-    return load_instance("algorithm", name, Algorithm)
+    return ALGORITHMS.load_instance(name, Algorithm)
 
 
 def choose_algorithm(

@@ -18,7 +18,7 @@ from turnsmith.config import RunConfig
 from turnsmith.config.files import lay_over, load, validate
 from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import extend
-from turnsmith.recipes.faults import find_faults
+from turnsmith.recipes.faults import check_names, find_faults
 from turnsmith.recipes.paths import make_paths_absolute
 from turnsmith.runs.folder import RunFolder, locked, read_json
 from turnsmith.ui.interruption import announcing
@@ -70,7 +70,9 @@ def configure(context: typer.Context, file: str) -> RunConfig:
     """Load a configuration, and keep the part that the command runs. Raises UsageError."""
     if file.startswith("-"):
         raise UsageError(f"{file} comes before the configuration: write CONFIG first, then {file}")
-    return take_part(load(Path(file), context.args, RunConfig), str(context.info_name), file)
+    config = load(Path(file), context.args, RunConfig)
+    check_names(config)
+    return take_part(config, str(context.info_name), file)
 
 
 def start(config: RunConfig, file: str, dry_run: bool, out: Path | None) -> RunFolder | None:

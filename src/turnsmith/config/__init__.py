@@ -2,8 +2,9 @@
 
 `run` holds `RunConfig`, which contains the sections of the other files: `model`, `engine`, `tasks`, `agent`, `sandbox`,
 `rollouts`, `training`, `evaluation`. Each key has a default and a docstring; defaults are the paper's where it states one
-(arXiv 2508.03501, App. C and Table 3). `files` reads TOML files and overrides. `names` resolves short names and import
-paths. Any package may import these models. This package imports only `types` and `errors`, and never torch.
+(arXiv 2508.03501, App. C and Table 3). `files` reads TOML files and overrides. `names` resolves import paths
+and tables of short names, which stand in the rooms of what they name. Any package may import these models. This package
+imports only `types` and `errors`, and never torch.
 """
 
 from turnsmith.config.agent import AgentConfig

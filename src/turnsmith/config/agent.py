@@ -1,23 +1,16 @@
 """Section `[agent]`: scaffold and limits of an episode."""
 
-from functools import partial
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import AfterValidator, Field
-
-from turnsmith.config.names import check_name
 from turnsmith.config.section import Section
-
-ScaffoldName = Annotated[str, AfterValidator(partial(check_name, "scaffold"))]
-ToolName = Annotated[str, AfterValidator(partial(check_name, "tool"))]
 
 
 class AgentConfig(Section):
     """Scaffold and limits of an episode."""
 
-    scaffold: ScaffoldName = "paper"
+    scaffold: str = "paper"
     """Tools and prompts: `paper` (nine tools), `bash` (only the shell), or an import path (docs/extending.md)."""
-    tools: list[ToolName] = []
+    tools: list[str] = []
     """Tools to add to the scaffold: names such as `search_file`, or import paths."""
     prompts: str | None = None
     """Prompt templates instead of the scaffold's: `paper`, `brief` (for tiny models), `bash`, or a folder."""

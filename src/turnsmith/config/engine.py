@@ -1,16 +1,13 @@
 """Section `[engine]`: sampling in process, on vLLM servers, or behind an API."""
 
-from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from turnsmith.config.names import check_name
 from turnsmith.config.section import Section
 
 ADDRESS = r"^https?://[^@?#\s]+$"
 """Pattern of a server address; it cannot contain a password or a key."""
-EngineName = Annotated[str, AfterValidator(partial(check_name, "engine"))]
 
 
 class PricesConfig(Section):
@@ -77,7 +74,7 @@ class VllmConfig(Section):
 class EngineConfig(Section):
     """Sampler of the policy."""
 
-    kind: EngineName = "inprocess"
+    kind: str = "inprocess"
     """Engine: `inprocess` (shares a `local` trainer's weights), `vllm`, `openai`, or an import path (`my_module:my_open`)."""
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values; if absent, enough for all concurrent episodes, and at most half of the free memory."""

@@ -1,11 +1,12 @@
-"""What a configuration chooses by name: the names that come with Turnsmith, and import paths of anybody's own.
+"""Tables of short names and their import paths, and the import of names that a configuration selects.
 
-A name is short for an import path, so a thing of one's own differs in nothing from ours: `my_package.my_module:name`.
+Each package keeps the table of its own names. Import paths are text, so nothing is imported before it is selected.
 """
 
 import importlib
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -13,82 +14,47 @@ from typing import Any, TypeVar
 from turnsmith.config.extras import EXTRA_OF, describe_missing
 from turnsmith.errors import UsageError
 
-BUILT_IN: dict[str, dict[str, str]] = {
-    "algorithm": {
-        "cispo": "turnsmith.algo.cispo:CISPO",
-        "dapo": "turnsmith.algo.dapo:DAPO",
-        "dr_grpo": "turnsmith.algo.dr_grpo:DR_GRPO",
-        "grpo": "turnsmith.algo.grpo:GRPO",
-        "gspo": "turnsmith.algo.gspo:GSPO",
-        "rloo": "turnsmith.algo.rloo:RLOO",
-    },
-    "engine": {
-        "inprocess": "turnsmith.recipes.policy.local:open_inprocess_engine",
-        "openai": "turnsmith.recipes.policy.endpoint:open_endpoint",
-        "vllm": "turnsmith.recipes.policy.vllm:open_vllm_engine",
-    },
-    "scaffold": {
-        "bash": "turnsmith.agent.scaffolds.bash:BASH",
-        "paper": "turnsmith.agent.scaffolds.paper:PAPER",
-    },
-    "tool": {
-        "create": "turnsmith.agent.tools.editing:CREATE",
-        "edit": "turnsmith.agent.tools.editing:EDIT",
-        "goto": "turnsmith.agent.tools.viewing:GOTO",
-        "open": "turnsmith.agent.tools.viewing:OPEN",
-        "replace": "turnsmith.agent.tools.editing:REPLACE",
-        "scroll_down": "turnsmith.agent.tools.viewing:SCROLL_DOWN",
-        "scroll_up": "turnsmith.agent.tools.viewing:SCROLL_UP",
-        "search_file": "turnsmith.agent.tools.searching:SEARCH_FILE",
-        "submit": "turnsmith.agent.tools.submission:SUBMIT",
-    },
-    "tracker": {
-        "tensorboard": "turnsmith.tracking.tensorboard:TensorBoard",
-        "wandb": "turnsmith.tracking.wandb:WeightsAndBiases",
-        "mlflow": "turnsmith.tracking.mlflow:MLflow",
-    },
-    "trainer": {"local": "turnsmith.recipes.policy.local:open_local_trainer"},
-}
-"""Import path of everything that has a name, by kind. They are text: nothing is imported before it is chosen."""
-
 T = TypeVar("T")
 
 IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
-def check_name(kind: str, name: str) -> str:
-    """The name itself, nothing imported. Raises ValueError where it is neither known nor an import path."""
-    known = BUILT_IN[kind]
-    if name in known or IMPORT_PATH.fullmatch(name):
-        return name
-    raise ValueError(
-        f"there is no {kind} {name!r}: give {', '.join(known)}, or an import path as my_package.my_module:name"
-    )
+@dataclass(frozen=True)
+class NameTable:
+    """Short names of one kind of extension; any import path is accepted besides."""
 
+    kind: str
+    """Noun for messages, such as `algorithm`."""
+    paths: dict[str, str]
+    """Import paths `package.module:attribute` by short name."""
 
-def load_by_name(kind: str, name: str) -> Any:
-    """What a known name or an import path stands for. Raises UsageError where that is nothing, or its module fails."""
-    try:
-        path = BUILT_IN[kind].get(name) or check_name(kind, name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    module_name, _, attribute = path.partition(":")
-    module = _import(module_name)
-    if not hasattr(module, attribute):
-        raise UsageError(f"the module {module_name} has no {attribute!r}: give a name that it defines")
-    return getattr(module, attribute)
+    def check(self, name: str) -> str:
+        """Return the name if it is known or an import path, importing nothing. Raises UsageError otherwise."""
+        if name in self.paths or IMPORT_PATH.fullmatch(name):
+            return name
+        raise UsageError(
+            f"there is no {self.kind} {name!r}: give {', '.join(self.paths)}, "
+            "or an import path as my_package.my_module:name"
+        )
 
+    def load(self, name: str) -> Any:
+        """Import the object of a short name or import path. Raises UsageError if it is missing or its module fails."""
+        module_name, _, attribute = self.paths.get(self.check(name), name).partition(":")
+        module = _import(module_name)
+        if not hasattr(module, attribute):
+            raise UsageError(f"the module {module_name} has no {attribute!r}: give a name that it defines")
+        return getattr(module, attribute)
 
-def load_instance(kind: str, name: str, cls: type[T]) -> T:
-    """The same, being an instance of a class. Raises UsageError where it is not."""
-    found = load_by_name(kind, name)
-    if not isinstance(found, cls):
-        raise UsageError(f"{kind} {name} is a {type(found).__name__}: give a {cls.__module__}.{cls.__name__}")
-    return found
+    def load_instance(self, name: str, cls: type[T]) -> T:
+        """Import an instance of a class. Raises UsageError for an object of another class."""
+        found = self.load(name)
+        if not isinstance(found, cls):
+            raise UsageError(f"{self.kind} {name} is a {type(found).__name__}: give a {cls.__module__}.{cls.__name__}")
+        return found
 
 
 def _import(name: str) -> ModuleType:
-    """Import a module; one that is not installed is looked for in the working directory, as `python -m` would."""
+    """Import a module, searching the working directory after the installed ones, as `python -m` does."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

@@ -2,16 +2,13 @@
 
 import re
 from collections import Counter
-from functools import partial
-from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from turnsmith.config.agent import AgentConfig
 from turnsmith.config.engine import EngineConfig
 from turnsmith.config.evaluation import ROUNDING_GAP, EvalConfig, GapConfig
 from turnsmith.config.model import ModelConfig
-from turnsmith.config.names import check_name
 from turnsmith.config.rollouts import AuditConfig, RolloutConfig
 from turnsmith.config.sandbox import SandboxConfig
 from turnsmith.config.section import Section
@@ -20,7 +17,6 @@ from turnsmith.config.training import RFTConfig, StageConfig, TrainerConfig
 
 NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"
 """Pattern of names of stages and task sets: names of visible folders, without separators."""
-TrackerName = Annotated[str, AfterValidator(partial(check_name, "tracker"))]
 
 
 class RunConfig(Section):
@@ -61,7 +57,7 @@ class RunConfig(Section):
     """Limits of the difference between the engine's and the trainer's log-probs."""
     keep_checkpoints: int = Field(2, ge=0)
     """Number of checkpoints of each stage to keep, the latest ones; 0 keeps all."""
-    tracking: list[TrackerName] = []
+    tracking: list[str] = []
     """Destinations of metrics and results: `tensorboard`, `wandb`, `mlflow`, or an import path such as `my_module:MyTracker`."""
 
     @model_validator(mode="after")

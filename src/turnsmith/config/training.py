@@ -1,15 +1,11 @@
 """Sections `[trainer]`, `[rft]` and `[[stages]]`: trainer, rejection fine-tuning and RL."""
 
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from turnsmith.config.names import check_name
 from turnsmith.config.section import Section
 
-AlgorithmName = Annotated[str, AfterValidator(partial(check_name, "algorithm"))]
-TrainerName = Annotated[str, AfterValidator(partial(check_name, "trainer"))]
 RFT_OPTIMIZER = {"learning_rate": 5e-6, "warmup_steps": 10}
 """Defaults of `[rft.optimizer]` that differ from those of RL (paper App. C)."""
 
@@ -17,7 +13,7 @@ RFT_OPTIMIZER = {"learning_rate": 5e-6, "warmup_steps": 10}
 class TrainerConfig(Section):
     """Trainer of the policy."""
 
-    kind: TrainerName = "local"
+    kind: str = "local"
     """Trainer: `local` (in this process), or an import path such as `my_module:open_trainer`."""
     activation_checkpointing: bool = False
     """Store only layer inputs and recompute the rest in the backward pass: less memory, a third more compute."""
@@ -90,7 +86,7 @@ class StageConfig(Section):
     """Batch size of an optimizer step, in `batch_unit`."""
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
-    algorithm: AlgorithmName = "dapo"
+    algorithm: str = "dapo"
     """Advantage and loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
     algorithm_options: dict[str, Any] = {}
     """Options that only this algorithm has; keys of the stage itself stand beside it."""

@@ -1,7 +1,7 @@
 """Interface of message engines, for servers that return text without token ids."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from turnsmith.errors import EngineError
 from turnsmith.types import Message, SamplingParams
@@ -41,6 +41,7 @@ class Reply:
     """Sampled tokens, counted by the server or else estimated; includes hidden reasoning."""
 
 
+@runtime_checkable
 class ChatEngine(Protocol):
     """Engine that samples turns as text."""
 

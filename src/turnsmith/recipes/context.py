@@ -8,7 +8,7 @@ from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.algo.algorithm import Metrics
 from turnsmith.audit.auditor import Auditor
 from turnsmith.config import AgentConfig, RFTConfig, RunConfig, StageConfig
-from turnsmith.recipes.policy.player import Player
+from turnsmith.recipes.policy.base import Policy
 from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import draw_seed
@@ -18,7 +18,7 @@ from turnsmith.tracking import Progress
 from turnsmith.tracking.feed import Feed
 
 if TYPE_CHECKING:
-    from turnsmith.recipes.policy.local import Policy
+    from turnsmith.recipes.policy.local import TokenPolicy
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class RunContext:
 
     config: RunConfig
     folder: RunFolder
-    player: Player
+    policy: Policy
     scaffold: Scaffold
     generator: Generator
     auditor: Auditor
@@ -39,12 +39,12 @@ class RunContext:
     """Sends finished metrics to the trackers."""
 
     @property
-    def policy(self) -> "Policy":
-        """Return the trainable policy; only runs that train may ask for it."""
-        from turnsmith.recipes.policy.local import Policy
+    def token_policy(self) -> "TokenPolicy":
+        """Return the policy as one that can be trained; the run of an endpoint trains nothing."""
+        from turnsmith.recipes.policy.local import TokenPolicy
 
-        assert isinstance(self.player, Policy)
-        return self.player
+        assert isinstance(self.policy, TokenPolicy)
+        return self.policy
 
     def agent_for(self, limits: RFTConfig | StageConfig) -> AgentConfig:
         """Return the agent's configuration with the turn and context limits of one part of the run."""

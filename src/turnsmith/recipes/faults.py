@@ -4,21 +4,44 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from turnsmith.agent.names import SCAFFOLDS, TOOLS
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.algo.algorithm import choose_algorithm
+from turnsmith.algo.names import ALGORITHMS
 from turnsmith.chat.template import OWN, read_template
 from turnsmith.config import RunConfig
 from turnsmith.config.extras import EXTRAS, require
-from turnsmith.config.names import BUILT_IN, load_by_name
+from turnsmith.config.names import NameTable
 from turnsmith.errors import UsageError
 from turnsmith.git.diff import check_git
 from turnsmith.grading.logparse import PARSERS
 from turnsmith.recipes.policy import endpoint
+from turnsmith.recipes.policy.names import ENGINES, TRAINERS
 from turnsmith.runs.folder import find_stage
 from turnsmith.synthesis.sources import check_source
 from turnsmith.tasks.task_set import read_task_set
 from turnsmith.tracking.feed import check_tracker
+from turnsmith.tracking.names import TRACKERS
 from turnsmith.training.directories import check_model
+
+
+def check_names(config: RunConfig) -> None:
+    """Check every name and import path of a configuration, importing nothing. Raises UsageError that names the key."""
+    for key, table, name in list_names(config):
+        try:
+            table.check(name)
+        except UsageError as error:
+            raise UsageError(f"{key}: {error}") from None
+
+
+def list_names(config: RunConfig) -> Iterator[tuple[str, NameTable, str]]:
+    """List the keys of a configuration that select something by name: key, table and name."""
+    yield "engine.kind", ENGINES, config.engine.kind
+    yield "trainer.kind", TRAINERS, config.trainer.kind
+    yield "agent.scaffold", SCAFFOLDS, config.agent.scaffold
+    yield from (("agent.tools", TOOLS, name) for name in config.agent.tools)
+    yield from (("tracking", TRACKERS, name) for name in config.tracking)
+    yield from ((f"stages.{at}.algorithm", ALGORITHMS, stage.algorithm) for at, stage in enumerate(config.stages))
 
 
 def find_faults(config: RunConfig) -> Iterator[UsageError]:
@@ -41,9 +64,9 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
         if config.model.chat.template not in OWN:
             yield partial(read_template, config.model.chat.template)
     yield partial(load_scaffold, config.agent.scaffold, config.agent.prompts, config.agent.tools)
-    for kind, name in (("engine", config.engine.kind), ("trainer", config.trainer.kind)):
-        if name not in BUILT_IN[kind]:  # the built-in ones import torch
-            yield partial(load_by_name, kind, name)
+    for table, name in ((ENGINES, config.engine.kind), (TRAINERS, config.trainer.kind)):
+        if name not in table.paths:  # the built-in ones import torch
+            yield partial(table.load, name)
     for stage in config.stages:
         yield partial(choose_algorithm, stage)
         if stage.curriculum_from:

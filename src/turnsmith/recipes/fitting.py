@@ -31,7 +31,7 @@ def keep_fitting(run: RunContext) -> RunContext:
     training = list(list_limits(run))
     sources = run.config.task_sets
     for limits in [*evaluation, *training]:
-        run.player.speaker.check_budget(limits.agent.max_observation_tokens)
+        run.policy.dialogues.check_budget(limits.agent.max_observation_tokens)
     eval_tasks = [fit(each, evaluation, find_named(sources.get(each.name)), run) for each in run.eval_tasks]
     train_tasks = fit(run.train_tasks, training, find_named(sources.get(TRAIN)), run)
     return replace(run, eval_tasks=eval_tasks, train_tasks=train_tasks)
@@ -65,7 +65,7 @@ def find_misfit_part(task: Task, parts: Sequence[ContextLimit], run: RunContext)
     """Find the first part whose context a task does not fit into."""
     for part in parts:
         if misfit := find_misfit(
-            task, run.player.speaker, run.scaffold, part.agent, demonstration=part.demonstration, limit=part.key
+            task, run.policy.dialogues, run.scaffold, part.agent, demonstration=part.demonstration, limit=part.key
         ):
             return SetAside(f"the first prompt does not fit into {part.key} ({part.agent.max_context})", misfit)
     return None

@@ -18,7 +18,8 @@ from turnsmith.recipes.evaluate import announce, evaluate_all, read_finished
 from turnsmith.recipes.faults import find_faults
 from turnsmith.recipes.fitting import keep_fitting
 from turnsmith.recipes.paths import make_paths_absolute
-from turnsmith.recipes.policy.player import Player, open_player
+from turnsmith.recipes.policy.base import Policy
+from turnsmith.recipes.policy.opening import open_policy
 from turnsmith.recipes.results import BASE, EvalResult, read_results
 from turnsmith.recipes.task_sets import list_mutants, prepare_task_set, warn_of_older
 from turnsmith.rollouts.generator import Generator
@@ -80,15 +81,15 @@ def tell_again(config: RunConfig, folder: RunFolder, progress: Progress) -> list
 
 async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress) -> list[EvalResult]:
     """Open the policy and the sandboxes, run all parts, and close both."""
-    player = await open_player(config, folder, progress)
+    policy = await open_policy(config, folder, progress)
     provider = make_provider(config.sandbox)
     try:
         check_isolation(config, provider)
-        run = await prepare_run(config, folder, progress, player, provider)
+        run = await prepare_run(config, folder, progress, policy, provider)
         with closing(run.feed):
             return await run_parts(run)
     finally:
-        await player.close()
+        await policy.close()
         await provider.close()
 
 
@@ -103,7 +104,7 @@ def check_isolation(config: RunConfig, provider: SandboxProvider) -> None:
 
 
 async def prepare_run(
-    config: RunConfig, folder: RunFolder, progress: Progress, player: Player, provider: SandboxProvider
+    config: RunConfig, folder: RunFolder, progress: Progress, policy: Policy, provider: SandboxProvider
 ) -> RunContext:
     """Create or read the task sets, and assemble the run's context. Raises UsageError."""
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
@@ -122,9 +123,9 @@ async def prepare_run(
     grader = Grader(provider, tests_timeout_s=timeout_s, num_workers=num_workers)
     mutants = list_mutants(train_tasks)
     auditor = Auditor(provider, tests_timeout_s=timeout_s, num_workers=num_workers, mutants=mutants)
-    generator = Generator(player.speaker, provider, grader, scaffold, config.rollouts, progress)
+    generator = Generator(policy.dialogues, provider, grader, scaffold, config.rollouts, progress)
     feed = Feed(config, folder, progress)
-    return RunContext(config, folder, player, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
+    return RunContext(config, folder, policy, scaffold, generator, auditor, train_tasks, eval_tasks, progress, feed)
 
 
 async def run_parts(run: RunContext) -> list[EvalResult]:

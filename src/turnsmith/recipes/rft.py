@@ -30,13 +30,13 @@ STAGE = "rft"
 
 async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     """Run RFT, or load its checkpoint if it is finished. Raises UsageError if no trajectory can be imitated."""
-    policy, checkpoint, metrics = run.policy, run.folder.checkpoint(STAGE, 0), run.folder.metrics(STAGE, 0)
+    policy, checkpoint, metrics = run.token_policy, run.folder.checkpoint(STAGE, 0), run.folder.metrics(STAGE, 0)
     if metrics.exists():
         await policy.take(SavedWeights(read_json(metrics)["policy/version"], checkpoint))
         return
     samples, counts = load_others(rft, run) if rft.conversations else await collect_own(rft, tasks, run)
     batches = make_epochs(samples, rft, run.config.seed)
-    with closing(policy.start_training(rft.optimizer, total_steps=len(batches))) as trainer:
+    with closing(await policy.start_training(rft.optimizer, total_steps=len(batches))) as trainer:
         steps = await take_steps(trainer, batches, make_loss, "RFT: training", run.progress)
         await policy.take(await trainer.publish())
         await trainer.save(checkpoint)
@@ -81,7 +81,7 @@ def open_others(rft: RFTConfig, run: RunContext) -> Iterator[Conversation]:
 def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
     """Make samples of resolved conversations of another model, with metrics. Raises UsageError."""
     path = Path(rft.conversations or "")
-    samples, counts = load_samples(open_others(rft, run), path, run.policy.renderer, rft.max_context)
+    samples, counts = load_samples(open_others(rft, run), path, run.token_policy.renderer, rft.max_context)
     run.progress.say(
         f"RFT: {len(samples)} conversations of {name_origin(RunFolder(path))}, re-tokenised: their text is imitated under the "
         "chat template of model.path"
@@ -127,7 +127,7 @@ def keep_resolved(trajectories: list[Trajectory]) -> list[Trajectory]:
 
 def render_samples(kept: list[Trajectory], tasks: TaskSet, run: RunContext) -> list[Sample]:
     """Make samples of kept trajectories, with the prompt without demonstration (paper §3.3)."""
-    render = run.policy.renderer.prompt_ids
+    render = run.token_policy.renderer.prompt_ids
     prompts = {task.instance_id: render(*first_messages(task, run.scaffold)) for task in tasks.tasks}
     return [to_rft_sample(each, prompts[each.instance_id]) for each in kept]
 

@@ -34,7 +34,7 @@ from turnsmith.types import Group, Sample, Trajectory
 
 async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
     """Run the unfinished iterations of a stage. Raises TrainingError, NoSignal, InfrastructureStorm."""
-    with closing(run.policy.start_training(stage.optimizer)) as trainer:
+    with closing(await run.token_policy.start_training(stage.optimizer)) as trainer:
         await resume(trainer, stage, run)
         check_silence(stage, run)
         for number in range(run.folder.next_iteration(stage.name), stage.iterations):
@@ -54,7 +54,7 @@ async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
     if done:
         run.progress.say(f"{stage.name}: {done} of {stage.iterations} iterations are done; loading the last checkpoint")
         await trainer.load(run.folder.checkpoint(stage.name, done - 1))
-        await run.policy.take(await trainer.publish())
+        await run.token_policy.take(await trainer.publish())
 
 
 async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -> None:
@@ -68,7 +68,7 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     metrics = describe(groups) | describe_abilities(run.train_tasks.list_abilities())
     metrics |= sampler | await learn(trainer, groups, iteration)
     metrics |= {"time/collect_s": collected - started, "time/train_s": time.monotonic() - collected}
-    await run.policy.take(await trainer.publish())
+    await run.token_policy.take(await trainer.publish())
     await trainer.save(iteration.checkpoint)
     write_json(iteration.metrics, metrics)
     drop_old_checkpoints(run.folder, stage.name, run.config.keep_checkpoints)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from turnsmith.agent.dialogues.base import Speaker
+from turnsmith.agent.dialogues.base import DialogueFactory
 from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import AgentConfig, RolloutConfig
@@ -37,7 +37,7 @@ LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
 class Generator:
     """Generator of rollouts in this process."""
 
-    speaker: Speaker
+    dialogues: DialogueFactory
     provider: SandboxProvider
     grader: Grader
     scaffold: Scaffold
@@ -75,7 +75,7 @@ class Generator:
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1
-            remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", self.speaker.remark()]
+            remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", self.dialogues.remark()]
             self.progress.advance(label, note=", ".join(filter(None, remarks)))
 
         async with asyncio.TaskGroup() as group:
@@ -129,7 +129,7 @@ class Generator:
         try:
             async with self._free_slots, started(self.provider, SandboxSpec.of(tree)) as sandbox:
                 await set_up_for_agent(sandbox, tree)
-                dialogue = self.speaker.open(rollout.trajectory, agent, rollout.decoding)
+                dialogue = self.dialogues.open(rollout.trajectory, agent, rollout.decoding)
                 episode = Episode(rollout.trajectory, tree.task, dialogue, sandbox, self.scaffold, agent, demonstration)
                 return await episode.play()
         except SandboxError as error:

@@ -11,9 +11,9 @@ from typing import Any
 
 from turnsmith.config import RunConfig
 from turnsmith.config.extras import require
-from turnsmith.config.names import BUILT_IN, load_by_name
 from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.tracking import Progress, Tracker
+from turnsmith.tracking.names import TRACKERS
 
 NEEDED = {"tensorboard": ("tensorboard", "torch")}
 """Package of a tracker whose name differs: TensorBoard files are written by torch."""
@@ -63,8 +63,8 @@ def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
 
 def check_tracker(name: str) -> None:
     """Raise UsageError if a built-in tracker lacks its package or an import path is wrong."""
-    if name not in BUILT_IN["tracker"]:
-        load_by_name("tracker", name)
+    if name not in TRACKERS.paths:
+        TRACKERS.load(name)
     else:
         require(*NEEDED.get(name, [name]), subject=f"tracking to {name}")
 
@@ -114,7 +114,7 @@ class Feed:
 
     def _open(self, name: str, folder: Path) -> Tracker:
         folder.mkdir(parents=True, exist_ok=True)
-        make = load_by_name("tracker", name)
+        make = TRACKERS.load(name)
         return make(folder, self._folder.path.name, flatten(self._config.model_dump(mode="json")))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from support.engines.vllm_python import write_vllm_python
 from support.machine.host_processes import wait_for
 from support.models.small_models import VOCABULARY, make_model
 from turnsmith.config import VllmConfig
@@ -35,12 +36,7 @@ def faults(tmp_path, monkeypatch):
 @pytest.fixture
 def python(tmp_path, faults):
     """Return an interpreter whose vLLM is the stand-in."""
-    script = tmp_path / "python"
-    script.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{TESTS / "support/vllm_stand_in"}:{TESTS}" exec {sys.executable} "$@"\n'
-    )
-    script.chmod(0o755)
-    return str(script)
+    return write_vllm_python(tmp_path)
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def play(task_folder, tmp_path):
         chosen = {
             "seed": seed,
             "train_tasks": TaskSetConfig(path=str(task_folder)),
-            "engine": EngineConfig(kind=f"support.engines.faulty_engines:{engine}"),
+            "engine": EngineConfig(kind=f"support.engines.faulty_engines:open_{engine}"),
             "model": CONFIG.model.model_copy(update=model),
             "stages": [stage],
         }

@@ -1,10 +1,11 @@
-"""Engines with one fault each, for `engine.kind = "support.engines.faulty_engines:TopK"` and the like. None of them says so.
+"""Engines with one fault each, for `engine.kind = "support.engines.faulty_engines:open_TopK"` and the like. None of them says so.
 
 All stand on a model of their own, as an engine elsewhere does: that of the trainer changes in place.
 """
 
 import copy
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -16,7 +17,8 @@ from turnsmith.engines.base import GenerateRequest, WeightSource, complete
 from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.engines.torch.sampling import draw_uniforms, sample
 from turnsmith.mismatch.cache import pass_cache
-from turnsmith.recipes.policy.local import Model, open_inprocess_engine
+from turnsmith.recipes.policy.base import PolicySetup
+from turnsmith.recipes.policy.local import open_inprocess_engine
 from turnsmith.training.directories import find_model
 from turnsmith.types import Completion, SamplingParams
 
@@ -24,12 +26,18 @@ from turnsmith.types import Completion, SamplingParams
 class Honest:
     """The engine of this house over a copy of the weights; the faulty ones change one thing of it."""
 
-    def __init__(self, config: RunConfig, model: Model) -> None:
-        self.model: PreTrainedModel = copy.deepcopy(model())
-        self.engine = self.open(config)
+    def __init__(self, engine: InProcessEngine, model: PreTrainedModel, config: RunConfig) -> None:
+        self.engine, self.model = engine, model
 
-    def open(self, config: RunConfig) -> InProcessEngine:
-        return open_inprocess_engine(config, lambda: self.model)
+    @classmethod
+    async def open(cls, setup: PolicySetup) -> Self:
+        model, config = copy.deepcopy(setup.model()), cls.change(setup.config)
+        engine = await open_inprocess_engine(replace(setup, config=config, model=lambda: model))
+        return cls(engine, model, config)
+
+    @staticmethod
+    def change(config: RunConfig) -> RunConfig:
+        return config
 
     @property
     def policy_version(self) -> int:
@@ -68,8 +76,8 @@ class Cool(Filtering):
 class CoolAndSaysSo(Honest):
     """Draws at temperature 0.9 and reports what it drew from: logits are linear in the last norm, so that is scaled."""
 
-    def __init__(self, config: RunConfig, model: Model) -> None:
-        super().__init__(config, model)
+    def __init__(self, engine: InProcessEngine, model: PreTrainedModel, config: RunConfig) -> None:
+        super().__init__(engine, model, config)
         self.cool()
 
     def cool(self) -> None:
@@ -84,9 +92,10 @@ class CoolAndSaysSo(Honest):
 class Bfloat16(Honest):
     """Computes in bfloat16, whatever the configuration says."""
 
-    def open(self, config: RunConfig) -> InProcessEngine:
+    @staticmethod
+    def change(config: RunConfig) -> RunConfig:
         model = config.model.model_copy(update={"dtype": "bfloat16"})
-        return super().open(config.model_copy(update={"model": model}))
+        return config.model_copy(update={"model": model})
 
 
 class Deaf(Honest):
@@ -107,8 +116,8 @@ class Hoarding(Honest):
 class Respelling(Honest):
     """Reads observations by way of text, with a space before them, as tokenizers do that begin every text with one."""
 
-    def __init__(self, config: RunConfig, model: Model) -> None:
-        super().__init__(config, model)
+    def __init__(self, engine: InProcessEngine, model: PreTrainedModel, config: RunConfig) -> None:
+        super().__init__(engine, model, config)
         self.tokenizer = load_tokenizer(find_model(config.model.path))
         self.read: dict[str, tuple[int, list[int]]] = {}
         """Of each episode, how many tokens of its history were read, and what they were read as."""
@@ -138,11 +147,15 @@ class Kept:
 class Misplacing:
     """Another engine, of transformers' own parts, one episode at a time. After the first prompt its positions are off by one."""
 
-    def __init__(self, config: RunConfig, model: Model) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         self.policy_version = 0
-        self.model = copy.deepcopy(model())
+        self.model = model
         self.model.set_attn_implementation("sdpa")
         self.kept: dict[str, Kept] = {}
+
+    @classmethod
+    async def open(cls, setup: PolicySetup) -> Self:
+        return cls(copy.deepcopy(setup.model()))
 
     async def generate(self, request: GenerateRequest) -> Completion:
         kept = self.kept.setdefault(request.episode_id, Kept(len(request.token_ids)))
@@ -180,3 +193,14 @@ class Misplacing:
 
     def close(self) -> None:
         self.kept.clear()
+
+
+open_Honest = Honest.open
+open_TopK = TopK.open
+open_Cool = Cool.open
+open_CoolAndSaysSo = CoolAndSaysSo.open
+open_Bfloat16 = Bfloat16.open
+open_Deaf = Deaf.open
+open_Hoarding = Hoarding.open
+open_Respelling = Respelling.open
+open_Misplacing = Misplacing.open

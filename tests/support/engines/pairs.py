@@ -11,7 +11,7 @@ from turnsmith.config import ModelConfig, OptimizerConfig
 from turnsmith.engines.base import Engine, SavedWeights
 from turnsmith.engines.torch.blocks import blocks_for
 from turnsmith.engines.torch.inprocess import InProcessEngine
-from turnsmith.recipes.policy.local import Start
+from turnsmith.recipes.policy.base import Start
 from turnsmith.training.base import Trainer
 from turnsmith.training.local import LocalTrainer
 from turnsmith.training.model import load_model

@@ -21,11 +21,11 @@ from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 from turnsmith.algo.algorithm import LossFn, Metrics
 from turnsmith.algo.tokens import LossTokens
-from turnsmith.config import OptimizerConfig, RunConfig
+from turnsmith.config import OptimizerConfig
 from turnsmith.engines.base import GenerateRequest, SavedWeights, SharedWeights, WeightSource, complete
 from turnsmith.errors import EngineError, TrainingError
 from turnsmith.mismatch.cache import pass_cache
-from turnsmith.recipes.policy.local import Model, Start
+from turnsmith.recipes.policy.base import PolicySetup, Start
 from turnsmith.training.base import Surprisal
 from turnsmith.training.directories import find_model
 from turnsmith.training.provenance import check_provenance
@@ -33,11 +33,11 @@ from turnsmith.training.sampler_settings import ALTERNATIVES, weigh
 from turnsmith.types import Completion, MicroBatch, Sample
 
 
-def open_engine(config: RunConfig, model: Model) -> "RemoteEngine":
-    return RemoteEngine(find_model(config.model.path))
+async def open_engine(setup: PolicySetup) -> "RemoteEngine":
+    return RemoteEngine(find_model(setup.config.model.path))
 
 
-def open_trainer(config: RunConfig, model: Model, start: Start) -> "RemoteTrainer":
+async def open_trainer(setup: PolicySetup, start: Start) -> "RemoteTrainer":
     return RemoteTrainer(start)
 
 

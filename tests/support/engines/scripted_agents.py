@@ -9,9 +9,9 @@ from turnsmith.chat.tokenizers import load_tokenizer
 from turnsmith.tasks.dataset import load_tasks
 
 
-def open_gold_engine(config, model):
+async def open_gold_engine(setup):
     """Applies the gold patch of each task and submits; it knows them from the configuration's task files."""
-    files = [Path(tasks.path) for tasks in config.eval_tasks.values()]
+    files = [Path(tasks.path) for tasks in setup.config.eval_tasks.values()]
     patches = {task.instance_id: task.patch for task in chain.from_iterable(map(load_tasks, files))}
 
     def answer(episode_id, turn, history):
@@ -19,12 +19,12 @@ def open_gold_engine(config, model):
         packed = base64.b64encode(patch.encode()).decode()
         return say(f"echo {packed} | base64 -d | git apply -" if turn == 0 else "submit")
 
-    return ScriptedEngine(load_tokenizer(Path(config.model.path)), answer)
+    return ScriptedEngine(load_tokenizer(Path(setup.config.model.path)), answer)
 
 
-def open_idle_engine(config, model):
+async def open_idle_engine(setup):
     """Submits what it finds."""
-    return ScriptedEngine(load_tokenizer(Path(config.model.path)), lambda *_: say("submit"))
+    return ScriptedEngine(load_tokenizer(Path(setup.config.model.path)), lambda *_: say("submit"))
 
 
 def say(command):
@@ -35,11 +35,11 @@ COMMANDS = [["submit"]]
 """What the attempts of `open_commanding_engine` do, one list for each; further ones do what the last does."""
 
 
-def open_commanding_engine(config, model):
+async def open_commanding_engine(setup):
     """Runs the commands that a test has put into COMMANDS, and submits where they end."""
 
     def answer(episode_id, turn, history):
         commands = COMMANDS[min(int(episode_id.rpartition("/")[2]), len(COMMANDS) - 1)]
         return say(commands[turn] if turn < len(commands) else "submit")
 
-    return ScriptedEngine(load_tokenizer(Path(config.model.path)), answer)
+    return ScriptedEngine(load_tokenizer(Path(setup.config.model.path)), answer)

@@ -33,7 +33,7 @@ class Dialogue(Protocol):
         """Release resources at the end of the episode."""
 
 
-class Speaker(Protocol):
+class DialogueFactory(Protocol):
     """Factory of dialogues for the episodes of a run."""
 
     def open(self, begun: Trajectory, config: AgentConfig, decoding: SamplingParams | None = None) -> Dialogue:

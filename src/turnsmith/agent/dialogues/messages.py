@@ -94,7 +94,7 @@ class MessageDialogue:
 
 
 @dataclass(frozen=True)
-class MessageSpeaker:
+class MessageDialogueFactory:
     """Factory of dialogues with a chat engine."""
 
     engine: ChatEngine

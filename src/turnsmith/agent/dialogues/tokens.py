@@ -87,7 +87,7 @@ class TokenDialogue:
 
 
 @dataclass(frozen=True)
-class TokenSpeaker:
+class TokenDialogueFactory:
     """Factory of dialogues with a token engine."""
 
     engine: Engine

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from jinja2 import TemplateError
 
+from turnsmith.agent.names import SCAFFOLDS, TOOLS
 from turnsmith.agent.prompts import fill_in, find_prompts
 from turnsmith.agent.tools.base import Session, Tool, ToolContext, ToolError, ToolResult, legible
 from turnsmith.agent.tools.command_line import first_word, read_call
 from turnsmith.agent.tools.shell import run_shell
-from turnsmith.config.names import load_instance
 from turnsmith.errors import UsageError
 
 
@@ -58,8 +58,8 @@ class Scaffold:
 
 def load_scaffold(name: str = "paper", prompts: str | None = None, tools: Sequence[str] = ()) -> Scaffold:
     """Load a scaffold by name or import path, with optional other prompts and extra tools. Raises UsageError."""
-    scaffold = load_instance("scaffold", name, Scaffold)
-    added = (load_instance("tool", tool, Tool) for tool in tools)
+    scaffold = SCAFFOLDS.load_instance(name, Scaffold)
+    added = (TOOLS.load_instance(tool, Tool) for tool in tools)
     all_tools = {tool.name: tool for tool in (*scaffold.tools, *added)}
     folder = find_prompts(prompts) if prompts else scaffold.prompts
     chosen = replace(scaffold, tools=tuple(all_tools.values()), prompts=folder)

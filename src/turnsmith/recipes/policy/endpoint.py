@@ -1,54 +1,53 @@
-"""A model behind an OpenAI-compatible address, which plays in place of the policy: evaluated, and never trained here."""
+"""Policy of a model behind an OpenAI-compatible address, which is evaluated and never trained."""
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
-from turnsmith.agent.dialogues.messages import MessageSpeaker
+from turnsmith.agent.dialogues.messages import MessageDialogueFactory
 from turnsmith.config import EndpointConfig, RunConfig
 from turnsmith.config.extras import require
 from turnsmith.engines.chat import ChatEngine
 from turnsmith.errors import UsageError
-from turnsmith.tracking import Progress
+from turnsmith.recipes.policy.base import PolicySetup
 
 KIND = "openai"
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """Who plays where nothing of ours does."""
+class MessagePolicy:
+    """Policy of a chat engine."""
 
     engine: ChatEngine
 
     @property
-    def speaker(self) -> MessageSpeaker:
-        """What episodes are said in."""
-        return MessageSpeaker(self.engine)
+    def dialogues(self) -> MessageDialogueFactory:
+        """Return the factory of the episodes' dialogues."""
+        return MessageDialogueFactory(self.engine)
 
     async def close(self) -> None:
         await self.engine.close()
 
 
 def check_configuration(config: RunConfig) -> None:
-    """What can be known without asking the server. Raises UsageError."""
+    """Check an endpoint's configuration without asking the server. Raises UsageError."""
     if config.rft or config.stages:
         raise UsageError(
-            "engine.kind openai gives text, no token ids and no log-probs, which RFT and RL train on: to train what a server of "
-            "vLLM samples, take engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it on training "
-            "tasks, and name that run folder in rft.conversations of a run of another engine"
+            "engine.kind openai gives text without token ids and log-probs, which RFT and RL need: to train on samples "
+            "of a vLLM server, use engine.kind vllm with engine.vllm.address; to imitate this model, evaluate it on "
+            "training tasks, and name that run folder in rft.conversations of a run of another engine"
         )
     require("openai", subject="engine.kind openai")
     read_key(section(config))
 
 
 def section(config: RunConfig) -> EndpointConfig:
-    """The part of the configuration, which this kind of engine never lacks."""
+    """Return the section of this engine kind, which the configuration requires."""
     assert config.engine.openai
     return config.engine.openai
 
 
 def read_key(endpoint: EndpointConfig) -> str:
-    """The key; empty where the server wants none. Raises UsageError where the environment does not hold it."""
+    """Read the key from the environment; empty if none is configured. Raises UsageError if it is not set or malformed."""
     name = endpoint.key_variable
     if name and not os.environ.get(name):
         raise UsageError(
@@ -62,19 +61,19 @@ def read_key(endpoint: EndpointConfig) -> str:
     return key
 
 
-async def open_endpoint(config: RunConfig, costs: Path, progress: Progress) -> Endpoint:
-    """The model, once its server has answered; `costs` is the file of its account. Raises UsageError, and EngineError."""
+async def open_endpoint(setup: PolicySetup) -> ChatEngine:
+    """Open the engine of an endpoint after its server has answered. Raises UsageError, EngineError."""
     # The client is an extra, and takes a second to import.
     from turnsmith.engines.endpoint.account import Account
     from turnsmith.engines.endpoint.engine import EndpointEngine
     from turnsmith.engines.endpoint.preflight import check_endpoint
 
-    endpoint = section(config)
-    engine = EndpointEngine(endpoint, read_key(endpoint), Account(costs, endpoint.prices))
+    agent, endpoint = setup.config.agent, section(setup.config)
+    engine = EndpointEngine(endpoint, read_key(endpoint), Account(setup.costs, endpoint.prices))
     try:
-        for remark in await check_endpoint(engine, config.agent.max_context, config.agent.max_new_tokens):
-            progress.say(remark)
+        for remark in await check_endpoint(engine, agent.max_context, agent.max_new_tokens):
+            setup.progress.say(remark)
     except BaseException:
         await engine.close()
         raise
-    return Endpoint(engine)
+    return engine

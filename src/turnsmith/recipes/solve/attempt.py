@@ -12,7 +12,7 @@ from turnsmith.agent.loop import Episode
 from turnsmith.agent.scaffolds.base import Scaffold
 from turnsmith.config import RunConfig
 from turnsmith.errors import GradingError, OutOfBudget, SandboxError, UsageError
-from turnsmith.recipes.policy.player import Player
+from turnsmith.recipes.policy.base import Policy
 from turnsmith.recipes.solve.given_tests import GivenTests, TestRun
 from turnsmith.recipes.solve.solution import STAGE, TASK_SET, write_tests
 from turnsmith.rollouts.generator import LOST, retry_lost
@@ -38,7 +38,7 @@ class Work:
 
     config: RunConfig
     folder: RunFolder
-    player: Player
+    policy: Policy
     provider: SandboxProvider
     scaffold: Scaffold
     tests: GivenTests | None
@@ -73,7 +73,7 @@ async def play(rollout: Rollout, work: Work) -> Trajectory:
     try:
         async with started(work.provider, SandboxSpec.of(rollout.tree)) as sandbox:
             await set_up_for_agent(sandbox, rollout.tree)
-            dialogue = work.player.speaker.open(rollout.trajectory, config.agent, decoding)
+            dialogue = work.policy.dialogues.open(rollout.trajectory, config.agent, decoding)
             episode = Episode(rollout.trajectory, rollout.tree.task, dialogue, sandbox, work.scaffold, config.agent)
             episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
             try:

@@ -16,7 +16,7 @@ from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.git.checkout import Checkout
 from turnsmith.git.history import find_date, find_version
 from turnsmith.git.one_commit import TreeFile, write_history
-from turnsmith.recipes.policy.player import open_player
+from turnsmith.recipes.policy.opening import open_policy
 from turnsmith.recipes.solve.attempt import Watcher, Work, make_attempt
 from turnsmith.recipes.solve.given_tests import GivenTests, check_command
 from turnsmith.recipes.solve.solution import STAGE, TASK_SET
@@ -55,15 +55,15 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
         tests = open_tests(assignment, tree, provider)
         for remark in await check_command(tests) if tests else []:
             watcher.say(remark)
-        player = await open_player(config, assignment.folder, watcher)
+        policy = await open_policy(config, assignment.folder, watcher)
         try:
-            check_fits([tree.task], player.speaker, scaffold, config.agent)
-            work = Work(config, assignment.folder, player, provider, scaffold, tests, watcher)
+            check_fits([tree.task], policy.dialogues, scaffold, config.agent)
+            work = Work(config, assignment.folder, policy, provider, scaffold, tests, watcher)
             await make_attempts(plan_attempts(assignment, tree), work)
         finally:
-            if remark := player.speaker.remark():
+            if remark := policy.dialogues.remark():
                 watcher.say(remark)
-            await player.close()
+            await policy.close()
     finally:
         await provider.close()
 

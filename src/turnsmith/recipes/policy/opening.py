@@ -1,0 +1,43 @@
+"""Opening of the policy that `[engine]` and `[trainer]` select."""
+
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from turnsmith.config import RunConfig
+from turnsmith.engines.chat import ChatEngine
+from turnsmith.recipes.policy.base import OpenEngine, Policy, PolicySetup
+from turnsmith.recipes.policy.endpoint import MessagePolicy
+from turnsmith.recipes.policy.names import ENGINES
+from turnsmith.runs.folder import RunFolder
+from turnsmith.tracking import Progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+async def open_policy(config: RunConfig, folder: RunFolder, progress: Progress) -> Policy:
+    """Open the engine that the configuration names, and the policy around it. Raises UsageError, EngineError."""
+    setup = PolicySetup(config, cache(partial(load_base, config)), folder.server_logs, folder.costs, progress)
+    open_engine: OpenEngine = ENGINES.load(config.engine.kind)
+    engine = await open_engine(setup)
+    if isinstance(engine, ChatEngine):
+        return MessagePolicy(engine)
+    # A policy of messages needs no torch.
+    from turnsmith.recipes.policy.local import build_policy
+
+    try:
+        return build_policy(engine, setup)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def load_base(config: RunConfig) -> "PreTrainedModel":
+    """Load the base model on its device. Raises UsageError."""
+    # A policy of messages needs no torch.
+    from turnsmith.training.model import load_model, recompute_layers
+
+    model = load_model(config.model)
+    if config.trainer.activation_checkpointing:
+        recompute_layers(model)
+    return model

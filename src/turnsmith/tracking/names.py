@@ -1,0 +1,13 @@
+"""Table of the built-in metric trackers."""
+
+from turnsmith.config.names import NameTable
+
+TRACKERS = NameTable(
+    "tracker",
+    {
+        "tensorboard": "turnsmith.tracking.tensorboard:TensorBoard",
+        "wandb": "turnsmith.tracking.wandb:WeightsAndBiases",
+        "mlflow": "turnsmith.tracking.mlflow:MLflow",
+    },
+)
+"""Classes that implement `tracking.Tracker`."""
