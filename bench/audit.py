@@ -209,10 +209,10 @@ def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
     packages = sorted({alternative.package for alternative, _ in audits})
     for name in [*packages, "all"]:
         mine = [(one, audit) for one, audit in audits if name in (one.package, "all")]
-        counts = Counter(audit.verdict for _, audit in mine)
+        counts = Counter[str](audit.verdict for _, audit in mine)
         killed = f"{sum(a.num_killed for _, a in mine)} of {sum(a.num_mutants for _, a in mine)}"
         median = f"{statistics.median(audit.duration_s for _, audit in mine):.1f} s" if mine else ""
-        tasks = str(len({one.task.instance_id for one, _ in mine}))
+        tasks = str(len({one.tree.instance_id for one, _ in mine}))
         table.add_row(name, tasks, str(len(mine)), *(str(counts[verdict]) for verdict in VERDICTS), killed, median)
     Console().print(table)
     for alternative, audit in audits:

@@ -23,10 +23,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
+from torch.nn import Embedding
 from transformers import PreTrainedModel
 
 from turnsmith.config import ModelConfig
@@ -68,22 +69,24 @@ class VLLMProcess:
         self._process = subprocess.Popen(
             [python, str(script), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        assert self._process.stdin and self._process.stdout
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self.compile_s = self._answer()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._process.stdin.close()
+        self._stdin.close()
         self._process.wait()
 
     def play(self, seed: int) -> float:
         """Seconds of one round."""
-        print(seed, file=self._process.stdin, flush=True)
+        print(seed, file=self._stdin, flush=True)
         return self._answer()
 
     def _answer(self) -> float:
-        for line in self._process.stdout:
+        for line in self._stdout:
             if line.startswith("{"):
                 return json.loads(line)["seconds"]
         raise SystemExit(f"vLLM ended with exit code {self._process.wait()}: what it wrote stands above")
@@ -139,7 +142,7 @@ def observe(replay: Replay, vocabulary: int, seed: int) -> list[list[list[int]]]
 
 def vocabulary_of(model: PreTrainedModel) -> int:
     """Number of tokens that the model knows."""
-    return model.get_input_embeddings().num_embeddings
+    return cast(Embedding, model.get_input_embeddings()).num_embeddings
 
 
 def play_with_engine(model: PreTrainedModel, replay: Replay, seed: int) -> float:
@@ -175,7 +178,7 @@ def play_with_generate(model: PreTrainedModel, replay: Replay, seed: int) -> flo
     for turn in range(replay.turns):
         histories = [history + turns[turn] for history, turns in zip(histories, observed, strict=True)]
         batch = torch.tensor(histories)
-        output = model.generate(
+        output = cast(Any, model).generate(
             batch,
             attention_mask=torch.ones_like(batch),
             do_sample=True,

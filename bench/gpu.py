@@ -184,9 +184,15 @@ async def play(engine: InProcessEngine, shape: Shape, index: int, seed: int) -> 
         mask += [True] * shape.sampled + [False] * shape.observed
         logprobs += [*answer.logprobs.tolist(), *[0.0] * shape.observed]
     engine.release(name)
-    return add_tokenizer_provenance(
-        Sample(name, str(index // 8), token_ids, mask, logprobs, [(-1.0) ** index] * len(token_ids))
-    )
+    return make_sample(name, str(index // 8), token_ids, mask, logprobs, (-1.0) ** index)
+
+
+def make_sample(
+    name: str, group: str, token_ids: list[int], mask: list[bool], logprobs: list[float], advantage: float
+) -> Sample:
+    advantages = np.full(len(token_ids), advantage)
+    sample = Sample(name, group, np.array(token_ids), np.array(mask), np.array(logprobs), advantages)
+    return add_tokenizer_provenance(sample)
 
 
 def random_tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
@@ -203,7 +209,7 @@ async def step_long(trainer: LocalTrainer, shape: Shape, seed: int) -> dict[str,
     rng, length = random.Random(seed), shape.long_tokens
     mask = [False] + [rng.random() < LOSS_SHARE for _ in range(length - 1)]
     token_ids = random_tokens(rng, length, int(shape.model["vocab_size"]))
-    sample = add_tokenizer_provenance(Sample("long", "long", token_ids, mask, [0.0] * length, [1.0] * length))
+    sample = make_sample("long", "long", token_ids, mask, [0.0] * length, 1.0)
     reset_peak(trainer.model.device)
     stopwatch = Stopwatch(trainer.model.device)
     await trainer.step(pack([sample], length), policy_gradient)

@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -187,7 +187,8 @@ def soak(jobs: list[Job], kills: float, retries: int, rng: random.Random) -> Tal
             while waiting and len(graders) < NUM_GRADERS:
                 grader = GraderProcess([waiting.popleft() for _ in range(min(BATCH, len(waiting)))], retries)
                 graders[grader.connection] = grader
-            for connection in wait(list(graders), TICK_S):
+            ready = wait(list(graders), TICK_S)
+            for connection in [connection for connection in graders if connection in ready]:
                 if not graders[connection].listen(tally):
                     waiting.extend(left := graders.pop(connection).bury())
                     tally.num_dealt_again += len(left)
@@ -225,7 +226,7 @@ class GraderProcess:
         return list(self.jobs.values())
 
 
-def start(target: object, *arguments: object) -> BaseProcess:
+def start(target: Callable[..., object], *arguments: object) -> BaseProcess:
     process = multiprocessing.get_context("fork").Process(target=target, args=arguments, daemon=True)
     process.start()
     return process

@@ -121,8 +121,8 @@ def judge(run: Path, task_set: str) -> Judged:
     names = ("base", "rft", config["stages"][-1]["name"])
     results = [read_json(folder.result(name, task_set)) for name in names]
     base, rft, final = (load_evaluation(folder, name, task_set) for name in names)
-    steps = count_steps(folder, config)
-    return Judged(run.name, config, *results, steps, Comparison(base, rft), Comparison(rft, final))
+    by_rft, by_rl = Comparison(base, rft), Comparison(rft, final)
+    return Judged(run.name, config, results[0], results[1], results[2], count_steps(folder, config), by_rft, by_rl)
 
 
 def count_steps(folder: RunFolder, config: dict) -> float:

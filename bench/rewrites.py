@@ -164,10 +164,9 @@ def rename_locals(function: cst.FunctionDef) -> cst.FunctionDef:
     """Variables that the function assigns, and nothing else knows; functions with functions or scopes in them stay."""
     if m.findall(function.body, m.FunctionDef() | m.Lambda() | m.Global() | m.Nonlocal() | m.ClassDef()):
         return function
-    assigned = {
-        name.value for target in m.findall(function, m.AssignTarget(target=m.Name())) for name in [target.target]
-    }  # type: ignore[attr-defined]
-    parameters = {found.name.value for found in m.findall(function.params, m.Param())}  # type: ignore[attr-defined]
+    targets = [cst.ensure_type(found, cst.AssignTarget).target for found in m.findall(function, m.AssignTarget())]
+    assigned = {target.value for target in targets if isinstance(target, cst.Name)}
+    parameters = {cst.ensure_type(found, cst.Param).name.value for found in m.findall(function.params, m.Param())}
     return cst.ensure_type(function.visit(_Renamed(assigned - parameters)), cst.FunctionDef)
 
 

@@ -99,7 +99,8 @@ def collect(
 
 def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> list[int]:
     """All tokens that lessons hold and that are neither special nor phrases: what a policy may have to copy."""
-    fixed = {*tokenizer.convert_tokens_to_ids(PHRASES), *tokenizer.convert_tokens_to_ids(SPECIAL_TOKENS)}
+    vocabulary = tokenizer.get_vocab()
+    fixed = {vocabulary[token] for token in (*PHRASES, *SPECIAL_TOKENS)}
     return sorted({token_id for sample in samples for token_id in sample.token_ids.tolist()} - fixed)
 
 

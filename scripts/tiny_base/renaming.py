@@ -47,7 +47,7 @@ def to_script(sample: Sample, tokenizer: PreTrainedTokenizerFast) -> Script:
         if is_special:
             pieces += [(in_loss, token_id) for token_id in token_ids]
         else:
-            pieces.append((in_loss, tokenizer.decode(token_ids, clean_up_tokenization_spaces=False)))
+            pieces.append((in_loss, str(tokenizer.decode(token_ids, clean_up_tokenization_spaces=False))))
     return Script(tuple(pieces))
 
 
