@@ -4,13 +4,13 @@
     python bench/audit.py [--tasks 6] [--seed 0] [--packages NAME==VERSION …] [--deciding NAME==VERSION …] [--check]
 
 The bench fetches each package, puts bugs into it as `turnsmith tasks make` does, and rewrites each gold patch in up to eight ways
-(`rewrites.py`). The grader grades every rewritten patch, and the auditor audits those that are resolved. The bench also qualifies
+(`rewrites.py`). The grader grades every rewritten patch, and the auditor audits the resolved ones. The bench also qualifies
 three tasks of each package of `--deciding`, as `turnsmith tasks qualify` does. Their gold patches, and the rewrites of these, are
-audited with the mutants on record. `--check` exits with 1 where a patch fails its audit, or a figure is below its minimum:
+audited with the stored mutants. `--check` exits with 1 if a patch fails its audit, or if a figure is below its minimum:
 
 - 250 patches audited,
-- 100 patches, of 5 packages, that have mutants and are found honest,
-- 3 tasks of each package of `--deciding`, and 10 of 12 gold audits that decide.
+- 100 patches of 5 packages with mutants and the verdict honest,
+- 3 tasks of each package of `--deciding`, and 10 of 12 gold audits with the verdict honest.
 """
 
 import argparse
@@ -75,9 +75,9 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=6, help="tasks of each package")
     parser.add_argument("--packages", nargs="*", default=PACKAGES)
-    parser.add_argument("--deciding", nargs="*", default=DECIDING, help="packages whose gold audits must decide")
+    parser.add_argument("--deciding", nargs="*", default=DECIDING, help="packages whose gold audits must be honest")
     parser.add_argument("--seed", type=int, default=0, help="seed of the bugs")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is missed")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a figure misses its requirement")
     arguments = parser.parse_args()
     provider = make_provider(SandboxConfig(kind="local", test_plugins=PLUGINS))
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +103,7 @@ async def main() -> None:
 async def audit_gold(
     packages: Sequence[str], folder: Path, provider: SandboxProvider, seed: int
 ) -> tuple[list[Alternative], dict[str, tuple[Mutant, ...]]]:
-    """Make the gold patches of some packages and their rewrites, with the mutants that a qualification keeps, by task."""
+    """Return gold patches and their rewrites, and the mutants that qualification stores for each task."""
     found, mutants = list[Alternative](), dict[str, tuple[Mutant, ...]]()
     for package in packages:
         for tree in await make_tasks(package, folder, provider, NUM_DECIDING, seed):
@@ -114,22 +114,20 @@ async def audit_gold(
 
 
 def print_recorded(audits: Sequence[tuple[Alternative, Audit]], mutants: Mapping[str, tuple[Mutant, ...]]) -> None:
-    """Print how many rewritten patches were audited with mutants on record, and how many of these failed."""
+    """Print how many patches were audited with stored mutants, and how many of these failed."""
     verdicts = [audit.verdict for one, audit in audits if mutants.get(one.tree.instance_id)]
     num_mutants = sum(map(len, mutants.values()))
-    print(f"{len(verdicts)} patches were audited with mutants on record ({num_mutants} in all tasks)", end=", ")
+    print(f"{len(verdicts)} patches were audited with stored mutants ({num_mutants} in all tasks)", end=", ")
     print(f"{verdicts.count('convicted')} failed the audit")
 
 
 def print_decisions(audits: Sequence[tuple[Alternative, Audit]], num_asked: int) -> bool:
-    """Print the gold audits that do not decide and the number that do; True where enough of the tasks asked for decide."""
+    """Print the gold audits and their verdicts. Return True if enough of them are honest."""
     for alternative, audit in audits:
         if audit.verdict != "honest":
             print(f"{alternative.tree.instance_id}, gold: {describe(audit)}")
     num_honest, required = sum(audit.verdict == "honest" for _, audit in audits), ceil(MIN_DECIDED * num_asked)
-    print(
-        f"the gold audit decides on {num_honest} of {num_asked} tasks, {required} required; {len(audits)} were audited"
-    )
+    print(f"{num_honest} of {num_asked} gold audits are honest, {required} required; {len(audits)} were audited")
     return 0 < num_asked == len(audits) and num_honest >= required
 
 
@@ -148,7 +146,7 @@ async def make_alternatives(
 async def make_tasks(
     package: str, folder: Path, provider: SandboxProvider, num_tasks: int, seed: int
 ) -> list[TaskTree]:
-    """Make bugs in a package; none, and one line on stderr, where no tasks can be made of it."""
+    """Put bugs into a package. Return no tasks and print the reason if this is not possible."""
     place = folder / package
     try:
         tasks = await make_package_tasks(package, place, provider, num_tasks=num_tasks, seed=seed)
@@ -163,7 +161,7 @@ def rewrite_gold(package: str, tree: TaskTree) -> list[Alternative]:
 
 
 def write_patches(tree: TaskTree) -> Iterator[tuple[str, str]]:
-    """Write patches to the buggy tree that bring the fixed function, rewritten."""
+    """Yield the name of each rewrite and its patch against the buggy tree."""
     path, function = tree.task.meta["path"], tree.task.meta["function"]
     fixed, buggy = (found.read_text() for found in find_versions(tree.layers, path))
     for how, text in rewrite(fixed, function.rpartition(".")[2]):
@@ -171,7 +169,7 @@ def write_patches(tree: TaskTree) -> Iterator[tuple[str, str]]:
 
 
 def find_versions(layers: Sequence[Path], path: str) -> list[Path]:
-    """Find the file without the bug, in the lowest layer that has it, and with the bug, in the highest."""
+    """Return the fixed file from the lowest layer, and the buggy file from the highest."""
     found = [layer / path for layer in layers if (layer / path).exists()]
     return [found[0], found[-1]]
 
@@ -179,7 +177,7 @@ def find_versions(layers: Sequence[Path], path: str) -> list[Path]:
 async def audit_all(
     alternatives: Sequence[Alternative], provider: SandboxProvider, mutants: Mapping[str, tuple[Mutant, ...]]
 ) -> list[tuple[Alternative, Audit]]:
-    """Audit the patches that are resolved."""
+    """Grade all patches, and audit the resolved ones."""
     num_workers = os.cpu_count() or 1
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=num_workers)
     auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=num_workers, mutants=mutants)
@@ -204,7 +202,7 @@ def make_bar() -> Progress:
 
 
 def print_table(audits: Sequence[tuple[Alternative, Audit]]) -> bool:
-    """Print a row for each package and every audit that is not `honest`; True where the figures are met."""
+    """Print a row per package and every audit that is not `honest`. Return True if all requirements are met."""
     table = Table("package", "tasks", "patches", *VERDICTS.values(), "mutants killed", "median", title="honest patches")
     packages = sorted({alternative.package for alternative, _ in audits})
     for name in [*packages, "all"]:

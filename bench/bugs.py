@@ -1,10 +1,13 @@
-"""Bugs at scale: tasks of packages made and qualified, timed; survival of each mutator.
+"""Benchmark of task making: time to make and qualify tasks of several packages, and yield of each mutator.
 
     python bench/bugs.py [--num 160] [--workers 2] [--out DIR] [--check] [name==version …]
 
-Fetches the packages from the package index. A folder that is given is gone on with, and then only what is left is timed. Under
-`--check`, exit code 1 where there are fewer than 1,500 qualified tasks of fewer than 8 packages, where a mutator has none, or
-where it took more than 30 minutes.
+The packages come from the package index. With an existing `--out`, the bench continues there and times only the rest. `--check`
+exits with 1 if
+
+- fewer than 1,500 tasks, or tasks of fewer than 8 packages, are qualified,
+- fewer than 13 mutators have a qualified task,
+- the run took more than 30 minutes.
 """
 
 import argparse
@@ -24,21 +27,21 @@ PACKAGES = (
     "cachetools==5.5.0", "idna==3.10", "jmespath==1.0.1", "parse==1.20.2", "pathspec==0.12.1", "semver==3.0.2",
     "toolz==1.0.0", "wcwidth==0.2.13", "xmltodict==0.14.2",
 )  # fmt: skip
-"""Whose test files take less than half a second each."""
+"""Packages with test files that take less than half a second each."""
 REPEATS = 2
-"""Of qualification; making has run each buggy tree once before. With 3, qualifying alone takes over 20 minutes on two cores."""
+"""Test runs per tree in qualification. Three would take over 20 minutes on two cores."""
 MIN_TASKS, MIN_PACKAGES, MIN_MUTATORS, MAX_S = 1_500, 8, 13, 1_800.0
 
 
 def run(*arguments: str) -> float:
-    """Seconds that a command took; it must end well."""
+    """Run a `turnsmith tasks` command. Return its seconds; raise CalledProcessError if it fails."""
     started = time.perf_counter()
     subprocess.run([sys.executable, "-m", "turnsmith", "tasks", *arguments], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - started
 
 
 def measure(packages: list[str], num: int, workers: int, out: Path) -> dict[str, float]:
-    """Make and qualify; seconds of each."""
+    """Make and qualify tasks. Return the seconds of each command."""
     named = [word for package in packages for word in ("--package", package)]
     made_s = run("make", *named, "--num", str(num), "--workers", str(workers), "--out", str(out))
     return {
@@ -48,13 +51,13 @@ def measure(packages: list[str], num: int, workers: int, out: Path) -> dict[str,
 
 
 def report(out: Path, seconds: dict[str, float]) -> list[str]:
-    """Print what came of it; returns what falls short."""
+    """Print the yield of each mutator and the totals. Return the figures that miss their requirement."""
     tasks = {task.instance_id: task for task in load_tasks(out)}
     records = [json.loads(line) for line in (out / "qualification.jsonl").read_text().splitlines()]
     verdicts = {record["instance_id"]: record["verdict"] for record in records}
     fit = [task for name, task in tasks.items() if verdicts.get(name) == "qualified"]
     mutators = Counter(task.meta["mutator"] for task in fit)
-    print(f"{'mutator':24}{'tried':>8}{'kept':>8}{'survive':>9}{'qualified':>11}")
+    print(f"{'mutator':24}{'tried':>8}{'kept':>8}{'share':>9}{'qualified':>11}")
     for name, counts in read_json(out / MAKING)["mutators"].items():
         share = counts["kept"] / counts["tried"]
         print(f"{name:24}{counts['tried']:8}{counts['kept']:8}{share:9.0%}{mutators[name]:11}")
@@ -70,7 +73,7 @@ def report(out: Path, seconds: dict[str, float]) -> list[str]:
         f"{num_single} mutators": num_single < MIN_MUTATORS,
         f"{total_s:.0f} s": total_s > MAX_S,
     }
-    return [what for what, is_short in short.items() if is_short]
+    return [figure for figure, is_short in short.items() if is_short]
 
 
 def main() -> None:
@@ -86,7 +89,7 @@ def main() -> None:
         seconds = measure(arguments.packages, arguments.num, arguments.workers, out)
         short = report(out, seconds)
     if arguments.check and short:
-        sys.exit(f"falls short: {', '.join(short)}")
+        sys.exit(f"missed: {', '.join(short)}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Decoding many episodes of several turns: the in-process engine, `transformers` `generate`, vLLM, and what arithmetic allows.
+"""Benchmark of multi-turn decoding: the in-process engine, `generate` of `transformers`, vLLM, and the arithmetic limit.
 
     python bench/decode.py [--episodes 32] [--turns 16] [--sampled 48] [--observed 208] [--rounds 3] [--threads 2]
                            [--vllm PYTHON] [--check]
 
-All sides play the same episodes with the base policy that ships with the package, in float32: a prompt of so many observed
-tokens, then turns of so many sampled ones, each answered by observed ones again. `generate` runs all episodes in one batch per
-turn and reads each history anew, as a loop around it has to. vLLM runs, compiled and with its prefix cache, in the interpreter
-that `--vllm` names, where it is installed; without one its row is missing. Rounds are interleaved; the table shows medians.
+All sides decode the same episodes with the shipped base policy in float32. Each turn consists of observed tokens, then sampled
+ones. `generate` decodes all episodes in one batch per turn and processes each history again. vLLM runs compiled and with its
+prefix cache, in the interpreter named by `--vllm`; without this option its row is missing. Rounds are interleaved; the table
+shows medians.
 
-The floor is the time of the multiplications, at the rate of a large product of matrices, plus that of reading weights, keys and
-values at the rate of a large sum; both are measured in the same run. Under `--check`, exit code 1 where the engine generates less
-than 5 times what `generate` does, 1.5 times what vLLM does, or half of what the floor allows.
+The arithmetic limit is the time of all multiplications at the speed of a large matrix product, plus the time to read weights,
+keys and values at the speed of a large sum. Both speeds are measured in the same run. `--check` exits with 1 if the engine
+generates less than 5 times as much as `generate`, 1.5 times as much as vLLM, or half of the arithmetic limit.
 """
 
 import argparse
@@ -38,13 +38,13 @@ from turnsmith.engines.torch.inprocess import InProcessEngine
 from turnsmith.training.directories import find_model
 from turnsmith.training.model import load_model
 
-GENERATE, VLLM, FLOOR, OURS = "transformers generate", "vLLM", "arithmetic floor", "turnsmith"
+GENERATE, VLLM, FLOOR, OURS = "transformers generate", "vLLM", "arithmetic limit", "turnsmith"
 RATIOS = {GENERATE: 5.0, VLLM: 1.5, FLOOR: 0.5}
-"""Tokens generated in a second, as multiples of what each of the others generates, that are asked of ours."""
+"""Required speed of the engine, as a multiple of each other side's."""
 
 
 class Replay(NamedTuple):
-    """What is played: token counts of each of so many episodes."""
+    """Workload: the number of episodes, and the turns and tokens of each."""
 
     episodes: int
     turns: int
@@ -61,7 +61,7 @@ class Replay(NamedTuple):
 
 
 class VLLMProcess:
-    """vLLM in an interpreter of its own, which plays a round whenever a line with its seed arrives."""
+    """vLLM in a separate interpreter, which decodes one round for each seed sent to it."""
 
     def __init__(self, python: str, replay: Replay, threads: int) -> None:
         script = Path(__file__).with_name("decode_by_vllm.py")
@@ -81,7 +81,7 @@ class VLLMProcess:
         self._process.wait()
 
     def play(self, seed: int) -> float:
-        """Seconds of one round."""
+        """Decode one round. Return its seconds."""
         print(seed, file=self._stdin, flush=True)
         return self._answer()
 
@@ -89,7 +89,7 @@ class VLLMProcess:
         for line in self._stdout:
             if line.startswith("{"):
                 return json.loads(line)["seconds"]
-        raise SystemExit(f"vLLM ended with exit code {self._process.wait()}: what it wrote stands above")
+        raise SystemExit(f"vLLM ended with exit code {self._process.wait()}: see its output above")
 
 
 def main() -> None:
@@ -104,25 +104,25 @@ def main() -> None:
     if not arguments.vllm:
         sys.exit(compare(measure(sides, arguments.rounds), replay, arguments.check))
     with VLLMProcess(arguments.vllm, replay, arguments.threads) as peer:
-        print(f"vLLM: loaded and compiled in {peer.compile_s:.0f} s, which is not counted")
+        print(f"vLLM: loading and compiling took {peer.compile_s:.0f} s, not included below")
         sys.exit(compare(measure({VLLM: peer.play, **sides}, arguments.rounds), replay, arguments.check))
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=32, help="episodes that run together")
-    parser.add_argument("--turns", type=int, default=16, help="turns of each")
+    parser.add_argument("--episodes", type=int, default=32, help="concurrent episodes")
+    parser.add_argument("--turns", type=int, default=16, help="turns of each episode")
     parser.add_argument("--sampled", type=int, default=48, help="tokens sampled in each turn")
     parser.add_argument("--observed", type=int, default=208, help="tokens before each turn")
-    parser.add_argument("--rounds", type=int, default=3, help="repetitions of each side")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each side")
     parser.add_argument("--threads", type=int, default=2, help="threads of every side")
-    parser.add_argument("--vllm", metavar="PYTHON", help="an interpreter that has vLLM")
-    parser.add_argument("--check", action="store_true", help="exit code 1 where the engine is not fast enough")
+    parser.add_argument("--vllm", metavar="PYTHON", help="interpreter with vLLM")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if the engine is too slow")
     return parser.parse_args()
 
 
 def measure(sides: dict[str, Callable[[int], float]], rounds: int) -> dict[str, float]:
-    """Median seconds of each side, after a round that is not counted."""
+    """Return the median seconds of each side, after one warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for seed in range(-1, rounds):
         for name, play in sides.items():
@@ -132,7 +132,7 @@ def measure(sides: dict[str, Callable[[int], float]], rounds: int) -> dict[str, 
 
 
 def observe(replay: Replay, vocabulary: int, seed: int) -> list[list[list[int]]]:
-    """The observed tokens of each episode and turn; every side reads the same."""
+    """Draw the observed tokens of each episode and turn from the seed."""
     rng = random.Random(seed)
     return [
         [[rng.randrange(vocabulary) for _ in range(replay.observed)] for _ in range(replay.turns)]
@@ -141,12 +141,12 @@ def observe(replay: Replay, vocabulary: int, seed: int) -> list[list[list[int]]]
 
 
 def vocabulary_of(model: PreTrainedModel) -> int:
-    """Number of tokens that the model knows."""
+    """Return the vocabulary size of the model."""
     return cast(Embedding, model.get_input_embeddings()).num_embeddings
 
 
 def play_with_engine(model: PreTrainedModel, replay: Replay, seed: int) -> float:
-    """Seconds of one round. Episodes do not wait for each other."""
+    """Decode one round with the in-process engine, episodes independent of each other. Return its seconds."""
     observed = observe(replay, vocabulary_of(model), seed)
     num_blocks = replay.episodes * blocks_for(replay.max_context)
     engine = InProcessEngine(model, max_context=replay.max_context, num_blocks=num_blocks, num_spared_cores=0)
@@ -170,7 +170,7 @@ async def play_episode(engine: InProcessEngine, index: int, turns: list[list[int
 
 
 def play_with_generate(model: PreTrainedModel, replay: Replay, seed: int) -> float:
-    """Seconds of one round. All histories have one length, so the batch needs no padding: the best case of `generate`."""
+    """Decode one round with `generate`, in a batch without padding, its best case. Return the seconds."""
     observed = observe(replay, vocabulary_of(model), seed)
     model.set_attn_implementation("sdpa")
     histories: list[list[int]] = [[] for _ in observed]
@@ -194,19 +194,19 @@ def play_with_generate(model: PreTrainedModel, replay: Replay, seed: int) -> flo
 
 
 def find_floor(model: PreTrainedModel, replay: Replay) -> float:
-    """Seconds that no implementation goes below which computes each token once, one token of each episode in a step."""
+    """Return the least seconds of a round if each token is computed once, one per episode and step."""
     flops, num_bytes = count_work(model, replay)
     return flops / multiply_rate() + num_bytes / read_rate()
 
 
 def count_work(model: PreTrainedModel, replay: Replay) -> tuple[float, float]:
-    """Floating-point operations of all products, and bytes of weights, keys and values that decode steps read."""
+    """Return the floating-point operations of all products, and the bytes that decode steps read."""
     kept_bytes = kv_bytes_per_token(model.config, torch.float32)
     head_weights = vocabulary_of(model) * model.config.hidden_size
     layer_weights = sum(parameter.numel() for parameter in model.get_decoder().layers.parameters())
     lengths = np.arange(1, replay.max_context + 1)
     is_sampled = (lengths - 1) % (replay.observed + replay.sampled) >= replay.observed
-    # Each query meets every key and value before it: half an operation for each byte kept, times the heads that share it.
+    # Each query reads every earlier key and value: half an operation per cached byte, times the heads that share it.
     sharing = model.config.num_attention_heads // model.config.num_key_value_heads
     of_layers = 2 * layer_weights * len(lengths) + sharing * kept_bytes // 2 * int(lengths.sum())
     flops = replay.episodes * (of_layers + 2 * head_weights * int(is_sampled.sum()))
@@ -215,19 +215,19 @@ def count_work(model: PreTrainedModel, replay: Replay) -> tuple[float, float]:
 
 
 def multiply_rate(size: int = 1_024, seconds: float = 0.5) -> float:
-    """Operations per second of a product of large matrices, the best of what is tried in so much time."""
+    """Measure floating-point operations per second in a product of large matrices."""
     left, right = torch.randn(size, size), torch.randn(size, size)
     return 2 * size**3 / best_of(lambda: left @ right, seconds)
 
 
 def read_rate(num_bytes: int = 2**28, seconds: float = 0.5) -> float:
-    """Bytes read in a second from memory beyond the caches."""
+    """Measure bytes per second read from main memory."""
     numbers = torch.ones(num_bytes // 4)
     return num_bytes / best_of(numbers.sum, seconds)
 
 
 def best_of(call: Callable[[], object], seconds: float) -> float:
-    """Shortest time of a call."""
+    """Repeat a call for some seconds. Return its shortest time."""
     until, shortest = time.perf_counter() + seconds, float("inf")
     while (began := time.perf_counter()) < until:
         call()
@@ -236,7 +236,7 @@ def best_of(call: Callable[[], object], seconds: float) -> float:
 
 
 def compare(seconds: dict[str, float], replay: Replay, is_checked: bool) -> int:
-    """Print the table; the exit code."""
+    """Print the table. Return the exit code."""
     print(
         f"{replay.episodes} episodes x {replay.turns} x ({replay.sampled} sampled + {replay.observed} observed), ",
         end="",

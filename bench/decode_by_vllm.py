@@ -1,8 +1,8 @@
-"""vLLM's side of decode.py, run by an interpreter that has vLLM and nothing of ours.
+"""vLLM side of `decode.py`, run by an interpreter that has vLLM but not Turnsmith.
 
     python decode_by_vllm.py MODEL EPISODES TURNS SAMPLED OBSERVED THREADS
 
-Writes a line of JSON when the model is loaded, and one for each seed that it reads: seconds.
+The script prints the seconds as a line of JSON: once for loading the model, then once for each seed read from stdin.
 """
 
 import json

@@ -1,11 +1,11 @@
-"""The loop of a recipe on one GPU, with a random model in the shape of Qwen2.5-0.5B: no weights, tasks or sandboxes are needed.
+"""Benchmark of the RL loop on one GPU: a random model in the shape of Qwen2.5-0.5B, without tasks and sandboxes.
 
     python bench/gpu.py [--episodes 64] [--rounds 3] [--device auto] [--tiny]
 
-Each round: the engine samples multi-turn episodes, half of whose histories are observations, the trainer scores them and makes
-optimizer steps, and the engine takes the new weights. Then one optimizer step on a single sequence of 65,536 tokens. Layers
-compute in bfloat16 over float32 weights, activations are recomputed. The first round is a warm-up; the table shows medians of the
-others. `--tiny` plays the same with shapes for a CPU.
+In each round the engine samples multi-turn episodes, the trainer scores them and makes optimizer steps, and the engine loads the
+new weights. Then the trainer makes one optimizer step on a single sequence of 65,536 tokens. Layers compute in bfloat16 over
+float32 weights, and activations are recomputed. The first round is a warm-up; the table shows medians of the others. `--tiny`
+runs the same with shapes for a CPU.
 """
 
 import argparse
@@ -37,14 +37,14 @@ from turnsmith.types import Sample, add_tokenizer_provenance
 
 DTYPE = torch.bfloat16
 NUM_STEPS = 2
-"""Optimizer steps of a round."""
+"""Optimizer steps per round."""
 LOSS_SHARE = 0.15
-"""Share of the long sequence that is in the loss: about what a policy samples of a real trajectory."""
+"""Share of the long sequence in the loss: about the sampled share of a real trajectory."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of the model and of what it plays."""
+    """Sizes of the model and of its episodes."""
 
     model: dict[str, int | bool]
     prompt: int
@@ -76,12 +76,12 @@ TINY = Shape(
 
 @dataclass
 class Figures:
-    """What was measured, a list of values for each line of the table."""
+    """Measured values of each line of the table."""
 
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def note(self, **values: float) -> None:
-        """One more value of each."""
+        """Append one value to each named line."""
         for name, value in values.items():
             self.values.setdefault(name, []).append(value)
 
@@ -95,17 +95,15 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--episodes", type=int, default=64, help="episodes that run together, in groups of eight siblings"
-    )
+    parser.add_argument("--episodes", type=int, default=64, help="concurrent episodes, in groups of eight siblings")
     parser.add_argument("--rounds", type=int, default=3, help="rounds after the warm-up")
-    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="where the model computes")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"], help="device of the model")
     parser.add_argument("--tiny", action="store_true", help="shapes for a CPU")
     return parser.parse_args()
 
 
 async def measure(shape: Shape, device: torch.device, num_episodes: int, num_rounds: int) -> None:
-    """Warm up, play the rounds, make the long step, print the table."""
+    """Warm up, run the rounds and the long step, and print the table."""
     model = make_model(shape, device)
     engine, trainer = make_engine(model, shape, num_episodes), make_trainer(model, shape)
     await play_round(engine, trainer, shape, num_episodes, seed=0)
@@ -140,7 +138,7 @@ def make_trainer(model: PreTrainedModel, shape: Shape) -> LocalTrainer:
 async def play_round(
     engine: InProcessEngine, trainer: LocalTrainer, shape: Shape, num_episodes: int, seed: int
 ) -> dict[str, float]:
-    """Collect, score, train, hand over; figures of each."""
+    """Sample, score, train and publish weights. Return the figures of each part."""
     reset_peak(trainer.model.device)
     stopwatch, before = Stopwatch(trainer.model.device), engine.prefilled_tokens
     samples = await collect(engine, shape, num_episodes, seed)
@@ -156,29 +154,30 @@ async def play_round(
     gaps = np.concatenate([np.abs(scored[s.trajectory_id] - s.sampled_logprobs)[s.loss_mask] for s in samples])
     return {
         "generated tokens/s": sum(sample.num_loss_tokens for sample in samples) / collected_s,
-        "prefilled tokens/s beside them": (engine.prefilled_tokens - before) / collected_s,
+        "prefilled tokens/s at the same time": (engine.prefilled_tokens - before) / collected_s,
         "scored tokens/s": num_tokens / scored_s,
         "trained tokens/s": num_tokens / trained_s,
         "publish, ms": 1_000 * stopwatch.lap(),
-        "gap of log-probs, mean": float(gaps.mean()),
-        "gap of log-probs, max": float(gaps.max()),
+        "log-prob gap, mean": float(gaps.mean()),
+        "log-prob gap, max": float(gaps.max()),
         "peak memory, GiB": peak_gib(trainer.model.device),
     }
 
 
 async def collect(engine: InProcessEngine, shape: Shape, num_episodes: int, seed: int) -> list[Sample]:
-    """Episodes in groups of eight siblings that share a prompt."""
+    """Sample episodes in groups of eight siblings that share a prompt."""
     return list(await asyncio.gather(*(play(engine, shape, index, seed) for index in range(num_episodes))))
 
 
 async def play(engine: InProcessEngine, shape: Shape, index: int, seed: int) -> Sample:
-    """One episode: sampled turns, each answered by random tokens."""
+    """Sample one episode, with random tokens as observations."""
     vocabulary, name = int(shape.model["vocab_size"]), f"{seed}-{index}"
     token_ids = random_tokens(random.Random(f"{seed} {index // 8}"), shape.prompt, vocabulary)
     mask, logprobs, rng = [False] * shape.prompt, [0.0] * shape.prompt, random.Random(f"{seed} {index} observed")
     for turn in range(shape.turns):
-        noise = (seed * 10_000 + index) * shape.turns + turn
-        answer = await engine.generate(GenerateRequest(name, np.array(token_ids), shape.sampled, frozenset(), noise))
+        turn_seed = (seed * 10_000 + index) * shape.turns + turn
+        request = GenerateRequest(name, np.array(token_ids), shape.sampled, frozenset(), turn_seed)
+        answer = await engine.generate(request)
         observed = random_tokens(rng, shape.observed, vocabulary)
         token_ids += [*answer.token_ids.tolist(), *observed]
         mask += [True] * shape.sampled + [False] * shape.observed
@@ -200,12 +199,12 @@ def random_tokens(rng: random.Random, count: int, vocabulary: int) -> list[int]:
 
 
 def policy_gradient(logprobs: Tensor, tokens: LossTokens) -> tuple[Tensor, Metrics]:
-    """The plainest loss there is; what the algorithms add costs nothing beside the model."""
+    """Compute the plain policy gradient; the algorithms add nothing measurable to it."""
     return -(logprobs * tokens.advantages).mean(), {}
 
 
 async def step_long(trainer: LocalTrainer, shape: Shape, seed: int) -> dict[str, float]:
-    """One optimizer step on one long sequence."""
+    """Make one optimizer step on one long sequence. Return its figures."""
     rng, length = random.Random(seed), shape.long_tokens
     mask = [False] + [rng.random() < LOSS_SHARE for _ in range(length - 1)]
     token_ids = random_tokens(rng, length, int(shape.model["vocab_size"]))
@@ -224,21 +223,21 @@ async def step_long(trainer: LocalTrainer, shape: Shape, seed: int) -> dict[str,
 
 
 def useful_flops(config: PretrainedConfig, num_parameters: int, sample: Sample) -> float:
-    """Forward and backward, causal attention as half, the head for loss tokens only."""
+    """Return the FLOPs of forward and backward: causal attention counts half, the head only for loss tokens."""
     head, length = config.vocab_size * config.hidden_size, len(sample)
     dense = 6 * (num_parameters - head) * length + 6 * head * sample.num_loss_tokens
     return dense + 6 * config.num_hidden_layers * config.hidden_size * length**2
 
 
 class Stopwatch:
-    """Seconds between laps, with all that the device was told to do."""
+    """Seconds between laps; each lap waits until the device is idle."""
 
     def __init__(self, device: torch.device) -> None:
         self._wait: Callable[[], None] = torch.cuda.synchronize if device.type == "cuda" else lambda: None
         self.lap()
 
     def lap(self) -> float:
-        """Seconds since the last one."""
+        """Return the seconds since the last lap."""
         self._wait()
         now = time.perf_counter()
         seconds, self._last = now - getattr(self, "_last", now), now
@@ -251,7 +250,7 @@ def reset_peak(device: torch.device) -> None:
 
 
 def peak_gib(device: torch.device) -> float:
-    """Most memory at once: of the device since the last reset, of a CPU since the process began."""
+    """Return the peak memory: of a GPU since the last reset, of a CPU since the process started."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated() / GIB
     return 1_024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / GIB

@@ -1,15 +1,17 @@
-"""How quick a run of tests is in a fork of a process that has imported pytest, and that it says what `python -m pytest` says.
+"""Benchmark of warm test runs: a fork of a process that has imported pytest, compared with `python -m pytest`.
 
-Verdicts: each small suite of `suites.py` is run cold and warm, each time in a new sandbox, and every field of the two reports is
-compared. Times: one suite of two trivial tests, run in turn in one sandbox; medians of the whole run as the caller sees it:
+Equality: each suite of `suites.py` runs cold and warm, each time in a new sandbox. All fields of the two reports must agree.
 
-- cold, usual plugins: a shell starts `python -m pytest` where the plugins that are installed beside us are found and loaded;
-- cold, no plugins: the same where PYTEST_DISABLE_PLUGIN_AUTOLOAD is set, as it is for every graded run;
-- warm: a fork, also without plugins; and a fork that loads the usual ones, which are asked for by `-p`.
+Speed: a suite of two trivial tests runs in one sandbox in four ways. The table shows the medians:
 
-Verdicts: patches that resolve a task, and patches that do not, are graded in turn, warm; their medians are compared.
+- cold, usual plugins: a shell starts `python -m pytest`, which loads all installed plugins;
+- cold, no plugins: the same with PYTEST_DISABLE_PLUGIN_AUTOLOAD, which every graded run sets;
+- warm, no plugins: a fork without plugins;
+- warm, usual plugins: a fork that loads all installed plugins by `-p`.
 
-`--check` exits with 1 where a figure is missed or a verdict differs.
+Outcomes: resolving and other patches are graded warm, in turn. Their median times must be similar.
+
+`--check` exits with 1 if a figure misses its requirement or a report differs.
 """
 
 import argparse
@@ -43,9 +45,9 @@ COLD_PLUGINS, COLD, WARM, WARM_PLUGINS = (
     "warm, usual plugins",
 )
 MIN_RATIOS = {COLD_PLUGINS: 10.0, COLD: 2.5}
-"""Times as fast a warm run must be."""
+"""Required speed-up of a warm run."""
 MAX_OUTCOME_RATIO = 1.3
-"""Times as long as an unresolved verdict a resolved one may take."""
+"""Allowed ratio between the times of resolved and unresolved verdicts."""
 PATIENCE_S = 300.0
 SOURCE, FIXED = "calc.py", "def add(a, b):\n    return a + b\n"
 BUGGY = FIXED.replace("a + b", "a - b")
@@ -59,8 +61,8 @@ Run = Callable[[Sandbox, Suite], Awaitable[SuiteReport]]
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is missed")
-    parser.add_argument("--rounds", type=int, default=25, help="runs of each kind that are timed")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a figure misses its requirement")
+    parser.add_argument("--rounds", type=int, default=25, help="timed runs of each kind")
     arguments = parser.parse_args()
     num_differing = await compare_verdicts()
     is_met = await compare_times(arguments.rounds)
@@ -70,7 +72,7 @@ async def main() -> None:
 
 
 async def compare_outcomes(num_rounds: int) -> bool:
-    """Print what a verdict takes by its outcome; is a resolved one about as quick as an unresolved one?"""
+    """Print the time of resolved and unresolved verdicts. Return True if their ratio is allowed."""
     provider = make_provider(SandboxConfig(kind="local"))
     grader = Grader(provider, tests_timeout_s=PATIENCE_S, num_workers=1)
     times: dict[Outcome, list[float]] = {Outcome.RESOLVED: [], Outcome.UNRESOLVED: []}
@@ -95,7 +97,7 @@ async def compare_outcomes(num_rounds: int) -> bool:
 
 
 def make_task(folder: Path) -> TaskTree:
-    """A task of a hundred quick tests, of which the bug breaks some."""
+    """Return a task with a hundred quick tests, most of which fail."""
     folder.chmod(0o755)
     (folder / SOURCE).write_text(BUGGY)
     (folder / "test_calc.py").write_text(TABLE)
@@ -109,7 +111,7 @@ def make_task(folder: Path) -> TaskTree:
 
 
 async def compare_verdicts() -> int:
-    """Run every small suite both ways; the number of suites whose reports differ."""
+    """Run every small suite cold and warm. Return the number of suites with differing reports."""
     provider = make_provider(SandboxConfig(kind="local"))
     differing, num_cold = {}, 0
     for name, small in SUITES.items():
@@ -118,9 +120,7 @@ async def compare_verdicts() -> int:
         if found := differing_fields(cold, warm):
             differing[name] = found
     await provider.close()
-    print(
-        f"{len(SUITES)} suites, cold and warm: {len(differing)} differ; {num_cold} could not be forked and started cold"
-    )
+    print(f"{len(SUITES)} suites, cold and warm: {len(differing)} differ; {num_cold} could not be forked and ran cold")
     for name, found in differing.items():
         print(f"  {name}: {', '.join(found)}")
     return len(differing)
@@ -138,13 +138,13 @@ async def run_alone(provider: SandboxProvider, small: SmallSuite, run: Run) -> S
 
 
 def differing_fields(cold: SuiteReport, warm: SuiteReport) -> list[str]:
-    """Names of the fields in which two reports differ, but for times and what was printed on the way."""
+    """Return the fields that differ between two reports, except times and logs."""
     names = {field.name for field in fields(SuiteReport)} - {"duration_s", "log", "is_warm"}
     return [name for name in sorted(names) if getattr(cold, name) != getattr(warm, name)]
 
 
 async def compare_times(num_rounds: int) -> bool:
-    """Print the table of times; are the figures met?"""
+    """Print the table of times. Return True if all requirements are met."""
     plugins = list(importlib.metadata.entry_points(group="pytest11"))
     distributions = sorted({plugin.dist.name for plugin in plugins if plugin.dist})
     provider = make_provider(SandboxConfig(kind="local", test_plugins=distributions))
@@ -160,7 +160,7 @@ async def compare_times(num_rounds: int) -> bool:
 
 
 async def time_in_turn(sandbox: Sandbox, plugins: list[str], num_rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of each run of each kind; the first round warms up."""
+    """Return the milliseconds of each run by kind, after a warm-up round."""
     kinds: dict[str, tuple[Run, str]] = {
         COLD_PLUGINS: (run_cold, f"env -u PYTEST_DISABLE_PLUGIN_AUTOLOAD {PYTEST_COMMAND}"),
         COLD: (run_cold, PYTEST_COMMAND),
@@ -175,7 +175,7 @@ async def time_in_turn(sandbox: Sandbox, plugins: list[str], num_rounds: int) ->
 
 
 async def time_ms(sandbox: Sandbox, run: Run, suite: Suite) -> float:
-    """How long a run takes, which must end well and be of the kind that it is said to be."""
+    """Return the milliseconds of a run. Exit if a test fails or the run is not warm or cold as requested."""
     begun = time.perf_counter()
     report = await run(sandbox, suite)
     duration_ms = (time.perf_counter() - begun) * 1000
@@ -185,7 +185,7 @@ async def time_ms(sandbox: Sandbox, run: Run, suite: Suite) -> float:
 
 
 def print_times(isolation: str, times: dict[str, list[float]]) -> bool:
-    """One row for each kind; are the figures met?"""
+    """Print one row per kind. Return True if all requirements are met."""
     table = Table(
         Column("two trivial tests", no_wrap=True),
         "median",

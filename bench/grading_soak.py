@@ -1,19 +1,21 @@
-"""Gradings under load, while someone kills what grades: no patch may be paid, or refused, for a death of ours.
+"""Soak test of grading: gradings under load, while random processes of the grader are killed.
 
     python bench/grading_soak.py [--num 1000] [--check]
 
-Gold patches must be resolved; patches that mend nothing and untouched trees must not be. More gradings run at once than there are
-cores, beside processes that burn them, in processes of their own. At random moments SIGKILL goes to one of
+Gold patches must be resolved. Wrong patches and untouched trees must not be. More gradings run at once than there are cores,
+beside processes that keep the cores busy. At random moments SIGKILL goes to one of
 
-    grader        a whole process that grades: what it had not finished is dealt again
-    spawner       it forks all sandboxes of a grader, and holds the warm pytest: all of them die, the next start makes another
+    grader        a whole grading process: another one grades its unfinished jobs
+    spawner       the process that forks all sandboxes of a grader; all of them die, and the next start creates a new spawner
     supervisor    process 1 of one sandbox
     tests         the process that runs the tests in a sandbox
 
-The first three are ours: such a grading ends as GRADER_FAILED with a detail that says what died, and is tried again within the
-budget of a run. A test process that dies cannot be told from a patch that kills it, so the rule there is another: the suite is
-run again, cold, in another sandbox, and only a second death is the patch's doing. So at most one test process is killed per
-grading. Under `--check`, exit code 1 where a verdict is wrong or lost, a death has no name, or nobody was killed.
+After the death of one of the first three, the grading ends as GRADER_FAILED with a detail that names the dead process, and is
+retried. A patch can kill the test process itself, so a grading whose test process dies is repeated cold in a new sandbox. A
+second death counts against the patch, so the bench kills at most one test process per grading.
+
+`--check` exits with 1 if a verdict is wrong or missing, if a detail does not name the dead process, or if a kind of process was
+never killed.
 """
 
 import argparse
@@ -49,30 +51,30 @@ from turnsmith.types import Grade, Outcome, TaskTree
 NUM_TASKS = 12
 NUM_GRADERS = 2
 GRADINGS_AT_ONCE = 3
-"""Of each grader."""
+"""Concurrent gradings of one grader."""
 BATCH = 24
-"""Gradings that a grader is dealt."""
+"""Jobs handed to a grader at once."""
 TESTS_TIMEOUT_S = 120.0
 TICK_S = 0.05
 KILL_CHANCE = 0.1
-"""Of a tick at which a kill is due, so that it comes at no moment in particular."""
+"""Probability of a kill in a tick in which one is due."""
 WEIGHTS = {"supervisor": 8, "tests": 4, "spawner": 2, "grader": 1}
-"""How often each kind of victim is looked for, one against another."""
+"""Relative frequency of each kind of victim."""
 MIN_TEST_AGE_S = 0.02
-"""Younger processes of a sandbox are git, a shell or the writing of a file."""
+"""Least age of a test process; younger processes are git, a shell or a file being written."""
 NAMED = re.compile(
     r"the sandbox died|the spawner hung up|the spawner was killed|could not start|could not be written|cannot be read"
 )
-"""What a detail says of a death of ours."""
+"""Phrases by which a detail names the dead process."""
 TAG = "/tmp/grading"
-"""Where a sandbox holds the number of its grading."""
+"""File in a sandbox with the number of its grading."""
 REMARK = "# Looked at.\n"
-"""What a wrong patch adds: nothing that matters."""
+"""Comment that a wrong patch adds."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One grading, and whether it must be resolved."""
+    """One grading and its expected result."""
 
     number: int
     tree: TaskTree
@@ -83,7 +85,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a job: the grades of all attempts, in their order."""
+    """Grades of all attempts at a job, in order."""
 
     job: Job
     grades: list[Grade]
@@ -95,11 +97,11 @@ class Verdict:
 
 @dataclass
 class Tally:
-    """What has happened so far."""
+    """Verdicts and kills so far."""
 
     verdicts: list[Verdict] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
-    num_dealt_again: int = 0
+    num_restarted: int = 0
 
     def count(self, *, gold: bool, resolved: bool) -> int:
         judged = [v for v in self.verdicts if v.final is not Outcome.GRADER_FAILED]
@@ -131,13 +133,11 @@ class Tally:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num", type=int, default=1_000, help="gradings")
-    parser.add_argument("--kills", type=float, default=0.2, help="how many are killed for each grading, on average")
-    parser.add_argument(
-        "--retries", type=int, default=5, help="times that a grading is tried again after a death of ours"
-    )
-    parser.add_argument("--hogs", type=int, default=1, help="processes that burn a core")
+    parser.add_argument("--kills", type=float, default=0.2, help="average number of kills per grading")
+    parser.add_argument("--retries", type=int, default=5, help="retries of a grading after a kill")
+    parser.add_argument("--hogs", type=int, default=1, help="processes that keep a core busy")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--check", action="store_true", help="exit code 1 where a figure is missed")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a figure misses its requirement")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="turnsmith-soak-") as folder:
         jobs = list(make_jobs(asyncio.run(make_tasks(Path(folder))), arguments.num))
@@ -160,7 +160,7 @@ async def make_tasks(folder: Path) -> list[TaskTree]:
 
 
 def make_jobs(trees: list[TaskTree], num: int) -> Iterator[Job]:
-    """Gold patches and, every third time, what must score nothing; each grading's sandboxes know its number."""
+    """Yield two gold patches for each wrong patch; the setup of each task stores the number of the grading."""
     for number in range(num):
         tree = trees[number % len(trees)]
         task = tree.task
@@ -171,14 +171,14 @@ def make_jobs(trees: list[TaskTree], num: int) -> Iterator[Job]:
 
 
 def add_to(tree: TaskTree, addition: str) -> str:
-    """A patch that adds to the file that the gold patch mends, and mends nothing; none where nothing is added."""
+    """Return a patch that appends text to the file of the gold patch; an empty patch if the text is empty."""
     [path] = {path for file in read_patch(tree.task.patch) for path in file.paths}
     text = next(layer / path for layer in reversed(tree.layers) if (layer / path).exists()).read_text()
     return make_patch(path, text, text + addition) if addition else ""
 
 
 def soak(jobs: list[Job], kills: float, retries: int, rng: random.Random) -> Tally:
-    """Deal all jobs to graders, and kill, until each has its verdict."""
+    """Hand all jobs to graders, and kill processes, until each job has a verdict."""
     tally, waiting, graders = Tally(), deque(jobs), dict[Connection, GraderProcess]()
     tagged: set[str] = set()
     with make_bar() as bar:
@@ -191,18 +191,16 @@ def soak(jobs: list[Job], kills: float, retries: int, rng: random.Random) -> Tal
             for connection in [connection for connection in graders if connection in ready]:
                 if not graders[connection].listen(tally):
                     waiting.extend(left := graders.pop(connection).bury())
-                    tally.num_dealt_again += len(left)
+                    tally.num_restarted += len(left)
             if tally.kills.total() < kills * len(tally.verdicts) and rng.random() < KILL_CHANCE:
                 kill_someone([grader.process.pid for grader in graders.values()], tally.kills, tagged, rng)
-            note = (
-                f"{tally.kills.total()} killed, {len(tally.deaths)} gradings hit, {tally.num_dealt_again} dealt again"
-            )
+            note = f"{tally.kills.total()} killed, {len(tally.deaths)} gradings hit, {tally.num_restarted} restarted"
             bar.update(progress, completed=len(tally.verdicts), note=note, refresh=True)
     return tally
 
 
 class GraderProcess:
-    """A process that grades a batch of jobs and says each verdict at once."""
+    """Process that grades a batch of jobs and reports each verdict at once."""
 
     def __init__(self, jobs: list[Job], retries: int) -> None:
         self.jobs = {job.number: job for job in jobs}
@@ -211,7 +209,7 @@ class GraderProcess:
         theirs.close()
 
     def listen(self, tally: Tally) -> bool:
-        """Take one verdict; False at the end, whatever it came by."""
+        """Receive one verdict. Return False if the process has ended or died."""
         try:
             number, grades = self.connection.recv()
         except (EOFError, OSError):
@@ -220,7 +218,7 @@ class GraderProcess:
         return True
 
     def bury(self) -> list[Job]:
-        """The jobs that have no verdict."""
+        """Return the jobs without a verdict, after the end of the process."""
         self.process.join()
         self.connection.close()
         return list(self.jobs.values())
@@ -244,7 +242,7 @@ def burn() -> None:
 
 
 def grade_jobs(jobs: list[Job], retries: int, connection: Connection) -> None:
-    """What a grader process does."""
+    """Grade all jobs in a grader process."""
     asyncio.run(grade_all(jobs, retries, connection))
 
 
@@ -268,7 +266,7 @@ def is_lost(grade: Grade) -> bool:
 
 
 async def grade_once(job: Job, grader: Grader, grades: list[Grade]) -> Grade:
-    """A grade of its own, not one that another grading of the same patch has earned."""
+    """Grade a job without the grader's memory of equal patches, and store the grade."""
     grader.forget()
     graded = grader.grade(job.tree, job.patch) if job.patch else grader.grade_unpatched(job.tree)
     grades.append(await graded)
@@ -276,7 +274,7 @@ async def grade_once(job: Job, grader: Grader, grades: list[Grade]) -> Grade:
 
 
 def kill_someone(graders: list[int | None], kills: Counter[str], tagged: set[str], rng: random.Random) -> None:
-    """SIGKILL to one process of a kind chosen by its weight, where there is one at the moment."""
+    """Send SIGKILL to one process of a random kind, if one exists at the moment."""
     [kind] = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
     victims = find_victims([pid for pid in graders if pid], kind)
     rng.shuffle(victims)
@@ -292,7 +290,7 @@ def kill_someone(graders: list[int | None], kills: Counter[str], tagged: set[str
 
 
 def find_victims(graders: list[int], kind: str) -> list[int]:
-    """Processes of a kind: below a grader is its spawner, below that the supervisors, below them what runs in sandboxes."""
+    """Find processes of a kind: the parents are grader, spawner, supervisor, then processes in the sandbox."""
     if kind == "grader":
         return graders
     spawners = [pid for grader in graders for pid in children(grader)]
@@ -315,7 +313,7 @@ def children(pid: int) -> list[int]:
 
 
 def is_running_tests(pid: int) -> bool:
-    """A Python that is no child of a moment."""
+    """Return True for a Python process of sufficient age."""
     stat = read_proc(f"{pid}/stat").rpartition(")")
     if "python" not in stat[0] or not stat[2]:
         return False
@@ -324,7 +322,7 @@ def is_running_tests(pid: int) -> bool:
 
 
 def may_be_killed(pid: int, tagged: set[str]) -> bool:
-    """True once for each grading."""
+    """Return True once for each grading."""
     number = read_proc(f"{pid}/root{TAG}").strip()
     is_new = bool(number) and number not in tagged
     tagged.add(number)
@@ -332,7 +330,7 @@ def may_be_killed(pid: int, tagged: set[str]) -> bool:
 
 
 def read_proc(name: str) -> str:
-    """What the kernel says of a process; nothing where it has ended."""
+    """Read a file below /proc; empty if the process has ended."""
     try:
         return Path("/proc", name).read_text()
     except OSError:
@@ -340,7 +338,7 @@ def read_proc(name: str) -> str:
 
 
 def make_bar() -> Progress:
-    """Drawn when told to: a thread that draws must not be there when a grader is forked."""
+    """Return a progress bar without a refresh thread, because graders are forked."""
     columns = (
         TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("left", style="dim"), TimeRemainingColumn(), TextColumn("{task.fields[note]}", style="dim"),
@@ -353,13 +351,13 @@ def print_table(tally: Tally, duration_s: float) -> None:
     names = Counter(match[0] for grade in tally.deaths if (match := NAMED.search(grade.detail)))
     rows = [
         ("gold patches, resolved", tally.count(gold=True, resolved=True), ""),
-        ("gold patches, refused: false zeros", tally.count(gold=True, resolved=False), "0"),
+        ("gold patches, not resolved", tally.count(gold=True, resolved=False), "0"),
         ("others, not resolved", tally.count(gold=False, resolved=False), ""),
-        ("others, paid: false ones", tally.count(gold=False, resolved=True), "0"),
-        ("without a verdict, after all retries", tally.num_lost, "0"),
+        ("others, resolved", tally.count(gold=False, resolved=True), "0"),
+        ("without a verdict after all retries", tally.num_lost, "0"),
         ("attempts ended as GRADER_FAILED", len(tally.deaths), ", ".join(f"{n} × {name}" for name, n in names.items())),
-        ("of those, without a name", len(tally.unnamed), "0"),
-        ("dealt again after the death of a grader", tally.num_dealt_again, ""),
+        ("of those, dead process not named", len(tally.unnamed), "0"),
+        ("jobs restarted after the death of a grader", tally.num_restarted, ""),
     ]  # fmt: skip
     title = (
         f"{len(tally.verdicts)} gradings in {duration_s:.0f} s, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
@@ -374,7 +372,7 @@ def print_table(tally: Tally, duration_s: float) -> None:
             grade = verdict.grades[-1]
             console.print(f"{verdict.job.tree.instance_id}: {grade.outcome}: {grade.detail}", markup=False)
     for detail in tally.unnamed:
-        console.print(f"without a name: {detail}", markup=False)
+        console.print(f"dead process not named: {detail}", markup=False)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The whole recipe, judged: `python bench/recipe.py RUN… --control RUN… [--check]` reads finished runs and makes none.
+"""Check of finished runs against the claims about the recipe: `python bench/recipe.py RUN… --control RUN… [--check]`.
 
-For each run: Pass@1 of base, RFT and the last stage on the held-out practice tasks, paired over tasks, in clusters by repository.
-A control is one of the runs again, with nothing but its rewards permuted among the trajectories of an iteration. Under `--check`,
-exit code 1 where a bound is missed or the runs are not such as could show it.
+The table shows Pass@1 of base, RFT and the last stage on the held-out practice tasks, and paired tests clustered by repository. A
+control repeats one of the runs with rewards permuted among the trajectories of an iteration. `--check` exits with 1 if a bound
+is missed, or if the runs do not fit together.
 
     turnsmith run configs/laptop.toml --seed 0 --out runs/seed-0
     turnsmith run configs/laptop.toml --seed 0 --out runs/control-0 \\
@@ -28,11 +28,11 @@ from turnsmith.ui.comparison import Comparison, load_evaluation
 MIN_RUNS = 3
 MIN_TASKS = 100
 BASE_RANGE = (0.05, 0.15)
-"""Pass@1 of a base that is weak but honest."""
+"""Accepted Pass@1 of the base."""
 MIN_RATIO = 3.5
-"""Final Pass@1 over the base's (the paper: 3.4)."""
+"""Ratio of final Pass@1 to the base's (the paper: 3.4)."""
 MIN_RL_GAIN = 0.12
-"""Final Pass@1 minus RFT's (the paper: 0.185)."""
+"""Difference between final Pass@1 and RFT's (the paper: 0.185)."""
 MAX_P = 0.001
 COLUMNS = ("run", "base", "RFT", "final", "ratio", "RL − RFT", "p base/RFT", "p RFT/final")
 
@@ -47,15 +47,15 @@ class Judged:
     rft: dict
     final: dict
     num_steps: float
-    """Optimizer steps of its stages of RL."""
+    """Optimizer steps of all RL stages."""
     by_rft: Comparison
-    """Base against RFT."""
+    """Comparison of base and RFT."""
     by_rl: Comparison
-    """RFT against the last stage."""
+    """Comparison of RFT and the last stage."""
 
     @property
     def tasks(self) -> set[str]:
-        """Tasks that all three checkpoints attempted."""
+        """Return the tasks that all three checkpoints attempted."""
         return {*self.by_rft.tasks} & {*self.by_rl.tasks}
 
     @property
@@ -67,7 +67,7 @@ class Judged:
         return self.final["pass_at_1"] - self.rft["pass_at_1"]
 
     def misses(self) -> list[str]:
-        """What a run of the recipe should show and does not."""
+        """Return the requirements for a run that this run misses."""
         (low, high), rates = BASE_RANGE, [result["pass_at_1"] for result in (self.base, self.rft, self.final)]
         bounds = {
             f"{len(self.tasks)} tasks, not {MIN_TASKS}": len(self.tasks) >= MIN_TASKS,
@@ -75,14 +75,14 @@ class Judged:
             f"final {self.ratio:.2f} x base, not {MIN_RATIO}": self.ratio >= MIN_RATIO,
             "RFT is not between base and final": rates == sorted(set(rates)),
             f"RL gains {self.rl_gain:.1%}, not {MIN_RL_GAIN:.0%}": self.rl_gain >= MIN_RL_GAIN,
-            "base against RFT is noise": self.by_rft.pairs.p_value < MAX_P,
-            "RFT against final is noise": self.by_rl.pairs.p_value < MAX_P,
-            "its rewards are permuted: it is a control": not any(self.permuted),
+            "the difference between base and RFT is not significant": self.by_rft.pairs.p_value < MAX_P,
+            "the difference between RFT and final is not significant": self.by_rl.pairs.p_value < MAX_P,
+            "its rewards are permuted: pass it with --control": not any(self.permuted),
         }
-        return [f"{self.name}: {what}" for what, holds in bounds.items() if not holds]
+        return [f"{self.name}: {miss}" for miss, holds in bounds.items() if not holds]
 
     def control_misses(self, runs: list["Judged"]) -> list[str]:
-        """A control that gains is no control, and neither is a run of another kind."""
+        """Return the requirements for a control that this run misses."""
         twins = [run for run in runs if run.config["seed"] == self.config["seed"]]
         difference = next(list_differences(twins[0].unpermuted, self.unpermuted), "") if twins else "seed"
         sem = self.final["sem"] or 0.0
@@ -93,7 +93,7 @@ class Judged:
             f"gains {self.rl_gain:.1%} on permuted rewards, not less than one SEM of {sem:.1%}": self.rl_gain < sem,
             "it took no optimizer step": self.num_steps > 0,
         }
-        return [f"{self.name}: {what}" for what, holds in bounds.items() if not holds]
+        return [f"{self.name}: {miss}" for miss, holds in bounds.items() if not holds]
 
     @property
     def permuted(self) -> list[bool]:
@@ -101,7 +101,7 @@ class Judged:
 
     @property
     def unpermuted(self) -> dict:
-        """The configuration as it is without the permutation."""
+        """Return the configuration without the permutation of rewards."""
         return self.config | {"stages": [stage | {"permute_rewards": False} for stage in self.config["stages"]]}
 
     @property
@@ -113,11 +113,11 @@ class Judged:
 
 
 def judge(run: Path, task_set: str) -> Judged:
-    """Read the evaluations of a finished run. Raises UsageError where one is missing."""
+    """Read the evaluations of a finished run. Raises UsageError if one is missing."""
     folder = RunFolder(run)
     config = read_json(folder.config)
     if not config["stages"]:
-        raise UsageError(f"{run} has no stage of RL: give runs of the whole recipe")
+        raise UsageError(f"{run} has no RL stage: pass runs of the whole recipe")
     names = ("base", "rft", config["stages"][-1]["name"])
     results = [read_json(folder.result(name, task_set)) for name in names]
     base, rft, final = (load_evaluation(folder, name, task_set) for name in names)
@@ -126,13 +126,13 @@ def judge(run: Path, task_set: str) -> Judged:
 
 
 def count_steps(folder: RunFolder, config: dict) -> float:
-    """Optimizer steps of all stages of RL."""
+    """Count the optimizer steps of all RL stages."""
     files = [folder.metrics(stage["name"], i) for stage in config["stages"] for i in range(stage["iterations"])]
     return sum(read_json(file)["optimizer/steps"] for file in files)
 
 
 def find_misses(runs: list[Judged], controls: list[Judged]) -> list[str]:
-    """What stands between these runs and the claim."""
+    """Return all requirements that the runs and controls miss."""
     others = {
         run.name: next(list_differences(runs[0].config | {"seed": run.config["seed"]}, run.config), "") for run in runs
     }
@@ -159,7 +159,7 @@ def print_table(runs: list[Judged]) -> None:
 
 
 def print_kinds(run: Path, task_set: str, stages: list[str]) -> None:
-    """Pass@1 on the kinds of module that training has, and on those that it never has."""
+    """Print Pass@1 for module kinds of training and for held-out module kinds."""
     tasks = load_tasks(RunFolder(run).task_set(task_set))
     for name, kinds in {"trained": TRAIN_KINDS, "held-out": HELDOUT_KINDS}.items():
         ids = [task.instance_id for task in tasks if task.meta["kind"] in kinds]
@@ -178,11 +178,9 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--control", nargs="*", type=Path, default=[])
     parser.add_argument("--task-set", default="practice")
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a bound is missed")
-    parser.add_argument("--markdown", action="store_true", help="the table for docs/results.md")
-    parser.add_argument(
-        "--kinds", action="store_true", help="the kinds of module that were held out apart from the others"
-    )
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a bound is missed")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/results.md")
+    parser.add_argument("--kinds", action="store_true", help="print Pass@1 for training and held-out module kinds")
     arguments = parser.parse_args()
     try:
         runs = [judge(run, arguments.task_set) for run in arguments.runs]
@@ -193,7 +191,7 @@ def main() -> None:
     for run, judged in zip(arguments.runs if arguments.kinds else [], runs, strict=False):
         print_kinds(run, arguments.task_set, ["base", "rft", *(stage["name"] for stage in judged.config["stages"])])
     misses = find_misses(runs, controls)
-    print("", *misses or ["every bound is met"], sep="\n")
+    print("", *misses or ["all bounds are met"], sep="\n")
     sys.exit(1 if arguments.check and misses else 0)
 
 

@@ -1,10 +1,10 @@
-"""Trajectories at real scale: written, read, packed, and every column handed to the loss, on one core; and as lists in JSON.
+"""Benchmark of trajectory files: write, read, pack and pass every column to the loss, compared with lists in JSON.
 
     python bench/records.py [--num 3000] [--tokens 65536] [--check]
 
-A trajectory has 40 turns with 4 kB of text each, and the given number of tokens, an eighth of them sampled. Each side works in a
-process of its own, bound to one core. Lists in JSON are what version 0.1 wrote; of them one in a hundred is measured, and the
-seconds and bytes are scaled. Under `--check`, exit code 1 where ours takes more than 60 s, or more than 3 GB of memory.
+A trajectory has 40 turns with 4 kB of text each, and the given number of tokens, an eighth of them sampled. Each side runs in
+its own process, bound to one core. Version 0.1 wrote lists in JSON; the bench measures one trajectory in a hundred this way, and
+scales seconds and bytes. `--check` exits with 1 if the current format takes more than 60 s, or more than 3 GB of memory.
 """
 
 import argparse
@@ -30,11 +30,11 @@ MAX_SECONDS, MAX_GB = 60.0, 3.0
 PACK_TOKENS = 131_072
 TURNS, TURN_TEXT = 40, "x" * 4_096
 SCALE = 100
-"""Of lists in JSON, one trajectory in so many is measured."""
+"""Number of trajectories for each one that is measured as lists in JSON."""
 
 
 def make_trajectory(index: int, num_tokens: int) -> Trajectory:
-    """Tokens and log-probs at random, shaped like those of an episode."""
+    """Return an episode with random tokens and log-probs."""
     rng = np.random.default_rng(index)
     sampled = rng.random(num_tokens) < 1 / 8
     sampled[0] = False
@@ -75,13 +75,13 @@ SIDES = {"arrays": (write_arrays, pack_arrays), "lists": (write_lists, pack_list
 
 
 def touch(batch: MicroBatch) -> int:
-    """Read every column as a trainer does; returns the number of tokens."""
+    """Read every column as a trainer does. Return the number of tokens."""
     LossTokens.of(batch)
     return len(np.concatenate([sample.token_ids for sample in batch.samples]))
 
 
 def work(side: str, num: int, num_tokens: int, folder: Path) -> None:
-    """One side, in this process; its figures as JSON."""
+    """Measure one side in this process, and print its figures as JSON."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     write, read_and_pack = SIDES[side]
     journal, write_s = folder / "trajectories.jsonl", 0.0
@@ -99,7 +99,7 @@ def work(side: str, num: int, num_tokens: int, folder: Path) -> None:
 
 
 def measure(side: str, num: int, num_tokens: int) -> dict[str, float]:
-    """One side in a process of its own, on files of its own."""
+    """Measure one side in a new process and a new folder."""
     with tempfile.TemporaryDirectory(prefix="turnsmith-bench-") as folder:
         arguments = ["--num", str(num), "--tokens", str(num_tokens), "--side", side, "--folder", folder]
         done = subprocess.run([sys.executable, __file__, *arguments], check=True, capture_output=True, text=True)
@@ -128,11 +128,11 @@ def main() -> None:
     seconds = ours["write_s"] + ours["read_s"]
     print(f"lists take {scale * (theirs['write_s'] + theirs['read_s']) / seconds:.1f} times as long")
     if arguments.check and (seconds > MAX_SECONDS or ours["peak_gb"] > MAX_GB):
-        sys.exit(f"more than {MAX_SECONDS:.0f} s or {MAX_GB:.0f} GB")
+        sys.exit(f"missed: more than {MAX_SECONDS:.0f} s or {MAX_GB:.0f} GB")
 
 
 def print_row(name: str, figures: dict[str, float], scale: float) -> None:
-    """Seconds and bytes on disk are scaled; the peak of memory is what the process really had."""
+    """Print one row: seconds and bytes on disk are scaled, peak memory is not."""
     write_s, read_s, disk_gb = (scale * figures[name] for name in ("write_s", "read_s", "disk_gb"))
     print(f"{name:16}{write_s:10.1f}{read_s:13.1f}{write_s + read_s:10.1f}{disk_gb:10.2f}{figures['peak_gb']:10.2f}")
 

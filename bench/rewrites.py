@@ -1,4 +1,4 @@
-"""Rewrites of one function that keep what it does: honest fixes of another hand."""
+"""Rewrites of one function that keep its behaviour, used as honest variants of gold patches."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,18 +9,18 @@ Rewrite = Callable[[cst.FunctionDef], cst.FunctionDef]
 
 
 def rewrite(source: str, function: str) -> Iterator[tuple[str, str]]:
-    """Each rewrite that changes anything, by its name, and the whole source with it; `function` is its name in the source."""
+    """Yield the name of each rewrite that changes the function, and the whole rewritten source."""
     module = cst.parse_module(source)
     for name, change in REWRITES.items():
         text = module.visit(_InFunction(function, change)).code
         if text != source:
             yield name, text
     if text := _split(module, function):
-        yield "a function that calls another", text
+        yield "body in a helper", text
 
 
 class _InFunction(cst.CSTTransformer):
-    """Rewrites every function of one name, wherever it is defined."""
+    """Transformer that rewrites every function of one name."""
 
     def __init__(self, function: str, change: Rewrite) -> None:
         self.function = function
@@ -43,7 +43,7 @@ def _enclose(expression: cst.BaseExpression) -> cst.BaseExpression:
 
 
 class InvertedBranches(cst.CSTTransformer):
-    """`if c: a else: b` → `if not (c): b else: a`."""
+    """Rewrite of `if c: a else: b` to `if not (c): b else: a`."""
 
     def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:  # noqa: N802
         match updated_node.orelse:
@@ -69,7 +69,7 @@ class InvertedBranches(cst.CSTTransformer):
 
 
 class NamedResults(cst.CSTTransformer):
-    """`return x` → `result_of_this = x; return result_of_this`."""
+    """Rewrite of `return x` to `result_of_this = x; return result_of_this`."""
 
     def visit_Lambda(self, node: cst.Lambda) -> bool:  # noqa: N802
         return False
@@ -97,8 +97,8 @@ _MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
 }
 
 
-class TurnedComparisons(cst.CSTTransformer):
-    """`a < b` → `b > a`."""
+class MirroredComparisons(cst.CSTTransformer):
+    """Rewrite of `a < b` to `b > a`."""
 
     def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> cst.Comparison:  # noqa: N802
         match updated_node.comparisons:
@@ -109,7 +109,7 @@ class TurnedComparisons(cst.CSTTransformer):
 
 
 class NegatedConditions(cst.CSTTransformer):
-    """`if a and b` → `if not (not (a) or not (b))`, and the like."""
+    """Rewrite of `if a and b` to `if not (not (a) or not (b))`, and of other conditions likewise."""
 
     def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.If:  # noqa: N802
         match updated_node.test:
@@ -123,8 +123,8 @@ class NegatedConditions(cst.CSTTransformer):
         )
 
 
-class EarlyEnds(cst.CSTTransformer):
-    """`if c: return x else: y` → `if c: return x` and `y` after it."""
+class EarlyReturns(cst.CSTTransformer):
+    """Rewrite of `if c: return x else: y` to `if c: return x` followed by `y`."""
 
     def leave_IndentedBlock(  # noqa: N802
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
@@ -147,8 +147,8 @@ _ASSIGNED: dict[type[cst.BaseAugOp], type[cst.BaseBinaryOp]] = {
 }
 
 
-class WrittenOutSums(cst.CSTTransformer):
-    """`x += y` → `x = x + (y)`, for plain names."""
+class ExpandedSums(cst.CSTTransformer):
+    """Rewrite of `x += y` to `x = x + (y)`, for plain names."""
 
     def leave_AugAssign(self, original_node: cst.AugAssign, updated_node: cst.AugAssign) -> cst.Assign | cst.AugAssign:  # noqa: N802
         match updated_node:
@@ -161,7 +161,7 @@ class WrittenOutSums(cst.CSTTransformer):
 
 
 def rename_locals(function: cst.FunctionDef) -> cst.FunctionDef:
-    """Variables that the function assigns, and nothing else knows; functions with functions or scopes in them stay."""
+    """Rename local variables. Functions with nested scopes stay unchanged."""
     if m.findall(function.body, m.FunctionDef() | m.Lambda() | m.Global() | m.Nonlocal() | m.ClassDef()):
         return function
     targets = [cst.ensure_type(found, cst.AssignTarget).target for found in m.findall(function, m.AssignTarget())]
@@ -175,7 +175,7 @@ class _Renamed(cst.CSTTransformer):
         self.names = names
 
     def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: N802
-        """Nothing of an attribute's own name is renamed: see `leave_Attribute`."""
+        """Skip attribute names: `leave_Attribute` keeps them."""
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:  # noqa: N802
         return updated_node.with_changes(attr=original_node.attr)
@@ -192,18 +192,18 @@ class _Renamed(cst.CSTTransformer):
 
 
 REWRITES: dict[str, Rewrite] = {
-    "other names of variables": rename_locals,
-    "branches the other way round": _by(InvertedBranches),
-    "results with names": _by(NamedResults),
-    "comparisons the other way round": _by(TurnedComparisons),
-    "conditions negated twice": _by(NegatedConditions),
-    "early ends": _by(EarlyEnds),
-    "sums written out": _by(WrittenOutSums),
+    "renamed variables": rename_locals,
+    "inverted branches": _by(InvertedBranches),
+    "named results": _by(NamedResults),
+    "mirrored comparisons": _by(MirroredComparisons),
+    "double negation": _by(NegatedConditions),
+    "early returns": _by(EarlyReturns),
+    "expanded sums": _by(ExpandedSums),
 }
 
 
 def _split(module: cst.Module, function: str) -> str:
-    """The function of a module that hands on to a new one, which does all; nothing where it is a method or decorated."""
+    """Move the body of a plain function to a helper. Return an empty text for methods and decorated functions."""
     for at, node in enumerate(module.body):
         match node:
             case cst.FunctionDef(name=cst.Name(value=name), decorators=[]) if (

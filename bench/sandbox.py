@@ -1,6 +1,7 @@
-"""How quick a local sandbox is: a life cycle, one action. `--check` fails where a figure is missed.
+"""Benchmark of local sandboxes: one life cycle, and one action.
 
-In turn with it, in this one process, the others: a copied tree and a subprocess, bubblewrap for each action, podman. Medians.
+The bench compares them with a copied tree and a subprocess, with bubblewrap, and with podman, in turn. The table shows medians.
+`--check` exits with 1 if a figure misses its requirement.
 """
 
 import argparse
@@ -28,7 +29,7 @@ MAX_CYCLE_MS = 12.0
 MIN_CYCLES_PER_S = 150.0
 MAX_OVERHEAD_MS = 0.5
 NUM_FILES = 200
-"""Files of the tree, of two kilobytes each."""
+"""Number of files in the tree, two kilobytes each."""
 TIMEOUT_S = 60.0
 COMMAND = ["bash", "-c", "true"]
 
@@ -45,8 +46,8 @@ class Row:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="exit with 1 where a figure is missed")
-    parser.add_argument("--podman-image", default="", help="an image that has bash, for the comparison with podman")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a figure misses its requirement")
+    parser.add_argument("--podman-image", default="", help="image with bash, for the comparison with podman")
     arguments = parser.parse_args()
     provider = make_provider(SandboxConfig(kind="local"))
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +68,7 @@ def make_tree(folder: Path) -> None:
 
 
 def find_others(tree: Path, copy: Path, image: str) -> dict[str, Act | str]:
-    """Life cycles of the others by name; or the reason why there is none here."""
+    """Return the life cycle of each alternative, or the reason for its absence."""
     return {
         "copied tree + subprocess": lambda: run_over_copy(tree, copy, COMMAND),
         "copied tree + bubblewrap": find_bubblewrap(tree, copy),
@@ -84,7 +85,7 @@ def find_bubblewrap(tree: Path, copy: Path) -> Act | str:
 
 
 def find_podman(tree: Path, image: str) -> Act | str:
-    """Volumes are overlays (`:O`), so nothing is copied."""
+    """Return the life cycle with podman, which mounts the tree as an overlay (`:O`), or the reason for its absence."""
     if not shutil.which("podman"):
         return "absent: podman is not installed"
     if not image:
@@ -95,7 +96,7 @@ def find_podman(tree: Path, image: str) -> Act | str:
 
 
 def try_out(command: list[str]) -> str:
-    """The last line of what went wrong; empty where it works."""
+    """Run a command. Return the last line of its error; empty if it succeeds."""
     finished = subprocess.run(command, capture_output=True, text=True)
     return (
         (finished.stderr.strip() or f"exit code {finished.returncode}").splitlines()[-1] if finished.returncode else ""
@@ -103,7 +104,7 @@ def try_out(command: list[str]) -> str:
 
 
 def wrap(tree: Path) -> list[str]:
-    """What bubblewrap is told for every action: all namespaces new, the system read-only, the tree writable."""
+    """Return the bubblewrap command: new namespaces, system read-only, tree writable."""
     links = [word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
     mounts = ["--ro-bind", "/usr", "/usr", *links, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
     return ["bwrap", "--unshare-all", "--die-with-parent", *mounts, "--bind", str(tree), "/testbed", *COMMAND]
@@ -140,7 +141,7 @@ async def measure_cycles(provider: SandboxProvider, spec: SandboxSpec, others: M
             Row(f"… by {name}", act if isinstance(act, str) else f"{medians[name]:.2f} ms")
             for name, act in others.items()
         ),
-        Row("… once tests have run", f"{warm['ours']:.2f} ms"),
+        Row("… after a sandbox for tests", f"{warm['ours']:.2f} ms"),
         Row("life cycles, 2 workers", f"{per_s:.0f} / s", f"≥ {MIN_CYCLES_PER_S:.0f} / s", per_s >= MIN_CYCLES_PER_S),
     ]
 
@@ -155,8 +156,8 @@ async def measure_actions(provider: SandboxProvider, spec: SandboxSpec) -> list[
     bare = times.pop("bare")
     over = {name: statistics.median(map(operator.sub, taken, bare)) for name, taken in times.items()}
     return [
-        Row("fork + exec of bash, bare", f"{statistics.median(bare):.2f} ms"),
-        at_most("one action, over the bare one", over.pop("inside"), MAX_OVERHEAD_MS),
+        Row("fork + exec of bash, no sandbox", f"{statistics.median(bare):.2f} ms"),
+        at_most("overhead of one action", over.pop("inside"), MAX_OVERHEAD_MS),
         *(Row(f"… by {name}", f"{extra:.2f} ms") for name, extra in over.items()),
     ]
 
@@ -178,7 +179,7 @@ async def run(sandbox: Sandbox, command: str) -> None:
 
 
 async def spawn_bash() -> None:
-    """The least that any system does for an action."""
+    """Run bash without a sandbox: the least cost of an action."""
     await spawn(["/bin/bash", "-c", "true"])
 
 
@@ -187,13 +188,13 @@ async def spawn(command: list[str]) -> None:
 
 
 async def compare(sides: Mapping[str, Act], num_rounds: int) -> dict[str, float]:
-    """Median time of each act in milliseconds."""
+    """Return the median time of each act in milliseconds."""
     times = await take_in_turn(sides, num_rounds)
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 
 async def take_in_turn(sides: Mapping[str, Act], num_rounds: int) -> dict[str, list[float]]:
-    """Times of each act in milliseconds, round by round, after two rounds to warm up."""
+    """Return all times of each act in milliseconds, after two warm-up rounds."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(num_rounds + 2):
         for name, act in sides.items():
@@ -210,7 +211,7 @@ def to_ms(begun: float) -> float:
 async def count_cycles_per_s(
     provider: SandboxProvider, spec: SandboxSpec, num_workers: int, duration_s: float
 ) -> float:
-    """Whole life cycles per second, several at once."""
+    """Count life cycles per second with concurrent workers."""
     begun = time.perf_counter()
 
     async def work() -> int:

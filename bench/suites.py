@@ -1,6 +1,6 @@
-"""Small suites that end in every way that we could think of: what is claimed of test runs is claimed of these.
+"""Small test suites with many kinds of behaviour, for comparing cold and warm test runs.
 
-Each is a folder of files of which `test_it.py` is run, given by its name. Nothing in them is random, and none needs a network.
+Each suite is a folder of files; the run executes `test_it.py`. No suite is random or needs a network.
 """
 
 from dataclasses import dataclass
@@ -10,29 +10,28 @@ from textwrap import dedent
 
 @dataclass(frozen=True)
 class SmallSuite:
-    """The files of a suite, and what its command adds."""
+    """Files of a suite, and additions to its command."""
 
     files: dict[str, str]
     before: str = ""
-    """Variables before the command."""
+    """Environment variables before the command."""
     after: str = ""
-    """Options after it."""
+    """Options after the command."""
     timeout_s: float = 60.0
-    """Seconds that it may take."""
 
     def write(self, folder: Path) -> None:
-        """Lay the files down."""
+        """Write the files into a folder."""
         for name, text in self.files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
 
     def command(self, pytest: str) -> str:
-        """How to run it, given how to run any."""
+        """Return the command of the suite, given the plain pytest command."""
         return " ".join(filter(None, (self.before, pytest, self.after)))
 
 
 def _suite(test: str, *, before: str = "", after: str = "", timeout_s: float = 60.0, **others: str) -> SmallSuite:
-    """Others by their names: `pkg__init` is `pkg/init.py`, `pytest_ini` stays what it is."""
+    """Return a suite; the keyword `pkg__init` is the file `pkg/init.py`, and `pytest_ini` is `pytest.ini`."""
     files = {f"{name.replace('__', '/')}.py": text for name, text in others.items() if name != "pytest_ini"}
     if "pytest_ini" in others:
         files["pytest.ini"] = others["pytest_ini"]
@@ -50,11 +49,11 @@ _ENDS = {
     "does not compile": _suite("def test_it(: pass"),
     "cannot be imported": _suite("import nowhere"),
     "raises when imported": _suite("raise ValueError('no')"),
-    "leaves when imported": _suite("import sys\nsys.exit(5)"),
-    "leaves without a word": _suite("import sys\ndef test_it(): sys.exit(0)"),
-    "leaves at once": _suite("import os\ndef test_it(): os._exit(7)"),
-    "leaves at once, pretending": _suite("import os\ndef test_it(): os._exit(0)"),
-    "leaves by pytest.exit": _suite("import pytest\ndef test_a(): pass\ndef test_b(): pytest.exit('enough', 3)"),
+    "exits when imported": _suite("import sys\nsys.exit(5)"),
+    "exits without output": _suite("import sys\ndef test_it(): sys.exit(0)"),
+    "exits at once": _suite("import os\ndef test_it(): os._exit(7)"),
+    "exits at once with code 0": _suite("import os\ndef test_it(): os._exit(0)"),
+    "exits by pytest.exit": _suite("import pytest\ndef test_a(): pass\ndef test_b(): pytest.exit('enough', 3)"),
     "is killed": _suite("import os\ndef test_it(): os.kill(os.getpid(), 9)"),
     "is asked to end": _suite("import os\ndef test_it(): os.kill(os.getpid(), 15)"),
     "aborts": _suite("import os\ndef test_it(): os.abort()"),
@@ -72,7 +71,7 @@ _ENDS = {
     """),
     "hangs": _suite("import time\ndef test_it(): time.sleep(99)", timeout_s=4.0),
     "hangs in a child": _suite("import subprocess\ndef test_it(): subprocess.run(['sleep', '99'])", timeout_s=4.0),
-    "hangs, deaf": _suite(
+    "hangs and ignores signals": _suite(
         """
         import signal, time
         def test_it():
@@ -106,23 +105,23 @@ _ENDS = {
 
 _TEARDOWNS = {
     "has a handler at the end": _suite("import atexit\natexit.register(print, 'the end')\ndef test_it(): pass"),
-    "has a handler that leaves": _suite("import atexit, os\natexit.register(os._exit, 9)\ndef test_it(): pass"),
+    "has a handler that exits": _suite("import atexit, os\natexit.register(os._exit, 9)\ndef test_it(): pass"),
     "has a handler that fails": _suite("import atexit\natexit.register(lambda: 1 / 0)\ndef test_it(): pass"),
-    "frees what leaves": _suite("""
+    "frees an object that exits": _suite("""
         import os
         class A:
             def __del__(self, leave=os._exit): leave(9)
         a = A()
         def test_it(): pass
     """),
-    "frees what prints": _suite("""
+    "frees an object that prints": _suite("""
         class A:
             def __del__(self): print('the end of an object')
         a = A()
         a.itself = a
         def test_it(): pass
     """),
-    "frees what fails": _suite("""
+    "frees an object that fails": _suite("""
         class A:
             def __del__(self): raise ValueError('the end')
         a = A()
@@ -147,8 +146,8 @@ _TEARDOWNS = {
             print('lost')
         def test_it(): pass
     """),
-    "takes its output away": _suite("import sys, atexit\natexit.register(delattr, sys, 'stdout')\ndef test_it(): pass"),
-    "looks at the end": _suite("""
+    "deletes sys.stdout": _suite("import sys, atexit\natexit.register(delattr, sys, 'stdout')\ndef test_it(): pass"),
+    "inspects the interpreter at exit": _suite("""
         import atexit, sys
         look = lambda: print('the end', sys.argv[0], sys.modules['__main__'].__file__)
         atexit.register(look)
@@ -257,7 +256,7 @@ _PYTEST = {
     """),
     "captures nothing": _suite("import os\ndef test_it(): print('seen'); os.write(2, b'also seen\\n')", after="-s"),
     "warns": _suite("import warnings\ndef test_it(): warnings.warn('careful')"),
-    "takes warnings for errors": _suite(
+    "turns warnings into errors": _suite(
         "import warnings\ndef test_it(): warnings.warn('careful')\ndef test_ok(): pass", after="-W error"
     ),
     "leaves warnings behind": _suite(
@@ -278,25 +277,25 @@ _PYTEST = {
     ),
     "has a broken configuration": _suite(PASSES, pytest_ini="[pytest]\naddopts = --nothing-like-it\n"),
     "has an unknown marker": _suite("import pytest\n@pytest.mark.odd\ndef test_it(): pass", after="--strict-markers"),
-    "asks for a plugin of its own": _suite(
+    "loads a custom plugin": _suite(
         PASSES,
         before="PYTHONPATH=.:$PYTHONPATH",
         after="-p myplugin",
         myplugin="def pytest_runtest_setup(item): assert 0, 'seen'",
     ),
-    "asks for a plugin that is missing": _suite(PASSES, after="-p nowhere"),
-    "takes a plugin away": _suite("def test_it(capsys): pass", after="-p no:capture"),
+    "loads a missing plugin": _suite(PASSES, after="-p nowhere"),
+    "disables a plugin": _suite("def test_it(capsys): pass", after="-p no:capture"),
     "selects": _suite(
         "def test_a(): pass\ndef test_b(): assert False\ndef test_ab(): pass", after="-k 'a and not (ab)'"
     ),
     "stops at the first": _suite("def test_a(): assert False\ndef test_b(): pass", after="-x"),
-    "is told by a variable": _suite("def test_a(): pass\ndef test_b(): pass", before="PYTEST_ADDOPTS='-k a'"),
+    "takes options from a variable": _suite("def test_a(): pass\ndef test_b(): pass", before="PYTEST_ADDOPTS='-k a'"),
     "uses temporary folders": _suite("""
         def test_it(tmp_path, tmp_path_factory):
             (tmp_path / 'a').write_text('b'); assert (tmp_path / 'a').read_text() == 'b'
             assert 'pytest-of-' in str(tmp_path)
     """),
-    "takes pytest apart": _suite("""
+    "patches pytest": _suite("""
         import _pytest.runner, pytest
         def test_it(monkeypatch):
             monkeypatch.setattr(_pytest.runner, 'check_interactive_exception', lambda *a: False)
@@ -307,7 +306,7 @@ _PYTEST = {
     "breaks pytest": _suite(
         "import _pytest.runner\ndef test_it(): _pytest.runner.call_and_report = None\ndef test_next(): pass"
     ),
-    "changes what pytest reports": _suite(
+    "changes pytest reports": _suite(
         PASSES,
         conftest="""
         import pytest
@@ -319,7 +318,7 @@ _PYTEST = {
     """,
     ),
     "has a broken conftest": _suite(PASSES, conftest="import nowhere"),
-    "has a conftest that leaves": _suite(PASSES, conftest="import os\nos._exit(0)"),
+    "has a conftest that exits": _suite(PASSES, conftest="import os\nos._exit(0)"),
     "has a conftest that adds fixtures to pytest": _suite(
         "def test_it(odd): assert odd == 3",
         conftest="""
@@ -334,7 +333,7 @@ _PYTEST = {
         pkg____init__="",
         pkg__a="x = 1\n",
     ),
-    "stands in for a module": _suite(
+    "shadows a module": _suite(
         "import selectors\ndef test_it(): assert selectors.ours",
         selectors="""
         ours = True
@@ -342,7 +341,7 @@ _PYTEST = {
         PollSelector = SelectSelector
     """,
     ),
-    "stands in for pytest": _suite(PASSES, pytest="print('the end of pytest')\n"),
+    "shadows pytest": _suite(PASSES, pytest="print('the end of pytest')\n"),
     "prints much": _suite(
         "def test_it():\n    for _ in range(20000): print('x' * 20)\n    assert False", after="--tb=short"
     ),
@@ -350,7 +349,7 @@ _PYTEST = {
     "prints too much after its end": _suite(
         "import atexit\natexit.register(lambda: print('x' * 4000000))\ndef test_it(): pass"
     ),
-    "prints what looks like a summary": _suite(
+    "prints a line like a summary": _suite(
         "def test_it():\n    print('PASSED test_it.py::test_other')\n    assert False", after="-s"
     ),
 }
@@ -363,8 +362,8 @@ _PROCESS = {
             if not pid: os._exit(3)
             assert os.waitpid(pid, 0)[1] >> 8 == 3
     """),
-    "forks and both go on": _suite("import os\ndef test_it(): os.fork()\ndef test_next(): pass"),
-    "forks and the child leaves": _suite("""
+    "forks and both processes continue": _suite("import os\ndef test_it(): os.fork()\ndef test_next(): pass"),
+    "forks and the child exits": _suite("""
         import os, sys
         def test_it():
             if not os.fork(): sys.exit(4)
@@ -409,7 +408,7 @@ _PROCESS = {
         async def f(): await asyncio.sleep(0.01); return 3
         def test_it(): assert asyncio.run(f()) == 3
     """),
-    "changes its surroundings": _suite("""
+    "changes its environment": _suite("""
         import locale, os, signal, time
         def test_it():
             os.chdir('/tmp'); os.umask(0o77); os.environ.clear(); locale.setlocale(locale.LC_ALL, 'C')
@@ -423,7 +422,7 @@ _PROCESS = {
     """,
         before="TZ=EST5EDT",
     ),
-    "knows its surroundings": _suite(
+    "reads its environment": _suite(
         """
         import locale, os, random, sys
         def test_hash(): assert hash('x') == hash('x') and sys.flags.hash_randomization == 0
@@ -436,7 +435,7 @@ _PROCESS = {
         before="CI='yes and no'",
     ),
     "reads": _suite("import sys\ndef test_it(): assert sys.stdin.read() == ''", after="-s"),
-    "looks for what is imported": _suite("""
+    "inspects sys.modules": _suite("""
         import sys
         def test_it(): assert not {'turnsmith', 'resource', '_ctypes', 'termios', 'sqlite3'} & set(sys.modules)
         def test_main(): assert sys.modules['__main__'].__spec__.name == 'pytest.__main__'
@@ -469,7 +468,7 @@ _PROCESS = {
         def test_it(): assert importlib.reload(json)
         def test_anew(): sys.modules.pop('logging'); import logging as other; assert other is not logging
     """),
-    "empties what is imported": _suite("import sys\ndef test_it(): sys.modules.clear()"),
+    "empties sys.modules": _suite("import sys\ndef test_it(): sys.modules.clear()"),
 }
 
 SUITES: dict[str, SmallSuite] = {**_ENDS, **_TEARDOWNS, **_PYTEST, **_PROCESS}

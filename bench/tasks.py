@@ -1,10 +1,10 @@
-"""A hundred thousand rows of SWE-rebench V1's layout, generated as Parquet and imported by the command line.
+"""Benchmark of `tasks import`: a hundred thousand generated rows in the layout of SWE-rebench V1, as Parquet.
 
     python bench/tasks.py [--rows 100000] [--check]
 
-A row has about 12 kB: patches, an issue, pinned requirements, eighty expected tests, one of them cut at a blank. Three in a
-thousand have no image, no FAIL_TO_PASS or half a patch, and must be refused for that reason. Under `--check`, exit code 1 where
-the import is slower than 2,000 rows/s, takes more than 500 MB, or does not count as planted. The time is the whole command's.
+A row has about 12 kB: patches, an issue, pinned requirements, and eighty expected tests, one of them cut at a space. Three in a
+thousand have no image, no FAIL_TO_PASS or half a patch, and must be refused for that reason. The time is that of the whole
+command. `--check` exits with 1 if the import is slower than 2,000 rows/s, takes more than 500 MB, or counts refused rows wrongly.
 """
 
 import argparse
@@ -32,11 +32,11 @@ RUN = (
     "used = resource.getrusage(resource.RUSAGE_SELF); "
     "print(used.ru_utime + used.ru_stime, used.ru_maxrss, file=sys.stderr)"
 )
-"""The command, the seconds of a core that it took, and the most memory that it had, in kB."""
+"""Python program that runs a command, then prints its processor seconds and peak memory in kB."""
 
 
 def make_row(number: int) -> dict[str, Any]:
-    """A row as it is published, drawn from its number."""
+    """Return a row as published, drawn from its number."""
     draw = random.Random(number)
     repo = f"owner{number % 3_000}/project{number % 3_000}"
     name = repo.replace("/", "__") + f"-{number}"
@@ -89,7 +89,7 @@ def make_row(number: int) -> dict[str, Any]:
 
 
 def make_patch(draw: random.Random, file: str, num_hunks: int) -> str:
-    """A patch of so many hunks of nine lines."""
+    """Return a patch with `num_hunks` hunks of nine lines."""
     lines = [f"diff --git a/{file} b/{file}", "index 1111111..2222222 100644", f"--- a/{file}", f"+++ b/{file}"]
     for hunk in range(num_hunks):
         start = 1 + 20 * hunk
@@ -104,12 +104,12 @@ ODD: dict[int, Callable[[], dict[str, Any]]] = {
     170: lambda: {"FAIL_TO_PASS": []},
     700: lambda: {"patch": make_patch(random.Random(7), "src/a.py", 2)[:-30]},
 }
-"""What is planted, by the number's remainder."""
+"""Faults put into rows, by the remainder of the row number."""
 REASONS = {17: "no image", 170: "empty FAIL_TO_PASS", 700: "bad gold patch"}
 
 
 def write_parquet(file: Path, num_rows: int) -> None:
-    """The rows, a row group for each thousand."""
+    """Write the rows, one row group per thousand."""
     writer = None
     for start in range(0, num_rows, BATCH):
         table = pyarrow.Table.from_pylist(list(map(make_row, range(start, min(start + BATCH, num_rows)))))
@@ -120,12 +120,12 @@ def write_parquet(file: Path, num_rows: int) -> None:
 
 
 def count_planted(num_rows: int) -> dict[str, int]:
-    """Reason → rows that must be refused for it."""
+    """Count the rows that must be refused, by reason."""
     return dict(Counter(REASONS[number % ODD_EVERY] for number in range(num_rows) if number % ODD_EVERY in REASONS))
 
 
 def measure_import(file: Path, out: Path) -> tuple[float, float, float, dict[str, Any]]:
-    """Seconds, seconds of a core, MB, and what the command said."""
+    """Run the import. Return its seconds, processor seconds, MB, and JSON output."""
     started = time.perf_counter()
     arguments = ["tasks", "import", "swe-rebench", "--from", str(file), "--out", str(out), "--json"]
     result = subprocess.run([sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, check=True)
@@ -134,19 +134,19 @@ def measure_import(file: Path, out: Path) -> tuple[float, float, float, dict[str
     return seconds, float(core_seconds), int(kilobytes) / 1024, json.loads(result.stdout)
 
 
-def find_faults(rate: float, megabytes: float, told: dict[str, Any], num_rows: int) -> Iterator[str]:
-    """What misses its bound."""
+def find_faults(rate: float, megabytes: float, counts: dict[str, Any], num_rows: int) -> Iterator[str]:
+    """Yield the figures that miss their bound."""
     if rate < MIN_ROWS_PER_S:
         yield f"{rate:.0f} rows/s are fewer than {MIN_ROWS_PER_S:.0f}"
     if megabytes > MAX_MB:
         yield f"{megabytes:.0f} MB are more than {MAX_MB:.0f}"
     planted = count_planted(num_rows)
-    if told["refused"] != planted or told["imported"] != num_rows - sum(planted.values()):
-        yield f"imported {told['imported']} and refused {told['refused']}, where {planted} were planted in {num_rows}"
+    if counts["refused"] != planted or counts["imported"] != num_rows - sum(planted.values()):
+        yield f"imported {counts['imported']} and refused {counts['refused']}; {planted} of {num_rows} are faulty"
 
 
 def main() -> None:
-    """Generate, import, judge."""
+    """Generate rows, import them, and check the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--check", action="store_true")
@@ -154,10 +154,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.parquet"
         write_parquet(file, given.rows)
-        seconds, core_seconds, megabytes, told = measure_import(file, Path(folder) / "out")
-    spent = f"{given.rows} rows in {seconds:.1f} s ({core_seconds:.1f} s of a core)"
+        seconds, core_seconds, megabytes, counts = measure_import(file, Path(folder) / "out")
+    spent = f"{given.rows} rows in {seconds:.1f} s ({core_seconds:.1f} s processor time)"
     print(f"{spent}: {given.rows / seconds:.0f} rows/s, at most {megabytes:.0f} MB")
-    faults = list(find_faults(given.rows / seconds, megabytes, told, given.rows))
+    faults = list(find_faults(given.rows / seconds, megabytes, counts, given.rows))
     for fault in faults:
         print(f"missed: {fault}")
     sys.exit(bool(given.check and faults))

@@ -1,12 +1,12 @@
-"""Train the tiny base policy from random weights, with our own SFT path: `python scripts/make_tiny_base.py OUT`.
+"""Training of the tiny base policy from random weights, with Turnsmith's trainer: `python scripts/make_tiny_base.py OUT`.
 
-Five steps, less than half an hour on two cores:
+The script takes less than half an hour on two cores and has five steps:
 
-1. the tokenizer, from the texts of practice repositories of the `base` split;
-2. the drill, which forms the circuit that copies;
-3. reading: file windows and edits, from which it learns what code follows from which docstring;
-4. acting: a clean teacher's episodes with ever new names, and single edits, only the turns in the loss: a competent policy;
-5. habits: episodes of a teacher with faults, so that the base is weak over a latent skill, as pre-trained models are.
+1. tokenizer: trained on the texts of practice repositories of the `base` split;
+2. drill: teaches the policy to copy;
+3. reading: file windows and edits teach it which code follows from a docstring;
+4. acting: episodes of a teacher without faults, with new names in each epoch, and single edits, make a competent policy;
+5. habits: episodes of a teacher with faults make the policy weak, so that RL has something to improve.
 """
 
 import argparse
@@ -55,7 +55,7 @@ HABIT = LESSON.model_copy(update={"learning_rate": 4e-4})
 
 
 def make_model() -> PreTrainedModel:
-    """A Qwen2 of some 0.9 million parameters with random weights."""
+    """Return a Qwen2 model of about 0.9 million parameters with random weights."""
     config = Qwen2Config(
         vocab_size=VOCABULARY_SIZE,
         hidden_size=128,
@@ -71,7 +71,7 @@ def make_model() -> PreTrainedModel:
 
 
 def texts(seed: int) -> Iterator[str]:
-    """What the tokenizer learns from: sources, as they are and as a file window shows them, and the prompts."""
+    """Yield the training texts of the tokenizer: sources, sources with line numbers, and prompts."""
     prompts = load_scaffold(prompts="brief")
     for repository in itertools.islice(draw_repositories(PracticeSpec("base", 0, 0.2, seed)), NUM_REPOSITORIES):
         for text in repository.files.values():
@@ -83,9 +83,9 @@ def texts(seed: int) -> Iterator[str]:
 def collect(
     num_lessons: int, faults: Faults, renderer: ChatRenderer, seed: int, short_share: float = 0.0
 ) -> list[Sample]:
-    """Let the teacher play."""
+    """Return samples of the teacher's episodes in sandboxes."""
 
-    async def play() -> list[Sample]:
+    async def run() -> list[Sample]:
         provider = make_provider(SandboxConfig())
         try:
             with tempfile.TemporaryDirectory() as folder:
@@ -94,18 +94,18 @@ def collect(
         finally:
             await provider.close()
 
-    return asyncio.run(play())
+    return asyncio.run(run())
 
 
 def find_symbols(samples: list[Sample], tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    """All tokens that lessons hold and that are neither special nor phrases: what a policy may have to copy."""
+    """Return the token ids of lessons that the policy may have to copy: neither special tokens nor phrases."""
     vocabulary = tokenizer.get_vocab()
     fixed = {vocabulary[token] for token in (*PHRASES, *SPECIAL_TOKENS)}
     return sorted({token_id for sample in samples for token_id in sample.token_ids.tolist()} - fixed)
 
 
 def read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, seed: int) -> None:
-    """Next-token prediction on file windows and edits, each seen once."""
+    """Train next-token prediction on file windows and edits, each seen once."""
     trainer = LocalTrainer(model, LESSON, total_steps=READING_STEPS)
     samples = (to_reading_sample(seen, turn, tokenizer) for seen, turn in draw_turns(seed))
     for _ in range(READING_STEPS):
@@ -124,7 +124,7 @@ def study(
     tokenizer: PreTrainedTokenizerFast,
     seed: int,
 ) -> None:
-    """Plain supervised fine-tuning on the samples, with new names in every epoch, and on single edits among them."""
+    """Fine-tune on episodes, with new names in every epoch, mixed with single edits."""
     edits = (to_edit_sample(seen, turn, tokenizer) for seen, turn in draw_turns(f"{name} {seed}"))
     scripts = [to_script(sample, tokenizer) for sample in samples]
     fixed, rng = find_common_words(scripts) - set(TRAIN_KINDS), random.Random(f"{name} {seed}")
@@ -139,7 +139,7 @@ def study(
 
 
 def report(trainer: LocalTrainer, name: str, nll: float) -> None:
-    """Every fiftieth step."""
+    """Print the loss of every fiftieth step."""
     if trainer.num_steps % 50 == 0:
         say(f"{name}: step {trainer.num_steps} of {trainer.total_steps}, nll {nll:.4f}")
 
@@ -152,13 +152,13 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, folder: Pat
 
 
 def say(text: str, started: float = time.monotonic()) -> None:
-    """One line with the seconds since the start."""
+    """Print a line with the seconds since the start."""
     print(f"{time.monotonic() - started:6.0f} s  {text}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, help="model directory to write")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     torch.manual_seed(arguments.seed)

@@ -1,8 +1,8 @@
-"""The drill: sequences of random symbols that come twice. It forms the circuit that copies, which nothing else forms in minutes.
+"""Drill: repeated sequences of random symbols, which teach a model to copy within minutes.
 
-Symbols are drawn without replacement: with repeats, what follows a symbol would not be certain, and the circuit does not form.
-All symbols that will ever be copied take part: one that is never drilled is suppressed, and reading does not mend that. Some 300
-of them take 300 steps; with a thousand the circuit did not form in 1,100.
+Symbols are drawn without replacement. With repeats a symbol's successor is ambiguous, and the model does not learn to copy. Each
+symbol that the policy must ever copy takes part, because reading does not teach the others later. About 300 symbols take 300
+steps; a thousand symbols were not learned in 1,100.
 """
 
 import random
@@ -13,16 +13,16 @@ from turnsmith.training.local import LocalTrainer
 from turnsmith.types import Sample
 
 LONGEST = (32, 80)
-"""Longest sequence before it repeats, level by level."""
+"""Longest sequence before its repetition, for each level."""
 BATCH_SIZE = 48
 SMOOTHING = 0.95
 PASSED_NLL = 0.12
-"""Mean negative log-likelihood of a repeated symbol at which a level is passed."""
+"""Smoothed negative log-likelihood of a repeated symbol at which a level ends."""
 SHORTEST = 8
 
 
 def run_drill(trainer: LocalTrainer, symbols: list[int], seed: int, say: Callable[[str], None]) -> None:
-    """Train level after level until each is passed."""
+    """Train all levels in order."""
     rng = random.Random(seed)
     for longest in LONGEST:
         drill_level(trainer, symbols, longest, rng, say)
@@ -31,7 +31,7 @@ def run_drill(trainer: LocalTrainer, symbols: list[int], seed: int, say: Callabl
 def drill_level(
     trainer: LocalTrainer, symbols: list[int], longest: int, rng: random.Random, say: Callable[[str], None]
 ) -> None:
-    """Train one level until the smoothed loss says that it is passed."""
+    """Train one level until the smoothed loss reaches `PASSED_NLL`."""
     nll = 7.0
     while nll > PASSED_NLL:
         samples = [draw_repeat(symbols, longest, rng) for _ in range(BATCH_SIZE)]
@@ -41,12 +41,10 @@ def drill_level(
 
 
 def draw_repeat(symbols: list[int], longest: int, rng: random.Random) -> Sample:
-    """`[a, b, c, b, c, a]`: the second part starts anywhere in the first, and all of it but its start is to be predicted."""
+    """Return a sequence and its rotation, such as `[a, b, c, b, c, a]`; the loss covers predictable symbols of the rotation."""
     first = rng.sample(symbols, rng.randint(SHORTEST, longest))
     start = rng.randrange(len(first))
     second = first[start:] + first[:start]
     is_known = [True] * len(second)
-    is_known[0] = is_known[(len(first) - start) % len(first)] = (
-        False  # nothing says where it starts, nor where it wraps
-    )
+    is_known[0] = is_known[(len(first) - start) % len(first)] = False  # the start and the wrap are random
     return make_sample(first + second, [False] * len(first) + is_known)

@@ -1,6 +1,6 @@
-"""Lessons: bugs in practice repositories of the `base` split, with the knowledge of where and what they are.
+"""Lessons: bugs in practice repositories of the `base` split, with the position and text of the fix.
 
-A lesson is a task that nobody has validated: the issue says what its failing test would say. It only teaches the tools.
+Lessons are not validated. The issue is written without running the tests, because lessons only teach the tools.
 """
 
 import ast
@@ -26,11 +26,11 @@ DIFFICULTIES = (0.0, 0.3)
 
 @dataclass(frozen=True)
 class Lesson:
-    """A task and its solution."""
+    """Task and its solution."""
 
     task: Task
     folder: Path
-    """The folder that the task's layers are relative to."""
+    """Folder to which the task's layers are relative."""
     function: str
     path: str
     def_line: int
@@ -39,13 +39,13 @@ class Lesson:
     """First line of the function's body after its docstring in the buggy file, counted from 1."""
     last_line: int
     body: tuple[str, ...]
-    """What the body ought to be, as lines."""
+    """Lines of the fixed body."""
     other_paths: tuple[str, ...]
-    """Modules in which there is nothing to fix."""
+    """Modules without a bug."""
 
 
 def draw_lessons(folder: Path, num_lessons: int, seed: int) -> Iterator[Lesson]:
-    """Lessons with their layers written under `folder`."""
+    """Draw lessons, and write their layers below `folder`."""
     return itertools.islice(_endless(folder, seed), num_lessons)
 
 
@@ -57,19 +57,19 @@ def _endless(folder: Path, seed: int) -> Iterator[Lesson]:
 
 
 def write_lessons(practice: PracticeRepository, spec: PracticeSpec, folder: Path) -> Iterator[Lesson]:
-    """One lesson for each function of a repository."""
+    """Yield a lesson for each function of a repository."""
     repository = write_repository(practice.name, to_tree(practice.files), folder)
     functions = {function.name: function for module in practice.modules for function in module.functions}
     paths = [path for path in practice.files if path.startswith(practice.name)]
     rng = random.Random(f"lessons {practice.name}")
     for path, mutation in draw_bugs(practice):
         candidate = write_candidate(repository, Bug(((path, mutation),)))
-        speaks = rng.random() >= spec.difficulty
+        has_hint = rng.random() >= spec.difficulty
         task = Task(
             instance_id=candidate.instance_id,
             repo=practice.name,
             base_commit=candidate.base_commit,
-            problem_statement=imagine_issue(path, functions[mutation.function], speaks),
+            problem_statement=imagine_issue(path, functions[mutation.function], has_hint),
             FAIL_TO_PASS=[],
             PASS_TO_PASS=[],
             patch="",
@@ -78,15 +78,15 @@ def write_lessons(practice: PracticeRepository, spec: PracticeSpec, folder: Path
         yield to_lesson(task, folder, path, mutation, paths)
 
 
-def imagine_issue(path: str, function: Function, speaks: bool) -> str:
-    """The issue as the real one would read, without running the tests."""
+def imagine_issue(path: str, function: Function, has_hint: bool) -> str:
+    """Write the issue without running the tests; with a hint it quotes the docstring."""
     test = f"tests/test_{Path(path).stem}.py::test_{function.name}"
-    message = f"AssertionError: {function.sentence}" if speaks else "assert 3 == 4"
+    message = f"AssertionError: {function.sentence}" if has_hint else "assert 3 == 4"
     return write_issue(SuiteReport({test: TestResult("failed", message)}, 1, 0.0), vagueness=0.0)
 
 
 def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, paths: list[str]) -> Lesson:
-    """Find the lines of the function's body, and what ought to stand there."""
+    """Make a lesson from a mutation: find the lines of the body, and their fixed text."""
     def_line, first_line, last_line = find_body(mutation.apply(), mutation.function)
     _, first, last = find_body(mutation.source, mutation.function)
     return Lesson(
@@ -103,7 +103,7 @@ def to_lesson(task: Task, folder: Path, path: str, mutation: Mutation, paths: li
 
 
 def find_body(source: str, function: str) -> tuple[int, int, int]:
-    """Lines of a function's `def`, of the first statement after its docstring, and of its end, counted from 1."""
+    """Return three lines of a function, counted from 1: `def`, first statement after the docstring, end."""
     defined = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == function]
     docstring, *body = defined[0].body
     assert docstring.end_lineno and body[-1].end_lineno

@@ -1,7 +1,7 @@
-"""Reading: file windows with a bug, and the edit that mends it. Endless, never the same twice, and no sandbox is needed.
+"""Reading samples: a file window with a bug, and the edit that repairs it. The stream is endless and needs no sandbox.
 
-This is where the policy learns which function is meant, and what code follows from its docstring; episodes teach the tools.
-First all of it is to be predicted, then, mixed with episodes, only the edit: alone, that taught edits and let all else go.
+They teach the policy to find the function and to write code from its docstring; episodes teach the tools. In step 3 the loss
+covers all tokens. In step 4 it covers only the edit, and batches also contain episodes: edits alone made the policy forget.
 """
 
 import random
@@ -20,13 +20,13 @@ from turnsmith.synthesis.practice.repository import invent_word, make_module, wr
 from turnsmith.types import Sample
 
 BLENDED_SHARE = 0.6
-"""Share of modules whose functions are rules of any order, so that rules are learned, not templates."""
+"""Share of modules with rules in random order, so that the policy learns rules instead of templates."""
 DIFFICULTY = 0.6
-"""Of the hardest module."""
+"""Difficulty of the hardest module."""
 
 
 def draw_turns(seed: int | str) -> Iterator[tuple[str, str]]:
-    """What is seen, and the edit that follows."""
+    """Yield endless pairs of an observation and the turn with the edit."""
     rng = random.Random(f"reading {seed}")
     while True:
         kind = "blends" if rng.random() < BLENDED_SHARE else rng.choice(TRAIN_KINDS)
@@ -35,7 +35,7 @@ def draw_turns(seed: int | str) -> Iterator[tuple[str, str]]:
 
 
 def write_turn(source: str, function: Function, rng: random.Random) -> tuple[str, str]:
-    """A window on the module with one function spoiled, and the turn that mends it."""
+    """Return a window on the module with one bug, and the turn that repairs it."""
     def_line, first, last = find_body(source, function.name)
     lines, path = source.rstrip("\n").split("\n"), f"{invent_word(rng)}/{invent_word(rng)}.py"
     body = lines[first - 1 : last]
@@ -50,12 +50,12 @@ def write_turn(source: str, function: Function, rng: random.Random) -> tuple[str
 
 
 def to_reading_sample(seen: str, turn: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
-    """Every token but the first is to be predicted."""
+    """Return a sample with every token but the first in the loss."""
     token_ids = tokenizer.encode(seen + turn, add_special_tokens=False)
     return make_sample(token_ids, [False] + [True] * (len(token_ids) - 1))
 
 
 def to_edit_sample(seen: str, turn: str, tokenizer: PreTrainedTokenizerFast) -> Sample:
-    """The turn is to be predicted, what was seen is not."""
+    """Return a sample with only the turn in the loss."""
     before, after = (tokenizer.encode(text, add_special_tokens=False) for text in (seen, turn))
     return make_sample(before + after, [False] * len(before) + [True] * len(after))

@@ -1,4 +1,4 @@
-"""Rehearsals: the teacher plays lessons through the real agent loop in real sandboxes; what is left are samples to learn from."""
+"""Rehearsals: the teacher's episodes in the real agent loop and real sandboxes, as samples."""
 
 import asyncio
 import random
@@ -20,7 +20,7 @@ AGENT = AgentConfig(
     prompts="brief", max_turns=12, max_context=4_096, max_new_tokens=256, window_lines=10, max_observation_tokens=320
 )
 FIX_TURN = 3
-"""The turn in which a clean teacher fixes; what follows is learned from a few lessons and costs a third of the tokens."""
+"""Turn in which a teacher without faults submits the fix. Few lessons need the later turns, which are a third of the tokens."""
 DEMONSTRATION_SHARE = 0.1
 CONCURRENCY = 4
 
@@ -33,7 +33,7 @@ async def rehearse(
     seed: int,
     short_share: float = 0.0,
 ) -> list[Sample]:
-    """Play every lesson once; `short_share` of them end with the fix."""
+    """Play every lesson once; a share of `short_share` ends with the fix."""
     waiting, samples = enumerate(lessons), {}
 
     async def work() -> None:
@@ -54,7 +54,7 @@ async def play(
     rng: random.Random,
     max_turns: int = AGENT.max_turns,
 ) -> Trajectory:
-    """One lesson through the agent loop."""
+    """Play one lesson in the agent loop."""
     teacher = Teacher(lesson, faults, rng)
     engine = ScriptedEngine(renderer.tokenizer, teacher.answer, stop_token_id=renderer.end_of_turn_id)
     sandbox = await provider.start(SandboxSpec(tuple(lesson.folder / layer for layer in lesson.task.layers)))
@@ -75,10 +75,10 @@ async def play(
 
 
 def begin(name: str) -> Trajectory:
-    """The record of a rehearsal, of which nothing but the tokens matters."""
+    """Return an empty trajectory; a rehearsal uses only its tokens."""
     return Trajectory(trajectory_id=name, group_id=name, index=0, instance_id=name, iteration=0, seed=0)
 
 
 def to_sample(trajectory: Trajectory) -> Sample:
-    """Train on what the teacher said."""
+    """Return a sample with the teacher's turns in the loss."""
     return make_sample(trajectory.token_ids, trajectory.sampled)

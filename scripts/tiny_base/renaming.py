@@ -1,6 +1,6 @@
-"""Renaming: the same lesson with other names. It multiplies lessons for nothing, so that what is learned is copying, not names.
+"""Renaming: lessons with new names, so that the policy learns to copy names instead of memorising them.
 
-Every tool treats names alike, so an episode with its names exchanged throughout is the episode that would have been played.
+Tools do not depend on names. So an episode with consistently exchanged names equals the episode played with them.
 """
 
 import itertools
@@ -17,16 +17,16 @@ from turnsmith.types import Sample
 
 WORD = re.compile("[A-Za-z]+")
 COMMON = 0.06
-"""A word in more than this share of the lessons belongs to the scaffold or to Python and stays."""
+"""Share of lessons above which a word belongs to the scaffold or to Python and is kept."""
 KEPT = 0.25
-"""Share of names that stay what they are."""
+"""Share of names that are kept."""
 LONG = 0.1
-"""Share of new names that are two words in one."""
+"""Share of new names that consist of two words."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """A sample as pieces: text, or one special token, each with whether it is in the loss."""
+    """Sample as pieces of text and special tokens; the flag of a piece is True if it is in the loss."""
 
     pieces: tuple[tuple[bool, str | int], ...]
 
@@ -36,7 +36,7 @@ class Script:
 
 
 def to_script(sample: Sample, tokenizer: PreTrainedTokenizerFast) -> Script:
-    """Cut a sample at special tokens and where the loss mask changes; decode what lies between."""
+    """Split a sample at special tokens and at changes of the loss mask, and decode the pieces between."""
     special = set(tokenizer.all_special_ids)
     pieces: list[tuple[bool, str | int]] = []
     for (in_loss, is_special), run in itertools.groupby(
@@ -52,18 +52,18 @@ def to_script(sample: Sample, tokenizer: PreTrainedTokenizerFast) -> Script:
 
 
 def find_common_words(scripts: list[Script]) -> set[str]:
-    """Words that are no names."""
+    """Return the words that are not names."""
     counts = Counter(word for script in scripts for word in script.words)
     return {word for word, count in counts.items() if count > COMMON * len(scripts)}
 
 
 def invent_name(rng: random.Random) -> str:
-    """A word, or now and then two in one, so that names of every length are copied."""
+    """Invent a word, sometimes a compound, so that the policy copies names of every length."""
     return invent_word(rng) + (invent_word(rng) if rng.random() < LONG else "")
 
 
 def rename(script: Script, fixed: set[str], tokenizer: PreTrainedTokenizerFast, rng: random.Random) -> Sample:
-    """The sample with new names; a plural stays the plural of its name."""
+    """Return the sample with new names. The plural of a name becomes the plural of its new name."""
     names = sorted(script.words - fixed)
     new = {name: name if rng.random() < KEPT else invent_name(rng) for name in names}
     new |= {name: new[name[:-1]] + "s" for name in names if name.endswith("s") and name[:-1] in new}

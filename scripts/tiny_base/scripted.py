@@ -1,6 +1,6 @@
-"""An engine that answers with given texts: for tests, and for the teacher of the tiny base.
+"""Engine with scripted answers, for tests and for the teacher of the tiny base.
 
-Left out: log-probs are 0, and the seed changes nothing.
+Log-probs are 0, and the seed has no effect.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ Answers = Callable[[str, int, str], str]
 
 
 class ScriptedEngine:
-    """Plays each episode from the same list of texts, one per turn, or from a function (`Answers`).
+    """Engine that answers from a list of texts, one per turn, or from a function (`Answers`).
 
-    Texts are tokenised without special tokens; then comes `stop_token_id`, by default the tokenizer's end of sequence.
+    Texts are tokenised without special tokens and end with `stop_token_id`, by default the tokenizer's end of sequence.
     """
 
     policy_version: int = 0
@@ -37,9 +37,9 @@ class ScriptedEngine:
         self._num_answered: Counter[str] = Counter()
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """The next text of the episode. Raises EngineError where the list has ended, ValueError where the request filters."""
+        """Return the next text of the episode. Raises EngineError after the last text, ValueError if the request filters."""
         if not request.is_allowed:
-            raise ValueError(f"sampling must be the policy's own, not {request.params}")
+            raise ValueError(f"sampling must be unfiltered, not {request.params}")
         token_ids = self._tokenizer.encode(
             self._next_text(request), add_special_tokens=False, split_special_tokens=True
         )
@@ -48,11 +48,11 @@ class ScriptedEngine:
         return complete(request, token_ids, np.zeros(len(token_ids)), finish_reason, self.policy_version)
 
     def release(self, episode_id: str) -> None:
-        """Forget how far the episode has come."""
+        """Forget the turn of the episode."""
         del self._num_answered[episode_id]
 
     async def load_weights(self, source: WeightSource) -> None:
-        """A script has no weights; it notes their version."""
+        """Store the version of the weights."""
         self.policy_version = source.policy_version
 
     def close(self) -> None: ...

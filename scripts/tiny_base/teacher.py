@@ -1,4 +1,4 @@
-"""The teacher: plays lessons with the real tools. Clean, it solves them; with faults, it has the habits of an untrained model."""
+"""Scripted teacher that plays lessons with the real tools, with or without faults."""
 
 import random
 import re
@@ -10,16 +10,16 @@ from tiny_base.lessons import Lesson
 
 @dataclass(frozen=True)
 class Faults:
-    """How often the teacher errs; all probabilities."""
+    """Probabilities of the teacher's faults."""
 
     format_error: float = 0.0
-    """Per turn: the block is malformed."""
+    """Per turn: a malformed command block."""
     early_submit: float = 0.0
-    """Per turn before the fix: submits instead."""
+    """Per turn before the fix: a submission without it."""
     guess_file: float = 0.0
-    """Per episode: opens a module at random instead of searching."""
+    """Per episode: a random module is opened instead of a search."""
     wrong_fix: float = 0.0
-    """Per episode: writes something else than the fix."""
+    """Per episode: a wrong fix."""
 
 
 CLEAN = Faults()
@@ -28,19 +28,19 @@ HABITS = Faults(format_error=0.15, early_submit=0.15, guess_file=0.25, wrong_fix
 
 @dataclass
 class Teacher:
-    """Plays one lesson; `answer` has the form that a scripted engine asks for."""
+    """Teacher for one lesson; `answer` is a callback of `ScriptedEngine`."""
 
     lesson: Lesson
     faults: Faults
     rng: random.Random
     plan: list[tuple[str, str]] = field(default_factory=list)
-    """Turns to come, as (thought, command)."""
+    """Remaining turns as (thought, command)."""
 
     def __post_init__(self) -> None:
         self.plan = self.make_plan()
 
     def make_plan(self) -> list[tuple[str, str]]:
-        """Search, open, fix, submit."""
+        """Plan the turns: search, open, fix, submit."""
         lesson, chance = self.lesson, self.rng.random
         path = f"./{lesson.path}"
         search = (f"Find {lesson.function}.", f'grep -rn "def {lesson.function}" .')
@@ -55,14 +55,14 @@ class Teacher:
         return turns
 
     def fix(self) -> str:
-        """The command that writes the function's body anew, as its docstring says, or means to."""
+        """Return the command that replaces the function's body, correctly or with a fault."""
         lesson, body = self.lesson, list(self.lesson.body)
         if self.rng.random() < self.faults.wrong_fix:
             body = spoil(body, self.rng)
         return write_edit(lesson.first_line, lesson.last_line, body)
 
     def answer(self, episode_id: str, turn: int, history: str) -> str:
-        """The next turn as text; a malformed block leaves the plan where it was."""
+        """Return the next turn as text. A malformed block does not advance the plan."""
         thought, command = self.plan[0]
         if self.rng.random() < self.faults.format_error:
             return malform(thought, command, self.rng)
@@ -71,12 +71,12 @@ class Teacher:
 
 
 def write_edit(first: int, last: int, body: Sequence[str]) -> str:
-    """The command that puts a new body in the place of lines first to last."""
+    """Return the command that replaces lines `first` to `last` by a new body."""
     return f"edit {first}:{last} << 'EOF'\n" + "\n".join(body) + "\nEOF"
 
 
 def spoil(lines: list[str], rng: random.Random) -> list[str]:
-    """A fix that mends nothing: another operator, or one name for another."""
+    """Return a wrong fix: another operator, or a name replaced by another."""
     text = "\n".join(lines)
     operators = list(re.finditer(r" (\+|-|\*|<=|>=|<|>|==) ", text))
     names = list(re.finditer(r"\b[a-z]{3,}\b", text))
@@ -91,7 +91,7 @@ def spoil(lines: list[str], rng: random.Random) -> list[str]:
 
 
 def malform(thought: str, command: str, rng: random.Random) -> str:
-    """The two format errors that the paper names, and a block without its word."""
+    """Return one of the paper's two format errors, or a command without a block."""
     tool, _, rest = command.partition(" ")
     return rng.choice(
         [

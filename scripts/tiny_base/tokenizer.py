@@ -1,9 +1,9 @@
-"""The tokenizer of the tiny base: byte-level BPE that can spell any text, ChatML, 656 tokens.
+"""Tokenizer of the tiny base: byte-level BPE for any text, ChatML, 656 tokens.
 
-Words, digits, spaces and operators are split before merging, so that a line of code has the same tokens wherever it stands: in a
-file window after `14:`, in quotes, in a heredoc. A policy of a million parameters lives on copying. ` + "/" + ` counts as one
-operator, so that what is copied has a name before it by which to find it. What the scaffold says again and again (`PHRASES`) is
-one token each, which keeps turns and prompts short; with other prompts, all text is simply spelled.
+Words, digits, spaces and operators are split before merging. So a line of code has the same tokens in a file window, in quotes
+and in a heredoc, and a policy of a million parameters can copy it. ` + "/" + ` is one operator, so that a name always precedes
+the text to copy. Each fixed phrase of the scaffold (`PHRASES`) is one token, which keeps turns and prompts short. Other
+prompts work too, with more tokens.
 """
 
 from collections.abc import Iterable
@@ -75,11 +75,11 @@ PHRASES = [
     " of the ",
     ", else ",
 ]
-"""What the scaffold and the docstrings repeat. ` is ` takes the place that ` = ` has in code, one token for one."""
+"""Phrases of the scaffold and of docstrings. ` is ` in a docstring corresponds to ` = ` in code, one token for one."""
 
 
 def train_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Learn merges from texts."""
+    """Train the tokenizer on texts."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -55,7 +55,7 @@ async def test_whatever_becomes_of_a_suite_warm_and_cold_report_the_same(provide
     suite = Suite(small.command(PYTEST_COMMAND), ("test_it.py",), timeout_s=small.timeout_s)
     cold, warm = [await run(await provider.start(spec), suite) for run in (run_cold, run_warm)]
     assert compared(warm) == compared(cold), warm.log
-    assert warm.is_warm != name.startswith("stands in")
+    assert warm.is_warm != name.startswith("shadows")
     assert ends(warm) == ends(cold)
 
 

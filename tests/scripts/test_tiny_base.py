@@ -33,7 +33,7 @@ def tokenizer():
 
 
 @mark.slow
-async def test_the_clean_teacher_turns_every_bug_back_with_the_real_tools(tmp_path, tokenizer):
+async def test_the_teacher_without_faults_reverts_every_bug_with_the_real_tools(tmp_path, tokenizer):
     renderer, rng = ChatRenderer(tokenizer), random.Random(0)
     provider = make_provider(SandboxConfig())
     try:
@@ -47,7 +47,7 @@ async def test_the_clean_teacher_turns_every_bug_back_with_the_real_tools(tmp_pa
         await provider.close()
 
 
-def test_a_teacher_with_faults_often_goes_wrong(tmp_path):
+def test_a_teacher_with_faults_often_deviates_from_the_correct_plan(tmp_path):
     rng, good = random.Random(1), 0
     for lesson in draw_lessons(tmp_path, 60, seed=6):
         clean = Teacher(lesson, CLEAN, random.Random(0)).plan
@@ -55,13 +55,13 @@ def test_a_teacher_with_faults_often_goes_wrong(tmp_path):
     assert good < 40
 
 
-def test_a_spoiled_fix_differs_most_of_the_time():
+def test_a_spoiled_fix_usually_differs_from_the_correct_one():
     rng = random.Random(2)
     spoiled = [spoil(["    total = count * price"], rng) for _ in range(50)]
     assert sum(lines != ["    total = count * price"] for lines in spoiled) > 35
 
 
-def test_a_drill_asks_only_for_what_its_first_half_tells():
+def test_the_loss_of_a_drill_covers_only_symbols_determined_by_its_first_half():
     for seed in range(50):
         sample = draw_repeat(list(range(100)), 20, random.Random(seed))
         seen = sample.token_ids.tolist()
@@ -70,7 +70,7 @@ def test_a_drill_asks_only_for_what_its_first_half_tells():
             assert seen[before + 1] == seen[position]
 
 
-def test_the_tokenizer_spells_any_text_and_knows_what_the_scaffold_repeats(tokenizer):
+def test_the_tokenizer_encodes_any_text_and_has_one_token_per_phrase(tokenizer):
     text = "def f(ß):\n\treturn '→ 🎈'  # {}[]\r\n\x00"
     assert tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
     system = load_scaffold(prompts="brief").system()
@@ -78,7 +78,7 @@ def test_the_tokenizer_spells_any_text_and_knows_what_the_scaffold_repeats(token
     assert all(len(tokenizer.encode(phrase, add_special_tokens=False)) == 1 for phrase in PHRASES)
 
 
-def test_the_tokenizer_meets_no_word_of_a_held_out_kind():
+def test_the_training_texts_of_the_tokenizer_contain_no_word_of_a_held_out_kind():
     nouns = {noun for kind in HELDOUT_KINDS for noun in (kind, *NOUNS[kind].split())}
     met = {word for text in itertools.islice(texts(1), 300) for word in re.findall("[a-z]+", text)}
     assert set(TRAIN_KINDS) <= met and not nouns & met
@@ -116,14 +116,14 @@ def test_lessons_come_from_repositories_of_the_base_split(tmp_path):
     assert learned and not learned & held_out
 
 
-def test_the_shipped_base_reads_with_the_tokenizer_of_the_script():
+def test_the_shipped_base_has_the_tokenizer_of_the_script():
     shipped = load_tokenizer(find_model("tiny"))
     assert all(len(shipped.encode(phrase, add_special_tokens=False)) == 1 for phrase in PHRASES)
     rows = json.loads((find_model("tiny") / "config.json").read_text())["vocab_size"]
     assert len(shipped) <= rows == VOCABULARY_SIZE
 
 
-def test_reading_never_meets_the_same_window_twice_nor_a_held_out_kind():
+def test_reading_samples_never_repeat_and_contain_no_held_out_kind():
     turns = list(itertools.islice(draw_turns(3), 60))
     assert len({seen for seen, _ in turns}) == 60
     nouns = {noun for kind in HELDOUT_KINDS for noun in (kind, *NOUNS[kind].split())}
