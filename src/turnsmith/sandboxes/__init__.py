@@ -1,8 +1,8 @@
-"""Sandboxes that start, run commands, read and write files, return a diff and stop.
+"""Isolated systems in which agents and tests run commands and edit a working tree.
 
-`make_provider` opens one provider by kind: `local`, `containers` or `subprocesses`. Other parts import it and the
-interfaces in `base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported
-here before it is needed. The package knows neither agents nor grading.
+`make_provider` opens one provider by kind: `local`, `containers` or `subprocesses`. Other parts import it and the interfaces
+in `base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported here before it is
+needed. The package knows neither agents nor grading.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Protocols of sandboxes and their providers. Recipes and tools depend on these alone."""
+"""Protocols of sandboxes and of their providers. Recipes and tools know sandboxes only by these protocols."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,42 +14,42 @@ class SandboxSpec:
     """Description of a sandbox: layers, working directory, image, environment."""
 
     layers: tuple[Path, ...]
-    """Directories, lowest first, stacked read-only under a temporary writable layer.
+    """Folders that are stacked to make the working tree, lowest first, below a temporary writable layer.
 
-    Empty if an image holds the tree.
+    Empty if the container image holds the working tree.
     """
     workdir: str = "/testbed"
     """Path of the working tree in the sandbox."""
     is_for_tests: bool = False
-    """True if `run_pytest` will be called; pytest is then imported in advance."""
+    """True if `Sandbox.run_pytest` will be called; the sandbox then imports pytest in advance."""
     image: str = ""
-    """Name or root file system of the image; empty for the provider's default."""
+    """Name of the container image, or path of a root file system; empty for the provider's default image."""
     environment: Path | None = None
     """Python environment mounted read-only at `/environment`, first on PATH; None for Turnsmith's Python."""
 
     @classmethod
     def of(cls, tree: TaskTree, *, is_for_tests: bool = False) -> "SandboxSpec":
-        """Build the specification of a task's sandbox."""
+        """Build the specification of a sandbox for a task, from its layers, workdir, image and environment."""
         return cls(tree.layers, tree.task.workdir, is_for_tests, tree.task.image, tree.environment)
 
 
 @dataclass(frozen=True)
 class PytestCommand:
-    """Parsed command that starts pytest."""
+    """Command that starts pytest, parsed into program, arguments, variables and search path."""
 
     arguments: tuple[str, ...]
     program: str = "python"
-    """`python` or `python3`, followed by `-m pytest`; or `pytest`."""
+    """Program that starts pytest: `python` or `python3` (as `python -m pytest`), or `pytest`."""
     variables: dict[str, str] = field(default_factory=dict)
     search_path: tuple[str, ...] = ()
-    """Folders put in front of PYTHONPATH."""
+    """Folders that pytest's process puts in front of PYTHONPATH."""
 
 
 class Sandbox(Protocol):
-    """Running sandbox for one rollout or one grading run. All methods raise SandboxError if it has died."""
+    """Running sandbox for one rollout or one grading run. All methods raise SandboxError if the sandbox has died."""
 
     isolation: str
-    """Isolation tier actually obtained, a value of `Isolation`."""
+    """Isolation that this machine provides for the sandbox, a value of `Isolation`."""
 
     async def exec(
         self,
@@ -60,7 +60,7 @@ class Sandbox(Protocol):
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
     ) -> ExecResult:
-        """Run a shell command in a new process group; its foreground processes have ended on return.
+        """Run a shell command in a new process group and wait until its foreground processes have ended.
 
         The command may write a separate report to descriptor REPORT_FD (251).
         """
@@ -68,28 +68,28 @@ class Sandbox(Protocol):
     async def run_pytest(
         self, command: PytestCommand, *, plugin: str, timeout_s: float, stdin: bytes = b""
     ) -> ExecResult:
-        """Run pytest in the workdir with one extra plugin, given as source code; like `exec`, but without a shell.
+        """Run pytest in the workdir without a shell. `plugin` is the source code of one additional pytest plugin.
 
-        May run in a fork of a process that has already imported pytest and nothing of the tree.
+        To start faster, pytest may run in a fork of a process that has imported pytest but no module of the working tree.
         """
 
     async def read(self, path: str) -> bytes:
         """Return the content of a file. Raises FileNotFoundError, IsADirectoryError or PermissionError.
 
-        A relative path starts at the workdir. Files above 64 MB raise OSError (EFBIG), here and in `write`.
+        A relative path starts at the workdir. Raises OSError (EFBIG) for a file above 64 MB.
         """
 
     async def write(self, path: str, content: bytes) -> None:
-        """Write a file as the sandbox's user, creating parent directories. Raises the same errors as `read`."""
+        """Write a file as the sandbox's user, and create its parent directories. Raises OSError; EFBIG above 64 MB."""
 
     async def diff(self) -> str:
-        """Return the git-style patch of the working tree against its base, computed on the host; new files are included."""
+        """Return the changes of the working tree since its start, new files included, as a patch computed on the host."""
 
     async def settle(self) -> None:
-        """Take the tree as it is now as the base of `diff`, in place of the layers."""
+        """Make the current state of the working tree the base of later calls of `diff`."""
 
     async def stop(self) -> None:
-        """Kill every process and drop the writable layer. Can be called twice."""
+        """Kill every process of the sandbox and drop its writable layer. Can be called twice."""
 
 
 class SandboxProvider(Protocol):

@@ -1,4 +1,4 @@
-"""Host side of a sandbox connection: concurrent requests, answers matched by id."""
+"""Host's connection to the supervisor of a sandbox: concurrent requests, with answers matched by id."""
 
 import asyncio
 import itertools
@@ -15,7 +15,7 @@ STOPPED = "the sandbox was stopped"
 
 
 class Connection:
-    """Client of a supervisor; concurrent requests share one socket."""
+    """Client of the supervisor in a sandbox; concurrent requests share one socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, max_payload_bytes: int) -> None:
         self._reader = reader
@@ -28,7 +28,7 @@ class Connection:
 
     @classmethod
     async def open(cls, end: socket.socket, max_payload_bytes: int) -> "Connection":
-        """Wrap a connected socket. A payload longer than the maximum closes the connection."""
+        """Wrap a connected socket. The connection closes if an answer's payload is longer than `max_payload_bytes`."""
         return cls(*await asyncio.open_connection(sock=end), max_payload_bytes)
 
     async def request(self, header: Header, payload: bytes = b"", *, patience_s: float) -> Answer:
@@ -57,10 +57,10 @@ class Connection:
             self.close(f"the sandbox sent an invalid answer: {error!r}")
 
     async def _receive(self) -> Answer:
-        """Receive the next frame. Raises ValueError if its announced length is too large."""
+        """Receive the next answer of the sandbox. Raises ValueError if its announced length is too large."""
         head_length, payload_length = wire.PREFIX.unpack(await self._reader.readexactly(wire.PREFIX.size))
         if head_length > wire.MAX_HEAD_BYTES or payload_length > self._max_payload_bytes:
-            raise ValueError(f"a frame of {head_length + payload_length} bytes")
+            raise ValueError(f"a frame of {head_length + payload_length} bytes is longer than allowed")
         head = await self._reader.readexactly(head_length)
         return json.loads(head), await self._reader.readexactly(payload_length)
 
@@ -73,7 +73,7 @@ class Connection:
             waiting.set_result((header, payload))
 
     async def stop(self, patience_s: float) -> None:
-        """Ask the supervisor to kill all processes, then close the connection."""
+        """Ask the supervisor to kill all processes of the sandbox, then close the connection."""
         try:
             await self.request({"op": "stop"}, patience_s=patience_s)
         except SandboxError:
@@ -82,7 +82,7 @@ class Connection:
             self.close(STOPPED)
 
     def close(self, reason: str) -> None:
-        """Close the connection, which ends the sandbox. Pending requests raise SandboxError with the first reason."""
+        """Close the connection, which ends the sandbox. Pending requests raise SandboxError with the first reason given."""
         self._death = self._death or reason
         for answer in self._waiting.values():
             if not answer.done():

@@ -1,4 +1,4 @@
-"""Sandbox-side processes, and threads that are awaited even after cancellation."""
+"""Start and end of processes that run code of `sandboxes.inside`, and threads that are awaited despite cancellation."""
 
 import asyncio
 import socket
@@ -12,7 +12,7 @@ import turnsmith
 from turnsmith.sandboxes.inside.toolbox import INTERPRETER, interpreter_arguments
 
 END_TIMEOUT_S = 10.0
-"""Seconds for a process to exit after its socket is closed."""
+"""Seconds that a helper process gets to exit after its socket was closed."""
 
 T = TypeVar("T")
 
@@ -20,9 +20,9 @@ T = TypeVar("T")
 def run_inside(
     module: str, *arguments: str, kind: int = socket.SOCK_STREAM
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a module of `inside` in a new session; return it and the host's end of its stdin socket.
+    """Start a module of `inside` as a process in a new session.
 
-    Its environment is the one that every interpreter in a sandbox has.
+    Return the process, and the host's end of the socket that is its stdin.
     """
     ours, theirs = socket.socketpair(type=kind)
     with theirs:
@@ -38,7 +38,7 @@ def run_inside(
 
 
 def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a process whose socket was closed; kill it after a timeout."""
+    """Wait until a process exits after its socket was closed; kill the process after END_TIMEOUT_S."""
     try:
         process.wait(END_TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -47,7 +47,7 @@ def wait_or_kill(process: subprocess.Popen[bytes]) -> None:
 
 
 async def finish_in_thread(work: Callable[[], T]) -> T:
-    """Run work in a thread and return its result. A cancelled caller still waits, since threads cannot be interrupted."""
+    """Run `work` in a thread and return its result. Even a cancelled caller waits until the thread has finished."""
     working = asyncio.create_task(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)

@@ -1,4 +1,4 @@
-"""Local sandboxes by Linux namespaces and overlayfs: no daemon, no root, started in milliseconds."""
+"""Local sandboxes built from Linux namespaces and overlayfs; they need no daemon and no root, and start in milliseconds."""
 
 import asyncio
 import errno
@@ -37,18 +37,18 @@ _OBSTACLES = {
         "no user namespace may be made: `sysctl -w user.max_user_namespaces=15000`"
     ),
 }
-"""File below /proc and its forbidding value → remedy."""
+"""File below /proc, and its value that forbids local sandboxes → reason and remedy."""
 _CONTAINER = (
     "a seccomp profile filters system calls, as in a container: start it with `--security-opt seccomp=unconfined "
     "--security-opt apparmor=unconfined --security-opt systempaths=unconfined`, or `--privileged`"
 )
 OWN_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm", "/proc")
-"""Folders that are private to each sandbox; the host's content is hidden."""
+"""Folders that are private to each sandbox, so that the host's files in them are hidden."""
 _KERNEL = "a kernel feature is missing: use Linux 6.6 or newer with user namespaces and overlayfs"
 
 
 class LocalProvider(SupervisedProvider):
-    """Provider that starts sandboxes by a spawner, and restarts a spawner that was killed."""
+    """Provider of local sandboxes. A spawner process forks them; the provider restarts a spawner that was killed."""
 
     shows_environments = True
 
@@ -63,7 +63,7 @@ class LocalProvider(SupervisedProvider):
 
     @property
     def spawner_pid(self) -> int:
-        """Return the process id of the spawner, which changes after it was killed."""
+        """Return the process id of the spawner; a restarted spawner has another id."""
         return self._spawner.pid
 
     async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
@@ -87,10 +87,10 @@ class LocalProvider(SupervisedProvider):
 
 
 class Spawner:
-    """Handle of the small process that forks sandboxes. It and its sandboxes end with the host process."""
+    """Handle of the small process that forks sandboxes. That process and its sandboxes end with the host process."""
 
     def __init__(self, settings: wire.Header) -> None:
-        """Start the process. Raises UsageError if this machine forbids local sandboxes."""
+        """Start the spawner process. Raises UsageError if this machine forbids local sandboxes."""
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (most, most)
@@ -111,7 +111,7 @@ class Spawner:
         self.isolation: str = greeting["isolation"]
 
     async def fork(self, request: StartRequest, held: ExitStack) -> tuple[socket.socket, int]:
-        """Fork a sandbox; return its connection and its scratch space as a detached mount. Raises OSError."""
+        """Fork a sandbox; return its connection, and a file descriptor of its scratch space. Raises OSError."""
         ours, theirs = socket.socketpair()
         held.callback(ours.close)  # closing it ends a sandbox that has started
         with theirs:
@@ -123,22 +123,22 @@ class Spawner:
 
     @property
     def pid(self) -> int:
-        """Return the process id."""
+        """Return the process id of the spawner."""
         return self._process.pid
 
     @property
     def was_killed(self) -> bool:
-        """Return True if the process ended before `close`."""
+        """Return True if the spawner process ended before `close` was called."""
         return self._control.fileno() >= 0 and self._process.poll() is not None
 
     def close(self) -> None:
-        """End the process and every sandbox. Can be called twice."""
+        """End the spawner process and every sandbox. Can be called twice."""
         self._control.close()
         wait_or_kill(self._process)  # it may still be copying a large layer
 
 
 async def receive_scratch(connection: socket.socket) -> int:
-    """Wait for the first frame of a new sandbox; return the descriptor of its scratch space. Raises OSError."""
+    """Wait for the first frame of a new sandbox; return the file descriptor of its scratch space. Raises OSError."""
     connection.setblocking(False)
     loop = asyncio.get_running_loop()
     is_readable = asyncio.Event()
@@ -159,7 +159,7 @@ async def receive_scratch(connection: socket.socket) -> int:
 
 
 def check_place(python: HostPython) -> None:
-    """Raise UsageError if the interpreter lies in a folder that sandboxes hide."""
+    """Raise UsageError if the Python interpreter lies in a folder that is hidden in sandboxes."""
     for folder in OWN_FOLDERS:
         if any(Path(path).is_relative_to(folder) for path in (python.prefix, python.program)):
             raise UsageError(
@@ -169,7 +169,7 @@ def check_place(python: HostPython) -> None:
 
 
 def name_remedy(proc: Path = Path("/proc")) -> str:
-    """Name the most likely obstacle to local sandboxes and the setting that removes it."""
+    """Name the kernel setting that most likely forbids local sandboxes, and the command that changes it."""
     for (name, forbidding), remedy in _OBSTACLES.items():
         if (proc / name).exists() and (proc / name).read_text().strip() == forbidding:
             return remedy

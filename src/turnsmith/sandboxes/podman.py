@@ -1,4 +1,4 @@
-"""Calls of podman, or of a compatible engine, by its command line."""
+"""Calls of podman, or of a compatible container engine, by its command line."""
 
 import json
 import subprocess
@@ -11,15 +11,15 @@ NUM_IDS = 65_536
 """Number of user ids in a container's user namespace."""
 _IDS = f"0:{FREE_ID}:{NUM_IDS}"
 LABEL = "turnsmith"
-"""Label of Turnsmith's containers; its value identifies the provider."""
+"""Label of the containers that Turnsmith starts; the label's value identifies the sandbox provider."""
 FORGOTTEN_AFTER = "1h"
-"""Age after which a container that never started is removed."""
+"""Age after which a created but never started container is removed."""
 FIRST_ANSWER_S = 30.0
-"""Seconds for the engine's first answer; a busy engine needs a few."""
+"""Seconds to wait for podman's first answer."""
 
 
 def find_users(program: str) -> list[str]:
-    """Return options that map a container's users; none if podman is rootless.
+    """Return the podman options that map a container's users to unused ids; none if podman is rootless.
 
     Raises UsageError if podman is missing or does not answer.
     """
@@ -28,7 +28,7 @@ def find_users(program: str) -> list[str]:
         is_rootless = json.loads(answer)["host"]["security"]["rootless"]
     except (ValueError, LookupError, TypeError):
         raise UsageError(
-            f"{program} does not answer like podman: name one that does by --sandbox.container_engine"
+            f"{program} does not answer like podman: name a compatible engine by --sandbox.container_engine"
         ) from None
     return [] if is_rootless else [f"--uidmap={_IDS}", f"--gidmap={_IDS}"]
 
@@ -40,7 +40,7 @@ def ask(
     patience_s: float | None = None,
     fault: str = "",
 ) -> str:
-    """Run an engine command and return its stdout; `fault` starts the message on failure. Raises UsageError."""
+    """Run a podman command and return its stdout. Raises UsageError with a message that starts with `fault`."""
     try:
         finished = subprocess.run(
             [program, *arguments], stdin=stdin, capture_output=True, text=True, errors="replace", timeout=patience_s
@@ -65,7 +65,7 @@ def ask(
 
 
 def remove_owned(program: str, owner: str) -> None:
-    """Kill and remove the containers of one provider, ignoring removals in progress. Raises UsageError."""
+    """Kill and remove all containers of one sandbox provider. Raises UsageError."""
     try:
         ask(program, ["rm", "--force", "--time=0", "--ignore", "--volumes", f"--filter=label={LABEL}={owner}"])
     except UsageError as error:

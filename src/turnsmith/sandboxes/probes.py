@@ -1,4 +1,4 @@
-"""Checks of this machine's sandbox support, by starting one sandbox of each kind."""
+"""Checks of this machine's support for each kind of sandbox, by starting one."""
 
 import asyncio
 import shutil
@@ -43,24 +43,24 @@ _CHECKS = {
         f"enforced: 60 processes were refused where {_LIMITS.max_processes} are allowed",
     ),
 }
-"""Name → command to run in a real sandbox, text expected in its output, and the finding on success."""
+"""Name of a check → command to run in a sandbox, text expected in its output, and the finding on success."""
 _GREETING = {_PODMAN: ("python -c 'print(6 * 7)'", "42", "Python runs")}
 
 
 @dataclass(frozen=True)
 class MachineCheck:
-    """Result of one check."""
+    """Result of one check of this machine."""
 
     name: str
     ok: bool
     detail: str
-    """Observation, in one line."""
+    """Observation of the check, in one line."""
     remedy: str = ""
-    """Remedy; empty on success."""
+    """Advice to the user if the check failed; empty on success."""
 
 
 def probe_local() -> list[MachineCheck]:
-    """Start a local sandbox and check each feature. Must be called outside an event loop."""
+    """Start a local sandbox and check its limits and features. Must be called outside an event loop."""
     try:
         isolation, checks = asyncio.run(_try_out(_LIMITS, _CHECKS))
     except UsageError as error:
@@ -72,7 +72,7 @@ def probe_local() -> list[MachineCheck]:
 
 
 def probe_podman(program: str = "podman") -> MachineCheck:
-    """Import an image with only a shell and run a command in it. Must be called outside an event loop."""
+    """Check podman: import an image that holds only a shell, and run a command in it. Must be called outside an event loop."""
     if not shutil.which(program):
         return MachineCheck(_PODMAN, False, f"{program} is not installed", _NEEDLESS)
     try:

@@ -1,4 +1,4 @@
-"""Python runtime of tests: the current interpreter and a folder with pytest and its dependencies only."""
+"""Python that runs tests in sandboxes: the current interpreter, and a folder with only pytest and its dependencies."""
 
 import compileall
 import hashlib
@@ -19,7 +19,10 @@ from turnsmith.sandboxes.inside.wire import HostPython
 
 
 def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) -> HostPython:
-    """Describe the interpreter and the test runtime; site-packages and bundled wheels are hidden. Raises UsageError."""
+    """Describe the interpreter and the folder with pytest that sandboxes see, and the package folders that they hide.
+
+    Raises UsageError.
+    """
     prefix = os.path.realpath(sys.base_prefix)
     wheels = str(Path(os.__file__).parent / "ensurepip" / "_bundled")
     folders = [*site.getsitepackages([sys.base_prefix]), wheels, *hidden]
@@ -32,7 +35,7 @@ def describe_python(*, plugins: Sequence[str] = (), hidden: Sequence[str] = ()) 
 
 
 def prepare_runtime(plugins: Sequence[str] = ()) -> Path:
-    """Build or reuse the cached test runtime for these package versions. Raises UsageError."""
+    """Return the cached folder with pytest, its dependencies and the plugins, built on first use. Raises UsageError."""
     try:
         distributions = required_distributions("pytest", *plugins)
     except importlib.metadata.PackageNotFoundError as error:
@@ -43,7 +46,7 @@ def prepare_runtime(plugins: Sequence[str] = ()) -> Path:
 
 
 def prepare_folder(name: str, fill: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache, built in a temporary place and moved atomically. Raises UsageError."""
+    """Return a folder of the user's cache; if it is missing, fill a temporary folder and rename it. Raises UsageError."""
     folder = cache_folder() / name
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +69,7 @@ def cache_folder() -> Path:
 
 
 def required_distributions(*names: str) -> list[importlib.metadata.Distribution]:
-    """Return installed distributions and their dependencies, sorted by name."""
+    """Return the installed distributions of these names and of their dependencies, sorted by name."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(names)
     while waiting:

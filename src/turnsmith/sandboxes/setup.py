@@ -1,4 +1,4 @@
-"""Set-up of a task in a new sandbox: its set-up commands and a git history of one commit."""
+"""Preparation of a new sandbox for a task: the task's set-up commands, and a git history of one commit."""
 
 import asyncio
 from functools import lru_cache
@@ -27,14 +27,14 @@ git init --quiet --template= && git symbolic-ref HEAD refs/heads/main && mkdir -
     git add --all && git update-index -z --add --remove --stdin < "$ignored" &&
     git commit --quiet --allow-empty --message 'Initial commit' && rm -f -- "$ignored"
 """
-"""Script that removes every repository and all bytecode from the tree, then commits the rest.
+"""Script that removes every git repository and all bytecode from the working tree, then commits all files as one commit.
 
-Ignored files that were tracked stay tracked.
+Files that `.gitignore` names stay tracked if they were.
 """
 
 
 class SetupFailed(SandboxError):
-    """Failure of a task's own set-up commands or patches before its tests run."""
+    """Error raised if a task's set-up commands or patches fail before its tests run."""
 
 
 async def set_up(sandbox: Sandbox, tree: TaskTree) -> None:
@@ -51,7 +51,7 @@ async def set_up(sandbox: Sandbox, tree: TaskTree) -> None:
 
 
 async def set_up_for_agent(sandbox: Sandbox, tree: TaskTree) -> None:
-    """Set up the sandbox of an agent. Changes of the set-up commands do not enter its patch.
+    """Set up the sandbox of an agent. The agent's patch will not contain changes made by the set-up commands.
 
     Raises SetupFailed, SandboxError.
     """
@@ -61,18 +61,20 @@ async def set_up_for_agent(sandbox: Sandbox, tree: TaskTree) -> None:
 
 
 async def write_one_commit(sandbox: Sandbox) -> None:
-    """Replace the git history of the working tree. Raises SandboxError, also if the sandbox has no git."""
+    """Replace the git history of the working tree by one commit. Raises SandboxError, for example if git is missing."""
     result = await sandbox.exec(WRITE_ONE_COMMIT, timeout_s=SETUP_TIMEOUT_S)
     if result.exit_code == 127:
         raise SandboxError("git did not answer in the sandbox: is it installed there?")
     if result.exit_code or result.timed_out:
         complaint = result.output.decode(errors="replace").strip().rpartition("\n")[2]
-        raise SandboxError(f"a new history could not be written in the sandbox: {complaint or result.exit_code}")
+        raise SandboxError(
+            f"the one-commit git history could not be written in the sandbox: {complaint or result.exit_code}"
+        )
 
 
 @lru_cache(maxsize=4096)
 def has_one_commit(layers: tuple[Path, ...]) -> bool:
-    """Return True if the layers' `.git` is the one that `git.one_commit` writes for their tree, without bytecode."""
+    """Return True if the layers hold no bytecode and exactly the one-commit `.git` that `git.one_commit` writes for them."""
     entries = {path: place for path, place in walk_merged(layers) if place.is_symlink() or not place.is_dir()}
     git = {path.removeprefix(GIT): place for path, place in entries.items() if path.startswith(GIT)}
     paths = [path for path in entries if not path.startswith(GIT)]

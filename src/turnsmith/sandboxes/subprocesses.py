@@ -18,7 +18,7 @@ from turnsmith.types import Isolation
 class SubprocessProvider(SupervisedProvider):
     """Provider that copies the layers and starts one supervisor per sandbox.
 
-    Memory is watched; processes and total disk use are not limited.
+    It limits memory, but neither the number of processes nor the total disk use.
     """
 
     isolation: str = Isolation.NONE

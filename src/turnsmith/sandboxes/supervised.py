@@ -1,4 +1,4 @@
-"""Host side of sandboxes that are served by a supervisor; shared by all kinds."""
+"""Host's side of a sandbox and of its provider, shared by all kinds of sandboxes: requests to the supervisor."""
 
 import asyncio
 import errno
@@ -17,33 +17,33 @@ from turnsmith.sandboxes.working_tree import WorkingTree
 from turnsmith.types import ExecResult
 
 MAX_OUTPUT_BYTES = 1_000_000
-"""Output of one command beyond this is dropped."""
+"""Maximum output of one command, in bytes; the rest is dropped."""
 
 GRACE_S = 30.0
-"""Seconds after a request's own limit until the sandbox counts as dead."""
+"""Seconds that the host waits beyond a request's time limit before the sandbox counts as dead."""
 
 ACCESS_TIMEOUT_S = 10.0
-"""Time limit of `read` and `write`. Untrusted code can stop them, since they run as the same user."""
+"""Time limit of `read` and `write`, since untrusted code of the same user can stop their processes."""
 
 _MESSAGES = {errno.EFBIG: f"larger than the {MAX_FILE_BYTES >> 20} MB that a sandbox reads and writes at once"}
 
 
 @dataclass(eq=False)
 class SupervisedSandbox:
-    """Sandbox implemented by requests to a supervisor and by the host's view of the working tree."""
+    """Sandbox whose commands and file accesses are requests to its supervisor. The host computes the diff itself."""
 
     isolation: str
     connection: Connection
     tree: WorkingTree
     environment: dict[str, str]
-    """Environment variables of every command."""
+    """Environment variables of every command in the sandbox."""
     resources: AsyncExitStack
-    """Resources released on stop."""
+    """Processes, folders and mounts that are released when the sandbox stops."""
     is_stopped: bool = False
     settled: list[Change] = field(default_factory=list)
-    """Changes that `diff` leaves out."""
+    """Changes of the working tree before the last `settle`, which `diff` leaves out."""
     _in_use: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Lock held during a diff, so that `stop` does not remove the tree."""
+    """Lock held during a diff, so that `stop` does not remove the working tree meanwhile."""
 
     async def exec(
         self,
@@ -54,14 +54,14 @@ class SupervisedSandbox:
         stdin: bytes = b"",
         env: dict[str, str] | None = None,
     ) -> ExecResult:
-        """Run `bash -c command`. Background processes live until a timeout, the memory limit or `stop`."""
+        """Run `bash -c command`. Its background processes continue until a timeout, the memory limit or `stop`."""
         request = {"op": "exec", "command": command, "timeout_s": timeout_s}
         return await self._run(request, cwd or ".", env or {}, stdin)
 
     async def run_pytest(
         self, command: PytestCommand, *, plugin: str, timeout_s: float, stdin: bytes = b""
     ) -> ExecResult:
-        """Run pytest, in a fork if the sandbox was started for tests."""
+        """Run pytest, in a fork of a process that has imported pytest if the sandbox was started for tests."""
         request = {
             "op": "pytest",
             "program": command.program,
@@ -99,21 +99,21 @@ class SupervisedSandbox:
         return payload
 
     async def diff(self) -> str:
-        """Return the patch of the working tree; works after the sandbox has died too."""
+        """Return the patch of the working tree, even if the sandbox has died."""
         async with self._in_use:
             if self.is_stopped:
                 raise SandboxError(STOPPED)
             return await self.tree.diff(self.settled)
 
     async def settle(self) -> None:
-        """Take the tree as it is now as the base of `diff`."""
+        """Make the current state of the working tree the base of later calls of `diff`."""
         async with self._in_use:
             if self.is_stopped:
                 raise SandboxError(STOPPED)
             self.settled = await self.tree.list_changes()
 
     async def stop(self) -> None:
-        """Kill all processes and release resources. Can be called twice."""
+        """Kill all processes of the sandbox and release its resources. Can be called twice."""
         async with self._in_use:
             if not self.is_stopped:
                 self.is_stopped = True
@@ -121,17 +121,17 @@ class SupervisedSandbox:
 
 
 Parts = tuple[Connection, WorkingTree, dict[str, str]]
-"""Connection to the supervisor, working tree, and environment variables of commands."""
+"""Parts of a new sandbox: connection to the supervisor, working tree, environment variables of commands."""
 
 
 class SupervisedProvider(ABC):
-    """Base of providers; stops its sandboxes when closed."""
+    """Base class of sandbox providers; closing a provider stops its sandboxes."""
 
     isolation: str
     shows_images: bool = False
-    """True if sandboxes can be made from images; else they show this machine's system."""
+    """True if sandboxes can be made from container images; else they show this machine's system."""
     shows_environments: bool = False
-    """True if sandboxes can mount a task's Python environment."""
+    """True if sandboxes can mount the Python environment of a task."""
 
     def __init__(self, config: SandboxConfig) -> None:
         self._limits = Limits(
@@ -149,7 +149,7 @@ class SupervisedProvider(ABC):
         if not self.shows_images and not spec.layers:
             raise UsageError("a task without layers needs an image that holds its tree: choose --sandbox.kind podman")
         if not self.shows_environments and spec.environment:
-            raise UsageError("a task needs its environment at /environment: choose --sandbox.kind local")
+            raise UsageError("a task needs its Python environment mounted at /environment: choose --sandbox.kind local")
         async with AsyncExitStack() as resources:
             resources.push_async_callback(asyncio.to_thread, (held := ExitStack()).close)
             try:
@@ -163,8 +163,8 @@ class SupervisedProvider(ABC):
 
     @abstractmethod
     async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
-        """Create the parts of a sandbox. `held` is closed in a thread after the stop. Raises OSError, TurnsmithError."""
+        """Create the parts of a sandbox, and register their release in `held`. Raises OSError, TurnsmithError."""
 
     async def close(self) -> None:
-        """Stop every sandbox and wait until all resources are released."""
+        """Stop every sandbox of this provider and wait until all resources are released."""
         await asyncio.gather(*(sandbox.stop() for sandbox in self._sandboxes))

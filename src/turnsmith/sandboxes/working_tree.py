@@ -1,4 +1,4 @@
-"""Working tree of a sandbox, as the host sees it."""
+"""Working tree of a sandbox on the host: paths, changes and patch."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -17,41 +17,41 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WorkingTree:
-    """Location and layers of a working tree."""
+    """Paths and layers of a sandbox's working tree."""
 
     workdir: str
-    """Path in the sandbox, as callers use it."""
+    """Path of the working tree that callers of the sandbox use."""
     place: str
-    """Path that the supervisor uses."""
+    """Path of the working tree that the supervisor uses."""
     layers: tuple[Path, ...]
-    """Layers below the tree, lowest first."""
+    """Host folders below the working tree, lowest first."""
     written: Place
-    """Upper layer, or the whole tree."""
+    """Host folder with all writes of the sandbox: the upper layer, or the whole working tree."""
     is_stacked: bool
     """True if `written` is an upper layer, False if it is the whole tree."""
 
     async def diff(self, earlier: Sequence[Change] = ()) -> str:
-        """Return the patch of the tree against its layers and earlier changes, computed on the host. Raises SandboxError."""
+        """Return the patch of the working tree against its layers, without `earlier` changes. Raises SandboxError."""
         return await _take(lambda: format_patch(subtract(self._compare(), earlier) if earlier else self._compare()))
 
     async def list_changes(self) -> list[Change]:
-        """List the changes of the tree against its layers. Raises SandboxError."""
+        """List the changes of the working tree against its layers. Raises SandboxError."""
         return await _take(self._compare)
 
     def _compare(self) -> list[Change]:
         return compare(self.layers, self.written, is_stacked=self.is_stacked)
 
     def locate(self, path: str) -> str:
-        """Translate a caller's path, absolute or relative to the workdir, to the supervisor's path."""
+        """Translate a caller's path (absolute, or relative to the workdir) to the path that the supervisor uses."""
         return _move(PurePosixPath(self.workdir, path), self.workdir, self.place)
 
     def show(self, path: str) -> str:
-        """Translate a supervisor's path back to the caller's."""
+        """Translate a path that the supervisor reports to the path that callers use."""
         return _move(PurePosixPath(path), self.place, self.workdir)
 
 
 async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place: str, undo: ExitStack) -> WorkingTree:
-    """Copy the layers into a new folder and keep it open until `undo` closes. Raises OSError."""
+    """Copy stacked layers into one new folder, as the working tree of a sandbox. Raises OSError."""
     await finish_in_thread(lambda: copy_merged(layers, folder))
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     undo.callback(os.close, root)
@@ -59,7 +59,7 @@ async def copy_tree(layers: tuple[Path, ...], folder: Path, workdir: str, place:
 
 
 async def _take(work: Callable[[], T]) -> T:
-    """Run the work of a diff in a thread that finishes. Raises SandboxError."""
+    """Compute a diff in a thread and wait for it. Raises SandboxError on an OSError."""
     try:
         return await finish_in_thread(work)
     except OSError as error:

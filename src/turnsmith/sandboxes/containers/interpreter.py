@@ -1,6 +1,6 @@
-"""Python interpreter and supervisor code mounted read-only into containers.
+"""Python interpreter and supervisor code that are mounted read-only into containers.
 
-The interpreter brings its own loader and libraries, so it runs in images with another C library or without Python.
+The interpreter comes with its own loader and shared libraries, so it also runs in images with another C library.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from turnsmith.sandboxes.inside.container import PYTHON
 from turnsmith.sandboxes.runtime import copy_distribution, open_to_all, prepare_folder, required_distributions
 
 NATIVE = "native"
-"""Folder of the loader, the interpreter, and the libraries that they and their modules need."""
+"""Name of the folder with the loader, the interpreter and the shared libraries that they need."""
 _LEFT_OUT = (
     "site-packages dist-packages test tests idlelib tkinter turtledemo ensurepip lib2to3 config-* _tkinter* _test* *.a"
 )
-"""Parts of the standard library that are not copied."""
+"""Patterns of files in Python's standard library that are not copied into containers."""
 
 _LAUNCHER = '#!/bin/sh\nexec {} "$@"\n'
 
@@ -35,7 +35,7 @@ def to_command(*arguments: str) -> list[str]:
 
 
 def prepare_interpreter() -> Path:
-    """Build or reuse the cached interpreter folder for this Python and pytest version."""
+    """Return the cached folder of the interpreter for containers, built on first use for each Python and pytest version."""
     python = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     status = python.stat()
     versions = [f"{found.name}=={found.version}" for found in required_distributions("pytest")]
@@ -45,7 +45,7 @@ def prepare_interpreter() -> Path:
 
 
 def write_toolbox(folder: Path, shell_setup: str) -> None:
-    """Write the supervisor's code and the shell's setup file."""
+    """Write the supervisor's code, and the script that bash reads at its start, into a folder for one container."""
     code = Path(inside.__file__).parent
     ignored = shutil.ignore_patterns("local", "__pycache__")
     shutil.copytree(code, folder / "turnsmith" / "sandboxes" / "inside", ignore=ignored)
@@ -78,16 +78,16 @@ def _copy_native(folder: Path, python: Path, modules: list[Path]) -> None:
 
 
 def find_loader(program: Path) -> Path:
-    """Return the loader named in an executable. Raises OSError if there is none."""
+    """Return the path of the dynamic loader that an executable names. Raises OSError if it names none."""
     with program.open("rb") as file:
         head = file.read(1 << 16)
     found = re.search(rb"/[\w./-]*/ld[-\w.]*\.so[.\d]*(?=\0)", head)
     if not found:
-        raise OSError(f"{program} names no loader")
+        raise OSError(f"{program} names no dynamic loader")
     return Path(os.fsdecode(found[0]))
 
 
 def find_libraries(loader: Path, file: Path) -> list[Path]:
-    """List the shared libraries that the loader resolves for a program or a module."""
+    """List the shared libraries that the dynamic loader finds for a program or an extension module."""
     listed = subprocess.run([loader, "--list", file], capture_output=True, text=True)
     return [Path(path) for path in re.findall(r"=> (/\S+) \(0x", listed.stdout)]

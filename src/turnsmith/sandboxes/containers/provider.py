@@ -1,6 +1,6 @@
-"""Sandboxes in Podman containers, for tasks that come as images.
+"""Sandboxes in Podman containers, for tasks with a container image.
 
-Turnsmith's supervisor is process 1 of each container, on a mounted interpreter. The working tree is a folder of the host.
+Process 1 of each container is Turnsmith's supervisor, run by a mounted interpreter. The working tree is a host folder.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from turnsmith.sandboxes.working_tree import copy_tree
 
 START_TIMEOUT_S = 60.0
 RESERVE_BYTES = 128 << 20
-"""Margin of podman's memory limit above the supervisor's, which must act first because it survives."""
+"""Memory that podman allows above the supervisor's limit, so that the supervisor acts before the kernel ends the container."""
 RESERVE_PROCESSES = 16
 _PROGRAM = (
     f"import sys; sys.path.append({container.TOOLBOX!r}); from turnsmith.sandboxes.inside.container import main; main()"
@@ -35,7 +35,7 @@ _PROGRAM = (
 
 
 class ContainerProvider(SupervisedProvider):
-    """Provider that starts one container per sandbox. Containers end with this process; leftovers are removed later."""
+    """Provider that starts one container per sandbox. Containers end with this process; a later run removes leftovers."""
 
     isolation = "container-user"
     shows_images = True
@@ -55,7 +55,7 @@ class ContainerProvider(SupervisedProvider):
     async def _make(self, spec: SandboxSpec, held: ExitStack) -> Parts:
         image, base = await self._learn(spec.image or self._default_image, spec.workdir)
         if not base and not spec.layers:
-            raise SandboxError(f"the image holds nothing at {spec.workdir}, and the task has no layers")
+            raise SandboxError(f"the image has no files at {spec.workdir}, and the task has no layers")
         folder = held.enter_context(temporary_folder("container"))
         tree = await copy_tree((*base, *spec.layers), folder / "tree", spec.workdir, spec.workdir, held)
         write_toolbox(folder / "toolbox", toolbox.shell_setup(toolbox.resource_limits(self._limits)))
@@ -63,7 +63,7 @@ class ContainerProvider(SupervisedProvider):
         return connection, tree, make_environment(image)
 
     async def _learn(self, name: str, workdir: str) -> tuple[Image, tuple[Path, ...]]:
-        """Find an image and its files at the workdir, cached by name. Raises UsageError."""
+        """Return an image and a copy of its files at the workdir; cache images by name. Raises UsageError."""
         async with self._learning:
             if name not in self._images:
                 self._images[name] = await finish_in_thread(lambda: find_image(self.program, name))
@@ -72,7 +72,10 @@ class ContainerProvider(SupervisedProvider):
             return image, base
 
     async def _connect(self, image: Image, workdir: str, folder: Path, held: ExitStack) -> Connection:
-        """Start a container that ends when its connection closes. Raises OSError, TurnsmithError."""
+        """Start a container and connect to its supervisor; the container ends with the connection.
+
+        Raises OSError, TurnsmithError.
+        """
         program, *arguments = to_command("-I", "-S", "-X", "utf8", "-c", _PROGRAM, *map(str, astuple(self._limits)))
         options = [*self._options(folder, workdir), f"--entrypoint={program}"]
         with listening(folder / "connection") as listener:
@@ -82,12 +85,14 @@ class ContainerProvider(SupervisedProvider):
                 async with asyncio.timeout(START_TIMEOUT_S):
                     end, _ = await asyncio.get_running_loop().sock_accept(listener)
             except TimeoutError:
-                raise SandboxError(f"its supervisor did not answer for {START_TIMEOUT_S:.0f} s") from None
+                raise SandboxError(
+                    f"the supervisor in the container did not answer for {START_TIMEOUT_S:.0f} s"
+                ) from None
         held.callback(end.close)
         return await Connection.open(end, self._limits.payload_bytes)
 
     def _options(self, folder: Path, workdir: str) -> list[str]:
-        """Build podman's options: no network, no capabilities, no SELinux labels (they block the supervisor's socket)."""
+        """Build podman's options: no network, no capabilities, no SELinux labels (they would block the supervisor's socket)."""
         memory = f"{self._limits.memory_bytes + RESERVE_BYTES}b"
         return [
             "--detach",
@@ -113,7 +118,7 @@ class ContainerProvider(SupervisedProvider):
         ]
 
     async def close(self) -> None:
-        """Stop every sandbox and remove containers that were still starting."""
+        """Stop every sandbox and remove the containers that are still starting."""
         await super().close()
         await finish_in_thread(lambda: remove_owned(self.program, self.owner))
 
@@ -135,7 +140,7 @@ def listening(folder: Path) -> Iterator[socket.socket]:
 
 
 def make_environment(image: Image) -> dict[str, str]:
-    """Merge the environment: defaults, then the image's variables, then the interpreter's."""
+    """Merge the environment variables of commands: defaults, then the image's, then those of the mounted interpreter."""
     path = image.environment.get("PATH") or "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return {
         **toolbox.environment("", "", image.home),

@@ -1,6 +1,6 @@
-"""Registry of images that Turnsmith pulled, with sizes and times of last use.
+"""Records of the images that Turnsmith pulled, with sizes and times of last use.
 
-One file per image in the user's cache; its modification time is the time of use. Only these images are evicted.
+Each image has one file in the user's cache; the file's modification time is the last use. Other images are never evicted.
 """
 
 import os
@@ -24,10 +24,10 @@ class PulledImage(BaseModel):
     """Image that Turnsmith pulled to this machine."""
 
     name: str
-    """Full reference: registry, repository, and tag or digest."""
+    """Full name of the image: registry, repository, and tag or digest."""
     identity: str
     layers: dict[str, int]
-    """Digest → estimated bytes on disk."""
+    """Digest of each layer of the image → estimated bytes on disk."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ def record_pull(image: PulledImage) -> None:
 
 
 def mark_use(identity: str) -> None:
-    """Update the time of use of a pulled image; ignore other images."""
+    """Set the time of last use of an image to now, if Turnsmith pulled it."""
     if (file := _file_of(identity)).exists():
         os.utime(file, (time.time(), time.time()))
 
 
 def list_kept(present: Collection[str]) -> list[Kept]:
-    """List pulled images that still exist, least recently used first; delete the records of others."""
+    """List the pulled images that still exist, least recently used first; delete the records of missing images."""
     kept = []
     for file in (cache_folder() / FOLDER).glob("*.json"):
         try:
@@ -69,7 +69,7 @@ def list_kept(present: Collection[str]) -> list[Kept]:
 
 
 def count_bytes(images: Iterable[PulledImage]) -> int:
-    """Sum the bytes on disk, counting shared layers once."""
+    """Sum the bytes of images on disk; a shared layer counts once."""
     layers: dict[str, int] = {}
     for image in images:
         layers |= image.layers
@@ -79,7 +79,7 @@ def count_bytes(images: Iterable[PulledImage]) -> int:
 def make_room(
     program: str, coming: PulledImage, max_bytes: int, needed: Collection[str], present: Collection[str]
 ) -> bool:
-    """Evict least recently used images until one more fits the bound. Return False if it cannot fit.
+    """Evict the least recently used images until `coming` fits within `max_bytes`. Return False if it cannot fit.
 
     Images in `needed` and images in use are kept.
     """
@@ -93,7 +93,7 @@ def make_room(
 
 
 def evict(program: str, kept: Kept) -> bool:
-    """Untag a pulled image; its last tag removes it and its cached trees. Return False if it is in use."""
+    """Remove a tag of a pulled image, and the image with its last tag. Return False if the image is in use."""
     try:
         ask(program, ["rmi", kept.image.name])
     except UsageError:
@@ -105,7 +105,7 @@ def evict(program: str, kept: Kept) -> bool:
 
 
 def name_trees(identity: str) -> str:
-    """Return the name prefix of the folders that cache an image's working trees."""
+    """Return the prefix of the names of the folders in the cache that hold an image's working trees."""
     return f"image-{identity[:16]}-"
 
 

@@ -1,4 +1,4 @@
-"""Images by name or from a root file system (folder or tar file), and the working trees they contain."""
+"""Lookup of container images by name, import of root file systems, and copies of the working trees in images."""
 
 import hashlib
 import json
@@ -14,21 +14,21 @@ from turnsmith.sandboxes.runtime import prepare_folder
 
 _ROOTS = ("", "0", "root")
 _ABSENT = "could not be found"
-"""Text of podman's error for a missing path."""
+"""Part of podman's error message for a path that is missing in an image."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """Image present on this machine."""
+    """Container image on this machine."""
 
     identity: str
-    """Content hash."""
+    """Content hash of the image, which podman calls its id."""
     environment: dict[str, str]
     home: str
 
 
 def find_image(program: str, name: str) -> Image:
-    """Find an image by name; import it first if the name is a path. Raises UsageError if it is missing."""
+    """Find an image by name; if the name is a path, import that root file system first. Raises UsageError if it is missing."""
     if not name:
         raise UsageError("a container needs an image: set the task's `image`, or --sandbox.image")
     try:
@@ -47,12 +47,12 @@ def find_image(program: str, name: str) -> Image:
 
 
 def list_images(program: str, reference: str) -> list[str]:
-    """List the identities of the images with that name."""
+    """List the content hashes of the images with a given name."""
     return ask(program, ["images", "--quiet", "--no-trunc", reference]).split()
 
 
 def import_root(program: str, root: Path) -> str:
-    """Import a root file system, unless its current state was imported before. Return the image's name."""
+    """Import a root file system (folder or tar file) as an image, if it is new or changed. Return the image's name."""
     if not root.exists():
         raise UsageError(f"there is no root file system at {root}: give a folder, a tar file, or the name of an image")
     reference = name_root(root)
@@ -67,7 +67,7 @@ def import_root(program: str, root: Path) -> str:
 
 
 def _import_folder(program: str, root: Path, reference: str) -> None:
-    """Import a folder through a tar pipe, which keeps owners, links and modes."""
+    """Import a folder as an image, by a pipe from tar, which keeps owners, links and modes."""
     packing = subprocess.Popen(["tar", "-C", root, "-c", "."], stdout=subprocess.PIPE)
     assert packing.stdout
     with packing, packing.stdout:
@@ -87,7 +87,7 @@ def name_root(root: Path) -> str:
 
 
 def find_tree(program: str, image: Image, workdir: str, owner: str) -> tuple[Path, ...]:
-    """Copy an image's files at the workdir into the cache, once; return that folder, or nothing if empty. Raises UsageError."""
+    """Copy an image's files at the workdir into the cache, once; return that folder, or () if there are none."""
     place = hashlib.sha256(workdir.encode()).hexdigest()[:16]
     folder = prepare_folder(
         f"{name_trees(image.identity)}{place}", lambda folder: _copy_out(program, image, workdir, owner, folder)

@@ -11,14 +11,14 @@ _HUB_SPELLINGS = {"index.docker.io", "registry-1.docker.io", HUB}
 
 
 def read_logins() -> dict[str, str]:
-    """Read base64 credentials by registry from the files that podman reads. Raises UsageError if one is invalid."""
+    """Map each registry to its base64 credentials in podman's login files. Raises UsageError if a file is invalid."""
     logins: dict[str, str] = {}
     for file in reversed([file for file in _list_files() if file.is_file()]):
         try:
             entries = json.loads(file.read_bytes()).get("auths", {})
             logins |= {_name_registry(key): entry["auth"] for key, entry in entries.items() if entry.get("auth")}
         except (OSError, ValueError, AttributeError) as error:
-            raise UsageError(f"the logins of {file} cannot be read: {error}: repair it by `podman login`") from None
+            raise UsageError(f"cannot read the registry logins in {file}: {error}: use `podman login`") from None
     return logins
 
 
@@ -33,6 +33,6 @@ def _list_files() -> list[Path]:
 
 
 def _name_registry(key: str) -> str:
-    """`https://index.docker.io/v1/` → `docker.io`."""
+    """Return the registry that a key of a login file names: `https://index.docker.io/v1/` → `docker.io`."""
     host = key.removeprefix("https://").removeprefix("http://").split("/")[0]
     return HUB if host in _HUB_SPELLINGS else host

@@ -1,4 +1,4 @@
-"""Image checks before a run: presence on this machine, availability in a registry, sizes, and cost of a pull."""
+"""Checks of container images before a run: presence on this machine, availability in a registry, and cost of a pull."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from turnsmith.sandboxes.images.registry import Manifest, Missing, Registry
 from turnsmith.sandboxes.podman import ask
 
 EXPANSION = 2.5
-"""Default ratio of unpacked to downloaded bytes (docs/decisions.md)."""
+"""Estimated ratio of an image's bytes on disk to its downloaded bytes (docs/decisions.md)."""
 ASKED_AT_ONCE = 8
 """Number of concurrent registry queries."""
 
@@ -25,13 +25,13 @@ class State(StrEnum):
     """Availability of an image."""
 
     HERE = "here"
-    """Present on this machine."""
+    """The image is on this machine."""
     THERE = "there"
-    """Available in its registry."""
+    """The image can be pulled from its registry."""
     MISSING = "missing"
-    """Unavailable; its tasks cannot run."""
+    """The image exists neither on this machine nor in its registry; its tasks cannot run."""
     UNKNOWN = "unknown"
-    """Undetermined: the registry gave no usable answer."""
+    """Availability of the image is unknown: its registry gave no usable answer."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class ImageFacts:
     name: str
     state: State
     reason: str = ""
-    """Reason for `MISSING` or `UNKNOWN`."""
+    """Reason for the state `MISSING` or `UNKNOWN` of an image."""
     manifest: Manifest | None = None
-    """Manifest of an image in state `THERE`."""
+    """Manifest from the registry, for an image in state `THERE`."""
 
     @property
     def layers(self) -> dict[str, int]:
-        """Return compressed bytes by digest of the layers to pull."""
+        """Map the digest of each layer to pull to its compressed size in bytes."""
         return self.manifest.layers if self.manifest else {}
 
 
@@ -57,19 +57,19 @@ class Estimate:
 
     download_bytes: int
     disk_bytes: int
-    """Estimated with `EXPANSION`."""
+    """Disk space that the images need, estimated as downloaded bytes times `EXPANSION`."""
     seconds: float
 
 
 @dataclass
 class KnownManifests:
-    """Cache of manifests by digest, stored in an append-only JSONL file."""
+    """Cache of image manifests by digest, stored in an append-only JSONL file."""
 
     file: Path
     manifests: dict[str, Manifest] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Load the file, skipping damaged lines."""
+        """Load the cached manifests from the file; skip damaged lines."""
         for line in self.file.read_text(errors="replace").splitlines() if self.file.exists() else ():
             try:
                 manifest = Manifest(**json.loads(line))
@@ -78,7 +78,7 @@ class KnownManifests:
             self.manifests[manifest.digest] = manifest
 
     def add(self, manifest: Manifest) -> None:
-        """Append a manifest, unless it is known or has no digest."""
+        """Append a manifest to the cache file, unless the file has it or it has no digest."""
         if manifest.digest and manifest.digest not in self.manifests:
             self.manifests[manifest.digest] = manifest
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ class KnownManifests:
 
 
 def look_for(names: Iterable[str], program: str, registry: Registry) -> Iterator[ImageFacts]:
-    """Yield the facts of each image, in order, with concurrent queries. Raises UsageError if the engine fails."""
+    """Yield the availability of each image in order; query registries concurrently. Raises UsageError if podman fails."""
     present = list_names(program)
     with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
         asked = [threads.submit(find_facts, name, present, registry) for name in names]
@@ -122,7 +122,7 @@ def find_facts(name: str, present: Mapping[str, str], registry: Registry) -> Ima
 
 
 def list_names(program: str) -> dict[str, str]:
-    """Map every full image name on this machine to its identity. Raises UsageError."""
+    """Map the full name of every image on this machine to the image's content hash. Raises UsageError."""
     answer = ask(program, ["images", "--format", "json"])
     try:
         images = json.loads(answer or "[]")
@@ -132,17 +132,19 @@ def list_names(program: str) -> dict[str, str]:
             for name in [*(image.get("Names") or []), *(image.get("RepoDigests") or [])]
         }
     except (ValueError, LookupError, TypeError, AttributeError):
-        raise UsageError(f"{program} does not list its images as podman does: name one that does") from None
+        raise UsageError(
+            f"{program} does not list images as podman does: choose another --sandbox.container_engine"
+        ) from None
 
 
 def find_present(reference: Reference, present: Mapping[str, str]) -> str:
-    """Return the identity of a present image of that name, or of a local build of it; empty if absent."""
+    """Return the content hash of the image of that name, or of a local build of it; empty if neither is on this machine."""
     built = str(reference).replace(f"{HUB}/library/", f"{LOCAL}/").replace(f"{HUB}/", f"{LOCAL}/")
     return present.get(str(reference), "") or present.get(built, "")
 
 
 def estimate(images: Iterable[ImageFacts], megabits_per_second: float) -> Estimate:
-    """Estimate download, disk space and time at a given bandwidth."""
+    """Estimate the download size, disk space and time of pulling images at a given bandwidth."""
     layers: dict[str, int] = {}
     for image in images:
         layers |= image.layers
@@ -151,9 +153,9 @@ def estimate(images: Iterable[ImageFacts], megabits_per_second: float) -> Estima
 
 
 def find_free_bytes(program: str) -> int:
-    """Return the free bytes of the engine's image store. Raises UsageError."""
+    """Return the free disk space, in bytes, where podman stores images. Raises UsageError."""
     answer = ask(program, ["info", "--format", "{{.Store.GraphRoot}}"]).strip()
     try:
         return shutil.disk_usage(answer).free
     except OSError as error:
-        raise UsageError(f"{program} keeps its images at {answer}, which cannot be looked at: {error}") from None
+        raise UsageError(f"{program} stores its images at {answer}, which cannot be read: {error}") from None

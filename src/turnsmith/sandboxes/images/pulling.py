@@ -1,4 +1,4 @@
-"""Sequential pulls of images before a run, within a disk bound."""
+"""Pulls of container images before a run, one after another, within a limit of disk space."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,34 +14,34 @@ from turnsmith.sandboxes.podman import ask
 
 ATTEMPTS = 4
 FIRST_WAIT_S = 2.0
-"""Seconds before the second attempt; later waits grow fourfold, since the engine retries by itself too."""
+"""Seconds before the second attempt to pull an image; each later wait is four times longer."""
 SPARE_BYTES = 2 << 30
-"""Free disk space to keep."""
+"""Disk space that pulls must leave free."""
 PASSING = re.compile(
     r".*(?:toomanyrequests|too many requests|status:? (?:code )?(?:429|5\d\d)|\b(?:429|50[0234])\b|timeout|timed out|EOF|"
     r"connection (?:reset|refused)|broken pipe|temporary failure|unexpected (?:end|http))",
     re.IGNORECASE | re.DOTALL,
 )
-"""Engine messages of transient failures."""
+"""Pattern of podman's messages for failed pulls that may succeed later."""
 
 
 @dataclass(frozen=True)
 class Pull:
-    """Result of pulling one image."""
+    """Result of pulling one container image."""
 
     image: ImageFacts
     fault: str = ""
-    """Empty on success."""
+    """Reason for a failed pull; empty on success."""
 
 
 class DiskFull(UsageError):
-    """Error raised if the next image exceeds the disk or the bound."""
+    """Error raised if the next image to pull exceeds the free disk space or the user's limit."""
 
 
 def pull_images(
     program: str, images: Sequence[ImageFacts], needed: Sequence[str], max_bytes: int | None = None
 ) -> Iterator[Pull]:
-    """Pull each image; `needed` images are never evicted. Raises DiskFull; earlier pulls are kept."""
+    """Pull each image, evicting old ones if space is short, but none in `needed`. Raises DiskFull; earlier pulls are kept."""
     spared = {str(parse_reference(name)) for name in needed}
     for image in images:
         reference = parse_reference(image.name)
@@ -64,12 +64,12 @@ def pull_images(
 
 
 def unpack(image: ImageFacts) -> dict[str, int]:
-    """Estimate the bytes on disk of each layer."""
+    """Estimate the bytes on disk of each layer of an image."""
     return {digest: round(size * EXPANSION) for digest, size in image.layers.items()}
 
 
 def pull(program: str, reference: Reference) -> str:
-    """Pull an image, retrying transient failures; return its identity. Raises UsageError."""
+    """Pull an image, with retries of transient failures; return its content hash. Raises UsageError."""
     unencrypted = ["--tls-verify=false"] if reference.is_loopback else []
     command, fault = ["pull", "--quiet", *unencrypted, str(reference)], f"{program} cannot pull {reference}"
     tries = Retrying(

@@ -1,10 +1,10 @@
-"""Image references in full: registry, repository, and tag or digest."""
+"""Full names of container images: registry, repository, and tag or digest."""
 
 import re
 from dataclasses import dataclass
 
 HUB = "docker.io"
-"""Default registry."""
+"""Registry of image names without a registry."""
 HUB_ADDRESS = "registry-1.docker.io"
 """Host name of Docker Hub's registry API."""
 LOCAL = "localhost"
@@ -15,19 +15,19 @@ _LOOPBACK = re.compile(r"(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?")
 
 @dataclass(frozen=True)
 class Reference:
-    """Parsed image reference."""
+    """Full name of a container image, parsed into registry, repository and version."""
 
     registry: str
     repository: str
     version: str
-    """A tag, or a digest such as `sha256:…`."""
+    """Tag of the image, or a digest such as `sha256:…`."""
 
     def __str__(self) -> str:
         return f"{self.registry}/{self.repository}{'@' if ':' in self.version else ':'}{self.version}"
 
     @property
     def is_local(self) -> bool:
-        """Return True for an image built on this machine."""
+        """Return True if the image was built on this machine."""
         return self.registry == LOCAL
 
     @property
@@ -37,7 +37,7 @@ class Reference:
 
     @property
     def manifest_url(self) -> str:
-        """Return the URL of the manifest in the OCI distribution protocol."""
+        """Return the URL of the image's manifest in the OCI distribution protocol."""
         scheme = "http" if self.is_loopback else "https"
         host = HUB_ADDRESS if self.registry == HUB else self.registry
         return f"{scheme}://{host}/v2/{self.repository}/manifests/{self.version}"
@@ -58,10 +58,10 @@ def parse_reference(name: str) -> Reference:
 
 
 def is_name(name: str) -> bool:
-    """Return True for a valid image name."""
+    """Return True if the text is a valid name of a container image."""
     return bool(_NAME.fullmatch(name))
 
 
 def is_root(name: str) -> bool:
-    """Return True for the path of a root file system."""
+    """Return True if an image is given as the path of a root file system."""
     return name.startswith(("/", "."))

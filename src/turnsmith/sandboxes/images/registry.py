@@ -1,6 +1,7 @@
-"""Client of the OCI distribution protocol: existence and layer sizes of images.
+"""Client of container registries (OCI distribution protocol): existence and layer sizes of images.
 
-Reads manifests only. A HEAD request comes first, since registries do not count it as a pull; known digests are not fetched again.
+The client reads only manifests. It sends a HEAD request first, which registries do not count as a pull. A manifest with a
+known digest is not fetched again.
 """
 
 import json
@@ -31,17 +32,17 @@ _PARAMETER = re.compile(r'(\w+)="([^"]*)"')
 
 
 class Missing(TurnsmithError):
-    """Error raised if an image does not exist, does not support this machine, or needs a login."""
+    """Error raised if a registry lacks an image, lacks it for this machine's architecture, or demands a login."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """Digest and layers of an image."""
+    """Digest and layers of a container image."""
 
     digest: str
-    """Digest of the tagged object, which may be a manifest list."""
+    """Digest of the manifest, or of the manifest list that the image's tag names."""
     layers: dict[str, int]
-    """Digest → compressed bytes."""
+    """Digest of each layer → compressed size in bytes."""
 
 
 @dataclass
@@ -50,14 +51,14 @@ class Registry:
 
     logins: Mapping[str, str]
     known: Mapping[str, Manifest]
-    """Known manifests by digest."""
+    """Manifests fetched in earlier runs, by digest."""
     _tokens: dict[str, str] = field(default_factory=dict)
     _closed: dict[str, Unanswered] = field(default_factory=dict)
-    """Failed registries, which are not queried again."""
+    """Registry that failed → its error; such a registry is not queried again."""
     _lock: Lock = field(default_factory=Lock)
 
     def find(self, reference: Reference) -> Manifest:
-        """Return the manifest for this machine. Raises Missing, Unanswered."""
+        """Return an image's manifest for this machine's architecture. Raises Missing, Unanswered."""
         digest = self._ask(reference, "HEAD", reference.version).headers.get("docker-content-digest", "")
         if digest in self.known:
             return self.known[digest]
@@ -91,7 +92,7 @@ class Registry:
         return answer
 
     def _send(self, reference: Reference, url: str, method: str) -> Answer:
-        """Send a request, unless the registry failed before. Raises Unanswered."""
+        """Send a request to the registry. Raises Unanswered, also if this registry failed before."""
         if earlier := self._closed.get(reference.registry):
             raise earlier
         place = f"{reference.registry}/{reference.repository}"
@@ -103,7 +104,7 @@ class Registry:
             raise
 
     def _log_in(self, reference: Reference, challenge: str) -> None:
-        """Obtain a bearer token or use the stored login, as the challenge demands. Raises Unanswered, Missing."""
+        """Log in as the registry's challenge demands: by a bearer token or by the stored login. Raises Unanswered, Missing."""
         login = self.logins.get(reference.registry, "")
         secret = f"Basic {login}" if login else ""
         if challenge.lower().startswith("bearer "):
@@ -113,7 +114,7 @@ class Registry:
 
 
 def fetch_token(challenge: str, reference: Reference, secret: str) -> str:
-    """Fetch a pull token from the realm named in the challenge. Raises Unanswered, Missing."""
+    """Fetch a token for pulling an image from the server that the registry's challenge names. Raises Unanswered, Missing."""
     asked = dict(_PARAMETER.findall(challenge))
     realm = asked.pop("realm", "")
     if not realm.startswith("https://") and not (reference.is_loopback and realm.startswith("http://")):
@@ -131,7 +132,10 @@ def fetch_token(challenge: str, reference: Reference, secret: str) -> str:
 
 
 def choose_platform(manifests: Mapping[str, Any]) -> str:
-    """Return the digest of this machine's manifest. Raises Missing if there is none, Unanswered if the list is invalid."""
+    """Return the digest of the manifest for this machine's architecture.
+
+    Raises Missing if none fits, Unanswered if the list is invalid.
+    """
     here = platform.machine()
     architecture = ARCHITECTURES.get(here, here)
     try:
@@ -147,7 +151,7 @@ def choose_platform(manifests: Mapping[str, Any]) -> str:
 
 
 def weigh_layers(manifest: Mapping[str, Any]) -> dict[str, int]:
-    """Return compressed bytes per layer. Raises Unanswered if the manifest has none (schema version 1)."""
+    """Map each layer of an image to its compressed bytes. Raises Unanswered if the manifest has no sizes (schema version 1)."""
     try:
         return {str(layer["digest"]): int(layer["size"]) for layer in manifest["layers"]}
     except (LookupError, TypeError, ValueError):

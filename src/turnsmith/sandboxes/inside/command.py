@@ -1,4 +1,4 @@
-"""One running command, in a shell or a fork: process, output, deadline, final directory."""
+"""Running command of a sandbox: its process, output, deadline and final directory."""
 
 # ruff: noqa: PTH112, PTH123
 
@@ -15,16 +15,16 @@ from turnsmith.sandboxes.inside.wire import MAX_REPORT_BYTES, Header
 
 MAX_PATH_BYTES = 4096
 WARM = b"warm"
-"""Report of a fork that runs in the preloaded interpreter, sent in place of a directory."""
+"""Text that a fork of the preloaded interpreter reports instead of the shell's final directory."""
 
 NOT_STARTED = 126
-"""Exit code of a command that could not start, as in a shell."""
+"""Exit code of a command that could not start; shells use the same code."""
 
 _RESET_SIGNALS = [signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ]
-"""Signals that Python ignores or handles, reset to their defaults."""
+"""Signals that Python ignores or handles; commands start with their default actions."""
 
 Streams = dict[int, int]
-"""Descriptor number in the child → descriptor in this process."""
+"""File descriptor in the child process → file descriptor in the supervisor."""
 Spawn = Callable[[Streams], int]
 """Function that starts a process in a new session and returns its process id."""
 
@@ -32,7 +32,7 @@ Spawn = Callable[[Streams], int]
 class Pipe:
     """Reading end of a pipe with untrusted writers, who may also read it through /proc/self/fd.
 
-    Keeps the first `limit` bytes and drops the rest, so that writers never block.
+    The pipe keeps the first `limit` bytes and drops the rest, so that writers never block.
     """
 
     def __init__(self, fd: int, limit: int) -> None:
@@ -44,7 +44,7 @@ class Pipe:
         self._is_open = True
 
     def read(self) -> bool:
-        """Read the available data once, however fast others write. Return False at end of file."""
+        """Read once all data that the pipe holds. Return False at end of file."""
         try:
             data = os.read(self.fd, fcntl.fcntl(self.fd, fcntl.F_GETPIPE_SZ))
         except BlockingIOError:
@@ -55,7 +55,7 @@ class Pipe:
         return data != b""
 
     def finish(self) -> bytes:
-        """Return the kept data, including what is available now; later data is dropped."""
+        """Return the data kept so far, after one last read of the pipe; drop all later data."""
         if self._is_open:
             self.read()
         kept, self._kept, self._limit = bytes(self._kept), bytearray(), 0
@@ -68,18 +68,18 @@ class Pipe:
 
 @dataclass
 class Command:
-    """Running command. Its process id equals its session and process group ids."""
+    """Running command. The id of its process is also the id of its session and of its process group."""
 
     request: Header
     pid: int
     pipes: list[Pipe]
-    """Pipes of the output, of the report, and of the final directory or the `WARM` mark."""
+    """Three pipes from the command: output; report; final directory, or `WARM` from a fork."""
     started: float
     deadline: float
     timed_out: bool = False
 
     def finish(self, status: int) -> tuple[Header, bytes]:
-        """Build the answer after the process has ended. Background processes may still hold the pipes."""
+        """Build the command's answer from its wait status. Background processes may still hold the pipes."""
         output, report, last_word = (pipe.finish() for pipe in self.pipes)
         code = os.waitstatus_to_exitcode(status)
         header = {
@@ -96,7 +96,7 @@ class Command:
 
 
 def _read_directory(reported: bytes) -> str | None:
-    """Return the directory reported by the shell, or None if invalid: the report is untrusted."""
+    """Return the final directory that the shell reported; None if the untrusted report names no directory."""
     try:
         path = reported.decode().removesuffix("\n")
     except UnicodeDecodeError:
@@ -106,7 +106,7 @@ def _read_directory(reported: bytes) -> str | None:
 
 
 def start_command(request: Header, stdin: bytes, spawn: Spawn, max_output: int) -> Command:
-    """Start a process for a request. Raises OSError or ValueError if it cannot start."""
+    """Start a process for the host's request. Raises OSError or ValueError if the process cannot start."""
     os.chdir(request["cwd"])
     started = time.monotonic()
     with ExitStack() as theirs, ExitStack() as ours:
@@ -126,7 +126,7 @@ def start_command(request: Header, stdin: bytes, spawn: Spawn, max_output: int) 
 
 
 def spawn_bash(command: str, environment: dict[str, str], streams: Streams) -> int:
-    """Run a command in bash by posix_spawn, which copies no memory."""
+    """Start a command in bash, by posix_spawn, which copies no memory; return the process id."""
     actions = [(os.POSIX_SPAWN_DUP2, fd, place) for place, fd in streams.items()]
     arguments = ["bash", "-c", command]
     return os.posix_spawn(
@@ -135,14 +135,14 @@ def spawn_bash(command: str, environment: dict[str, str], streams: Streams) -> i
 
 
 def not_started(request: Header, error: Exception) -> tuple[Header, bytes]:
-    """Build the result of a command that could not start; the caller's mistake is no sandbox failure."""
+    """Build the answer for a command that could not start, such as one with a missing directory."""
     reason = error.strerror if isinstance(error, OSError) else str(error)
     header = {"id": request["id"], "exit_code": NOT_STARTED, "duration_s": 0.0, "cwd": request["cwd"]}
     return header, f"bash: {request['cwd']}: {reason}\n".encode(errors="replace")
 
 
 def _readable(content: bytes) -> int:
-    """Return a descriptor from which the content can be read without a writer."""
+    """Return a file descriptor from which `content` can be read, without a process that writes it."""
     if not content:
         return os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
     reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""Supervisor as process 1 of a container, on a mounted interpreter."""
+"""Start of the supervisor as process 1 of a container, by the mounted interpreter."""
 
 import socket
 import sys
@@ -14,17 +14,17 @@ FOLDER = "/.turnsmith"
 """Mount point of Turnsmith's read-only files in a container."""
 PYTHON, TOOLBOX, CONNECTION = f"{FOLDER}/python", f"{FOLDER}/toolbox", f"{FOLDER}/connection"
 SOCKET = "socket"
-"""Name of the host's listening socket; removed after the connection."""
+"""File name of the socket on which the host listens; removed once the container has connected."""
 
 
 @until_forked
 def main() -> None:
-    """Serve the host until it disconnects. Arguments: four limits."""
+    """Serve the host until it disconnects. The command-line arguments are the four fields of `Limits`, in order."""
     limits = Limits(*map(int, sys.argv[1:]))
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(f"{CONNECTION}/{SOCKET}")
     with telling_why(connection):
         drop_privileges()
         if not Path("/bin/bash").exists():
-            raise FileNotFoundError("the image has no /bin/bash")
+            raise FileNotFoundError("the container image has no /bin/bash")
         Supervisor(connection, limits, resource_limits(limits), TOOLBOX).run()

@@ -1,4 +1,4 @@
-"""File access as the sandbox's user, in a child process whose failure is harmless."""
+"""Reads and writes of files as the sandbox's user, in a child process, so that a failure does not end the supervisor."""
 
 # ruff: noqa: PTH103, PTH120, PTH123
 
@@ -13,9 +13,9 @@ OPERATIONS = ("read", "write")
 
 
 def fork_access(request: Header, content: bytes, streams: Streams) -> int:
-    """Fork a child that reads or writes a file; return its process id. Raises OSError.
+    """Fork a child that reads or writes a file; return the child's process id.
 
-    Its output is the file's content, its exit code an errno.
+    The child outputs the file's content; its exit code is an errno. Raises OSError.
     """
     pid = os.fork()
     if pid == 0:
@@ -48,7 +48,7 @@ def read_file(path: str) -> bytes:
 
 
 def write_file(path: str, content: bytes) -> bytes:
-    """Write a regular file, creating its parent directories. Return empty output."""
+    """Write a regular file, creating its parent directories. Return no bytes."""
     os.makedirs(os.path.dirname(path) or "/", exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     with open(fd, "wb") as file:

@@ -1,4 +1,4 @@
-"""System calls missing from Python's standard library; each function raises OSError."""
+"""Linux system calls that Python's standard library lacks. Each function raises OSError on failure."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWPID = 0x2000_0000
 CLONE_NEWNET = 0x4000_0000
 NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP
-"""Namespaces that each sandbox gets; sandboxed processes may not create them."""
+"""Kinds of Linux namespaces that each sandbox gets. Processes in a sandbox may not create more."""
 
 MS_REC = 0x4000
 MS_RDONLY = 0x1
@@ -65,12 +65,12 @@ def _syscall(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char],
 
 
 def fork_into(namespaces: int) -> int:
-    """Fork a child into new namespaces; return 0 in the child. The caller must have one thread."""
+    """Fork a child into new namespaces; return its process id, or 0 in the child. The caller must have one thread."""
     return _syscall(_SYS_CLONE, namespaces | signal.SIGCHLD, 0, 0, 0, 0, what="clone")
 
 
 def unshare(namespaces: int) -> None:
-    """Move to new namespaces; a new PID namespace takes effect for the next child."""
+    """Move this process to new namespaces. A new PID namespace applies to its later children only."""
     _check(_libc.unshare(namespaces), "unshare")
 
 
@@ -81,7 +81,7 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 
 def detach(target: str) -> None:
-    """Detach a mount and the mounts below it."""
+    """Unmount `target` and the mounts below it, as soon as they are not in use."""
     _check(_libc.umount2(target.encode(), MNT_DETACH), f"unmount {target}")
 
 
@@ -97,7 +97,7 @@ def clone_tree(path: str) -> int:
 
 
 def set_mount_attributes(tree: int, attributes: int, user_namespace: int = 0) -> None:
-    """Add attributes to all mounts of a detached tree."""
+    """Add mount attributes, such as read-only, to all mounts of a detached mount tree."""
     changes = ctypes.create_string_buffer(struct.pack("QQQQ", attributes, 0, 0, user_namespace), 32)
     flags = _AT_EMPTY_PATH | _AT_RECURSIVE
     _syscall(_SYS_MOUNT_SETATTR, tree, b"", flags, changes, 32, what="mount_setattr")
@@ -116,7 +116,7 @@ def prctl(option: int, value: int, pointer: bytes = b"") -> None:
 
 
 def keep_capabilities_over_exec() -> None:
-    """Make capabilities inheritable and ambient, so that executed programs keep them."""
+    """Make this process's capabilities inheritable and ambient, so that the programs that it executes keep them."""
     _set_capabilities(b"\xff")
     for capability in range(int(Path("/proc/sys/kernel/cap_last_cap").read_text()) + 1):
         arguments = [ctypes.c_ulong(number) for number in (_PR_CAP_AMBIENT_RAISE, capability, 0, 0)]
@@ -124,7 +124,7 @@ def keep_capabilities_over_exec() -> None:
 
 
 def drop_capabilities() -> None:
-    """Drop every capability permanently."""
+    """Drop every capability of this process permanently."""
     _set_capabilities(b"\0")
 
 

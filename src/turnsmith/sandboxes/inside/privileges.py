@@ -1,7 +1,7 @@
-"""Privilege drop of process 1: no capabilities, not traceable, and a seccomp filter.
+"""Privilege drop of process 1 of a sandbox: no capabilities, not traceable, and a seccomp filter.
 
-The filter denies system calls that test suites do not need and that evade limits, escape the sandbox, or reach deep into the
-kernel. Unprivileged calls fail with ENOSYS, so that libraries fall back; privileged ones with EPERM.
+The filter denies system calls that test suites do not need and that could evade limits, escape the sandbox, or attack the
+kernel. Calls that need no privilege fail with ENOSYS, so that libraries use an alternative; privileged calls fail with EPERM.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from turnsmith.sandboxes.inside import kernel
 _AUDIT_ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7, "riscv64": 0xC000_00F3}
 
 Numbers = tuple[int, int | None]
-"""Number of a system call on x86_64 and on other architectures; None if it does not exist."""
+"""Numbers of a system call on x86_64 and on other architectures; None if an architecture lacks the call."""
 
 _UNKNOWN: dict[str, Numbers] = {
     "shmget": (29, 194),  # unmapped shared memory is not counted by any limit
@@ -89,30 +89,30 @@ _OF_A_PROCESS: dict[str, Numbers] = {
     "sched_setaffinity": (203, 122),
     "sched_setattr": (314, 274),
 }
-"""Calls that limit or slow down the process in their first argument, if it belongs to the same user."""
+"""System calls that can limit or slow down another process, given as first argument, of the same user."""
 _OF_PROCESSES: dict[str, tuple[Numbers, int]] = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
-"""Calls on groups of processes: numbers, and the first argument's value that selects a whole user."""
+"""System calls on groups of processes → numbers, and the first argument that selects all processes of a user."""
 _CLONE, _SOCKET, _SOCKETPAIR, _GETSOCKOPT = (56, 220), (41, 198), (53, 199), (55, 209)
 _NEWEST = 469
-"""Highest reviewed number, `file_setattr` of Linux 6.17; later calls and the x32 ABI fail with ENOSYS."""
+"""Highest system call number that the filter knows (`file_setattr`, Linux 6.17); higher ones fail with ENOSYS."""
 
 _FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
-"""Allowed socket families. Others are not namespaced; vsock, for example, reaches the hypervisor."""
+"""Socket families that sandboxes may use. Network namespaces do not isolate the others: vsock reaches the hypervisor."""
 _NETLINK_ROUTE = 0
-"""Netlink protocol of the queries that libraries make about network interfaces."""
+"""Netlink protocol by which libraries list network interfaces."""
 _PROCESS_ONE = 1
 _SO_COOKIE = 57
-"""Socket option that reads a machine-wide counter and enables it."""
+"""Socket option that reads a counter shared by the whole machine."""
 
 _INSTRUCTION = struct.Struct("HBBI")
 """Layout of a BPF instruction: code, jump if true, jump if false, value."""
 _LOAD, _EQUAL, _ABOVE, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
-"""Offsets in `struct seccomp_data`; for arguments, the lower half, which is all the kernel uses here."""
+"""Byte offsets in `struct seccomp_data`; for an argument, the offset of its lower 32 bits."""
 
 
 def drop_privileges() -> None:
-    """Drop privileges of this process and its children, and replace the standard streams by /dev/null."""
+    """Drop the privileges of this process and of its later children; redirect the standard streams to /dev/null."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     program = compile_filter()
@@ -131,12 +131,12 @@ def drop_privileges() -> None:
 
 @cache
 def compile_filter() -> bytes:
-    """Compile the filter for this machine. Slow, so the spawner calls it before forking."""
+    """Compile the seccomp filter for this machine. Compiling is slow, so the spawner does it once, before it forks."""
     return b"".join(make_filter(os.uname().machine))
 
 
 def make_filter(machine: str) -> list[bytes]:
-    """Build the BPF program: architecture and number checks, unconditional denials, then argument checks."""
+    """Build the BPF program of the seccomp filter: check the architecture, the call number, then some calls' arguments."""
     unknown, forbidden = _fail(errno.ENOSYS), _fail(errno.EPERM)
     program = [
         _load(_ARCHITECTURE),
@@ -158,7 +158,7 @@ def make_filter(machine: str) -> list[bytes]:
 
 
 def _look_closer(forbidden: bytes) -> list[tuple[Numbers, list[bytes]]]:
-    """Return the calls that are filtered by argument, with their filter steps."""
+    """List the system calls that the filter allows or denies by their arguments, with the BPF steps of each."""
     first, second, third = _load(_FIRST_ARGUMENT), _load(_SECOND_ARGUMENT), _load(_THIRD_ARGUMENT)
     spare_process_one = [*_where(_EQUAL, _PROCESS_ONE, forbidden), _ALLOW]
     hide_cookies = _where(_EQUAL, _SO_COOKIE, _fail(errno.ENOPROTOOPT))
@@ -186,7 +186,7 @@ def _load(offset: int) -> bytes:
 
 
 def _where(comparison: int, value: int, *steps: bytes) -> list[bytes]:
-    """Run the steps if the loaded value satisfies the comparison, else skip them."""
+    """Build a BPF condition: run the steps if the loaded value satisfies the comparison, else skip them."""
     return [_INSTRUCTION.pack(comparison, 0, len(steps), value), *steps]
 
 

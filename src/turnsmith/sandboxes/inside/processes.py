@@ -1,4 +1,4 @@
-"""Processes of a sandbox (descendants of the supervisor): listing, killing, and memory use."""
+"""Listing, killing and memory use of a sandbox's processes, which are the descendants of the supervisor."""
 
 # ruff: noqa: PTH123, PTH208
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 MAX_SWEEPS = 200
-"""Maximum rounds of listing and killing processes."""
+"""Maximum number of rounds that list the remaining processes and kill them."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Process:
     parent: int
     session: int
     is_dead: bool
-    """True for a zombie."""
+    """True if the process is a zombie."""
 
 
 def living_descendants() -> list[Process]:
-    """List all living processes below this one. Orphans are reparented to it, so a double fork does not escape."""
+    """List all living descendants of this process, including those whose parents have ended."""
     children: dict[int, list[Process]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         if process := _read_process(int(name)):
@@ -47,7 +47,7 @@ def _read_process(pid: int) -> Process | None:
 
 
 def end_all(spared_sessions: Collection[int] = ()) -> None:
-    """Kill every process except those of the spared sessions, including processes started meanwhile."""
+    """Kill all processes of the sandbox, also those started meanwhile; spare those of the given sessions."""
     if os.getpid() == 1 and not spared_sessions:
         _signal(-1)  # atomic in the kernel: no fork can escape
         return
@@ -63,7 +63,7 @@ def end_all(spared_sessions: Collection[int] = ()) -> None:
 
 
 def bury_all() -> Iterator[tuple[int, int]]:
-    """Kill every process and wait for all; yield process ids and wait statuses."""
+    """Kill all processes of the sandbox and wait for them; yield the id and the wait status of each child."""
     while True:
         end_all()  # repeated, since a fork bomb may escape one round
         try:
@@ -84,7 +84,7 @@ def _signal(pid: int) -> None:
 
 
 def uses_more_than(limit_bytes: int, processes: list[Process]) -> bool:
-    """Compare the memory of processes with a limit; the exact count runs only if the quick one exceeds it."""
+    """Return True if processes together use more memory than the limit. The exact count runs only if a quick one exceeds it."""
     pids = [process.pid for process in processes]
     return sum(map(_resident_bytes, pids)) > limit_bytes and sum(map(_proportional_bytes, pids)) > limit_bytes
 
@@ -97,7 +97,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _proportional_bytes(pid: int) -> int:
-    """Sum anonymous and shared memory, each page divided among its users. File-backed pages are free."""
+    """Return a process's memory in bytes: anonymous and shared pages, each divided by the number of processes that use it."""
     try:
         lines = _content(f"/proc/{pid}/smaps_rollup").splitlines()
     except PermissionError:

@@ -1,6 +1,7 @@
-"""Supervisor: process 1 of a sandbox. Answers requests, reaps children, enforces limits.
+"""Supervisor: process 1 of a sandbox, which answers the host's requests, reaps children and enforces limits.
 
-Runs one loop in one thread. It ends when the host disconnects, and the kernel then kills all other processes.
+The supervisor runs one loop in one thread. It ends when the host disconnects; the kernel then kills all other processes of
+the sandbox.
 """
 
 import errno
@@ -21,20 +22,20 @@ from turnsmith.sandboxes.inside.warm import fork_pytest, until_forked
 from turnsmith.sandboxes.inside.wire import MAX_FILE_BYTES, Header, Limits
 
 WATCH_INTERVAL_S = 0.1
-"""Interval of memory checks while processes run."""
+"""Seconds between checks of memory use while processes run."""
 
 LEFTOVER_SHARE = 0.5
-"""Share of the process limit; more background processes without a command count as a fork bomb."""
+"""Share of the process limit above which the background processes of ended commands count as a fork bomb."""
 
 _SHORT = {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class ExhaustedError(Exception):
-    """Error raised if processes, descriptors or memory are exhausted."""
+    """Error raised if a sandbox has no processes, file descriptors or memory left for a command."""
 
 
 class Supervisor:
-    """Server of one sandbox, until `stop` or a disconnect. Forks that become pytest leave by raising Forked."""
+    """Server of one sandbox's requests, until a `stop` request or a disconnect. Raises Forked in children that become pytest."""
 
     def __init__(self, connection: socket.socket, limits: Limits, process_limits: dict[int, int], toolbox: str) -> None:
         self._connection = connection
@@ -48,7 +49,7 @@ class Supervisor:
         self._next_watch = 0.0
 
     def run(self) -> None:
-        """Serve requests until stopped."""
+        """Serve requests until the host asks to stop or disconnects; then kill all processes."""
         self._listen(self._connection.fileno(), self._serve)
         wake_fd = wake_on_child()
         self._listen(wake_fd, lambda: os.read(wake_fd, 1 << 16))
@@ -64,7 +65,7 @@ class Supervisor:
         self._selector.register(fd, selectors.EVENT_READ, handler)
 
     def _time_to_wait(self) -> float | None:
-        """Return seconds until the next check; None if nothing runs."""
+        """Return the seconds until the next check of deadlines or memory; None if no process runs."""
         if not self._is_busy:
             return None
         next_deadline = min((job.deadline for job in self._jobs.values()), default=float("inf"))
@@ -107,7 +108,7 @@ class Supervisor:
             self._listen(pipe.fd, partial(self._collect, pipe))
 
     def _begin(self, start: Callable[[], Command]) -> Command:
-        """Start a command; on exhaustion, kill all processes and retry once. Raises ExhaustedError."""
+        """Start a command. If a resource is exhausted, kill all processes and retry once. Raises ExhaustedError."""
         try:
             return start()
         except OSError as error:
@@ -120,7 +121,7 @@ class Supervisor:
             raise ExhaustedError(error.strerror) if error.errno in _SHORT else error from None
 
     def _collect(self, pipe: Pipe) -> None:
-        """Read output, also after the command has ended, so that background processes get no closed pipe."""
+        """Read output from a pipe, also after the command has ended, since background processes may still write."""
         if not pipe.read():
             self._selector.unregister(pipe.fd)
             pipe.close()
@@ -149,7 +150,7 @@ class Supervisor:
             processes.end_all({pid for pid, job in self._jobs.items() if not job.timed_out})
 
     def _watch(self) -> None:
-        """Kill all processes if they exceed the memory limit together, or remain as a fork bomb."""
+        """Kill all processes if their memory exceeds the limit, or if the leftovers of ended commands are a fork bomb."""
         if not self._is_busy or time.monotonic() < self._next_watch:
             return
         ours = {pid for pid, job in self._jobs.items() if job.request["op"] in OPERATIONS}  # bounded by themselves
@@ -161,7 +162,7 @@ class Supervisor:
 
 
 def wake_on_child() -> int:
-    """Return a descriptor that becomes readable when a child ends."""
+    """Return a file descriptor that becomes readable when a child process ends."""
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -170,7 +171,7 @@ def wake_on_child() -> int:
 
 @contextmanager
 def telling_why(connection: socket.socket) -> Iterator[None]:
-    """Report an exception to the host, then wait for it to disconnect, so that the report is received."""
+    """Report an exception to the host, then wait until the host disconnects."""
     try:
         yield
     except Exception as error:
@@ -181,9 +182,9 @@ def telling_why(connection: socket.socket) -> Iterator[None]:
 
 @until_forked
 def main() -> None:
-    """Serve without isolation: an ordinary process over a copied tree, connected by stdin.
+    """Run the supervisor as an ordinary process without isolation, connected to the host by stdin.
 
-    Arguments: folder of the sandbox, and four limits.
+    The command-line arguments are the folder of the sandbox and the four fields of `Limits`.
     """
     folder, *numbers = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)

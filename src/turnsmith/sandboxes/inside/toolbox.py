@@ -1,4 +1,4 @@
-"""Files added to a sandbox: `python`, `pytest`, and the setup that bash reads before a command."""
+"""Files that Turnsmith adds to a sandbox: `python`, `pytest`, and the script that bash reads before each command."""
 
 from pathlib import Path
 from resource import RLIMIT_CORE, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIMIT_NPROC
@@ -6,10 +6,10 @@ from resource import RLIMIT_CORE, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_NOFILE, RLIM
 from turnsmith.sandboxes.inside.wire import Limits
 
 CWD_FD = 250
-"""Descriptor on which the shell reports its final directory; a number that scripts do not use."""
+"""File descriptor on which bash reports its final directory; scripts rarely use so high a number."""
 
 REPORT_FD = 251
-"""Descriptor on which a command may write a report, separate from its output."""
+"""File descriptor on which a command may write a report, separate from its output."""
 
 MAX_OPEN_FILES = 4096
 
@@ -20,19 +20,20 @@ _ULIMIT = {
     RLIMIT_NOFILE: ("n", 1),
     RLIMIT_CORE: ("c", 1),
 }
-"""Resource → option letter and unit of `ulimit`."""
+"""Resource → option letter and unit in bytes (or items) of bash's `ulimit`."""
 
 INTERPRETER = {"LANG": "C", "LC_CTYPE": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 """Environment variables of every Python in a sandbox.
 
-Only LC_CTYPE differs from the C locale: a full C.UTF-8 locale makes shells read a dozen files at start.
+Only LC_CTYPE is UTF-8: with a full C.UTF-8 locale, each shell would read a dozen files at start.
 """
 
 
 def interpreter_arguments(python: str, module: str) -> list[str]:
     """Build the command that runs a module of `inside` without site-packages.
 
-    The current directory provides the package: arguments and environment would be visible in /proc.
+    The interpreter finds the package in its current directory, since paths in arguments or variables would be visible in
+    /proc.
     """
     code = (
         "import os, sys; sys.path.append(os.getcwd()); os.chdir('/'); "
@@ -42,7 +43,7 @@ def interpreter_arguments(python: str, module: str) -> list[str]:
 
 
 def write_toolbox(folder: Path, python: str, setup: str) -> None:
-    """Create `bin/` and `shell.sh` in a folder."""
+    """Write the programs `bin/python` and `bin/pytest`, and bash's setup script `shell.sh`, into a folder."""
     bin_folder = folder / "bin"
     bin_folder.mkdir(parents=True)
     for name in ("python", "python3"):
@@ -53,15 +54,16 @@ def write_toolbox(folder: Path, python: str, setup: str) -> None:
 
 
 def shell_setup(numbers: dict[int, int]) -> str:
-    """Build the BASH_ENV script: hard limits, each set separately, and a trap that reports the final directory."""
+    """Build the script that bash reads first (BASH_ENV): it sets hard limits and a trap that reports the final directory."""
     limits = "; ".join(f"ulimit -{_ULIMIT[kind][0]} {number // _ULIMIT[kind][1]}" for kind, number in numbers.items())
     return f"{{ {limits}; }} 2> /dev/null\ntrap 'pwd >&{CWD_FD}' EXIT\nunset BASH_ENV\n"
 
 
 def resource_limits(limits: Limits, *, has_own_processes: bool = True, has_own_disk: bool = False) -> dict[int, int]:
-    """Return hard limits for setrlimit.
+    """Map each resource to the hard limit for setrlimit.
 
-    Processes are limited if they are counted apart from the user's others; file sizes if no disk limit exists.
+    The number of processes is limited if the sandbox has a separate count of processes; file sizes are limited if the sandbox
+    has no separate disk.
     """
     return {
         **({RLIMIT_NPROC: limits.num_processes} if has_own_processes else {}),
@@ -73,7 +75,7 @@ def resource_limits(limits: Limits, *, has_own_processes: bool = True, has_own_d
 
 
 def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
-    """Build the environment of every command, without any host variable."""
+    """Build the environment variables of every command in a sandbox; none comes from the host."""
     return {
         "PATH": f"{toolbox}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
         **INTERPRETER,
@@ -89,6 +91,6 @@ def environment(toolbox: str, runtime: str, home: str) -> dict[str, str]:
 
 
 def with_own_python(variables: dict[str, str], folder: str) -> dict[str, str]:
-    """Put the programs and libraries of a task environment first, and drop PYTHONPATH."""
+    """Put the programs and shared libraries of a task's Python environment first; drop PYTHONPATH."""
     others = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
     return {**others, "PATH": f"{folder}/bin:{variables['PATH']}", "LD_LIBRARY_PATH": f"{folder}/shared"}

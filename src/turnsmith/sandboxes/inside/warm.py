@@ -1,8 +1,8 @@
 """Fast start of `python -m pytest`: a fork of a process that has imported pytest but no code of a task.
 
-A test compares the fork with a fresh interpreter. Known differences: arguments and variables in /proc; a few frames below
-pytest's own; requested plugins are imported even if not loaded; import times, and `logging` times relative to them; the process
-leads its session, and its parent is process 1.
+A test compares the fork with a fresh interpreter. Known differences: arguments and variables in /proc; stack frames below
+pytest's own; plugins that are imported but not loaded; import times and `logging`'s relative times; the fork leads its
+session, and its parent is process 1.
 """
 
 # ruff: noqa: PTH109, PTH112, PTH208
@@ -33,13 +33,13 @@ from turnsmith.sandboxes.inside.wire import Header
 
 MODULE = "pytest"
 OURS = ("ctypes", "_ctypes", "resource", "termios", "socket", "_socket", "array")
-"""Modules that Turnsmith imports and that pytest, on some Python versions, does not."""
+"""Modules that the supervisor has imported but that pytest, on some Python versions, does not import."""
 _preloaded: set[str] = set()
-"""Modules imported by pytest. A fresh interpreter could find others only in its workdir or on PYTHONPATH."""
+"""Names of the modules that were imported with pytest before any fork."""
 
 
 def preload(runtime: str) -> None:
-    """Import pytest, its default plugins, and the plugins of the test runtime, from the runtime only."""
+    """Import pytest, its default plugins, and the installed plugins, all from the test runtime's folder."""
     sys.path.insert(0, runtime)
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]  # references held here stay valid; pytest imports fresh copies
@@ -64,7 +64,7 @@ def _plugins_in(runtime: str) -> list[str]:
 
 @dataclass(eq=False)
 class Forked(BaseException):
-    """Exception that unwinds the supervisor in a forked child, which then becomes pytest."""
+    """Exception that ends the supervisor's loop in a forked child, which then becomes pytest."""
 
     request: Header
     limits: dict[int, int]
@@ -84,7 +84,7 @@ def fork_pytest(request: Header, limits: dict[int, int], streams: Streams) -> in
 
 
 def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
-    """Wrap a main function: a child that raises Forked becomes pytest after the stack has unwound."""
+    """Wrap a main function so that a forked child, which raises Forked, leaves the function and becomes pytest."""
 
     def serve_or_be_pytest() -> None:
         try:
@@ -99,7 +99,7 @@ def until_forked(serve: Callable[[], None]) -> Callable[[], None]:
 
 
 def be_pytest(forked: Forked) -> None:
-    """Become the interpreter of `python -m pytest`, or exec a fresh one if the fork would differ. Raises SystemExit."""
+    """Run `python -m pytest` in this fork, or exec a fresh interpreter if the fork would differ. Raises SystemExit."""
     _leave_parent(forked)
     request = forked.request
     python = "python" if request["program"] == MODULE else request["program"]
@@ -118,7 +118,7 @@ def be_pytest(forked: Forked) -> None:
 
 
 def _leave_parent(forked: Forked) -> None:
-    """Detach from the supervisor: close its descriptors; apply the request's directory, environment and limits."""
+    """Detach the forked child from the supervisor, and apply the request's directory, environment variables and limits."""
     os.setsid()
     os.closerange(3, CWD_FD)
     os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
@@ -134,7 +134,7 @@ def _leave_parent(forked: Forked) -> None:
 
 
 def _environment(request: Header) -> dict[str, str]:
-    """Build a shell's environment, extended by the extra plugin."""
+    """Build the environment variables that a shell would give to pytest, and load the request's plugin."""
     variables: dict[str, str] = request["env"]
     home, name = variables["HOME"], f"plugin_{os.urandom(8).hex()}"
     Path(home, f"{name}.py").write_text(request["plugin"], "utf-8")
@@ -149,13 +149,13 @@ def _environment(request: Header) -> dict[str, str]:
 
 
 def _has_other_variables() -> bool:
-    """Return True if a PYTHON* variable differs from those of the preloaded interpreter."""
+    """Return True if an environment variable PYTHON* differs from the preloaded interpreter's."""
     current = {name: value for name, value in os.environ.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
     return current != {name: value for name, value in INTERPRETER.items() if name.startswith("PYTHON")}
 
 
 def _may_shadow(request: Header) -> bool:
-    """Return True if the workdir or search path could provide another module of an imported name."""
+    """Return True if the workdir or search path holds a module with the name of a preloaded one."""
     loaded = {name.partition(".")[0] for name in _preloaded}
     folders = [request["cwd"], *request["search_path"], request["env"]["HOME"]]
     names = (name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder))

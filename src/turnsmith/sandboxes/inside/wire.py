@@ -1,4 +1,4 @@
-"""Frames between host and supervisor: lengths, a JSON header, a binary payload."""
+"""Frames between host and supervisor, each of two lengths, a JSON header and a binary payload."""
 
 import json
 import os
@@ -10,19 +10,19 @@ from typing import Any
 Header = dict[str, Any]
 
 PREFIX = struct.Struct(">IQ")
-"""Header length and payload length, in bytes."""
+"""Layout of the first bytes of a frame: header length and payload length, in bytes."""
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Largest file that `read` and `write` transfer."""
+"""Largest file, in bytes, that `Sandbox.read` and `Sandbox.write` transfer."""
 
 MAX_REPORT_BYTES = 16 << 20
-"""Largest report of a command."""
+"""Largest report of a command, in bytes; the rest is dropped."""
 
 MAX_REQUEST_BYTES = 1 << 16
-"""Largest packet between a provider and its spawner."""
+"""Largest packet, in bytes, between a sandbox provider and its spawner process."""
 
 MAX_HEAD_BYTES = 1 << 20
-"""Largest answer header that the host accepts."""
+"""Largest header of an answer, in bytes, that the host accepts from a sandbox."""
 
 
 @dataclass(frozen=True)
@@ -36,37 +36,37 @@ class Limits:
 
     @property
     def payload_bytes(self) -> int:
-        """Return the largest payload of an answer."""
+        """Return the largest payload of a sandbox's answer, in bytes."""
         return max(self.output_bytes + MAX_REPORT_BYTES, MAX_FILE_BYTES)
 
 
 @dataclass(frozen=True)
 class HostPython:
-    """Host Python as sandboxes of a provider see it."""
+    """Parts of the host's Python installation that sandboxes see."""
 
     program: str
-    """Base interpreter, not that of a virtual environment."""
+    """Path of the host's base interpreter, not of a virtual environment's."""
     prefix: str
-    """Folder of the interpreter and its standard library."""
+    """Host folder with the interpreter and its standard library."""
     hidden: list[str]
-    """Folders of installed packages below `prefix`; they appear empty."""
+    """Folders of installed packages below `prefix`, which appear empty in a sandbox."""
     runtime: str
-    """Folder with pytest and its dependencies only."""
+    """Host folder with only pytest and its dependencies."""
 
 
 @dataclass(frozen=True)
 class StartRequest:
-    """Request for a new sandbox, sent to the spawner with the sandbox's end of the connection."""
+    """Request for a new sandbox, sent to the spawner together with one end of the sandbox's connection."""
 
     layers: list[str]
     workdir: str
     is_for_tests: bool
     environment: str
-    """Host folder mounted at `/environment`; empty for none."""
+    """Host folder of the task's Python environment, mounted at `/environment`; empty for none."""
 
 
 def pack(header: Header, payload: bytes = b"") -> bytes:
-    """Encode one frame."""
+    """Encode a header and a payload as one frame."""
     head = json.dumps(header).encode()
     return PREFIX.pack(len(head), len(payload)) + head + payload
 
@@ -87,7 +87,7 @@ def receive(connection: socket.socket) -> tuple[Header, bytes] | None:
 
 
 def receive_descriptors(connection: socket.socket) -> tuple[bytes, list[int]]:
-    """Receive a packet and its descriptor; the kernel drops the descriptor if the process has no room for it."""
+    """Receive a packet and its file descriptor; without a descriptor if this process has too many open files."""
     message, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST_BYTES, 1)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)

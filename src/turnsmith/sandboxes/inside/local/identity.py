@@ -1,4 +1,4 @@
-"""Host identity of sandboxes: an ordinary user's own ids; for root, an unused id that owns nothing."""
+"""Host user that owns the processes of sandboxes: the caller, or an unused id if the caller is root."""
 
 import os
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from pathlib import Path
 from turnsmith.sandboxes.inside import kernel
 
 HOST_IDS = ["0", "0", "4294967295"]
-"""Content of uid_map outside any user namespace."""
+"""Fields of /proc/self/uid_map of a process outside any user namespace."""
 
 FREE_ID = 1_878_982_656
-"""User and group id that no Linux convention assigns (above the container range of systemd)."""
+"""User and group id of sandboxes started by root. No Linux convention assigns it (systemd's container range ends below)."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Identity:
     uid: int
     gid: int
     is_foreign: bool
-    """True if the ids differ from the caller's, so that layers need their ownership mapped."""
+    """True if sandboxes run under another user than the caller; the owner of their layers must then be mapped."""
 
 
 def choose_identity() -> Identity:
@@ -29,14 +29,14 @@ def choose_identity() -> Identity:
 
 
 def name_user(pid: int, uid: int, gid: int, identity: Identity) -> None:
-    """Map one user and group id of a process's user namespace to the identity."""
+    """Map a user id and a group id in a process's user namespace to those of the host identity."""
     lines = {"setgroups": "deny", "uid_map": f"{uid} {identity.uid} 1", "gid_map": f"{gid} {identity.gid} 1"}
     for name, line in lines.items():
         Path(f"/proc/{pid}/{name}").write_text(line)
 
 
 def fork_owned(namespaces: int, identity: Identity) -> int:
-    """Fork into namespaces owned by the identity, so that the kernel charges their objects to that user."""
+    """Fork into namespaces owned by the identity's user, so that the kernel counts their resources for that user."""
     ours, pid = os.geteuid(), -1
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.seteuid(identity.uid)

@@ -1,4 +1,4 @@
-"""Host layers as detached read-only mounts whose files belong to the sandbox's user."""
+"""Mounts of host layers for sandboxes: detached, read-only, with files that belong to the sandbox's user."""
 
 import errno
 import itertools
@@ -14,13 +14,13 @@ from turnsmith.sandboxes.inside.local import root
 from turnsmith.sandboxes.inside.local.identity import Identity, name_user
 
 MAX_BYTES = 4 << 30
-"""Maximum total size of all copies; the newest copy is always kept."""
+"""Maximum total size of the copied layers; the newest copy is kept at any size."""
 
 
 class Layers:
-    """Opener of layers that maps their ownership, by id-mapped mounts or else by copies in memory.
+    """Opener of layers whose files then belong to the sandbox's user: by id-mapped mounts, or else by copies in memory.
 
-    Each copy is a separate file system, so that a dropped copy survives while a sandbox mounts it.
+    Each copy is a separate file system, which the kernel keeps until the last sandbox has unmounted it.
     """
 
     def __init__(self, identity: Identity, folder: Path = Path(root.COPIES), max_bytes: int = MAX_BYTES) -> None:
@@ -29,10 +29,10 @@ class Layers:
         self._max_bytes = max_bytes
         self._numbers = itertools.count()
         self.copies: dict[str, Path] = {}
-        """Layer → copy, least recently used first."""
+        """Layer → folder of its copy in memory, least recently used first."""
 
     def open(self, path: str) -> int:
-        """Return a detached mount of a layer, as a descriptor. Raises OSError."""
+        """Return a detached mount of a layer, as a file descriptor. Raises OSError."""
         source = root.HOST + path
         if not self._identity.is_foreign:
             return _clone(source)
@@ -47,7 +47,10 @@ class Layers:
         return _clone(self.copy(source))  # the file system has no id-mapped mounts, such as a container's root
 
     def copy(self, source: str) -> str:
-        """Copy a layer, or reuse its copy; drop the least recently used copies above the bound. Raises OSError."""
+        """Return a copy of a layer in memory, made on first use; drop the least recently used copies above MAX_BYTES.
+
+        Raises OSError.
+        """
         self.copies[source] = copied = self.copies.pop(source, None) or self._make(source)
         while len(self.copies) > 1 and sum(map(_size_bytes, self.copies.values())) > self._max_bytes:
             _drop(self.copies.pop(next(iter(self.copies))))
@@ -79,7 +82,7 @@ def _clone(source: str, attributes: int = 0, ownership_map: int = 0) -> int:
 
 @cache
 def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> int:
-    """Create a user namespace that maps the owner to the identity, for mounts; return its descriptor."""
+    """Create a user namespace for id-mapped mounts, which maps the owner of files to the identity; return its file descriptor."""
     pid = kernel.fork_into(kernel.CLONE_NEWUSER)
     if pid == 0:
         signal.pause()
@@ -91,7 +94,7 @@ def _open_ownership_map(owner_uid: int, owner_gid: int, identity: Identity) -> i
 
 
 def _copy_file(source: str, target: str) -> None:
-    """Copy a regular file or a whiteout. Other files are skipped, since reading them may never end."""
+    """Copy a regular file or a whiteout of overlayfs. Skip other files, such as pipes, whose reading may never end."""
     status = os.lstat(source)
     if stat.S_ISREG(status.st_mode):
         shutil.copy2(source, target)
@@ -100,7 +103,7 @@ def _copy_file(source: str, target: str) -> None:
 
 
 def _drop(copy: Path) -> None:
-    """Detach a copy's file system; the kernel frees it after the last use."""
+    """Detach the file system of a copied layer; the kernel frees its memory after the last use."""
     kernel.detach(str(copy))
     copy.rmdir()
 

@@ -1,4 +1,4 @@
-"""Creation of one sandbox: namespaces, root, writable files, privilege drop, then the supervisor."""
+"""Steps from a forked process to a running sandbox: namespaces, root, writable files, privilege drop, supervisor."""
 
 # ruff: noqa: PTH101, PTH102
 
@@ -22,13 +22,13 @@ from turnsmith.sandboxes.inside.wire import Limits
 
 STAGE = "/mnt"
 SCRATCH = f"{STAGE}/scratch"
-"""Mount point of parts during construction; detached before untrusted code runs."""
+"""Mount point of the scratch space while a sandbox is built; detached before untrusted code runs."""
 
 INODE_BYTES = 4096
-"""Bytes of the disk limit per inode."""
+"""Bytes of a sandbox's disk limit that allow one inode."""
 
 UPPER, TMP, SHM = "upper", "tmp", "shm"
-"""Folders of the scratch space: writes to the working tree, to /tmp, to /dev/shm."""
+"""Folders of the scratch space that hold writes to the working tree, to /tmp and to /dev/shm."""
 
 _NOTHING_SPECIAL = kernel.MS_NOSUID | kernel.MS_NODEV
 _SIOCSIFFLAGS = 0x8914
@@ -42,18 +42,18 @@ _NAMESPACE_LIMITS = {
 
 @dataclass(frozen=True)
 class Trees:
-    """Detached mounts of a sandbox."""
+    """Detached mounts of which a new sandbox is built, as file descriptors."""
 
     workdir: str
     layers: list[int]
-    """Layers of the working tree, lowest first."""
+    """File descriptors of the mounted layers of the working tree, lowest first."""
     environment: int | None
     apart: list[str] | None
-    """Folders of /usr that stay empty in a private overlay; None if /usr is shared."""
+    """Folders below /usr that appear empty in the sandbox's private overlay of /usr; None if sandboxes share /usr."""
 
 
 def fork_sandbox(connection: socket.socket, trees: Trees, limits: Limits, identity: Identity) -> None:
-    """Fork process 1 of a sandbox, which serves the connection. Raises OSError."""
+    """Fork process 1 of a sandbox, which answers the host's requests on the connection. Raises OSError."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         pid = fork_owned(kernel.NAMESPACES, identity)
@@ -65,7 +65,7 @@ def fork_sandbox(connection: socket.socket, trees: Trees, limits: Limits, identi
 
 
 def _be_process_one(named: socket.socket, connection: socket.socket, trees: Trees, limits: Limits) -> NoReturn:
-    """Run as process 1 and exit; never return. Raises Forked in a child that becomes pytest."""
+    """Build the sandbox, run its supervisor and exit; never return. Raises Forked in a child that becomes pytest."""
     try:
         if named.recv(1):  # else the spawner failed to map the user, and has reported it
             with telling_why(connection):
@@ -81,7 +81,7 @@ def _be_process_one(named: socket.socket, connection: socket.socket, trees: Tree
 
 
 def _enter(apart: list[str] | None) -> None:
-    """Leave the host's users, files, processes, network and host name; capabilities are dropped later."""
+    """Switch this process to the sandbox's users, files, processes, network and host name. Capabilities are dropped later."""
     kernel.prctl(kernel.PR_SET_SECUREBITS, kernel.SECBIT_NO_SETUID_FIXUP)
     os.setresgid(root.UID, root.UID, root.UID)
     os.setresuid(root.UID, root.UID, root.UID)
@@ -108,7 +108,7 @@ def _enter_root(apart: list[str] | None) -> None:
 
 
 def _give_files(connection: socket.socket, trees: Trees, disk_bytes: int) -> None:
-    """Mount the trees and the writable folders, and send the scratch space to the host before the slow detach."""
+    """Mount the layers and the writable folders; send the scratch space to the host."""
     kernel.mount("stage", STAGE, "tmpfs", _NOTHING_SPECIAL, "mode=0700")
     _mount_scratch(disk_bytes)
     scratch = kernel.clone_tree(SCRATCH)
@@ -125,7 +125,7 @@ def _give_files(connection: socket.socket, trees: Trees, disk_bytes: int) -> Non
 
 
 def _mount_scratch(disk_bytes: int) -> None:
-    """Mount one tmpfs for everything the sandbox writes, so that one size limits it."""
+    """Mount one tmpfs, of limited size, for all files that the sandbox writes."""
     os.mkdir(SCRATCH)
     options = f"mode=0755,size={disk_bytes},nr_inodes={disk_bytes // INODE_BYTES}"
     kernel.mount("scratch", SCRATCH, "tmpfs", _NOTHING_SPECIAL, options)
@@ -135,7 +135,7 @@ def _mount_scratch(disk_bytes: int) -> None:
 
 
 def _stack(layers: list[int], workdir: str) -> None:
-    """Mount the working tree. Layers are mounted at short numeric paths, since mount options fit one page."""
+    """Mount the working tree. Its layers get short numeric paths, since mount options are limited to one page."""
     os.chdir(STAGE)
     for position, layer in enumerate(layers):
         os.mkdir(str(position))

@@ -1,8 +1,8 @@
-"""Root directory shared read-only by all sandboxes of a provider: system, interpreter, test runtime, devices.
+"""Root directory that all sandboxes of a provider share read-only: system, interpreter, test runtime, devices.
 
-A provider's helper process builds it once, in a private mount namespace; each sandbox clones it by one system call. The helper
-then execs the interpreter in that root and becomes the spawner. So /proc/self/exe of every fork lies on a read-only mount, and
-sandboxes cannot modify the interpreter's file.
+A provider's helper process builds it once, in a private mount namespace; each sandbox clones it by one system call. The
+helper then execs the interpreter in that root and becomes the spawner. So /proc/self/exe of every sandbox lies on a read-only
+mount, and no sandbox can modify the interpreter's file.
 """
 
 import json
@@ -26,12 +26,12 @@ RUNTIME = "/opt/runtime"
 HOME = "/tmp/home"
 ENVIRONMENT = "/environment"
 COPIES, LOWER = "/copies", "/lower"
-"""Folders for copies of layers, and the temporary mount point of a lower folder."""
+"""Folder for copies of layers; temporary mount point of the lower folder of an overlay."""
 UID = 1000
-"""User and group id in a sandbox."""
+"""Id of the user and of the group of all processes, as seen in a sandbox."""
 
 SAFE = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-"""Mount attributes of all host folders."""
+"""Mount attributes of all host folders in a sandbox: read-only, no set-user-id programs, no devices."""
 
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC = ("ld.so.cache", "alternatives", "localtime", "mime.types", "services", "protocols")
@@ -57,7 +57,7 @@ _LINKS = {
 
 
 def main() -> None:
-    """Build the root, then exec the spawner. Stdin is a packet socket; its first packet holds the settings."""
+    """Build the sandbox root, then exec the spawner. Stdin is a packet socket; its first packet holds the settings."""
     with socket.socket(fileno=os.dup(0)) as control:
         settings = json.loads(control.recv(MAX_REQUEST_BYTES, socket.MSG_PEEK))
         limits, python = Limits(**settings["limits"]), HostPython(**settings["python"])
@@ -76,7 +76,7 @@ def main() -> None:
 def _enter_namespaces() -> None:
     """Enter new user and mount namespaces, keeping all capabilities over exec.
 
-    The user is not mapped to the namespace's root, which owns the /proc files of Turnsmith's processes.
+    The user is not mapped to root in the namespace, since root owns the /proc files of Turnsmith's processes.
     """
     identity = choose_identity()
     if identity.is_foreign:
@@ -89,7 +89,7 @@ def _enter_namespaces() -> None:
 
 
 def leave_host_root() -> None:
-    """Enter a mount namespace with an empty tmpfs root; the host's file system moves to `/host`."""
+    """Make an empty tmpfs the root directory of this process; the host's file system appears at `/host`."""
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("root", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=0755")
@@ -121,21 +121,21 @@ def build_root(python: HostPython, limits: Limits) -> None:
 
 
 def find_apart(python: HostPython) -> list[str] | None:
-    """List folders of /usr to hide in a private overlay; None if /usr cannot be overlaid."""
+    """List the folders below /usr that sandboxes must see empty. Return None if /usr cannot be overlaid."""
     if has_mounts_below(f"{HOST}/usr"):
         return None
     return [folder for folder in python.hidden if folder.startswith("/usr/") and Path(ROOT + folder).is_dir()]
 
 
 def show_usr_apart(empty: list[str]) -> None:
-    """Mount a private overlay over /usr, so that file locks there are not shared between sandboxes."""
+    """Mount a private overlay at /usr with the given folders empty, so that sandboxes do not share file locks there."""
     _lay_over(f"{HOST}/usr", f"{ROOT}/usr")
     for folder in empty:
         kernel.attach_tree(kernel.clone_tree(f"{ROOT}/mnt"), ROOT + folder)
 
 
 def enter_root() -> None:
-    """Link the root's folders into the spawner's root, so that modules and libraries have their sandbox paths."""
+    """Link the folders of the sandbox root into the spawner's root, so that both find modules at the same paths."""
     for folder in Path(ROOT).iterdir():
         if not Path("/", folder.name).exists():
             Path("/", folder.name).symlink_to(folder)
@@ -151,7 +151,7 @@ def _add_python(python: HostPython) -> None:
 
 
 def _show(path: str) -> None:
-    """Show a host path read-only at the same path; copy files, keep links, skip missing paths."""
+    """Make a host path visible in the sandbox root: mount a folder read-only, copy a file or a link, skip a missing path."""
     source, target = Path(HOST + path), Path(ROOT + path)
     if source.is_symlink():
         target.symlink_to(source.readlink())
@@ -162,10 +162,9 @@ def _show(path: str) -> None:
 
 
 def _show_folder(source: str, target: str) -> None:
-    """Show a host folder by a read-only overlay, so that file locks do not reach the host.
+    """Mount a host folder as a read-only overlay, so that file locks do not reach the host.
 
-    Overlays hide mounts below their folder, and ordinary users may not overlay such a folder. So a folder with mounts is
-    bind-mounted instead.
+    A folder with mounts below is bind-mounted instead, since an overlay would hide these mounts.
     """
     if has_mounts_below(source):
         _bind(source, target)
@@ -177,7 +176,7 @@ def _show_folder(source: str, target: str) -> None:
 
 
 def has_mounts_below(folder: str) -> bool:
-    """Return True if a folder has mounts below it."""
+    """Return True if something is mounted below a folder."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     return any(mount.split()[4].startswith(f"{folder}/") for mount in mounts)
 

@@ -1,6 +1,6 @@
 """Spawner: a small single-threaded helper process that forks a sandbox for each request.
 
-Started by `root` with a packet socket as stdin; the first packet holds the settings.
+`root` starts the spawner with a packet socket as stdin, of which the first packet holds the settings.
 """
 
 import json
@@ -54,7 +54,7 @@ def _start(
     identity: Identity,
     apart: list[str] | None,
 ) -> None:
-    """Fork a sandbox that serves the connection, or report the error on it."""
+    """Fork a sandbox that answers requests on the connection; if that fails, send the error on the connection."""
     opened: list[int] = []
     try:
         if request.is_for_tests:
@@ -77,4 +77,4 @@ def _warm_up() -> None:
     try:
         preload(root.RUNTIME)
     except Exception as error:
-        print(f"turnsmith: tests will start cold: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"turnsmith: pytest is not preloaded: {type(error).__name__}: {error}", file=sys.stderr)
