@@ -1,4 +1,4 @@
-# Everything runs in .venv, which each target makes, and brings up to date when pyproject.toml has changed.
+# All targets run in .venv. They create it, and update it when pyproject.toml changes.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,14 +12,14 @@ INSTALL := $(BIN)/python $(PIP) install
 demo: .venv/train.stamp
 	$(BIN)/turnsmith run configs/laptop.toml
 
-# What guards behaviour, in minutes; test-all is every test, with coverage.
+# test runs the fast tests, in minutes; test-all runs every test, with coverage.
 test: .venv/dev.stamp
 	$(PYTEST) -m 'not slow'
 
 test-all: .venv/dev.stamp
 	$(PYTEST) --cov --cov-report=term:skip-covered
 
-# The engine with vLLM itself, which lives in an environment of its own.
+# Tests of the engine with real vLLM, which is installed in a separate environment.
 test-vllm: .venv/dev.stamp .venv-vllm/stamp
 	TURNSMITH_VLLM=$(CURDIR)/$(VLLM)/python VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 \
 		$(BIN)/pytest tests/engines/vllm/test_real_servers.py
@@ -43,7 +43,7 @@ clean:
 	$(INSTALL) -e '.[train,dev]'
 	@touch $@ .venv/train.stamp
 
-# As docs/vllm.md says: torch first, and then without what comes along in builds for CUDA.
+# Install torch first, and remove CUDA packages afterwards: docs/vllm.md.
 .venv-vllm/stamp:
 	$(PYTHON) -m venv .venv-vllm
 	$(VLLM)/python $(PIP) install torch==2.13.0
@@ -53,7 +53,7 @@ clean:
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "error: $(PYTHON) is older than 3.11: give another, as in make PYTHON=python3.12"; exit 1; }
+		|| { echo "error: $(PYTHON) is older than 3.11: name another, for example make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
-		|| { echo "error: $(PYTHON) cannot make virtual environments: install venv, as in apt install python3-venv"; exit 1; }
+		|| { echo "error: $(PYTHON) cannot make virtual environments: install venv, for example with apt install python3-venv"; exit 1; }
 	$(PYTHON) -m venv .venv
