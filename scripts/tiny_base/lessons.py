@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.issues import write_issue

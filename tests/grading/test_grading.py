@@ -8,7 +8,7 @@ from turnsmith.errors import SandboxError
 from turnsmith.grading import cases
 from turnsmith.grading.grading import Grader
 from turnsmith.grading.judging import judge
-from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.seal import SealedReport
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.repositories import make_patch

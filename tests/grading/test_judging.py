@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.grading.judging import judge
-from turnsmith.grading.logparse import SEVERITY, TestResult
+from turnsmith.grading.log_parsers.base import SEVERITY, TestResult
 from turnsmith.grading.rules import find_status
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.types import Task

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnsmith.errors import UsageError
-from turnsmith.grading.logparse import SEVERITY, STATUSES, parse_log, split_message
+from turnsmith.grading.log_parsers.base import SEVERITY, STATUSES
+from turnsmith.grading.log_parsers.summary import split_message
+from turnsmith.grading.logparse import parse_log
 
 HEADER = "=" * 20 + " short test summary info " + "=" * 20
 printable = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=20)

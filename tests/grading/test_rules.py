@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turnsmith.errors import GradingError
 from turnsmith.grading.judging import judge
-from turnsmith.grading.logparse import SEVERITY, TestResult
+from turnsmith.grading.log_parsers.base import SEVERITY, TestResult
 from turnsmith.grading.rules import RULES, strip_timing
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.types import Task

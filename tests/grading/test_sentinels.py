@@ -2,7 +2,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.sentinels import draw_sentinels
 from turnsmith.grading.testing import Suite, SuiteReport, run_suite
 from turnsmith.types import PYTEST_COMMAND

@@ -2,8 +2,8 @@
 
 import pytest
 
+from turnsmith.grading.file_classes import SUPPORT
 from turnsmith.grading.patch_selection import HunkClass, Project
-from turnsmith.grading.support import SUPPORT
 
 SUPPORTING = ["pkg/testing.py", "pkg/testutils.py", "pkg/_testing.py", "testing_utils.py", "fixtures/a.json", 
               "pkg/testdata/a.txt", "src/__snapshots__/a.ambr", "a.snap", "test_data/deep/a", "cassettes/a.yaml"]  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.testing import Suite, SuiteReport, run_cold, run_suite, run_warm
 from turnsmith.sandboxes.base import SandboxSpec
 from turnsmith.types import PYTEST_COMMAND

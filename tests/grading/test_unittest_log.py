@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnsmith.grading.logparse import PARSERS, SEVERITY, parse_log
+from turnsmith.grading.log_parsers.base import SEVERITY
+from turnsmith.grading.logparse import PARSERS, parse_log
 
 SUITE = '''import sys, unittest
 

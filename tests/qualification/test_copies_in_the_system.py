@@ -11,7 +11,7 @@ from turnsmith.errors import UsageError
 from turnsmith.git.one_commit import write_history
 from turnsmith.grading.cases import Case
 from turnsmith.qualification.copies import SystemFiles, find_installed, look_into_system
-from turnsmith.qualification.examination import run_untouched_afresh
+from turnsmith.qualification.examination import run_afresh
 from turnsmith.qualification.record import LeakKind
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
@@ -111,7 +111,7 @@ async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_
         log_parser="lines",
     )
     write_history(tmp_path / ".git", {})
-    report = await run_untouched_afresh(Case(TaskTree(task, (tmp_path,)), containers, 60.0))
+    report = await run_afresh(Case(TaskTree(task, (tmp_path,)), containers, 60.0), is_gold=False)
     assert report.statuses == {"image::root": "failed"}
 
 

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from turnsmith.grading.logparse import TestResult, parse_log
+from turnsmith.grading.log_parsers.base import TestResult
+from turnsmith.grading.logparse import parse_log
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.qualification.failures import find_messages, find_missing_names
 from turnsmith.synthesis.repositories import make_patch

@@ -1,4 +1,4 @@
-from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.issues import write_issue
 

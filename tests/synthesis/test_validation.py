@@ -1,7 +1,7 @@
 import pytest
 
 from turnsmith.grading import judging
-from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.testing import Suite, SuiteReport, run_suite
 from turnsmith.synthesis.bugs import Bug
 from turnsmith.synthesis.mutators import find_mutations

@@ -5,31 +5,27 @@ from typing import NamedTuple
 
 
 class Reason(NamedTuple):
-    """Failure reason with the pattern that shows it in a log."""
+    """Failure reason with the regular expression that finds it in a log."""
 
     name: str
     is_environment: bool
     """True if no patch of source code can cause it."""
-    sign: re.Pattern[str]
-
-
-def _read(name: str, is_environment: bool, sign: str) -> Reason:
-    return Reason(name, is_environment, re.compile(sign, re.MULTILINE))
+    pattern: str
 
 
 REASONS = (
-    _read("browser_launch_failed", True, r"Failed to launch|Failed to connect to the bus"),
-    _read("display_unavailable", True, r"cannot open display|Missing X server|unable to open X display"),
-    _read("out_of_memory", True, r"Cannot allocate memory|OutOfMemoryError|^Killed$"),
-    _read("container_unavailable", True, r"Error response from daemon|Cannot connect to the Docker daemon"),
-    _read("network_unreachable", True, r"Could not resolve host|Temporary failure in name resolution"),
-    _read("missing_module", False, r"Cannot find module|MODULE_NOT_FOUND|ModuleNotFoundError"),
-    _read("no_tests_collected", False, r"no tests ran|collected 0 items"),
-    _read("tests_timed_out", False, r"Timeout error: \d+ seconds exceeded"),
+    Reason("browser_launch_failed", True, r"Failed to launch|Failed to connect to the bus"),
+    Reason("display_unavailable", True, r"cannot open display|Missing X server|unable to open X display"),
+    Reason("out_of_memory", True, r"Cannot allocate memory|OutOfMemoryError|^Killed$"),
+    Reason("container_unavailable", True, r"Error response from daemon|Cannot connect to the Docker daemon"),
+    Reason("network_unreachable", True, r"Could not resolve host|Temporary failure in name resolution"),
+    Reason("missing_module", False, r"Cannot find module|MODULE_NOT_FOUND|ModuleNotFoundError"),
+    Reason("no_tests_collected", False, r"no tests ran|collected 0 items"),
+    Reason("tests_timed_out", False, r"Timeout error: \d+ seconds exceeded"),
 )
 """Names, order and patterns of the package swebench 5.0.2; the first match counts."""
 
 
 def find_reason(log: str) -> Reason | None:
     """Find the first reason whose pattern the log matches."""
-    return next((reason for reason in REASONS if reason.sign.search(log)), None)
+    return next((reason for reason in REASONS if re.search(reason.pattern, log, re.MULTILINE)), None)

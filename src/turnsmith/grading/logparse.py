@@ -3,42 +3,26 @@
 from collections.abc import Collection
 
 from turnsmith.errors import UsageError
-from turnsmith.grading.log_parsers.base import SEVERITY, STATUSES, Parser, Results, TestResult, clean
-from turnsmith.grading.log_parsers.builds import parse_gradle, parse_maven
-from turnsmith.grading.log_parsers.failures import make_browser_parser, parse_broken, parse_numbered
+from turnsmith.grading.log_parsers import methods, other_runners, summary
+from turnsmith.grading.log_parsers.base import Parser, Results, clean
 from turnsmith.grading.log_parsers.listed import FORMS, make_parser
-from turnsmith.grading.log_parsers.methods import parse_django, parse_unittest
-from turnsmith.grading.log_parsers.nested import parse_highlightjs, parse_karma, parse_mocha, parse_phpunit
-from turnsmith.grading.log_parsers.summary import (
-    LINE,
-    parse_lines,
-    parse_matplotlib,
-    parse_options,
-    parse_pytest,
-    parse_seaborn,
-    parse_v2,
-    parse_verbose,
-    split_message,
-)
-from turnsmith.grading.log_parsers.sympy import parse_sympy
-
-__all__ = ["LINE", "PARSERS", "SEVERITY", "STATUSES", "TestResult", "parse_log", "split_message"]
+from turnsmith.grading.log_parsers.other_runners import make_browser_parser
 
 OURS: dict[str, Parser] = {
-    "pytest": parse_pytest,
-    "lines": parse_lines,
-    "verbose": parse_verbose,
-    "options": parse_options,
-    "tox": parse_verbose,
-    "unittest": parse_unittest,
-    "django": parse_unittest,
-    "nose": parse_unittest,
-    "sympy": parse_sympy,
-    "mocha": parse_mocha,
-    "karma": parse_karma,
-    "phpunit": parse_phpunit,
-    "maven": parse_maven,
-    "gradle": parse_gradle,
+    "pytest": summary.parse_pytest,
+    "lines": summary.parse_lines,
+    "verbose": summary.parse_verbose,
+    "options": summary.parse_options,
+    "tox": summary.parse_verbose,
+    "unittest": methods.parse_unittest,
+    "django": methods.parse_unittest,
+    "nose": methods.parse_unittest,
+    "sympy": other_runners.parse_sympy,
+    "mocha": other_runners.parse_mocha,
+    "karma": other_runners.parse_karma,
+    "phpunit": other_runners.parse_phpunit,
+    "maven": other_runners.parse_maven,
+    "gradle": other_runners.parse_gradle,
     **{name: make_parser(forms) for name, forms in FORMS.items()},
 }
 
@@ -61,18 +45,18 @@ ALIASES = {
 
 BY_REPOSITORY: dict[str, Parser] = {
     **dict.fromkeys(
-        ("pytest", "astroid", "flask", "marshmallow", "pvlib", "pyvista", "sqlfluff", "xarray"), parse_lines
+        ("pytest", "astroid", "flask", "marshmallow", "pvlib", "pyvista", "sqlfluff", "xarray"), summary.parse_lines
     ),
-    **dict.fromkeys(("pytest_options", "pydicom", "requests", "pylint"), parse_options),
-    **dict.fromkeys(("pytest_v2", "astropy", "scikit", "sphinx"), parse_v2),
-    "django": parse_django,
-    "matplotlib": parse_matplotlib,
-    "seaborn": parse_seaborn,
+    **dict.fromkeys(("pytest_options", "pydicom", "requests", "pylint"), summary.parse_options),
+    **dict.fromkeys(("pytest_v2", "astropy", "scikit", "sphinx"), summary.parse_v2),
+    "django": methods.parse_django,
+    "matplotlib": summary.parse_matplotlib,
+    "seaborn": summary.parse_seaborn,
     "bpmn_js": make_browser_parser(r"(?:PhantomJS|Headless ?Chrome|Chrome Headless)[^(]{0,40}\([^()]{0,60}\)"),
     "chart_js": make_browser_parser(r"Chrome [\d.]{1,40} \([^()]{1,60}\)"),
-    "eslint": parse_broken,
-    "highlightjs": parse_highlightjs,
-    "marked": parse_numbered,
+    "eslint": other_runners.parse_broken,
+    "highlightjs": other_runners.parse_highlightjs,
+    "marked": other_runners.parse_numbered,
 }
 """Parsers specific to single repositories, by the names that SWE-bench and its descendants use."""
 

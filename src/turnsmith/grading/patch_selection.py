@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from turnsmith.git.patch_policy import FilePatch, PatchRefused, read_patch
-from turnsmith.grading.file_classes import HunkClass, classify
+from turnsmith.grading.file_classes import SUPPORT, HunkClass, classify, find_support
 from turnsmith.grading.import_shadowing import find_import_roots, is_shadow
-from turnsmith.grading.support import SUPPORT, find_support
 from turnsmith.grading.testing import find_test_files
 from turnsmith.sandboxes.setup import SetupFailed
 from turnsmith.types import TaskTree

@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 from secrets import token_hex
 
 from turnsmith.grading.cases import Case, run_tests
+from turnsmith.grading.file_classes import find_files, find_unmentioned
 from turnsmith.grading.patch_selection import HunkClass, Project, describe_project, select_gold
 from turnsmith.grading.sentinels import draw_path
-from turnsmith.grading.support import find_files, find_unmentioned
 
 _WATCHING = Path(__file__).with_name("watching.py").read_text(encoding="utf-8")
 _FRAMEWORK = re.compile(r"^[ \t]*(?:from[ \t]+|import\b.*)\b(?:_?pytest|unittest|nose|mock)\b", re.MULTILINE)

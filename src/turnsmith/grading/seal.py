@@ -15,7 +15,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from turnsmith.grading.logparse import SEVERITY
+from turnsmith.grading.log_parsers.base import SEVERITY
 from turnsmith.sandboxes.inside.toolbox import REPORT_FD
 
 PLUGIN = Path(__file__).with_name("sealing.py").read_text(encoding="utf-8")

@@ -9,7 +9,8 @@ from shlex import quote
 
 from turnsmith.errors import PluginFailed
 from turnsmith.grading.commands import read_plain
-from turnsmith.grading.logparse import TestResult, parse_log
+from turnsmith.grading.log_parsers.base import TestResult
+from turnsmith.grading.logparse import parse_log
 from turnsmith.grading.seal import PLUGIN, Seal, SealedReport, is_finished, read_report, read_sealed, seal, unseal
 from turnsmith.sandboxes.base import PytestCommand, Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.tasks.sets.directives import names_file

@@ -4,9 +4,8 @@ import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from random import SystemRandom
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from turnsmith.audit.ability import GoldTrial, judge_audit, try_gold
 from turnsmith.audit.expected_tests import UnreadableTests, read_tests
@@ -27,6 +26,7 @@ from turnsmith.qualification.verdicts import FINAL, count_passes, decide
 from turnsmith.sandboxes.setup import SetupFailed
 from turnsmith.types import Ability, Grade, Outcome
 
+P = ParamSpec("P")
 T = TypeVar("T")
 MAX_TRIES = 3
 MIN_REPEATS = 2
@@ -85,12 +85,12 @@ async def examine(
 
 async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_runs: GoldRuns | None) -> dict[str, Any]:
     """Return the columns of the record. Raises SetupFailed, SandboxError, GradingError."""
-    if leaks := system.find_leaks(case.task) or await insist(partial(look_into_tree, case)):
+    if leaks := system.find_leaks(case.task) or await insist(look_into_tree, case):
         more = f" and {len(leaks) - 1} more" if len(leaks) > 1 else ""
         detail = f"{leaks[0].kind} in {leaks[0].where}{more}: {leaks[0].what}"
         return {"verdict": Verdict.LEAKS, "detail": detail, "leaks": leaks}
     num = max(criteria.repeats, MIN_REPEATS)
-    shared = await shared_runs.run(case.task, partial(repeat_gold, num=num)) if shared_runs else []
+    shared = await shared_runs.run(case.task, lambda case: repeat_gold(case, num)) if shared_runs else []
     base, gold, report = await repeat(case, num, shared)
     names = find_missing_names(case.task, find_messages(case.task.FAIL_TO_PASS, report).values())
     decision = decide(case.task, base, gold, names if criteria.needs_names else ())
@@ -109,14 +109,14 @@ async def _examine(case: Case, system: SystemFiles, criteria: Criteria, shared_r
     }
 
 
-async def insist(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Try again what fails for another reason than the tests. Raises the last SandboxError or GradingError."""
+async def insist(attempt: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Retry faults other than those of the tests. Raises the last SandboxError or GradingError."""
     for _ in range(MAX_TRIES - 1):
         try:
-            return await attempt()
+            return await attempt(*args, **kwargs)
         except (SandboxError, GradingError):
             continue
-    return await attempt()
+    return await attempt(*args, **kwargs)
 
 
 async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[list[Grade], list[Grade], SuiteReport]:
@@ -126,13 +126,13 @@ async def repeat(case: Case, num: int, shared: Sequence[Grade] = ()) -> tuple[li
     Raises SetupFailed, SandboxError, GradingError.
     """
     left = iter(shared)
-    gold = [next(left, None) or await grade_afresh(case)]
+    gold = [next(left, None) or await grade_gold(case, is_first=True)]
     hurried = hurry(case, gold[0].duration_s)
-    report = await insist(partial(run_untouched_afresh, hurried))
+    report = await insist(run_afresh, hurried, is_gold=False)
     base = [to_grade(case, report)]
     while len(gold) < num:
-        gold.append(next(left, None) or await grade_again(case))
-        base.append(await insist(partial(grade_untouched, hurried)))
+        gold.append(next(left, None) or await grade_gold(case, is_first=False))
+        base.append(await insist(grade, hurried, is_gold=False))
         if decide(case.task, base, gold).verdict in FINAL:
             break
     return base, gold, report
@@ -145,17 +145,14 @@ def hurry(case: Case, gold_s: float) -> Case:
 
 async def repeat_gold(case: Case, num: int) -> list[Grade]:
     """Grade the gold patch repeatedly, first in a new interpreter. Raises SetupFailed, SandboxError, GradingError."""
-    return [await grade_afresh(case), *[await grade_again(case) for _ in range(num - 1)]]
+    return [await grade_gold(case, is_first=number == 0) for number in range(num)]
 
 
-async def grade_afresh(case: Case) -> Grade:
-    """Grade the gold patch in a new interpreter. Raises SetupFailed, SandboxError, GradingError."""
-    return to_grade(case, await insist(partial(run_gold_afresh, case)))
-
-
-async def grade_again(case: Case) -> Grade:
-    """Grade the gold patch as in training, with retries. Raises SandboxError, GradingError."""
-    return await insist(partial(grade_gold, case))
+async def grade_gold(case: Case, *, is_first: bool) -> Grade:
+    """Grade the gold patch: first in a new interpreter, later as in training."""
+    if is_first:
+        return to_grade(case, await insist(run_afresh, case, is_gold=True))
+    return await insist(grade, case, is_gold=True)
 
 
 def to_grade(case: Case, report: SuiteReport) -> Grade:
@@ -163,52 +160,34 @@ def to_grade(case: Case, report: SuiteReport) -> Grade:
     return judge(case.task, report).model_copy(update={"duration_s": report.duration_s})
 
 
-async def grade_gold(case: Case) -> Grade:
-    """Grade the gold patch. Raises GradingError if the grader failed."""
-    return insist_on_verdict(await make_grader(case).grade(case.tree, case.task.patch))
+async def grade(case: Case, *, is_gold: bool) -> Grade:
+    """Grade the gold patch or the untouched tree. Raises GradingError if the grader failed, PluginFailed if its plugin did."""
+    grader = Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
+    found = await (grader.grade(case.tree, case.task.patch) if is_gold else grader.grade_unpatched(case.tree))
+    if found.outcome is Outcome.GRADER_FAILED:
+        raise (PluginFailed if PLUGIN in found.flags else GradingError)(found.detail)
+    return found
 
 
-async def grade_untouched(case: Case) -> Grade:
-    """Grade the untouched tree. Raises GradingError if the grader failed."""
-    return insist_on_verdict(await make_grader(case).grade_unpatched(case.tree))
-
-
-def make_grader(case: Case) -> Grader:
-    """Make a grader with the provider and time limit of the case."""
-    return Grader(case.provider, tests_timeout_s=case.tests_timeout_s, num_workers=1)
-
-
-def insist_on_verdict(grade: Grade) -> Grade:
-    """Return the grade. Raises GradingError if the grader failed; PluginFailed if its plugin did."""
-    if grade.outcome is Outcome.GRADER_FAILED:
-        raise (PluginFailed if PLUGIN in grade.flags else GradingError)(grade.detail)
-    return grade
-
-
-async def run_gold_afresh(case: Case) -> SuiteReport:
-    """Run the tests with the gold patch in a new interpreter.
+async def run_afresh(case: Case, *, is_gold: bool) -> SuiteReport:
+    """Run the tests with the gold patch or on the untouched tree, in a new interpreter.
 
     Raises SandboxError, GradingError, SetupFailed.
     """
+    if case.is_sealed and not is_gold:
+        # Short tracebacks make pytest say why a file could not be collected.
+        command = f"{case.task.test_command} --tb=short"
+        case = case.with_task(case.task.model_copy(update={"test_command": command}))
     try:
-        patch = select_gold(case.tree)
+        patch = select_gold(case.tree) if is_gold else ""
         return check_plugin(await run_tests(case, patch, case.directives, {}, is_cold=True))
     except PatchRefused as refusal:
         raise SetupFailed(f"the gold patch cannot be used: {refusal}") from None
 
 
-async def run_untouched_afresh(case: Case) -> SuiteReport:
-    """Run the tests on the untouched tree in a new interpreter. Raises SandboxError, GradingError, SetupFailed."""
-    if case.is_sealed:
-        # Short tracebacks make pytest say why a file could not be collected.
-        command = f"{case.task.test_command} --tb=short"
-        case = case.with_task(case.task.model_copy(update={"test_command": command}))
-    return check_plugin(await run_tests(case, "", case.directives, {}, is_cold=True))
-
-
 async def look_into_tests(case: Case, shared_runs: GoldRuns | None, gold_s: float) -> dict[str, Any]:
     """Find the test data and the audit ability of a qualified task. Raises SetupFailed, SandboxError, GradingError."""
-    data = await insist(partial(find_test_data, case))
+    data = await insist(find_test_data, case)
     try:
         return {"audit": await find_ability(case, shared_runs, gold_s), "test_data": data}
     except (SandboxError, GradingError) as error:
@@ -222,12 +201,12 @@ async def find_ability(case: Case, shared_runs: GoldRuns | None, gold_s: float) 
     hurried = hurry(case, gold_s)
     try:
         trial = await (shared_runs.try_gold(hurried.tests_timeout_s, try_audit) if shared_runs else try_audit(hurried))
-        return judge_audit(await insist(partial(read_tests, case)), trial)
+        return judge_audit(await insist(read_tests, case), trial)
     except UnreadableTests as error:
         return Ability(str(error))
 
 
 async def try_audit(case: Case) -> GoldTrial:
     """Try the gold patch under random names and with random mutants. Raises SandboxError, GradingError."""
-    tests, gold = await insist(partial(read_tests, case)), select_gold(case.tree)
-    return await insist(partial(try_gold, tests, gold, SystemRandom()))
+    tests, gold = await insist(read_tests, case), select_gold(case.tree)
+    return await insist(try_gold, tests, gold, SystemRandom())

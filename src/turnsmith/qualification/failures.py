@@ -30,11 +30,10 @@ def find_messages(tests: Iterable[str], report: SuiteReport) -> dict[str, str]:
     """Find the error message of each test, or of a file that could not be loaded for it; empty if there is none."""
     messages = {test: result.message for test, result in report.results.items()}
     complaints = list(_read_complaints(clean(report.log)))
-    return {test: messages.get(test) or _find_complaint(test, complaints) for test in tests}
-
-
-def _find_complaint(test: str, complaints: Iterable[tuple[Concerns, str]]) -> str:
-    return next((message for concerns, message in complaints if concerns(test)), "")
+    return {
+        test: messages.get(test) or next((text for concerns, text in complaints if concerns(test)), "")
+        for test in tests
+    }
 
 
 def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
@@ -42,7 +41,7 @@ def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
     for path, text in COLLECTING.findall(log):
         yield _lies_in(path), _last(COMPLAINT, text)
     for text in LOADING.findall(log):
-        yield _is_any, _last(COMPLAINT, text)
+        yield (lambda test: True), _last(COMPLAINT, text)  # all tests need their conftest.py
     for heading, docstring, text in BLOCK.findall(log):
         yield _is_named(heading, docstring), _last(RAISED, text)
 
@@ -50,11 +49,6 @@ def _read_complaints(log: str) -> Iterator[tuple[Concerns, str]]:
 def _last(pattern: re.Pattern[str], text: str) -> str:
     """Return the last match, which in a chain of exceptions ended the test."""
     return next(reversed(pattern.findall(text)), "")
-
-
-def _is_any(test: str) -> bool:
-    """Match every test, since all need their `conftest.py`."""
-    return True
 
 
 def _lies_in(path: str) -> Concerns:

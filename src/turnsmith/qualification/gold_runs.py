@@ -6,10 +6,9 @@ expected tests of all these tasks passed without tampering; otherwise each task 
 
 import asyncio
 import hashlib
-import os
 import subprocess
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from turnsmith.grading.cases import APPLY, Case
 from turnsmith.grading.patch_selection import select_gold
 from turnsmith.grading.testing import CLEAN_STATUSES
 from turnsmith.qualification.fragments import changed_paths
-from turnsmith.qualification.record import KIND_AND_EXECUTABLE
+from turnsmith.qualification.record import digest_entries
 from turnsmith.runs.temporary import temporary_folder
 from turnsmith.types import Grade, Outcome, Task
 
@@ -98,16 +97,15 @@ def digest_gold_runs(case: Case) -> str:
         patched = apply_gold(case, places)
     except (PatchRefused, SandboxError):
         return ""
-    digest = hashlib.sha256(case.task.model_dump_json(include=ASKED).encode())
-    for file in case.directives:
-        digest.update(b"%s\0" % os.fsencode(file))
+    tests = f"{case.task.model_dump_json(include=ASKED)}\n{case.directives}"
+    return hashlib.sha256(f"{digest_entries(_list_fixed(places, patched))}\n{tests}".encode()).hexdigest()
+
+
+def _list_fixed(places: Mapping[str, Path], patched: Mapping[str, bytes | None]) -> Iterator[tuple[str, int, bytes]]:
+    """Yield the entries of the fixed tree; a changed file keeps its mode, since gold patches of bugs change none."""
     for path in sorted({*places, *patched}):
-        # The mode of a changed file is that of the buggy one: patches of ours change none.
-        content = _describe(places[path]) if path in places else b""
-        if path in patched:
-            content = content[: content.find(b" ") + 1] + (patched[path] or b"")
-        digest.update(b"%s\0%d:%s" % (os.fsencode(path), len(content), content))
-    return digest.hexdigest()
+        mode, content = read_entry(places[path]) if path in places else (0, b"")
+        yield path, mode, patched.get(path, content) or b""
 
 
 def apply_gold(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None]:
@@ -125,9 +123,3 @@ def apply_gold(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None
         if applied.returncode:
             raise SandboxError(f"the gold patch of {case.task.instance_id} does not apply")
         return {path: (folder / path).read_bytes() if (folder / path).is_file() else None for path in paths}
-
-
-def _describe(place: Path) -> bytes:
-    """Return kind, mode and content of an entry of a tree."""
-    mode, content = read_entry(place)
-    return b"%o %s" % (mode & KIND_AND_EXECUTABLE, content)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
@@ -146,9 +147,13 @@ def make_key(tree: TaskTree, sandbox: SandboxConfig) -> str:
 @lru_cache(maxsize=4096)
 def digest_tree(layers: tuple[Path, ...]) -> str:
     """Return the SHA-256 of names, kinds, modes and contents of the stacked tree; cached in the process."""
+    return digest_entries((path, *read_entry(place)) for path, place in sorted(walk_merged(layers)))
+
+
+def digest_entries(entries: Iterable[tuple[str, int, bytes]]) -> str:
+    """Return the SHA-256 of sorted entries of a tree: path, mode, content."""
     digest = hashlib.sha256()
-    for path, place in sorted(walk_merged(layers)):
-        mode, content = read_entry(place)
+    for path, mode, content in entries:
         for part in (os.fsencode(path), b"%o" % (mode & KIND_AND_EXECUTABLE), content):
             digest.update(b"%d:" % len(part) + part)
     return digest.hexdigest()

@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 from turnsmith.audit.redteam.trials import leave_patch, run_script
 from turnsmith.errors import SandboxError
-from turnsmith.grading.logparse import LINE, STATUSES
+from turnsmith.grading.log_parsers.base import STATUSES
+from turnsmith.grading.log_parsers.summary import LINE
 from turnsmith.sandboxes.base import SandboxSpec, started
 
 PYTEST = "PYTHONPATH=src:$PYTHONPATH python -m pytest -rA --tb=no --no-fold-skipped -p no:cacheprovider"

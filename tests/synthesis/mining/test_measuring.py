@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnsmith.grading.logparse import TestResult
+from turnsmith.grading.log_parsers.base import TestResult
 from turnsmith.grading.testing import SuiteReport
 from turnsmith.synthesis.mining.measuring import compare, measure
 

@@ -4,8 +4,9 @@ A test that is listed twice gets its worst status, so a line that a test prints 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 
 STATUSES = {
     "PASSED": "passed",
@@ -48,10 +49,20 @@ def clean(log: str) -> str:
     return ESCAPE.sub("", log).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def keep_worst(found: Found) -> Results:
-    """Return each test's worst result; the first of equal ones."""
-    results: Results = {}
-    for name, result in found:
-        if name not in results or SEVERITY.index(result.status) > SEVERITY.index(results[name].status):
-            results[name] = result
-    return results
+def split_lines(log: str) -> Iterator[str]:
+    """Yield the lines of a log, cut to the maximum length."""
+    return (line[:MAX_LINE] for line in log.split("\n"))
+
+
+def keeps_worst(read: Callable[[str, Collection[str]], Found]) -> Parser:
+    """Make a parser that returns each test's worst result, the first of equal ones."""
+
+    @wraps(read)
+    def parse(log: str, known: Collection[str]) -> Results:
+        results: Results = {}
+        for name, result in read(log, known):
+            if name not in results or SEVERITY.index(result.status) > SEVERITY.index(results[name].status):
+                results[name] = result
+        return results
+
+    return parse

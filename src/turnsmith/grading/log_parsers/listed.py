@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from turnsmith.grading.log_parsers.base import MAX_LINE, Found, Parser, Results, TestResult, keep_worst
+from turnsmith.grading.log_parsers.base import Found, Parser, TestResult, keeps_worst, split_lines
 
 _MS = r"\d{1,12} ?m?s"
 _TIME = r"[\d.]{1,12} ?m?s"
@@ -81,14 +81,12 @@ def make_parser(forms: Collection[Form]) -> Parser:
     """Make a parser of lines of these forms."""
     compiled = [(re.compile(form.pattern), form.statuses) for form in forms]
 
-    def read(log: str) -> Found:
-        for line in log.split("\n"):
+    @keeps_worst
+    def parse(log: str, known: Collection[str]) -> Found:
+        for line in map(str.strip, split_lines(log)):
             for pattern, statuses in compiled:
-                found = pattern.fullmatch(line[:MAX_LINE].strip())
+                found = pattern.fullmatch(line)
                 if found and (status := statuses.get(found["word"] or "")):
                     yield found["name"].strip(), TestResult(status)
-
-    def parse(log: str, known: Collection[str]) -> Results:
-        return keep_worst(read(log))
 
     return parse

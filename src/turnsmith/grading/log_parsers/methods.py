@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from turnsmith.grading.log_parsers.base import Found, Results, TestResult, keep_worst
+from turnsmith.grading.log_parsers.base import Found, Results, TestResult, keeps_worst
 
 UNITTEST_STATUSES = {
     "ok": "passed",
@@ -25,7 +25,8 @@ UNCOUNTED = ("xfailed", "xpassed")
 HEADING = re.compile(r"(FAIL|ERROR|UNEXPECTED SUCCESS): (\S.*)")
 
 
-def parse_unittest(log: str, known: Collection[str]) -> Results:
+@keeps_worst
+def parse_unittest(log: str, known: Collection[str]) -> Found:
     """Read logs of `unittest -v`, Django's test runner, nose and nose2.
 
     A test is announced, then comes its output, then its status; with a docstring the announcement has two lines. A status on
@@ -33,7 +34,7 @@ def parse_unittest(log: str, known: Collection[str]) -> Results:
     """
     lines = RUN_ON.sub("\n", log).split("\n")
     found = [*_read_progress(lines), *_read_headings(lines)]
-    return keep_worst((wanted, result) for name, result in found for wanted in _spell(name, known))
+    return ((wanted, result) for name, result in found for wanted in _spell(name, known))
 
 
 def _read_progress(lines: list[str]) -> Found:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 
-from turnsmith.grading.log_parsers.base import MAX_LINE, STATUSES, Results, TestResult, keep_worst
+from turnsmith.grading.log_parsers.base import MAX_LINE, STATUSES, Found, Results, TestResult, keeps_worst, split_lines
 
 WORDS = "|".join(STATUSES)
 LINE = re.compile(rf"^({WORDS}) +(\S.*)$", re.MULTILINE)
@@ -39,11 +39,12 @@ def _blame_parents(lines: Iterable[str], names: Collection[str]) -> Results:
     return results
 
 
-def parse_lines(log: str, known: Collection[str]) -> Results:
+@keeps_worst
+def parse_lines(log: str, known: Collection[str]) -> Found:
     """Read every line that begins with a status word, e.g. `PASSED name`, but not `SKIPPED [2] file:line: reason`."""
     listed = (found for found in LINE.findall(log) if not FOLDED.match(found[1]))
     split = ((word, split_message(rest[:MAX_LINE].rstrip(), known)) for word, rest in listed)
-    return keep_worst((name, TestResult(STATUSES[word], message)) for word, (name, message) in split)
+    return ((name, TestResult(STATUSES[word], message)) for word, (name, message) in split)
 
 
 def split_message(text: str, known: Collection[str] = ()) -> tuple[str, str]:
@@ -60,11 +61,13 @@ def _is_closed(name: str) -> bool:
     return "[" not in name or name.endswith("]")
 
 
-def parse_verbose(log: str, known: Collection[str]) -> Results:
+@keeps_worst
+def parse_verbose(log: str, known: Collection[str]) -> Found:
     """Read every line that begins or ends with a status word, without timings: `PASSED name (0.1s)`, `name PASSED [ 50%]`."""
     text = TIMING.sub("", log)
-    last = [found for line in text.split("\n") if (found := _read_last(line[:MAX_LINE])) and not LINE.match(found[0])]
-    return keep_worst([*parse_lines(text, known).items(), *last])
+    yield from parse_lines(text, known).items()
+    found = filter(None, map(_read_last, split_lines(text)))
+    yield from (each for each in found if not LINE.match(each[0]))
 
 
 def _read_last(line: str) -> tuple[str, TestResult] | None:
@@ -77,10 +80,11 @@ def _read_last(line: str) -> tuple[str, TestResult] | None:
     return None
 
 
-def parse_options(log: str, known: Collection[str]) -> Results:
+@keeps_worst
+def parse_options(log: str, known: Collection[str]) -> Found:
     """Read verbose logs, keeping only the last part of paths in parameters: `name[/tmp/x7/a.py]` → `name[/a.py]`."""
     results = parse_verbose(log, known).items()
-    return keep_worst((PATH_AS_OPTION.sub(r"[/\1]", name), result) for name, result in results)
+    return ((PATH_AS_OPTION.sub(r"[/\1]", name), result) for name, result in results)
 
 
 def parse_v2(log: str, known: Collection[str]) -> Results:
