@@ -42,6 +42,26 @@ def test_a_run_that_cannot_begin_says_why_and_leaves_nothing(turnsmith, config_f
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "pieces"),
+    [
+        (["--sandbox", "dokcer"], ["sandbox.kind", "'dokcer'", "give local, podman, subprocess"]),
+        (["--sandbox", "os:nothing"], ["os has no 'nothing'"]),
+        (["--sandbox", "os:getcwd"], ["os:getcwd is no provider", "SandboxProvider"]),
+        (["--sandbox.image", "debian"], ["sandbox.image", "--sandbox podman"]),
+        (
+            ["--sandbox", "podman", "--eval_tasks.made.practice_tasks", "1", "--eval_tasks.made.split", "heldout"],
+            ["sandbox.image is missing"],
+        ),
+    ],
+)
+def test_a_sandbox_that_cannot_be_opened_is_refused_before_the_run_begins(
+    turnsmith, config_file, tmp_path, arguments, pieces
+):
+    assert_refused(turnsmith("eval", config_file, *arguments, "--out", tmp_path / "run"), *pieces)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("command", ["run", "rft", "rl"])
 def test_training_is_refused_where_nothing_isolates(turnsmith, config_file, tmp_path, command):
     result = turnsmith(command, config_file, "--sandbox.kind", "subprocess", "--out", tmp_path / "run")

@@ -134,8 +134,9 @@ def test_a_run_that_a_process_works_on_is_called_running(turnsmith, run_folder, 
 
 
 def test_results_without_isolation_carry_a_warning(turnsmith, run_folder):
-    config = json.loads(run_folder.config.read_text())
-    run_folder.config.write_text(json.dumps(config | {"sandbox": {"kind": "subprocess"}}))
+    assert "warning: " not in turnsmith("results", run_folder.path).output
+    file = run_folder.result("base", "practice")
+    write_json(file, json.loads(file.read_text()) | {"isolation": "none"})
     assert "warning: " in turnsmith("results", run_folder.path).stdout
     result = turnsmith("results", run_folder.path, "--json")
     assert json.loads(result.stdout) and "warning: " in result.stderr

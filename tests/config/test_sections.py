@@ -127,8 +127,6 @@ def test_a_moved_key_is_renamed_with_a_warning(write):
         ("seed = 'x'\n" + MINIMAL, ["seed", "integer", '"x"']),
         (MINIMAL + "[eval]\nnum_runs = 2\nk = 3\n", ["eval", "k 3 must be at most num_runs 2"]),
         (MINIMAL + "[[stages]]\nlength_threshold = 40\n", ["stages.0", "below max_turns 40"]),
-        (MINIMAL + "[sandbox]\nkind = 'dokcer'\n", ["sandbox.kind", "'local', 'podman' or 'subprocess'"]),
-        (MINIMAL + "[sandbox]\nimage = 'debian'\n", ["sandbox", "kind podman"]),
         (MINIMAL + "[sandbox]\nmin_isolation = 'some'\n", ["sandbox.min_isolation", "'container-root'"]),
         (MINIMAL + "[model]\nthreads = -1\n", ["model.threads", "greater than or equal to 0"]),
         (MINIMAL + "[rft.optimizer]\nbeta1 = 1.0\n", ["rft.optimizer.beta1", "less than 1"]),
@@ -254,7 +252,6 @@ def test_sandbox_stands_for_its_kind(write):
         ('[eval_tasks.train]\npath = "x"\n', "training tasks"),
         ('[eval_tasks."a/b"]\npath = "x"\n', "'a/b'"),
         ("[[stages]]\ncurriculum = true\n", "solve rates"),
-        ('[sandbox]\nkind = "podman"\n', "sandbox.image is missing"),
     ],
 )
 def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write, text, message):

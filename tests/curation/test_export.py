@@ -9,6 +9,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.curation.export import export_task_file
 from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, Verdict, make_key
 from turnsmith.runs.folder import append_record
+from turnsmith.sandboxes.names import SANDBOXES
 from turnsmith.tasks.dataset import layer_paths, save_tasks
 from turnsmith.tasks.sets.recognition import HARBOR
 from turnsmith.types import Task, TaskTree
@@ -40,7 +41,7 @@ def export(folder, task, out):
     return tomllib.loads((out / "t/task.toml").read_text())["metadata"].get("qualification")
 
 
-@pytest.mark.parametrize("kind", ["local", "podman", "subprocess"])
+@pytest.mark.parametrize("kind", SANDBOXES.paths)
 def test_a_record_leaves_with_its_task_unless_the_row_has_changed(folder, tmp_path, kind):
     qualify(folder, kind)
     assert export(folder, TASK, tmp_path / "same")["verdict"] == "qualified"

@@ -53,7 +53,7 @@ async def test_what_does_not_apply_has_no_difference_and_a_log(provider, layers)
     ("program", "end", "why"), [("git", "kill -9 $$", "ended with 137"), ("patch", "exit 127", "not installed")]
 )
 async def test_a_program_that_breaks_off_is_no_verdict_on_the_patch(provider, layers, tmp_path, program, end, why):
-    if not provider.shows_environments:
+    if not provider.takes_environments:
         pytest.skip("these sandboxes show no environment of a task")
     place = tmp_path / "environment/bin" / program
     place.parent.mkdir(parents=True)

@@ -441,7 +441,7 @@ async def test_a_verdict_that_failed_is_forgotten_once_however_many_waited_for_i
 
 @pytest.mark.parametrize("end", ["kill -9 $$", "kill -SEGV $$", "exit 255", "echo fatal: out of memory; exit 128"])
 async def test_a_git_that_breaks_off_is_the_graders_fault(provider, grader, task, layers, tmp_path, end):
-    if not provider.shows_environments:
+    if not provider.takes_environments:
         pytest.skip("these sandboxes show no environment of a task")
     git = tmp_path / "environment/bin/git"
     git.parent.mkdir(parents=True)

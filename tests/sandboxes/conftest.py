@@ -9,6 +9,7 @@ from turnsmith.config import SandboxConfig
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.names import SANDBOXES, load_provider
 
 
 def provide(kind, **settings):
@@ -21,7 +22,7 @@ def provide(kind, **settings):
 
 def configure(kind, **settings):
     """Settings of a provider, with what the tests of containers need besides, or a skip that says why there is none."""
-    if kind == "podman":
+    if needs_images(kind):
         settings = {"image": IMAGE, "container_engine": find_podman(), **settings}
     return SandboxConfig(kind=kind, **settings)
 
@@ -49,7 +50,12 @@ def spec(layers):
     return SandboxSpec(layers)
 
 
-@pytest.fixture(params=["local", "subprocess", pytest.param("podman", marks=pytest.mark.slow)])
+def needs_images(kind):
+    """True for a kind of sandboxes made from images, whose tests are slow."""
+    return load_provider(SandboxConfig(kind=kind)).takes_images
+
+
+@pytest.fixture(params=[pytest.param(kind, marks=[pytest.mark.slow] * needs_images(kind)) for kind in SANDBOXES.paths])
 def kind(request):
     return request.param
 

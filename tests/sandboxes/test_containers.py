@@ -233,8 +233,8 @@ def test_an_engine_is_tried_by_starting_a_container(config, tmp_path):
 
 
 async def test_an_image_is_refused_where_nothing_would_read_it(tmp_path):
-    with pytest.raises(ValueError, match="kind podman"):
-        SandboxConfig(kind="local", image="debian")
+    with pytest.raises(UsageError, match="--sandbox podman instead of local"):
+        make_provider(SandboxConfig(kind="local", image="debian"))
     provider = make_provider(SandboxConfig(kind="subprocess"))
     with pytest.raises(UsageError, match="image debian"):
         await provider.start(SandboxSpec((tmp_path,), image="debian"))

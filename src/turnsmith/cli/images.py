@@ -8,6 +8,7 @@ import typer
 from turnsmith.cli.errors import EXIT_FAILED
 from turnsmith.cli.options import Chosen, Engine, Json, Limit, TaskPath
 from turnsmith.errors import UsageError
+from turnsmith.sandboxes.podman import PODMAN
 
 if TYPE_CHECKING:
     from turnsmith.cli.image_report import ImageSearch, Pulling
@@ -40,7 +41,7 @@ def show_images(
 
     if max_gb is not None and not pull:
         raise UsageError("--max-gb goes with --pull: add --pull, or leave out --max-gb")
-    search = found.search(path, tasks or [], limit, engine or "podman", bandwidth)
+    search = found.search(path, tasks or [], limit, engine or PODMAN, bandwidth)
     if not as_json:
         found.print_report(path, search, bandwidth)
     pulling = found.pull_all(search, max_gb) if pull else None

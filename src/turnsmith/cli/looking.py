@@ -17,12 +17,12 @@ from turnsmith.ui.comparison import comparison_table
 from turnsmith.ui.reading import (
     find_state,
     read_costs,
-    read_outline,
     read_results,
 )
 from turnsmith.ui.tables import (
     costs_table,
     count_up,
+    lacks_isolation,
     list_remarks,
     make_table,
     name_verdict,
@@ -93,11 +93,8 @@ def describe_state(folder: RunFolder) -> str:
 
 def warn_of_missing_isolation(folder: RunFolder, *, err: bool = False) -> None:
     """Print a warning if the sandboxes of a run isolated nothing."""
-    if read_outline(folder).sandbox.kind == "subprocess":
-        typer.echo(
-            "warning: sandbox.kind was subprocess: neither agents nor tests were isolated, so a patch may have cheated",
-            err=err,
-        )
+    if any(map(lacks_isolation, read_results(folder))):
+        typer.echo("warning: neither agents nor tests were isolated, so a patch may have cheated", err=err)
 
 
 def compare(first: First, second: Second, as_json: Json = False) -> None:

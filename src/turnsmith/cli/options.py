@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from turnsmith.config import SandboxConfig
-from turnsmith.errors import UsageError
 from turnsmith.git.diff import check_git
+from turnsmith.sandboxes.names import SANDBOXES, load_provider
 from turnsmith.tracking import Progress
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching
@@ -53,9 +53,13 @@ Plugins = Annotated[
         "--plugin", metavar="NAME", help="pytest plugin that tasks may load (sandbox.test_plugins); may be repeated."
     ),
 ]
-Kind = Literal["local", "podman", "subprocess"]
 SandboxKind = Annotated[
-    Kind, typer.Option("--sandbox", help="Sandbox backend; subprocess does not isolate the tests from this machine.")
+    str,
+    typer.Option(
+        "--sandbox",
+        metavar="KIND",
+        help=f"Sandbox backend: {', '.join(SANDBOXES.paths)}, or an import path; subprocess does not isolate the tests.",
+    ),
 ]
 Image = Annotated[
     str, typer.Option("--sandbox.image", metavar="NAME|PATH", help="Image for tasks without one (podman only).")
@@ -66,10 +70,10 @@ Engine = Annotated[
 
 
 def configure_sandbox(kind: SandboxKind = "local", image: Image = "", engine: Engine = "") -> SandboxConfig:
-    """Make the sandbox configuration of a command. Raises UsageError for options that need podman."""
-    if kind != "podman" and (image or engine):
-        raise UsageError("--sandbox.image and --sandbox.container_engine are for podman: give --sandbox podman")
-    return SandboxConfig(kind=kind, image=image, container_engine=engine)
+    """Make the sandbox configuration of a command. Raises UsageError for options that the kind does not take."""
+    config = SandboxConfig(kind=kind, image=image, container_engine=engine)
+    load_provider(config)
+    return config
 
 
 SANDBOX_OPTIONS = inspect.signature(configure_sandbox).parameters

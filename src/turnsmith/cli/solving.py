@@ -19,6 +19,7 @@ from turnsmith.errors import OutOfBudget, UsageError
 from turnsmith.recipes.paths import make_paths_absolute
 from turnsmith.runs.folder import RunFolder, claim, locked, remove_unless_named
 from turnsmith.runs.versions import record_versions
+from turnsmith.sandboxes.names import load_provider
 from turnsmith.ui.interruption import EXIT_STOPPED, announcing
 from turnsmith.ui.terminal import make_console, to_line
 
@@ -116,7 +117,7 @@ def refuse_contradictions(config: RunConfig, wishes: "Wishes | None", python: st
     """Raise UsageError for options that exclude each other."""
     if wishes is None and (python or install):
         raise UsageError("--python and --install are for an environment: leave out --no-environment")
-    if wishes is not None and config.sandbox.kind != "local":
+    if wishes is not None and not load_provider(config.sandbox).takes_environments:
         raise UsageError(f"sandbox.kind {config.sandbox.kind} cannot use an environment: add --no-environment")
     if wishes is not None:
         require("uv", otherwise=", or add --no-environment")
@@ -177,8 +178,6 @@ def watch_attempts(assignment: "Assignment") -> None:
 
     screen = Screen(make_console(stderr=True), assignment.folder.log)
     screen.say(f"run folder {assignment.folder.path}")
-    if assignment.config.sandbox.kind == "subprocess":
-        screen.say("warning: sandbox.kind is subprocess: the agent is not isolated from this machine")
     asyncio.run(solve(assignment, screen))
 
 

@@ -14,6 +14,7 @@ from turnsmith.cli.task_counts import TaskCounts
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.curation.rows import count_rows
 from turnsmith.errors import SandboxError, UsageError
+from turnsmith.sandboxes.names import load_provider
 from turnsmith.tasks.characters import describe_mended
 from turnsmith.tasks.dataset import find_mended, find_task_file, load_tasks, stream_tasks
 from turnsmith.types import Task
@@ -59,7 +60,7 @@ def load_reported(path: Path) -> list[Task]:
 
 def refuse_other_kinds(tasks: Iterable[Task], sandbox: SandboxConfig) -> None:
     """Raise UsageError for a task with an image outside of containers, or without an image in containers."""
-    in_containers = sandbox.kind == "podman"
+    in_containers = load_provider(sandbox).takes_images
     wrong = [task for task in tasks if bool(task.image or sandbox.image) is not in_containers]
     if wrong and in_containers:
         raise UsageError(f"task {wrong[0].instance_id} names no image: give one by --sandbox.image")

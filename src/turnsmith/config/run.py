@@ -94,12 +94,6 @@ class RunConfig(Section):
     def _nothing_is_missing(self) -> "RunConfig":
         if self.eval.every and not self.eval_tasks and any(stage.plateau for stage in self.stages):
             raise ValueError("stages.plateau with eval.every needs eval_tasks: give a set, or set eval.every = 0")
-        made = [name for name, tasks in self.task_sets.items() if not tasks.path]
-        if self.sandbox.kind == "podman" and made and not self.sandbox.image:
-            raise ValueError(
-                f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
-                "give the name of one, or the path of a root file system"
-            )
         if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
             raise ValueError(
                 "stages.0.curriculum needs the solve rates of a stage before: name one of another run in curriculum_from, "

@@ -1,8 +1,6 @@
 """Section `[sandbox]`: isolation and resource limits."""
 
-from typing import Literal
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from turnsmith.config.section import Section
 from turnsmith.types import Isolation
@@ -11,8 +9,8 @@ from turnsmith.types import Isolation
 class SandboxConfig(Section):
     """Isolation and limits of the sandboxes for agents and tests."""
 
-    kind: Literal["local", "podman", "subprocess"] = "local"
-    """Backend: `local` (namespaces and overlayfs), `podman` (containers of images), or `subprocess` (no isolation)."""
+    kind: str = "local"
+    """Backend: `local` (namespaces), `podman` (containers of images), `subprocess` (no isolation), or an import path."""
     image: str = ""
     """Image for tasks that name none: a name, or the path of a root file system, as folder or tar file (podman only)."""
     container_engine: str = ""
@@ -29,9 +27,3 @@ class SandboxConfig(Section):
     """Host folders that `local` sandboxes show empty, because they may contain other copies of the tasks' code."""
     test_plugins: list[str] = []
     """Installed pytest plugins to make available, such as `pytest-asyncio`; tasks load them with `-p`."""
-
-    @model_validator(mode="after")
-    def _needs_podman(self) -> "SandboxConfig":
-        if self.kind != "podman" and (self.image or self.container_engine):
-            raise ValueError("image and container_engine are for the kind podman")
-        return self

@@ -8,6 +8,7 @@ from turnsmith.curation.harbor.directory import write_directory
 from turnsmith.errors import UsageError
 from turnsmith.qualification.record import Qualification
 from turnsmith.qualification.task_set import read_qualifications
+from turnsmith.sandboxes.names import SANDBOXES
 from turnsmith.tasks.dataset import find_task_file
 from turnsmith.tasks.sets.base import PublicSet, came_from
 from turnsmith.tasks.sets.exporting import export_tasks
@@ -15,9 +16,6 @@ from turnsmith.tasks.sets.recognition import HARBOR
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.types import Task
-
-SANDBOXES = (SandboxConfig(kind="subprocess"), SandboxConfig(kind="podman"), SandboxConfig(kind="local"))
-"""In which a record may have been made; one with folders, plugins or an image of its own is not known again."""
 
 
 def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: Path, progress: Progress) -> None:
@@ -48,10 +46,13 @@ def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[
 
 
 def find_records(task_set: TaskSet) -> dict[str, Qualification]:
-    """The record of each task as it is now; of several kinds of sandboxes, that of the kind named last counts."""
+    """Find the current record of each task. The first kind of sandbox in the table that has one counts.
+
+    A record made with other settings than the default ones is not found.
+    """
     found: dict[str, Qualification] = {}
-    for sandbox in SANDBOXES:
-        found |= read_qualifications(task_set, sandbox)
+    for kind in reversed(SANDBOXES.paths):
+        found |= read_qualifications(task_set, SandboxConfig(kind=kind))
     return found
 
 

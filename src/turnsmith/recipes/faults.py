@@ -18,6 +18,7 @@ from turnsmith.grading.logparse import PARSERS
 from turnsmith.recipes.policy import endpoint
 from turnsmith.recipes.policy.names import ENGINES, TRAINERS
 from turnsmith.runs.folder import find_stage
+from turnsmith.sandboxes.names import SANDBOXES, load_provider
 from turnsmith.synthesis.sources import check_source
 from turnsmith.tasks.task_set import read_task_set
 from turnsmith.tracking.feed import check_tracker
@@ -36,6 +37,7 @@ def check_names(config: RunConfig) -> None:
 
 def list_names(config: RunConfig) -> Iterator[tuple[str, NameTable, str]]:
     """List the keys of a configuration that select something by name: key, table and name."""
+    yield "sandbox.kind", SANDBOXES, config.sandbox.kind
     yield "engine.kind", ENGINES, config.engine.kind
     yield "trainer.kind", TRAINERS, config.trainer.kind
     yield "agent.scaffold", SCAFFOLDS, config.agent.scaffold
@@ -77,5 +79,17 @@ def list_checks(config: RunConfig) -> Iterator[Callable[[], object]]:
             yield partial(read_task_set, name, Path(task_set.path), PARSERS, task_set)
         if task_set.package:
             yield partial(check_source, task_set.package)
+    yield partial(check_sandbox, config)
     for tracker in config.tracking:
         yield partial(check_tracker, tracker)
+
+
+def check_sandbox(config: RunConfig) -> None:
+    """Raise UsageError if the settings do not fit the sandbox kind, or tasks that will be made lack an image."""
+    provider = load_provider(config.sandbox)
+    made = [name for name, tasks in config.task_sets.items() if not tasks.path]
+    if provider.takes_images and made and not config.sandbox.image:
+        raise UsageError(
+            f"sandbox.image is missing: the tasks that will be made for {made[0]} name no image of their own; "
+            "give the name of one, or the path of a root file system"
+        )

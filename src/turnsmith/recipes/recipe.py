@@ -59,8 +59,6 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
     record_versions(folder)
     folder.stop_reason.unlink(missing_ok=True)
     progress.say(f"run folder {folder.path}: loading model, tasks and finished work")
-    if config.sandbox.kind == "subprocess":
-        progress.say("warning: sandbox.kind is subprocess: agents and tests are not isolated from this machine")
     try:
         results = tell_again(config, folder, progress) or await open_and_run(config, folder, progress)
     except TurnsmithError as error:
@@ -85,6 +83,10 @@ async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress)
     provider = make_provider(config.sandbox)
     try:
         check_isolation(config, provider)
+        if provider.isolation == Isolation.NONE:
+            progress.say(
+                f"warning: sandbox.kind is {config.sandbox.kind}: agents and tests are not isolated from this machine"
+            )
         run = await prepare_run(config, folder, progress, policy, provider)
         with closing(run.feed):
             return await run_parts(run)

@@ -1,7 +1,7 @@
 """Isolated systems in which agents and tests run commands and edit a working tree.
 
-`make_provider` opens one provider by kind: `local`, `containers` or `subprocesses`. Other parts import it and the interfaces
-in `base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported here before it is
+`make_provider` opens the provider of a kind, which `names` lists. Other parts import these two and the interfaces in
+`base`. Code inside a sandbox imports this package without third-party packages, so nothing is imported here before it is
 needed. The package knows neither agents nor grading.
 """
 
@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 
 def make_provider(config: SandboxConfig) -> SandboxProvider:
     """Open a provider of `config.kind`. Raises UsageError if this machine does not support it."""
-    if config.kind == "local":
-        from turnsmith.sandboxes.local import LocalProvider
+    from turnsmith.sandboxes.names import load_provider
 
-        return LocalProvider(config)
-    if config.kind == "podman":
-        from turnsmith.sandboxes.containers.provider import ContainerProvider
-
-        return ContainerProvider(config)
-    from turnsmith.sandboxes.subprocesses import SubprocessProvider
-
-    return SubprocessProvider(config)
+    return load_provider(config)(config)

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from turnsmith.config import SandboxConfig
 from turnsmith.types import ExecResult, TaskTree
 
 
@@ -95,7 +96,15 @@ class Sandbox(Protocol):
 class SandboxProvider(Protocol):
     """Factory for sandboxes of one kind on one machine. Closing it stops its sandboxes."""
 
+    takes_images: ClassVar[bool]
+    """True if each sandbox is made from an image, which every task must name; False if it shows this machine's system."""
+    takes_environments: ClassVar[bool]
+    """True if sandboxes can mount a task's Python environment."""
     isolation: str
+    """Isolation tier that this machine gives, a value of `Isolation`."""
+
+    def __init__(self, config: SandboxConfig) -> None:
+        """Prepare this machine. Raises UsageError if it does not support the kind."""
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """Start a sandbox. Raises SandboxError."""

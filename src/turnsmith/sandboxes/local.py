@@ -50,7 +50,7 @@ _KERNEL = "a kernel feature is missing: use Linux 6.6 or newer with user namespa
 class LocalProvider(SupervisedProvider):
     """Provider of local sandboxes. A spawner process forks them; the provider restarts a spawner that was killed."""
 
-    shows_environments = True
+    takes_environments = True
 
     def __init__(self, config: SandboxConfig) -> None:
         """Start the spawner. Raises UsageError if this machine forbids local sandboxes."""

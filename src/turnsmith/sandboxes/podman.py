@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from turnsmith.errors import UsageError
 from turnsmith.sandboxes.inside.local.identity import FREE_ID
 
+PODMAN = "podman"
+"""Default container engine."""
 NUM_IDS = 65_536
 """Number of user ids in a container's user namespace."""
 _IDS = f"0:{FREE_ID}:{NUM_IDS}"

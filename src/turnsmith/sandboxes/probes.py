@@ -8,14 +8,15 @@ from pathlib import Path
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.runs.temporary import temporary_folder
-from turnsmith.sandboxes import make_provider
-from turnsmith.sandboxes.base import SandboxSpec
+from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.sandboxes.containers.interpreter import find_libraries, find_loader
+from turnsmith.sandboxes.containers.provider import ContainerProvider
 from turnsmith.sandboxes.images.images import import_root
-from turnsmith.sandboxes.podman import ask
+from turnsmith.sandboxes.local import LocalProvider
+from turnsmith.sandboxes.podman import PODMAN, ask
 
 _LOCAL, _PODMAN = "local sandbox", "containers by podman"
-_LIMITS = SandboxConfig(kind="local", memory_mb=128, max_processes=32, disk_mb=32)
+_LIMITS = SandboxConfig(memory_mb=128, max_processes=32, disk_mb=32)
 _NEEDLESS = "only tasks that come as images need containers"
 _REMEDY = f"{_NEEDLESS}; a script that calls podman with what it lacks can be named by --sandbox.container_engine"
 
@@ -62,7 +63,7 @@ class MachineCheck:
 def probe_local() -> list[MachineCheck]:
     """Start a local sandbox and check its limits and features. Must be called outside an event loop."""
     try:
-        isolation, checks = asyncio.run(_try_out(_LIMITS, _CHECKS))
+        isolation, checks = asyncio.run(_try_out(LocalProvider, _LIMITS, _CHECKS))
     except UsageError as error:
         fact, _, remedy = str(error).rpartition(": ")
         return [MachineCheck(_LOCAL, False, fact, remedy)]
@@ -71,16 +72,16 @@ def probe_local() -> list[MachineCheck]:
     return [MachineCheck(_LOCAL, True, f"isolation {isolation}"), *checks]
 
 
-def probe_podman(program: str = "podman") -> MachineCheck:
+def probe_podman(program: str = PODMAN) -> MachineCheck:
     """Check podman: import an image that holds only a shell, and run a command in it. Must be called outside an event loop."""
     if not shutil.which(program):
         return MachineCheck(_PODMAN, False, f"{program} is not installed", _NEEDLESS)
     try:
         with temporary_folder("probe") as folder:
             image = import_root(program, make_root(folder))
-            config = SandboxConfig.model_validate({"kind": "podman", "container_engine": program, "image": image})
+            config = SandboxConfig(container_engine=program, image=image)
             try:
-                isolation, [check] = asyncio.run(_try_out(config, _GREETING))
+                isolation, [check] = asyncio.run(_try_out(ContainerProvider, config, _GREETING))
             finally:
                 ask(program, ["rmi", "--force", image])
     except (TurnsmithError, OSError) as error:
@@ -100,8 +101,10 @@ def make_root(folder: Path) -> Path:
     return folder
 
 
-async def _try_out(config: SandboxConfig, checks: dict[str, tuple[str, str, str]]) -> tuple[str, list[MachineCheck]]:
-    provider = make_provider(config)
+async def _try_out(
+    kind: type[SandboxProvider], config: SandboxConfig, checks: dict[str, tuple[str, str, str]]
+) -> tuple[str, list[MachineCheck]]:
+    provider = kind(config)
     found = []
     try:
         with temporary_folder("probe") as folder:

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from turnsmith.config import SandboxConfig
 from turnsmith.errors import SandboxError, TurnsmithError, UsageError
@@ -128,10 +129,8 @@ class SupervisedProvider(ABC):
     """Base class of sandbox providers; closing a provider stops its sandboxes."""
 
     isolation: str
-    shows_images: bool = False
-    """True if sandboxes can be made from container images; else they show this machine's system."""
-    shows_environments: bool = False
-    """True if sandboxes can mount the Python environment of a task."""
+    takes_images: ClassVar[bool] = False
+    takes_environments: ClassVar[bool] = False
 
     def __init__(self, config: SandboxConfig) -> None:
         self._limits = Limits(
@@ -144,11 +143,11 @@ class SupervisedProvider(ABC):
 
     async def start(self, spec: SandboxSpec) -> SupervisedSandbox:
         """Start a sandbox. Raises SandboxError, or UsageError if the task needs an unsupported image or environment."""
-        if not self.shows_images and spec.image:
+        if not self.takes_images and spec.image:
             raise UsageError(f"a task needs the image {spec.image}: choose --sandbox.kind podman")
-        if not self.shows_images and not spec.layers:
+        if not self.takes_images and not spec.layers:
             raise UsageError("a task without layers needs an image that holds its tree: choose --sandbox.kind podman")
-        if not self.shows_environments and spec.environment:
+        if not self.takes_environments and spec.environment:
             raise UsageError("a task needs its Python environment mounted at /environment: choose --sandbox.kind local")
         async with AsyncExitStack() as resources:
             resources.push_async_callback(asyncio.to_thread, (held := ExitStack()).close)

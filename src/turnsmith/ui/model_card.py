@@ -12,7 +12,7 @@ from turnsmith.recipes.checkpoints import Checkpoint
 from turnsmith.runs.folder import RunFolder, read_json
 from turnsmith.ui.comparison import Comparison, describe_p, load_evaluation
 from turnsmith.ui.reading import list_evaluations, read_results, read_tasks
-from turnsmith.ui.tables import list_remarks, result_cells, result_headings
+from turnsmith.ui.tables import lacks_isolation, list_remarks, result_cells, result_headings
 from turnsmith.ui.terminal import to_line
 
 RECIPE_COLUMNS = {
@@ -161,7 +161,7 @@ def isolation_part(config: RunConfig, results: Sequence[dict[str, Any]]) -> Iter
     yield "## Isolation"
     tiers = sorted({result["isolation"] for result in results if result["isolation"]})
     yield f"Sandboxes of kind `{config.sandbox.kind}`; isolation obtained: {', '.join(tiers) or 'not measured'}."
-    if config.sandbox.kind == "subprocess":
+    if any(map(lacks_isolation, results)):
         yield "**Neither agents nor tests were isolated, so a patch may have cheated.**"
 
 

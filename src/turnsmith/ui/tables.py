@@ -12,6 +12,7 @@ from rich.text import Text
 
 from turnsmith.engines.endpoint.account import Entry
 from turnsmith.runs.journal import JournalEntry
+from turnsmith.types import Isolation
 from turnsmith.ui.reading import FinishedIteration, name_stage
 from turnsmith.ui.terminal import to_line
 
@@ -110,6 +111,11 @@ def list_remarks(result: dict[str, Any]) -> Iterator[str]:
     if result["sampling"]:
         settings = ", ".join(f"{key} {value:g}" for key, value in result["sampling"].items())
         yield f"{name}: sampled with {settings}, not from the policy itself"
+
+
+def lacks_isolation(result: dict[str, Any]) -> bool:
+    """Return True if sandboxes of an evaluation isolated nothing."""
+    return Isolation.NONE in (result["isolation"] or "").split(", ")
 
 
 def describe_losses(result: dict[str, Any]) -> str:

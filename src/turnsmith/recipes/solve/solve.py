@@ -25,7 +25,7 @@ from turnsmith.runs.folder import RunFolder, write_json
 from turnsmith.sandboxes import make_provider
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.synthesis.mining.bases import WORKDIR, TreeStore, complete_layers
-from turnsmith.types import Task, TaskTree
+from turnsmith.types import Isolation, Task, TaskTree
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
     scaffold = load_scaffold(config.agent.scaffold, config.agent.prompts, config.agent.tools)
     provider = make_provider(config.sandbox)
     try:
+        if provider.isolation == Isolation.NONE:
+            watcher.say(f"warning: sandbox.kind is {config.sandbox.kind}: the agent is not isolated from this machine")
         tree = await lay_out(assignment, watcher)
         tests = open_tests(assignment, tree, provider)
         for remark in await check_command(tests) if tests else []:

@@ -21,7 +21,7 @@ from turnsmith.sandboxes.containers.interpreter import prepare_interpreter, to_c
 from turnsmith.sandboxes.images.images import Image, find_image, find_tree
 from turnsmith.sandboxes.inside import container, toolbox
 from turnsmith.sandboxes.launch import finish_in_thread
-from turnsmith.sandboxes.podman import LABEL, ask, find_users, remove_forgotten, remove_owned
+from turnsmith.sandboxes.podman import LABEL, PODMAN, ask, find_users, remove_forgotten, remove_owned
 from turnsmith.sandboxes.supervised import Parts, SupervisedProvider
 from turnsmith.sandboxes.working_tree import copy_tree
 
@@ -38,12 +38,12 @@ class ContainerProvider(SupervisedProvider):
     """Provider that starts one container per sandbox. Containers end with this process; a later run removes leftovers."""
 
     isolation = "container-user"
-    shows_images = True
+    takes_images = True
 
     def __init__(self, config: SandboxConfig) -> None:
         """Check podman and the default image. Raises UsageError if podman or that image is missing."""
         super().__init__(config)
-        self.program = config.container_engine or "podman"
+        self.program = config.container_engine or PODMAN
         self.owner = secrets.token_hex(8)
         self._users = find_users(self.program)
         self._interpreter = prepare_interpreter()
