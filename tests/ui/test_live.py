@@ -8,36 +8,34 @@ from turnsmith.ui.live import LINE_INTERVAL_S, Bars, Lines, describe_left, make_
 
 
 class Clock:
-    """Plain lines by a clock that stands still until it is moved."""
+    """Plain lines with a clock that the test moves."""
 
     def __init__(self):
         self.now, self.console = 0.0, Console(file=io.StringIO(), width=200)
-        bars = make_bars(self.console)
-        bars.get_time = lambda: self.now
-        self.lines = Lines(bars)
+        self.bars = make_bars(self.console)
+        self.bars.get_time = lambda: self.now
+        self.lines = Lines(self.bars)
 
     @property
     def written(self):
         return self.console.file.getvalue().splitlines()
 
 
-def test_plain_lines_are_throttled_and_the_end_is_always_told():
+def test_plain_lines_are_throttled_and_the_end_is_always_shown():
     clock = Clock()
-    clock.lines.begin("collecting", 200)
-    for _ in range(200):
-        clock.lines.advance("collecting", note="resolved 3 of 9")
-    clock.lines.end("collecting")
+    with clock.lines.work("collecting", 200) as work:
+        for _ in range(200):
+            work.advance(note="resolved 3 of 9")
     assert clock.written == ["collecting: 200 of 200, resolved 3 of 9, took 0:00:00"]
 
 
-def test_plain_lines_tell_the_time_left_and_what_was_done_before_a_resume_is_no_pace():
+def test_the_time_left_ignores_what_was_done_before_a_resume():
     clock = Clock()
-    clock.lines.begin("collecting", 100, 90)
-    for num in (1, 4, 1):
-        clock.now += LINE_INTERVAL_S
-        clock.lines.advance("collecting", num)
-    clock.now += 55
-    clock.lines.end("collecting")
+    with clock.lines.work("collecting", 100, 90) as work:
+        for num in (1, 4, 1):
+            clock.now += LINE_INTERVAL_S
+            work.advance(num)
+        clock.now += 55
     assert clock.written == [
         "collecting: 91 of 100",
         "collecting: 95 of 100, 0:00:20 left",
@@ -46,78 +44,82 @@ def test_plain_lines_tell_the_time_left_and_what_was_done_before_a_resume_is_no_
     ]
 
 
-def test_short_episodes_that_end_first_promise_no_early_end():
+def test_the_time_left_ignores_two_short_episodes_that_end_first():
     """A stage of 64 episodes: two that end at once after 10 s, the others after a minute."""
     clock = Clock()
-    clock.lines.begin("stage2", 64)
-    clock.now += LINE_INTERVAL_S
-    for _ in range(2):
-        clock.lines.advance("stage2")
-    clock.now += 50
-    for _ in range(6):
-        clock.lines.advance("stage2")
-    assert clock.written == ["stage2: 1 of 64", "stage2: 3 of 64"]
-    clock.now += LINE_INTERVAL_S
-    clock.lines.advance("stage2")
-    assert clock.written[2:] == ["stage2: 9 of 64, 0:07:08 left"]
+    with clock.lines.work("stage2", 64) as work:
+        clock.now += LINE_INTERVAL_S
+        for _ in range(2):
+            work.advance()
+        clock.now += 50
+        for _ in range(6):
+            work.advance()
+        assert clock.written == ["stage2: 1 of 64", "stage2: 3 of 64"]
+        clock.now += LINE_INTERVAL_S
+        work.advance()
+        assert clock.written[2:] == ["stage2: 9 of 64, 0:07:08 left"]
 
 
-def test_an_estimate_counts_down_and_ends_where_it_was_wrong():
+def test_the_time_left_counts_down_and_disappears_once_it_has_passed():
     clock = Clock()
-    clock.lines.begin("scoring", 4)
-    clock.now += 30
-    clock.lines.advance("scoring", 3)
-    [task] = clock.lines._bars.tasks
-    shown = []
-    for _ in range(4):
-        clock.now += 3
-        shown.append(describe_left(task))
+    with clock.lines.work("scoring", 4) as work:
+        clock.now += 30
+        work.advance(3)
+        [task] = clock.bars.tasks
+        shown = []
+        for _ in range(4):
+            clock.now += 3
+            shown.append(describe_left(task))
     assert shown == ["0:00:07 left", "0:00:04 left", "0:00:01 left", ""]
 
 
 def test_work_of_unknown_length_shows_no_time_left():
     clock = Clock()
-    clock.lines.begin("scoring again", None)
-    for _ in range(2):
-        clock.now += LINE_INTERVAL_S
-        clock.lines.advance("scoring again")
-    clock.lines.end("scoring again")
+    with clock.lines.work("scoring again", None) as work:
+        for _ in range(2):
+            clock.now += LINE_INTERVAL_S
+            work.advance()
     assert clock.written == ["scoring again: 1", "scoring again: 2", "scoring again: 2, took 0:00:20"]
 
 
+def test_a_bar_ends_with_a_block_that_fails():
+    clock = Clock()
+    with pytest.raises(ZeroDivisionError), clock.lines.work("scoring", 4):
+        1 / 0  # noqa: B018
+    assert not clock.bars.tasks and not clock.written
+
+
 @pytest.mark.parametrize(("total", "left"), [(None, ""), (4, "0:00:20 left")])
-def test_a_bar_shows_the_time_left_only_where_there_is_an_estimate(total, left):
+def test_a_bar_shows_the_time_left_only_if_it_can_be_estimated(total, left):
     console = Console(file=io.StringIO(), width=200, force_terminal=True)
     now = [0.0]
     shown = make_bars(console)
     shown.get_time = lambda: now[0]
-    bars = Bars(shown)
-    bars.begin("scoring", total)
-    for _ in range(2):
-        now[0] += 10.0
-        bars.advance("scoring")
-    [text] = shown.get_renderables()
+    with Bars(shown).work("scoring", total) as work:
+        for _ in range(2):
+            now[0] += 10.0
+            work.advance()
+        [text] = shown.get_renderables()
     console.print(text)
     words = " ".join(re.sub(r"\x1b\[[\d;]*m", "", console.file.getvalue()).split())
     assert words.endswith(f"0:00:20 {left}".strip()) and words.count("left") == bool(left)
 
 
-def test_what_is_said_lands_in_the_log_with_its_time_and_without_control_characters(tmp_path, capsys):
+def test_a_remark_is_logged_with_its_time_and_without_control_characters(tmp_path, capsys):
     with watching(tmp_path / "run.log") as progress:
         progress.say("resolved \x1b[2J 12 %")
     assert capsys.readouterr().err == "resolved \\x1b[2J 12 %\n"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d resolved \\x1b\[2J 12 %\n", (tmp_path / "run.log").read_text())
 
 
-def test_bars_come_and_go_and_show_text_as_it_is():
+def test_bars_disappear_at_the_end_and_show_markup_as_text():
     console = Console(file=io.StringIO(), width=200, force_terminal=True, markup=False, highlight=False)
     with make_bars(console) as shown:
         bars = Bars(shown)
-        bars.begin("evaluating [bold]base[/]", 4)
-        bars.advance("evaluating [bold]base[/]", 3, note="resolved 1 of 3")
-        shown.refresh()
-        bars.say("half [red]way[/] \x1b]0;x\x07")
-        bars.end("evaluating [bold]base[/]")
+        with bars.work("evaluating [bold]base[/]", 4) as work:
+            work.advance(3, note="resolved 1 of 3")
+            shown.refresh()
+            bars.say("half [red]way[/] \x1b]0;x\x07")
         assert not shown.tasks
     text = console.file.getvalue()
     assert "evaluating [bold]base[/]" in text
@@ -125,5 +127,5 @@ def test_bars_come_and_go_and_show_text_as_it_is():
     assert "half [red]way[/] \\x1b]0;x\\x07" in text
 
 
-def test_durations_read_like_a_clock():
+def test_a_duration_has_hours_minutes_and_seconds():
     assert to_duration(75.2) == "0:01:15"

@@ -25,6 +25,7 @@ from turnsmith.sandboxes.podman import find_users
 from turnsmith.sandboxes.runtime import cache_folder
 from turnsmith.tasks.dataset import stream_tasks
 from turnsmith.tasks.selection import choose
+from turnsmith.tracking.loops import follow
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import make_console
@@ -100,15 +101,12 @@ def look_up(names: Sequence[str], program: str) -> list[ImageFacts]:
     """Find the state of each image, with visible progress. Manifests are cached."""
     known = KnownManifests(cache_folder() / "manifests.jsonl")
     known.read()
-    found, label = [], "looking for images"
+    found, states = [], look_for(names, program, Registry(read_logins(), known.manifests))
     with watching() as progress:
-        progress.begin(label, len(names))
-        for facts in look_for(names, program, Registry(read_logins(), known.manifests)):
+        for facts in follow(states, progress, "looking for images", len(names)):
             found.append(facts)
             if facts.manifest:
                 known.add(facts.manifest)
-            progress.advance(label)
-        progress.end(label)
     return found
 
 
@@ -159,17 +157,13 @@ def pull_all(search: ImageSearch, max_gb: float | None) -> Pulling:
     """Pull the images that are not present, with visible progress."""
     max_bytes = None if max_gb is None else round(max_gb * 1e9)
     pulls, images, needed = list[Pull](), search.there, list(search.tasks_of)
-    label = "pulling (MB)"
-    with watching() as progress:
-        progress.begin(label, sum(weigh(image) for image in images))
+    with watching() as progress, progress.work("pulling (MB)", sum(map(weigh, images))) as work:
         try:
             for pull in pull_images(search.program, images, needed, max_bytes):
                 pulls.append(pull)
-                progress.advance(label, weigh(pull.image), f"{len(pulls)}/{len(images)} images")
+                work.advance(weigh(pull.image), f"{len(pulls)}/{len(images)} images")
         except DiskFull as error:
             return Pulling(pulls, len(images), str(error))
-        finally:
-            progress.end(label)
     return Pulling(pulls, len(images), "")
 
 

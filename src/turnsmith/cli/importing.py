@@ -1,6 +1,7 @@
 """`tasks import`, `tasks export` and `tasks show`: public data sets, and single tasks."""
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from turnsmith.cli.tasks import describe_number, load_reported
 from turnsmith.errors import UsageError
 from turnsmith.tasks.selection import choose
 from turnsmith.tasks.vagueness import find_vagueness
-from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import follow
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
 from turnsmith.ui.terminal import to_line, to_printable
@@ -35,8 +36,6 @@ From = Annotated[
 ]
 Into = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the tasks; existing tasks are kept.")]
 Splits = Annotated[str, typer.Option("--split", help="Split of the source, if it has several.")]
-ROWS_PER_TICK = 50
-"""Rows per update of the progress bar."""
 
 
 def import_set(
@@ -63,9 +62,11 @@ def import_set(
         rows = only(read_all(public, sources), public, task, limit)
         funnels = import_rows(public, rows, out, on_task=lambda new: aside.update(find_faulty([new], PARSERS)))
         total = sum(each.count() for each in sources)
-        funnel = watch_import(public.name, funnels, 1 if task else min(total, limit or total), progress)
-    if funnel is None:
+        num_rows = 1 if task else min(total, limit or total)
+        states = deque(follow(funnels, progress, f"importing {public.name}", num_rows, describe=str), maxlen=1)
+    if not states:
         raise UsageError(f"{source} holds no row of the task {task}" if task else f"{source} holds no rows")
+    [funnel] = states
     details = {name: f"{name} {each.detail}" for name, each in aside.items()}
     counts = {"imported": funnel.imported, "refused": dict(funnel.refused)}
     report = {"folder": str(out), **counts, "set_aside": details, "mended": funnel.mended}
@@ -94,19 +95,6 @@ def fetch_source(source: str) -> Path:
     from turnsmith.tasks.sets.hub import fetch_rows
 
     return fetch_rows(source.removeprefix("hub:"))
-
-
-def watch_import(name: str, funnels: "Iterable[ImportFunnel]", total: int, progress: Progress) -> "ImportFunnel | None":
-    """Import all rows with visible progress, and return the last state of the funnel; None without rows."""
-    label = f"importing {name}"
-    progress.begin(label, total)
-    funnel, number = None, 0
-    for number, funnel in enumerate(funnels, 1):
-        if number % ROWS_PER_TICK == 0:
-            progress.advance(label, ROWS_PER_TICK, str(funnel))
-    progress.advance(label, number % ROWS_PER_TICK)
-    progress.end(label)
-    return funnel
 
 
 def export_set(

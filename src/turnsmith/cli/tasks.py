@@ -17,6 +17,7 @@ from turnsmith.errors import SandboxError, UsageError
 from turnsmith.sandboxes.names import load_provider
 from turnsmith.tasks.characters import describe_mended
 from turnsmith.tasks.dataset import find_mended, find_task_file, load_tasks, stream_tasks
+from turnsmith.tracking.loops import follow
 from turnsmith.types import Task
 from turnsmith.ui.live import watching
 from turnsmith.ui.tables import make_table, yes_no_table
@@ -122,10 +123,8 @@ def stats(path: TaskPath, as_json: Json = False, limit: Limit = None) -> None:
 
 def count_up(path: Path, limit: int | None) -> TaskCounts:
     """Count the first tasks of a file, with visible progress."""
-    from turnsmith.curation.files import follow
-
     counted_up, total = TaskCounts(), count_rows(find_task_file(path), limit)
     with watching() as progress:
-        for task in follow(f"counting {path.name}", islice(stream_tasks(path), limit), total, progress):
+        for task in follow(islice(stream_tasks(path), limit), progress, f"counting {path.name}", total):
             counted_up.add(task)
     return counted_up

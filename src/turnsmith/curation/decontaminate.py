@@ -7,12 +7,13 @@ from itertools import chain
 from pathlib import Path
 
 from turnsmith.curation.contamination import Match, find_matches, index_rows
-from turnsmith.curation.files import copy_records, follow
+from turnsmith.curation.files import copy_records
 from turnsmith.curation.rows import TaskRow, count_rows, read_rows, relocate
 from turnsmith.errors import UsageError
 from turnsmith.runs.new_folders import building
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import follow
 
 CONTAMINATED = "contaminated.jsonl"
 
@@ -50,7 +51,7 @@ def decontaminate_task_file(
     file, evaluated = find_task_file(path), [find_task_file(other) for other in against]
     index = index_rows(_read_evaluated(evaluated, progress), ways, thresholds)
     report, stayed = Decontamination(sum(map(count_rows, evaluated))), set[str]()
-    rows = follow(f"comparing {path.name}", read_rows(file, limit), count_rows(file, limit), progress)
+    rows = follow(read_rows(file, limit), progress, f"comparing {path.name}", count_rows(file, limit))
     with building(out) as folder:
         with (folder / FILE_NAME).open("wb") as kept, (folder / CONTAMINATED).open("w", encoding="utf-8") as pairs:
             for row in rows:
@@ -69,4 +70,4 @@ def decontaminate_task_file(
 
 def _read_evaluated(files: Sequence[Path], progress: Progress) -> Iterator[TaskRow]:
     rows = chain.from_iterable(map(read_rows, files))
-    return follow("reading what is evaluated", rows, sum(map(count_rows, files)), progress)
+    return follow(rows, progress, "reading what is evaluated", sum(map(count_rows, files)))

@@ -1,6 +1,7 @@
 """Tasks of a file leave, watched: as rows or folders of a public set, or as Harbor directories."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from turnsmith.config import SandboxConfig
@@ -15,6 +16,7 @@ from turnsmith.tasks.sets.exporting import export_tasks
 from turnsmith.tasks.sets.recognition import HARBOR
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import follow
 from turnsmith.types import Task
 
 
@@ -24,8 +26,11 @@ def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: 
     is_harbor = public is HARBOR
     new = [task for task in tasks if is_harbor and not came_from(task, HARBOR)]
     as_they_came = [task for task in tasks if not is_harbor or came_from(task, HARBOR)]
-    watch(export_tasks(as_they_came, public, out), f"exporting {public.name}", len(as_they_came), progress)
-    watch(write_directories(path, new, out), "writing directories", len(new), progress)
+    exported, written = export_tasks(as_they_came, public, out), write_directories(path, new, out)
+    if as_they_came:
+        deque(follow(exported, progress, f"exporting {public.name}", len(as_they_came)), maxlen=0)
+    if new:
+        deque(follow(written, progress, "writing directories", len(new)), maxlen=0)
 
 
 def refuse_own_folder(path: Path, tasks: Sequence[Task], out: Path) -> None:
@@ -54,13 +59,3 @@ def find_records(task_set: TaskSet) -> dict[str, Qualification]:
     for kind in reversed(SANDBOXES.paths):
         found |= read_qualifications(task_set, SandboxConfig(kind=kind))
     return found
-
-
-def watch(done: Iterable[Task], label: str, total: int, progress: Progress) -> None:
-    """Do all of it, watched."""
-    if not total:
-        return
-    progress.begin(label, total)
-    for _ in done:
-        progress.advance(label)
-    progress.end(label)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeVar
 
 from turnsmith.curation import scoring
 from turnsmith.curation.filters import Filter
@@ -21,11 +20,9 @@ from turnsmith.runs.folder import append_record, read_records, write_json
 from turnsmith.runs.new_folders import building
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import follow
 
-T = TypeVar("T")
 DROPPED, FUNNEL = "dropped.jsonl", "funnel.json"
-STRIDE = 500
-"""Rows between two signs of progress: drawing one takes longer than judging a row."""
 
 
 def filter_task_file(
@@ -33,7 +30,7 @@ def filter_task_file(
 ) -> Funnel:
     """Write the tasks that stay into the new folder `out`, with the reasons of the others. Raises UsageError."""
     file, funnel = find_task_file(path), Funnel(filters, drop_unknown)
-    rows = follow(f"filtering {path.name}", add_facts(read_rows(file, limit), file), count_rows(file, limit), progress)
+    rows = follow(add_facts(read_rows(file, limit), file), progress, f"filtering {path.name}", count_rows(file, limit))
     with building(out) as folder:
         stayed = set()
         with (folder / FILE_NAME).open("wb") as kept, (folder / DROPPED).open("w", encoding="utf-8") as reasons:
@@ -55,18 +52,6 @@ def _say_nothing_left(file: Path, funnel: Funnel) -> str:
         return f"{file} holds no task: make some with `turnsmith tasks make`"
     fell = ", ".join(f"{stage.num_dropped} at {stage.filter}" for stage in funnel.stages if stage.num_dropped)
     return f"none of the {funnel.num_rows} tasks in {file} stays ({fell}): give fewer filters, or other limits"
-
-
-def follow(label: str, rows: Iterable[T], total: int, progress: Progress) -> Iterator[T]:
-    """The same rows, their number told to whoever watches."""
-    progress.begin(label, total)
-    number = 0
-    for number, row in enumerate(rows, 1):
-        yield row
-        if not number % STRIDE:
-            progress.advance(label, STRIDE)
-    progress.advance(label, number % STRIDE)
-    progress.end(label)
 
 
 def add_facts(rows: Iterable[TaskRow], file: Path) -> Iterator[TaskRow]:
@@ -109,7 +94,7 @@ def split_task_file(
     """Write a folder for each part into the new folder `out`; returns the number of tasks of each. Raises UsageError."""
     file = find_task_file(path)
     choose = plan_split(file, parts, by, seed, limit, progress)
-    rows = follow(f"splitting {path.name}", read_rows(file, limit), count_rows(file, limit), progress)
+    rows = follow(read_rows(file, limit), progress, f"splitting {path.name}", count_rows(file, limit))
     with building(out) as folder, ExitStack() as opened:
         names: dict[str, set[str]] = {part.name: set() for part in parts}
         for name in names:
@@ -133,7 +118,7 @@ def plan_split(
     """Plan the part of each row: by its id alone, or by its place among all, which are read first. Raises UsageError."""
     if by == "id":
         return lambda row: choose_part(row.instance_id, parts, seed)
-    rows = follow("reading the tasks", read_rows(file, limit), count_rows(file, limit), progress)
+    rows = follow(read_rows(file, limit), progress, "reading the tasks", count_rows(file, limit))
     if by == "date":
         by_date = cut_by_date(rows, parts)
         return lambda row: by_date[row.instance_id]
@@ -149,7 +134,7 @@ def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> di
     with building(out) as folder, (folder / FILE_NAME).open("wb") as merged:
         for file in map(find_task_file, paths):
             names = set()
-            for row in follow(f"merging {file.parent.name}", read_rows(file), count_rows(file), progress):
+            for row in follow(read_rows(file), progress, f"merging {file.parent.name}", count_rows(file)):
                 claim(row, file, owners)
                 merged.write(relocate(row, file.parent, out) + b"\n")
                 names.add(row.instance_id)

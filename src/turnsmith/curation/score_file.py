@@ -7,13 +7,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from string import Template
 
-from turnsmith.curation.files import follow
 from turnsmith.curation.rows import TaskRow, count_rows, read_rows
 from turnsmith.curation.scores import NAMES, read_scores
 from turnsmith.curation.scoring import FILE_NAME, Scorer, ScoreRecord, make_key, score, write_question
 from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.tasks.dataset import find_task_file
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import follow
 
 
 def score_task_file(
@@ -26,7 +26,7 @@ def score_task_file(
     with journal.open("ab") as held:
         hold(held)
         known = {record.key for record in read_records(journal, ScoreRecord)}
-        rows = follow(f"scoring {path.name}", read_rows(file, limit), count_rows(file, limit), progress)
+        rows = follow(read_rows(file, limit), progress, f"scoring {path.name}", count_rows(file, limit))
         for record in _ask_all(_select(rows, prompt, known, counts), scorer, num_workers):
             append_record(journal, record)
             counts["asked"] += 1

@@ -1,6 +1,5 @@
 """Grading of predictions that anybody made, by the grader that pays the policy."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
@@ -18,6 +17,7 @@ from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tasks.predictions import Prediction
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import for_each
 from turnsmith.types import Grade, Outcome, TaskTree
 
 MAX_TRIES = 3
@@ -60,23 +60,21 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
     make_folder(report.metadata.parent)
     write_json(report.metadata, {"dataset": str(submission.task_set.file), "split": "", "task_repo": None})
     waiting = [each for each in pair(submission) if each[0].instance_id not in verdicts]
-    bench, free = Bench(submission, provider), asyncio.Semaphore(submission.num_workers)
-    label, lost = f"grading {report.run}", list[str]()
-    progress.begin(label, len(verdicts) + len(waiting), len(verdicts))
+    bench, lost = Bench(submission, provider), list[str]()
 
-    async def work(tree: TaskTree, prediction: Prediction) -> None:
-        async with free:
-            seen = await bench.examine(tree, prediction)
+    async def work(pair: tuple[TaskTree, Prediction]) -> str:
+        tree, prediction = pair
+        seen = await bench.examine(tree, prediction)
         write_examination(report, seen)
         if seen.has_report:
             verdicts[tree.instance_id] = seen.grade.resolved
         elif seen.grade.outcome is Outcome.GRADER_FAILED:
             lost.append(tree.instance_id)
             progress.say(f"{tree.instance_id} could not be graded: {seen.grade.detail}")
-        progress.advance(label, note=f"resolved {sum(verdicts.values())}/{len(verdicts)}")
+        return f"resolved {sum(verdicts.values())}/{len(verdicts)}"
 
-    await asyncio.gather(*(work(*each) for each in waiting))
-    progress.end(label)
+    label, num_workers = f"grading {report.run}", submission.num_workers
+    await for_each(waiting, work, progress, label, num_workers=num_workers, num_done=len(verdicts), describe=str)
     lost += report_aside(submission, progress)
     summary = summarise(report, submission.task_set.ids(), submission.predictions, verdicts)
     write_json(report.summary(submission.predictions[0].model), summary)

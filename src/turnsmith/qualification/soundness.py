@@ -1,14 +1,15 @@
 """Soundness check of tasks: the gold patch must be resolved and the untouched tree unresolved."""
 
-import asyncio
 import os
 from dataclasses import dataclass
+from functools import partial
 
 from turnsmith.config import RolloutConfig
 from turnsmith.grading.grading import Grader
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import for_each
 from turnsmith.types import Outcome, TaskTree
 
 
@@ -43,17 +44,8 @@ class Check:
 async def check_tasks(task_set: TaskSet, provider: SandboxProvider, progress: Progress) -> list[Check]:
     """Check every task, one per core at a time."""
     grader = Grader(provider, tests_timeout_s=RolloutConfig().tests_timeout_s, num_workers=os.cpu_count() or 1)
-    label = f"checking {task_set.name}"
-    progress.begin(label, len(task_set.tasks))
-
-    async def check(tree: TaskTree) -> Check:
-        checked = await check_task(tree, grader)
-        progress.advance(label)
-        return checked
-
-    checks = await asyncio.gather(*map(check, task_set.list_trees()))
-    progress.end(label)
-    return checks
+    check = partial(check_task, grader=grader)
+    return await for_each(task_set.list_trees(), check, progress, f"checking {task_set.name}")
 
 
 async def check_task(tree: TaskTree, grader: Grader) -> Check:

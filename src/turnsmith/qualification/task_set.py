@@ -18,6 +18,7 @@ from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import for_each
 from turnsmith.types import Task
 
 
@@ -45,18 +46,17 @@ async def qualify_task_set(
 
 async def _look_into_systems(cases: Sequence[Case], progress: Progress) -> dict[str, SystemFiles]:
     """Search each system (image and environment) once for all of its tasks."""
-    label, first = "looking for copies outside of the trees", {name_system(case.task): case for case in cases}
-    progress.begin(label, len(first))
+    first = {name_system(case.task): case for case in cases}
     systems: dict[str, SystemFiles] = {}
-    for system, case in first.items():
-        tasks = [other.task for other in cases if name_system(other.task) == system]
-        try:
-            systems[system] = await look_into_system(case.provider, SandboxSpec.of(case.tree), tasks)
-        except SandboxError as error:
-            name = case.task.instance_id
-            raise SandboxError(f"no copies could be looked for in a sandbox of {name}: {error}") from error
-        progress.advance(label)
-    progress.end(label)
+    with progress.work("looking for copies outside of the trees", len(first)) as work:
+        for system, case in first.items():
+            tasks = [other.task for other in cases if name_system(other.task) == system]
+            try:
+                systems[system] = await look_into_system(case.provider, SandboxSpec.of(case.tree), tasks)
+            except SandboxError as error:
+                name = case.task.instance_id
+                raise SandboxError(f"no copies could be looked for in a sandbox of {name}: {error}") from error
+            work.advance()
     return systems
 
 
@@ -73,23 +73,16 @@ async def _examine_all(
     num_workers: int,
     progress: Progress,
 ) -> dict[str, Qualification]:
-    label, free = f"qualifying {task_set.name}", asyncio.Semaphore(num_workers)
-    progress.begin(label, len(cases))
     groups = await asyncio.to_thread(group_gold_runs, cases)
     records: dict[str, Qualification] = {}
 
-    async def work(case: Case) -> None:
-        async with free:
-            name = case.task.instance_id
-            record = await examine(case, systems[name_system(case.task)], criteria, groups.get(name))
-        append_record(find_record_file(task_set), record)
-        records[record.instance_id] = record
-        progress.advance(label, note=f"{sum(each.is_qualified for each in records.values())} qualified")
+    async def work(case: Case) -> str:
+        name = case.task.instance_id
+        records[name] = await examine(case, systems[name_system(case.task)], criteria, groups.get(name))
+        append_record(find_record_file(task_set), records[name])
+        return f"{sum(each.is_qualified for each in records.values())} qualified"
 
-    async with asyncio.TaskGroup() as group:
-        for case in cases:
-            group.create_task(work(case))
-    progress.end(label)
+    await for_each(cases, work, progress, f"qualifying {task_set.name}", num_workers=num_workers, describe=str)
     return records
 
 

@@ -24,11 +24,10 @@ async def take_steps(
     progress: Progress,
 ) -> list[Metrics]:
     """Take one optimizer step for each batch, and return the metrics of each step."""
-    progress.begin(label, len(batches))
     steps: list[Metrics] = []
-    for batch in batches:
-        loss_fn = make_loss([sample for packed in batch for sample in packed.samples])
-        steps.append(await trainer.step(batch, loss_fn))
-        progress.advance(label, note=f"loss {steps[-1]['loss/total']:.3f}")
-    progress.end(label)
+    with progress.work(label, len(batches)) as work:
+        for batch in batches:
+            loss_fn = make_loss([sample for packed in batch for sample in packed.samples])
+            steps.append(await trainer.step(batch, loss_fn))
+            work.advance(note=f"loss {steps[-1]['loss/total']:.3f}")
     return steps

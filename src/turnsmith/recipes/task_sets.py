@@ -99,20 +99,19 @@ async def make_tasks(
     name: str, config: TaskSetConfig, seed: int, folder: Path, provider: SandboxProvider, progress: Progress
 ) -> None:
     """Make the practice tasks or the package tasks that the configuration asks for."""
-    label, total = f"making tasks: {name}", config.practice_tasks or config.package_tasks
-    progress.begin(label, total)
-    if config.package:
-        tasks = await make_package_tasks(
-            config.package,
-            folder,
-            num_tasks=total,
-            provider=provider,
-            seed=seed,
-            on_verdict=lambda verdict: progress.advance(label, int(verdict.is_kept)),
-        )
-    else:
-        spec = PracticeSpec(config.split, total, config.difficulty, seed)
-        tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: progress.advance(label))
-    progress.end(label)
+    total = config.practice_tasks or config.package_tasks
+    with progress.work(f"making tasks: {name}", total) as work:
+        if config.package:
+            tasks = await make_package_tasks(
+                config.package,
+                folder,
+                num_tasks=total,
+                provider=provider,
+                seed=seed,
+                on_verdict=lambda verdict: work.advance(int(verdict.is_kept)),
+            )
+        else:
+            spec = PracticeSpec(config.split, total, config.difficulty, seed)
+            tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: work.advance())
     if len(tasks) < total:
         progress.say(f"{name}: {len(tasks)} of {total} tasks: its tests detect no more bugs")

@@ -23,6 +23,7 @@ from turnsmith.runs.journal import append_trajectory, read_trajectories
 from turnsmith.sandboxes.base import SandboxProvider, SandboxSpec, started
 from turnsmith.sandboxes.setup import set_up_for_agent
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import for_each
 from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 
 T = TypeVar("T")
@@ -66,23 +67,19 @@ class Generator:
         if inspector:
             inspector.recall(done.values())
         missing = [rollout for rollout in rollouts if rollout.trajectory.trajectory_id not in done]
-        self.progress.begin(label, len(rollouts), len(rollouts) - len(missing))
         outcomes = Counter(trajectory.outcome for trajectory in done.values())
 
-        async def make(rollout: Rollout) -> None:
+        async def make(rollout: Rollout) -> str:
             made = await self._make(rollout, agent, demonstration)
             trajectory = await inspector.inspect(made, rollout) if inspector else made
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1
             remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", self.dialogues.remark()]
-            self.progress.advance(label, note=", ".join(filter(None, remarks)))
+            return ", ".join(filter(None, remarks))
 
-        async with asyncio.TaskGroup() as group:
-            for rollout in missing:
-                group.create_task(make(rollout))
+        await for_each(missing, make, self.progress, label, num_done=len(rollouts) - len(missing), describe=str)
         self.grader.forget()
-        self.progress.end(label)
         if inspector:
             await self._inspect_overdue(rollouts, done, journal, inspector)
         trajectories = [done[rollout.trajectory.trajectory_id] for rollout in rollouts]
@@ -96,19 +93,14 @@ class Generator:
         overdue = [rollout for rollout in rollouts if inspector.is_overdue(done[rollout.trajectory.trajectory_id])]
         if not overdue:
             return
-        label = "auditing earlier rewarded patches"
-        self.progress.begin(label, len(overdue))
 
-        async def inspect(rollout: Rollout) -> None:
+        async def inspect(rollout: Rollout) -> str:
             name = rollout.trajectory.trajectory_id
             done[name] = await inspector.inspect(done[name], rollout)
             append_trajectory(journal, done[name])
-            self.progress.advance(label, note=done[name].outcome)
+            return done[name].outcome
 
-        async with asyncio.TaskGroup() as group:
-            for rollout in overdue:
-                group.create_task(inspect(rollout))
-        self.progress.end(label)
+        await for_each(overdue, inspect, self.progress, "auditing earlier rewarded patches", describe=str)
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
         """Make one rollout; infrastructure faults of episode or grading are retried within the budget."""

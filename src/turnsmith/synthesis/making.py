@@ -226,14 +226,15 @@ async def make_package_bugs(
     progress: Progress,
 ) -> None:
     """Make tasks in `out`, or resume there, showing progress and failed packages. Raises UsageError, SandboxError."""
-    label, reasons = "making tasks of packages", Counter[str]()
-    progress.begin(label, len(spec.packages) * spec.num_tasks)
+    reasons = Counter[str]()
+    with progress.work("making tasks of packages", len(spec.packages) * spec.num_tasks) as work:
 
-    def watch(trial: BugTrial) -> None:
-        reasons[trial.reason] += 1
-        progress.advance(label, int(trial.reason == KEPT), note=f"{reasons[KEPT]} of {reasons.total()} bugs kept")
+        def count(trial: BugTrial) -> None:
+            reasons[trial.reason] += 1
+            work.advance(int(trial.reason == KEPT), note=f"{reasons[KEPT]} of {reasons.total()} bugs kept")
 
-    failures = await make_bugs(spec, out, provider, num_workers=num_workers, write_issue=write_issue, on_trial=watch)
-    progress.end(label)
+        failures = await make_bugs(
+            spec, out, provider, num_workers=num_workers, write_issue=write_issue, on_trial=count
+        )
     for package, reason in failures.items():
         progress.say(f"{package}: {reason}")

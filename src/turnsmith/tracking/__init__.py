@@ -1,28 +1,30 @@
 """Interfaces of progress and metric trackers, and one module for each tracking service.
 
-A run reports its progress to a `Progress` and its metrics to every `Tracker`. `feed` sends metrics of a run folder to
-trackers. Trackers are `tensorboard`, `wandb`, `mlflow`, or any class by import path. The package does not know how
-metrics are computed or shown.
+A run reports its progress to a `Progress` and its metrics to every `Tracker`. `loops` repeats work over items and shows
+progress. `feed` sends metrics of a run folder to trackers: `tensorboard`, `wandb`, `mlflow`, or any class by import
+path. The package does not know how metrics are computed or shown.
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
+
+
+class Work(Protocol):
+    """Piece of work in progress."""
+
+    def advance(self, num: int = 1, note: str = "") -> None:
+        """Report `num` units as done; `note` is a short remark such as `resolved 12/40`."""
 
 
 class Progress(Protocol):
     """Viewer of one run's progress and remarks."""
 
-    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
-        """Start a piece of work with `total` units, `num_done` of which are done already.
+    def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager[Work]:
+        """Show a piece of work during a block: `total` units, `num_done` of which are done already.
 
         A `total` of None means an unknown number, and hides the remaining time.
         """
-
-    def advance(self, label: str, num: int = 1, note: str = "") -> None:
-        """Report `num` units as done; `note` is a short remark such as `resolved 12/40`."""
-
-    def end(self, label: str) -> None:
-        """End the piece of work."""
 
     def say(self, text: str) -> None:
         """Show one line worth keeping."""

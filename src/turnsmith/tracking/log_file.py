@@ -1,5 +1,6 @@
 """Progress for runs without a terminal: remarks go to a log file, counts go nowhere."""
 
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -10,14 +11,12 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
-        """Ignore the beginning of a piece of work."""
+    def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["LogFile"]:
+        """Ignore a piece of work."""
+        return nullcontext(self)
 
-    def advance(self, label: str, num: int = 1, note: str = "") -> None:
+    def advance(self, num: int = 1, note: str = "") -> None:
         """Ignore finished units."""
-
-    def end(self, label: str) -> None:
-        """Ignore the end of a piece of work."""
 
     def say(self, text: str) -> None:
         """Append one line."""

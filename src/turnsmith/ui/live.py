@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -78,29 +79,62 @@ def estimate_left(task: Task) -> float | None:
     return left if left > 0 else None
 
 
+@dataclass(frozen=True)
+class Bar:
+    """Bar of a piece of work."""
+
+    bars: Progress
+    id: TaskID
+
+    def advance(self, num: int = 1, note: str = "") -> None:
+        self.bars.update(self.id, advance=num)
+        if num:
+            self.bars.update(self.id, moved=self.bars.get_time())
+        if note:
+            self.bars.update(self.id, note=to_line(note))
+
+
+class Line(Bar):
+    """Plain line about a piece of work, printed at intervals. Its bar is not drawn, but keeps count and pace."""
+
+    def advance(self, num: int = 1, note: str = "") -> None:
+        super().advance(num, note)
+        task, now = self._find(), self.bars.get_time()
+        if now - task.fields["printed"] >= LINE_INTERVAL_S:
+            self.bars.update(self.id, printed=now)
+            self._print(task, describe_left(task))
+
+    def end(self) -> None:
+        """Print the count and the time taken."""
+        task = self._find()
+        self._print(task, f"took {to_duration(task.elapsed or 0.0)}")
+
+    def _find(self) -> Task:
+        return next(task for task in self.bars.tasks if task.id == self.id)
+
+    def _print(self, task: Task, remark: str) -> None:
+        total = f" of {task.total:.0f}" if task.total else ""
+        count = f"{task.description}: {task.completed:.0f}{total}"
+        self.bars.console.print(", ".join(filter(None, [count, task.fields["note"], remark])), soft_wrap=True)
+
+
 class Bars:
-    """Bars, one for each piece of work in progress, with remarks above them."""
+    """Viewer with a bar for each piece of work in progress, and remarks above them."""
 
     def __init__(self, bars: Progress, log: Path | None = None) -> None:
         self._bars = bars
         self._log = LogFile(log) if log else None
-        self._ids: dict[str, TaskID] = {}
 
-    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
+    @contextmanager
+    def work(self, label: str, total: int | None, num_done: int = 0) -> Iterator[Bar]:
         times: dict[str, Any] = dict.fromkeys(("begun", "moved", "printed"), self._bars.get_time())
-        self._ids[label] = self._bars.add_task(
+        task = self._bars.add_task(
             to_line(label), total=total, completed=num_done, num_before=num_done, note="", **times
         )
-
-    def advance(self, label: str, num: int = 1, note: str = "") -> None:
-        self._bars.update(self._ids[label], advance=num)
-        if num:
-            self._bars.update(self._ids[label], moved=self._bars.get_time())
-        if note:
-            self._bars.update(self._ids[label], note=to_line(note))
-
-    def end(self, label: str) -> None:
-        self._bars.remove_task(self._ids.pop(label))
+        try:
+            yield Bar(self._bars, task)
+        finally:
+            self._bars.remove_task(task)
 
     def say(self, text: str) -> None:
         self._bars.console.print(to_line(text), soft_wrap=True)
@@ -109,27 +143,14 @@ class Bars:
 
 
 class Lines(Bars):
-    """Plain lines for logs and pipes. The bars are not drawn, but keep count and pace."""
+    """Viewer with plain lines, for logs and pipes."""
 
-    def advance(self, label: str, num: int = 1, note: str = "") -> None:
-        super().advance(label, num, note)
-        task, now = self._find(label), self._bars.get_time()
-        if now - task.fields["printed"] >= LINE_INTERVAL_S:
-            self._bars.update(task.id, printed=now)
-            self._print(task, describe_left(task))
-
-    def end(self, label: str) -> None:
-        task = self._find(label)
-        self._print(task, f"took {to_duration(task.elapsed or 0.0)}")
-        super().end(label)
-
-    def _find(self, label: str) -> Task:
-        return next(task for task in self._bars.tasks if task.id == self._ids[label])
-
-    def _print(self, task: Task, remark: str) -> None:
-        total = f" of {task.total:.0f}" if task.total else ""
-        count = f"{task.description}: {task.completed:.0f}{total}"
-        self._bars.console.print(", ".join(filter(None, [count, task.fields["note"], remark])), soft_wrap=True)
+    @contextmanager
+    def work(self, label: str, total: int | None, num_done: int = 0) -> Iterator[Bar]:
+        with super().work(label, total, num_done) as bar:
+            line = Line(bar.bars, bar.id)
+            yield line
+            line.end()
 
 
 def to_duration(seconds: float) -> str:

@@ -1,6 +1,7 @@
 """Live view of `turnsmith solve`, and its solution. Text written by an agent is shown as plain text."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -35,15 +36,13 @@ class Screen:
         self.console.print(to_line(text), soft_wrap=True)
         LogFile(self.log).say(to_line(text))
 
-    def begin(self, label: str, total: int | None, num_done: int = 0) -> None:
+    def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["Screen"]:
         """Print a line, since a bar would be mixed with the turns."""
         self.say(label)
+        return nullcontext(self)
 
-    def advance(self, label: str, num: int = 1, note: str = "") -> None:
+    def advance(self, num: int = 1, note: str = "") -> None:
         """Do nothing: turns are shown instead."""
-
-    def end(self, label: str) -> None:
-        """Do nothing: the next line shows the end."""
 
     def show_turn(self, attempt: int, number: int, turn: Turn) -> None:
         """Print a turn: the policy's text and the beginning of the observation."""

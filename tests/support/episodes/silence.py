@@ -1,13 +1,14 @@
-"""A watcher of progress that says nothing."""
+"""Progress that shows nothing."""
+
+from contextlib import nullcontext
 
 
 class Silence:
-    """Nobody watches."""
+    """Progress and piece of work that show nothing."""
 
-    def begin(self, label, total, num_done=0): ...
+    def work(self, label, total, num_done=0):
+        return nullcontext(self)
 
-    def advance(self, label, num=1, note=""): ...
-
-    def end(self, label): ...
+    def advance(self, num=1, note=""): ...
 
     def say(self, text): ...

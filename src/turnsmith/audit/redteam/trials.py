@@ -1,6 +1,5 @@
 """Trials: run a script in an agent's sandbox, then grade its patch as in training."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.base import Sandbox, SandboxProvider, SandboxSpec, started
 from turnsmith.sandboxes.setup import set_up_for_agent
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import for_each
 from turnsmith.types import OUTCOMES, Grade, Outcome
 
 SCRIPT_TIMEOUT_S = 60.0
@@ -96,26 +96,19 @@ async def try_all(
     grader = Grader(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS)
     auditor = Auditor(provider, tests_timeout_s=TESTS_TIMEOUT_S, num_workers=NUM_WORKERS, seed=seed)
     pairs = [(script, target) for target in targets for script in scripts if script.only in ("", target.name)]
-    free, label = asyncio.Semaphore(NUM_WORKERS), "red team"
-    progress.begin(label, len(pairs))
 
-    async def run(script: Script, target: Target) -> Trial:
-        async with free:
-            grade, patch = await try_script(script, target, provider, grader)
-            if grade.resolved and (
-                when == "all" or (when == "suspicious" and find_suspicions(patch, target.tree.layers))
-            ):
-                audit = await auditor.audit(target.tree, patch)
-                grade = grade.model_copy(update={"audit": audit})
+    async def run(pair: tuple[Script, Target]) -> Trial:
+        script, target = pair
+        grade, patch = await try_script(script, target, provider, grader)
+        if grade.resolved and (when == "all" or (when == "suspicious" and find_suspicions(patch, target.tree.layers))):
+            audit = await auditor.audit(target.tree, patch)
+            grade = grade.model_copy(update={"audit": audit})
         trial = Trial(script, target.name, grade)
-        progress.advance(label)
         if not trial.is_right(when):
             progress.say(str(trial))
         return trial
 
-    trials = await asyncio.gather(*(run(script, target) for script, target in pairs))
-    progress.end(label)
-    return trials
+    return await for_each(pairs, run, progress, "red team", num_workers=NUM_WORKERS)
 
 
 async def try_script(script: Script, target: Target, provider: SandboxProvider, grader: Grader) -> tuple[Grade, str]:

@@ -1,6 +1,5 @@
 """Review of a run's rewards: audits of the patches that resolved a task, and the share that failed."""
 
-import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from turnsmith.runs.journal import read_last
 from turnsmith.sandboxes.base import SandboxProvider
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import for_each
 from turnsmith.types import Audit, Record, TaskTree, Trajectory
 
 
@@ -62,7 +62,7 @@ async def review_run(
 
     Each audit is stored at once. Raises UsageError.
     """
-    file, limits, label = folder.audits, config.rollouts, "auditing"
+    file, limits = folder.audits, config.rollouts
     task_sets = [leave_out_unfit(known, config.sandbox, progress) for known in read_known_sets(config, folder)]
     auditor = Auditor(
         provider,
@@ -74,17 +74,13 @@ async def review_run(
     done = {(record.instance_id, record.digest): record for record in read_records(file, AuditedPatch)}
     chosen = choose_by_seed(paid, config.seed, limit)
     missing = [key for key in chosen if key not in done]
-    progress.begin(label, len(chosen), len(chosen) - len(missing))
 
-    async def audit(key: tuple[str, str]) -> None:
+    async def audit(key: tuple[str, str]) -> str:
         done[key] = AuditedPatch(instance_id=key[0], digest=key[1], audit=await auditor.audit(*paid[key]))
         append_record(file, done[key])
-        progress.advance(label, note=done[key].audit.verdict)
+        return done[key].audit.verdict
 
-    async with asyncio.TaskGroup() as group:
-        for key in missing:
-            group.create_task(audit(key))
-    progress.end(label)
+    await for_each(missing, audit, progress, "auditing", num_done=len(chosen) - len(missing), describe=str)
     return Review([done[key] for key in paid if key in done], len(paid))
 
 

@@ -78,15 +78,17 @@ def examine_run(
     Raises UsageError if rollouts or weights are missing.
     """
     case = open_case(config, folder, choose_place(config, folder, stage, iteration), limit)
-    dtype, label = config.model.dtype, "scoring again"
-    progress.begin(label, None)  # the total is unknown: each earlier checkpoint adds hypotheses when it is loaded
-    reference = examination.find_reference(dtype, case.model, case.trajectories)
-    trials = [_attempt(each, case, progress, label) for each in list_hypotheses(case, config, folder)]
-    is_past = reference.mean > ROUNDING_GAP[dtype]
-    if is_past:
-        trials.append(attempt(examination.fit_reported(case.model, case.trajectories), case.model, case.trajectories))
-    setting = None if is_past else examination.fit_drawn(case.model, case.trajectories)
-    progress.end(label)
+    dtype, trials = config.model.dtype, list[Rescoring]()
+    with progress.work("scoring again", None) as work:  # each earlier checkpoint adds hypotheses when it is loaded
+        reference = examination.find_reference(dtype, case.model, case.trajectories)
+        for hypothesis in list_hypotheses(case, config, folder):
+            trials.append(attempt(hypothesis, case.model, case.trajectories))
+            work.advance(note=hypothesis.family)
+        is_past = reference.mean > ROUNDING_GAP[dtype]
+        if is_past:
+            fitted = examination.fit_reported(case.model, case.trajectories)
+            trials.append(attempt(fitted, case.model, case.trajectories))
+        setting = None if is_past else examination.fit_drawn(case.model, case.trajectories)
     best = min(trials, key=lambda trial: trial.left(reference))
     return MismatchReport(
         stage=case.place.stage,
@@ -103,12 +105,6 @@ def examine_run(
         by_position=examination.split(case.trajectories, examination.list_positions, reference, best),
         remarks=[*list_remarks(case), *recall_training(case.place, config, folder)],
     )
-
-
-def _attempt(hypothesis: Hypothesis, case: Examined, progress: Progress, label: str) -> Rescoring:
-    trial = attempt(hypothesis, case.model, case.trajectories)
-    progress.advance(label, note=hypothesis.family)
-    return trial
 
 
 def choose_place(config: RunConfig, folder: RunFolder, stage: str | None, iteration: int | None) -> IterationId:

@@ -27,7 +27,7 @@ from turnsmith.synthesis.mining.candidates import Bounds, FixCommit, consider
 from turnsmith.synthesis.mining.issues import Issue, Thread, find_issue
 from turnsmith.synthesis.mining.measuring import COMMANDS, find_command, measure
 from turnsmith.tasks.dataset import FILE_NAME, save_tasks
-from turnsmith.tracking import Progress
+from turnsmith.tracking import Progress, Work
 from turnsmith.types import Task, TaskTree
 from turnsmith.types.records import Record
 
@@ -183,22 +183,22 @@ async def _work_through(
 ) -> None:
     """Try candidates, newest first, until enough are kept. Candidates in progress are finished."""
     waiting = iter(candidates)
-    label, num_wanted = f"mining {job.history.name}", job.search.num_tasks
+    num_wanted = job.search.num_tasks
     tally = Tally(len(candidates), num_wanted, num_kept)
 
-    async def work() -> None:
+    async def mine(work: Work) -> None:
         for candidate in waiting:
             if tally.is_enough:
                 break
             mined = await _try_candidate(job, candidate, provider)
             append_record(job.folder / JOURNAL, mined)
-            progress.advance(label, tally.count(mined), tally.note)
+            work.advance(tally.count(mined), tally.note)
 
-    progress.begin(label, len(candidates) if num_wanted is None else num_wanted, tally.num_done)
-    async with asyncio.TaskGroup() as group:
-        for _ in range(job.search.num_workers):
-            group.create_task(work())
-    progress.end(label)
+    total = len(candidates) if num_wanted is None else num_wanted
+    with progress.work(f"mining {job.history.name}", total, tally.num_done) as work:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(job.search.num_workers):
+                group.create_task(mine(work))
 
 
 async def _try_candidate(job: MiningJob, candidate: FixCommit, provider: SandboxProvider) -> Mined:

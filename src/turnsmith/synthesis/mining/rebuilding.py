@@ -1,6 +1,5 @@
 """Public tasks without their images: tree from a local git history, environment from the columns of the row."""
 
-import asyncio
 import re
 import shutil
 from collections import Counter
@@ -25,6 +24,7 @@ from turnsmith.tasks.sets.base import Refused
 from turnsmith.tasks.sets.cells import read_dict, read_list
 from turnsmith.tasks.sets.swe_bench import CONDA
 from turnsmith.tracking import Progress
+from turnsmith.tracking.loops import for_each
 from turnsmith.types import Task, TaskTree
 from turnsmith.types.records import Record
 
@@ -64,7 +64,11 @@ async def rebuild_tasks(job: RebuildJob, tasks: Sequence[Task], progress: Progre
         hold(journal)
         done = read_journal(job.folder)
         waiting = [task for task in tasks if done.get(task.instance_id) != REBUILT]
-        await _work_through(job, waiting, progress)
+
+        async def work(task: Task) -> None:
+            append_record(job.folder / JOURNAL, await _try_row(job, task))
+
+        await for_each(waiting, work, progress, "rebuilding", num_workers=job.num_workers)
         done = read_journal(job.folder)
         _drop_repeats(job.folder)
     return Counter(done[task.instance_id] for task in tasks)
@@ -79,21 +83,6 @@ def _drop_repeats(folder: Path) -> None:
     """Drop duplicate tasks left by a killed process."""
     if tasks := {task.instance_id: task for task in read_records(folder / FILE_NAME, Task)}:
         save_tasks(folder, tasks.values())
-
-
-async def _work_through(job: RebuildJob, tasks: Sequence[Task], progress: Progress) -> None:
-    label, free = "rebuilding", asyncio.Semaphore(job.num_workers)
-    progress.begin(label, len(tasks))
-
-    async def work(task: Task) -> None:
-        async with free:
-            append_record(job.folder / JOURNAL, await _try_row(job, task))
-        progress.advance(label)
-
-    async with asyncio.TaskGroup() as group:
-        for task in tasks:
-            group.create_task(work(task))
-    progress.end(label)
 
 
 async def _try_row(job: RebuildJob, task: Task) -> Rebuilt:

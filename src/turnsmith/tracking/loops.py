@@ -1,0 +1,57 @@
+"""Loops over items that report their progress."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from time import monotonic
+from typing import TypeVar
+
+from turnsmith.tracking import Progress
+
+T = TypeVar("T")
+R = TypeVar("R")
+INTERVAL_S = 0.1
+"""Minimum interval between two reports of a loop, because drawing takes longer than handling a row."""
+
+
+async def for_each(
+    items: Sequence[T],
+    work: Callable[[T], Awaitable[R]],
+    progress: Progress,
+    label: str,
+    *,
+    num_workers: int | None = None,
+    num_done: int = 0,
+    describe: Callable[[R], str] = lambda result: "",
+) -> list[R]:
+    """Work on all items, `num_workers` at a time, and return the results in order of the items.
+
+    `num_done` units were done earlier. `describe` turns a result into a remark. Errors are raised as ExceptionGroup.
+    """
+    free = asyncio.Semaphore(num_workers) if num_workers else AsyncExitStack()
+    with progress.work(label, num_done + len(items), num_done) as shown:
+
+        async def run(item: T) -> R:
+            async with free:
+                result = await work(item)
+            shown.advance(note=describe(result))
+            return result
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(run(item)) for item in items]
+    return [task.result() for task in tasks]
+
+
+def follow(
+    items: Iterable[T], progress: Progress, label: str, total: int, *, describe: Callable[[T], str] = lambda item: ""
+) -> Iterator[T]:
+    """Yield the items unchanged, and report their number at most every 0.1 s. `describe` turns an item into a remark."""
+    with progress.work(label, total) as shown:
+        num_new, shown_at = 0, monotonic()
+        for item in items:
+            yield item
+            num_new += 1
+            if monotonic() - shown_at >= INTERVAL_S:
+                shown.advance(num_new, describe(item))
+                num_new, shown_at = 0, monotonic()
+        shown.advance(num_new)
