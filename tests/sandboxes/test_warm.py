@@ -173,7 +173,7 @@ async def test_where_pytest_cannot_be_imported_beforehand_it_is_said_and_tests_s
     finally:
         await provider.close()
     assert not result.is_warm and b"No module named 'iniconfig'" in result.output
-    assert "tests will start cold: ModuleNotFoundError" in capfd.readouterr().err
+    assert "pytest is not preloaded: ModuleNotFoundError" in capfd.readouterr().err
 
 
 async def test_a_plugin_that_tasks_ask_for_is_imported_beforehand(tmp_path):
