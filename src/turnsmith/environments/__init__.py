@@ -1,6 +1,5 @@
-"""Python environments for the tests of a repository: requirements, interpreters and packages, built once and shared.
+"""Python environments in which a repository's tests run, each built once and shared by all tasks with equal requirements.
 
-`discovery` reads the requirements of a repository. `building` installs them with uv. `equipping` tries recipes, from
-the most faithful to the plainest. Task makers and recipes import these modules. The package does not know tasks,
-grading or training.
+`discovery` reads the requirements of a repository. `building` installs them with uv. `equipping` tries lists of install
+commands until one succeeds. The package does not know tasks, grading or training.
 """

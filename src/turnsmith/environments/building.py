@@ -1,4 +1,4 @@
-"""Builds of environments: copy a Python, run the recipe's commands with network access, keep the log."""
+"""Builds of Python environments: copy an interpreter, run the recipe's commands with network access, keep the log."""
 
 import os
 import re
@@ -23,15 +23,15 @@ from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.inside.local.root import ENVIRONMENT
 
 FOLDER = "environments"
-"""Folder of environments beside the task file."""
+"""Name of the folder beside the task file that holds the environments."""
 TIMEOUT_S = 1_800.0
 POLL_S = 0.1
 UNUSED = shutil.ignore_patterns(
     "test", "idle_test", "tkinter", "turtledemo", "*.a", "site-packages", "dist-packages", "envs", "pkgs"
 )
-"""Parts of an interpreter's folder that are not copied: its tests, installed packages, conda's other environments."""
+"""Files of a Python interpreter's folder that are not copied: tests, installed packages, conda's other environments."""
 SYSTEM = ("/usr", "/usr/local")
-"""Prefixes shared with the rest of the system; their Pythons are not copied, since sandboxes show them."""
+"""Prefixes of the system's Python interpreters, which are not copied, since sandboxes show these folders."""
 DROPPED = {
     "VIRTUAL_ENV",
     "PYTHONPATH",
@@ -41,46 +41,46 @@ DROPPED = {
     "PIP_REQUIRE_VIRTUALENV",
 }
 LEFT_OUT = {".git", "build", "dist", ".eggs", ".tox", ".nox", ".venv", "venv"}
-"""Top-level build leftovers that tests do not need."""
+"""Top-level folders that a build leaves in the working tree and that tests do not need."""
 SHARED = "shared"
-"""Folder of an environment searched by the loader, for the interpreter's shared library."""
+"""Folder of an environment where the dynamic loader finds the interpreter's shared library (libpython)."""
 NAMED = ("error", "× ", "ERROR: ", "ModuleNotFoundError: ", "ImportError: ")
-"""Prefixes of log lines that state the cause of a failure."""
+"""Prefixes of lines in a build log that state the cause of a failure."""
 MAX_CAUSE_CHARACTERS = 400
 
 
 class BuildFailed(TurnsmithError):
-    """Error raised if a build fails; the message names the command, the cause and the log."""
+    """Error raised if the build of an environment fails; its message names the command, the cause and the log file."""
 
 
 class BuildStopped(TurnsmithError):
-    """Error raised if a build is cancelled; the recipe is not at fault."""
+    """Error raised if the build of an environment is cancelled, so that the recipe does not count as failed."""
 
 
 DESCRIPTION = re.compile(r"^Description:.*\n([ \t].*\n)*", re.MULTILINE)
-"""Description header of old metadata; in newer metadata it follows the headers."""
+"""Pattern of the header `Description` of older package metadata; newer metadata has the description after the headers."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """Built environment."""
+    """Built Python environment of a repository."""
 
     folder: Path
-    """Python with its packages, mounted at `/environment`."""
+    """Folder of the environment's Python and packages, mounted at `/environment`."""
     layer: Path
-    """Files that the build added to the working tree: editable metadata, compiled modules."""
+    """Folder of the files that the build added to the working tree: metadata of the project, compiled modules."""
 
 
 def locate(key: str, folder: Path) -> Environment:
-    """Return the paths of a recipe's environment below the folder of a task file."""
+    """Return the paths of an environment, by the key of its recipe and the folder of the task file."""
     place = folder / FOLDER / key
     return Environment(place, place.with_suffix(".tree"))
 
 
 def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, stopped: Event) -> Environment:
-    """Build an environment over the working tree of `layers`, unless it exists below the task file's folder.
+    """Build an environment for the working tree of `layers`, or return the existing one below `folder`.
 
-    Takes seconds to minutes in a thread; set `stopped` to cancel. Raises BuildFailed, BuildStopped, UsageError.
+    A build takes seconds to minutes; set `stopped` to cancel it. Raises BuildFailed, BuildStopped, UsageError.
     """
     place = locate(recipe.key, folder)
     if place.folder.is_dir():
@@ -104,7 +104,7 @@ def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, 
 
 
 def copy_python(python: Python, target: Path) -> None:
-    """Copy an interpreter's folder, by hard links if possible; for the system's interpreter, create a venv."""
+    """Copy the folder of a Python interpreter, by hard links if possible. For the system's interpreter, create a venv."""
     if str(python.prefix) in SYSTEM:
         subprocess.run([python.program, "-m", "venv", "--without-pip", target], check=True, capture_output=True)
     else:
@@ -126,7 +126,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _run(workplace: Workplace, variables: Mapping[str, str], log: Path, stopped: Event) -> None:
-    """Run one command of a recipe, appending its output to the log. Raises BuildFailed, BuildStopped."""
+    """Run one install command of a recipe, and append its output to the log. Raises BuildFailed, BuildStopped."""
     command = workplace.command[-1]
     with log.open("ab") as output:
         output.write(f"$ {command}\n".encode())
@@ -152,7 +152,7 @@ def _run(workplace: Workplace, variables: Mapping[str, str], log: Path, stopped:
 
 
 def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
-    """Wait for a process; kill it on cancellation or timeout. Raises BuildStopped."""
+    """Wait for a build process; kill it on cancellation or timeout. Raises BuildStopped."""
     deadline = time.monotonic() + TIMEOUT_S
     while process.poll() is None:
         if stopped.wait(POLL_S) or time.monotonic() > deadline:
@@ -163,7 +163,7 @@ def _wait(process: subprocess.Popen[bytes], stopped: Event) -> None:
 
 
 def make_variables(given: Mapping[str, str]) -> dict[str, str]:
-    """Merge this process's variables, without those that select another Python, with the recipe's."""
+    """Build the environment variables of install commands: this process's, those that select the new Python, then the given."""
     from uv import find_uv_bin  # from the extra `mine`
 
     inherited = {name: value for name, value in os.environ.items() if name not in DROPPED}
@@ -181,14 +181,14 @@ def make_variables(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_cause(log: bytes) -> str:
-    """Return the log from its first error line on, in one line; else its last line."""
+    """Return the cause of a failure in a build log: all lines from the first error line on, or else the last line."""
     lines = [line.strip(" │╰─▶") for line in log.decode(errors="replace").splitlines() if line.strip()]
     first = next((place for place, line in enumerate(lines) if line.startswith(NAMED)), len(lines) - 1)
     return " ".join(lines[first:])[:MAX_CAUSE_CHARACTERS] or "it printed nothing"
 
 
 def keep_additions(upper: Path, layers: tuple[Path, ...]) -> None:
-    """Keep only new files of the upper layer; remove changes of tracked files, whiteouts, bytecode and build folders."""
+    """Keep only the files that a build added to the working tree; drop changed files, whiteouts, bytecode and build folders."""
     tracked = {path for path, _ in walk_merged(layers)}
     for path in sorted(upper.rglob("*"), reverse=True):
         below = path.relative_to(upper)
@@ -201,9 +201,9 @@ def keep_additions(upper: Path, layers: tuple[Path, ...]) -> None:
 
 
 def forget_tree(upper: Path, python: Path) -> None:
-    """Remove traces of the source tree from the project's metadata: file list and description.
+    """Remove the list of source files and the description from the metadata of the installed project.
 
-    Tasks of earlier commits share the environment; these texts could reveal their hidden tests or fixes.
+    Tasks of earlier commits share the environment, and both texts could reveal the hidden tests or fixes of these tasks.
     """
     for files in upper.rglob("*.egg-info/SOURCES.txt"):
         files.unlink()

@@ -1,6 +1,6 @@
-"""Test requirements of a repository, read from its project files.
+"""Requirements of a repository's tests, read from its project files.
 
-Runs and imports no code of the repository; `setup.py` is only searched by patterns.
+No code of the repository is run or imported; `setup.py` is only searched by patterns.
 """
 
 import configparser
@@ -21,33 +21,33 @@ from turnsmith.errors import UsageError
 
 TESTS = re.compile(r"(.*[_-])?(tests?|testing|unit-?tests?)", re.IGNORECASE)
 DEVELOPMENT = re.compile(r"(.*[_-])?(dev|develop|development|ci)", re.IGNORECASE)
-"""Names of extras, groups and files for testing; `DEVELOPMENT` applies only if no name matches `TESTS`."""
+"""Pattern of the names of extras, groups and files for development; used only if no name matches `TESTS`."""
 FILE = re.compile(
     r"(requirements?|reqs)([-_./].*)?\.(txt|in|pip)|.*[-_]requirements?\.txt|requirements/.*\.(txt|in|pip)"
 )
 UNWANTED = re.compile(
     r"min|minimum|lowest|oldest|docs?|sphinx|lint|typing|mypy|flake8|ruff|release|coverage|bench.*|pre-?commit|build|examples?"
 )
-"""Words of a name that exclude it from the test requirements."""
+"""Words in the name of an extra, a group or a file that exclude it from the test requirements."""
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 LOCKS = ("uv.lock", "poetry.lock", "pdm.lock")
 COMPILED = re.compile(
     r".*\.(pyx|pxd|pxi|pyx\.in|c|cc|cpp|cxx|h|hpp|rs)|(.*/)?(Cargo\.(toml|lock)|meson\.build|CMakeLists\.txt)"
 )
-"""Files that are compiled during installation."""
+"""Pattern of the source files that are compiled when a project is installed."""
 BUILDING = {"setuptools", "setuptools_scm", "poetry", "hatch", "flit", "pdm", "maturin", "scikit-build", "cython"}
-"""Tool tables of `pyproject.toml` that affect the installation."""
+"""Names of the `[tool]` tables in `pyproject.toml` that affect the installation."""
 IDLE = {"version", "description", "readme", "authors", "maintainers", "keywords", "classifiers", "urls", "license"}
 INCLUDED = re.compile(r"^\s*(?:-r|-c|--requirement|--constraint)[ =]*(\S+)", re.MULTILINE)
-"""Pattern of files included by a requirements file."""
+"""Pattern of the lines by which a requirements file includes another file."""
 VERSION_LINE = re.compile(r"^\s*(__)?version(__)?\s*=.*$", re.MULTILINE)
 VERSION_KEY = re.compile(r'"version": "[^"]*",?')
 TEST_FILE = re.compile(r"(.*/)?(tests?/.*|test_[^/]*|[^/]*_tests?|conftest)\.py")
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+(\w[\w., \t]*)|.*\bimportorskip\([\"'](\w+))", re.MULTILINE)
 MODULES = {"beautifulsoup4": "bs4", "pillow": "pil", "pymongo": "bson", "scikit-learn": "sklearn"}
-"""Package → module of a different name; the prefixes of `pyyaml` and `python-dateutil` are removed by a rule."""
+"""Package → name of its module, for packages whose module has a different name. A rule covers `py…` and `python-…`."""
 CARET = re.compile(r"[\^~](?=\d)")
-"""Poetry's caret and tilde bounds."""
+"""Pattern of the caret or tilde in Poetry's version bounds, such as `^1.2`."""
 
 
 @dataclass(frozen=True)
@@ -58,24 +58,24 @@ class Needs:
     """True if pip can install the project."""
     extras: tuple[str, ...]
     requirements: tuple[str, ...]
-    """Requirements of groups and of tox, and pytest."""
+    """Requirements from dependency groups, Poetry, Hatch and tox, and pytest."""
     files: tuple[str, ...]
-    """Requirements files."""
+    """Paths of the requirements files to install."""
     pins: tuple[str, ...]
-    """Pins of lock files: `name==version`."""
+    """Versions that a lock file pins, as `name==version`."""
     requires_python: str
     classifiers: tuple[str, ...]
-    """Minor Python versions named by the project."""
+    """Minor Python versions that the project's classifiers name, such as `3.9`."""
     digests: Mapping[str, str]
-    """Path → digest of every file that affects the installation or is compiled."""
+    """Path → digest, for every file that affects the installation or is compiled by it."""
 
 
 def find_needs(tree: Mapping[str, bytes]) -> Needs:
-    """Read the requirements from a tree, given as path → content. Raises UsageError if a file is invalid."""
+    """Read a repository's requirements from its files, given as path → content. Raises UsageError if a file is invalid."""
     try:
         return _find_needs(tree)
     except (AttributeError, KeyError, TypeError) as error:
-        what = "invalid structure in the files that declare requirements"
+        what = "the repository's files that declare requirements have an invalid structure"
         raise UsageError(f"{what}: {type(error).__name__}: {error}") from None
 
 
@@ -100,7 +100,7 @@ def _find_needs(tree: Mapping[str, bytes]) -> Needs:
 
 
 def _digest(path: str, content: bytes) -> str:
-    """Hash a file without parts that do not affect the installation: versions, descriptions, other tools' settings."""
+    """Hash a project file, without versions, descriptions and settings that do not affect the installation."""
     text = VERSION_LINE.sub("", content.decode(errors="replace"))
     if path == "pyproject.toml":
         project = tomllib.loads(content.decode())
@@ -128,13 +128,13 @@ def _read_settings(tree: Mapping[str, bytes], path: str = "setup.cfg") -> config
 
 
 def _choose(names: Iterable[str]) -> list[str]:
-    """Choose the names for tests, or else those for development."""
+    """Choose the names of extras, groups or files for tests, or else those for development."""
     named = [name for name in names if not any(map(UNWANTED.fullmatch, re.split(r"[-_]", name.lower())))]
     return [name for name in named if TESTS.fullmatch(name)] or [name for name in named if DEVELOPMENT.fullmatch(name)]
 
 
 def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[str]) -> list[str]:
-    """Choose extras or groups for tests, plus the smallest others that provide a module imported by tests."""
+    """Choose the extras or groups for tests, and the smallest others with a module that tests import."""
     chosen = _choose(declared)
     brought = {module for name in chosen for module in _name_modules(name, declared[name])}
     for name in sorted(declared, key=lambda name: len(declared[name])):
@@ -146,7 +146,7 @@ def _choose_needed(declared: Mapping[str, Sequence[str]], imported: Collection[s
 
 
 def _name_modules(name: str, requirements: Iterable[str]) -> set[str]:
-    """Guess the modules of an extra: its own name, and one per required package."""
+    """Guess the modules that an extra installs: one named like the extra, and one per required package."""
     packages = [canonicalize_name(Requirement(text).name) for text in requirements if _is_requirement(text)]
     names = [MODULES.get(package, package) for package in (canonicalize_name(name), *packages)]
     return {re.sub(r"^(python[-_]?|py)(?=\w)", "", module).replace("-", "_") for module in names} | {*names}
@@ -155,7 +155,7 @@ def _name_modules(name: str, requirements: Iterable[str]) -> set[str]:
 def _find_imports(
     tree: Mapping[str, bytes], project: Mapping[str, Any], settings: configparser.RawConfigParser
 ) -> set[str]:
-    """Find lower-case names of modules that tests import, without the standard library and the project."""
+    """Find the third-party modules that tests import, as lower-case names."""
     texts = [content.decode(errors="replace") for path, content in tree.items() if TEST_FILE.fullmatch(path)]
     found = [
         name for text in texts for groups in IMPORT.findall(text) for name in re.split(r"[\s,]+", " ".join(groups))
@@ -175,7 +175,7 @@ def _choose_files(tree: Mapping[str, bytes]) -> list[str]:
 
 
 def _follow(tree: Mapping[str, bytes], files: Iterable[str]) -> list[str]:
-    """List requirements files and the files that they include."""
+    """List the given requirements files and all files that they include."""
     waiting, found = [*files], list[str]()
     while waiting:
         path = waiting.pop()
@@ -187,7 +187,7 @@ def _follow(tree: Mapping[str, bytes], files: Iterable[str]) -> list[str]:
 
 
 def _name_file(path: str) -> str:
-    """Reduce a file name to its purpose: `requirements/unit-tests.txt` → `unit-tests`; `requirements.txt` → empty."""
+    """Return the purpose in a requirements file's name: `requirements/unit-tests.txt` → `unit-tests`; empty if there is none."""
     words = re.split(r"[-_./]", path.rpartition(".")[0].lower())
     return "-".join(word for word in words if word not in ("requirements", "requirement", "reqs"))
 
@@ -202,7 +202,7 @@ def _is_requirement(text: str) -> bool:
 def _list_extras(
     project: Mapping[str, Any], settings: configparser.RawConfigParser, tree: Mapping[str, bytes]
 ) -> dict[str, list[str]]:
-    """Read extras and their requirements from the metadata; from `setup.py`, only the names of test extras."""
+    """Map each extra in the project's metadata to its requirements; for `setup.py`, only test extras, without requirements."""
     script = tree.get("setup.py", b"").decode(errors="replace")
     named = re.findall(r"['\"](tests?|testing|dev)['\"]\s*[:\]]", script) if "extras_require" in script else []
     section = "options.extras_require"
@@ -216,7 +216,7 @@ def _list_extras(
 
 
 def _of_groups(project: Mapping[str, Any], imported: Collection[str]) -> Iterator[str]:
-    """Yield requirements of the chosen dependency groups (PEP 735, nested groups included) and of pdm's older groups."""
+    """Yield the requirements of the dependency groups for tests (PEP 735, with nested groups) and of pdm's older groups."""
     groups = project.get("dependency-groups", {})
     unfolded = {name: [*_unfold(groups, name, frozenset())] for name in groups}
     for name in _choose_needed(unfolded, imported):
@@ -227,7 +227,7 @@ def _of_groups(project: Mapping[str, Any], imported: Collection[str]) -> Iterato
 
 
 def _unfold(groups: Mapping[str, Any], name: str, above: frozenset[str]) -> Iterator[str]:
-    """Yield a group's requirements with included groups; stop at cycles."""
+    """Yield the requirements of a dependency group and of the groups that it includes; stop at cycles."""
     for entry in groups.get(name, []) if name not in above else []:
         if isinstance(entry, str):
             yield entry
@@ -246,7 +246,7 @@ def _of_poetry(project: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _translate(version: str) -> str:
-    """Translate Poetry's bounds to pip's: `^1.2` → `>=1.2`, `*` → nothing, a bare version → `==`."""
+    """Translate a version bound of Poetry to pip: `^1.2` → `>=1.2`, `*` → no bound, `1.2` → `==1.2`."""
     bounds = [CARET.sub(">=", bound.strip()) for bound in version.split(",") if bound.strip(" *")]
     return ",".join(bound if bound[0] in "<>=!~" else f"=={bound}" for bound in bounds)
 
@@ -259,7 +259,7 @@ def _of_hatch(project: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_tox(tree: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the requirements of `[testenv]` that are not bound to a factor."""
+    """Yield the requirements of tox's `[testenv]`, without those that apply only to one factor, such as `py39:`."""
     settings = _read_settings(tree, "tox.ini")
     if settings.has_option("testenv", "deps"):
         for line in (settings.get("testenv", "deps") or "").splitlines():
@@ -269,7 +269,7 @@ def _of_tox(tree: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _read_pins(tree: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield pins of the first lock file present, skipping packages locked to several versions."""
+    """Yield the pins (`name==version`) of the repository's lock file; skip packages with several versions."""
     lock = next((path for path in LOCKS if path in tree), "")
     versions: dict[str, set[str]] = {}
     for package in _read_toml(tree, lock).get("package", []) if lock else []:

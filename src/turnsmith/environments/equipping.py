@@ -1,4 +1,4 @@
-"""Environment for a working tree: recipes are tried from the most faithful to the simplest."""
+"""Choice of an environment for a working tree: try recipes until one builds, from the project's pins to pytest alone."""
 
 import shlex
 import threading
@@ -13,38 +13,42 @@ from turnsmith.environments.pythons import choose_python, find_python
 from turnsmith.environments.recipe import Recipe
 
 BUILDERS = "--exclude-newer-package setuptools=2024-06-01 --exclude-newer-package wheel=2024-06-01"
-"""Build tools of a fixed date: new enough for editable installations, older than setuptools 71 (which exposes
-vendored packages, among them a pytest plugin) and than the releases without `pkg_resources`.
+"""uv options that take build tools of a fixed date.
+
+They support editable installations, and are older than setuptools 71, which exposes vendored packages, among them a pytest
+plugin.
 """
 BASICS = "'setuptools<81' wheel"
-"""Build tools; later setuptools versions lack `pkg_resources`, which test suites import."""
+"""Build tools in every environment. Later setuptools versions lack `pkg_resources`, which test suites import."""
 UNEDITABLE = (
     "find . -maxdepth 2 -name '*requirements*' -type f -exec sed -i '/^ *-e *[.]/d' {} +",
     "touch -c pyproject.toml setup.py setup.cfg",
 )
-"""Commands before a plain installation: remove the project itself from requirements files, and update modification
-times, since uv would reuse an earlier build at the same path. The tree does not keep these changes.
+"""Commands before an installation that is not editable. The first removes the project itself from requirements files.
+
+The second updates modification times, since uv would reuse an earlier build at the same path. The working tree does not keep
+these changes.
 """
 # Part of the commands, so every change of that file, comments included, changes the keys of environments.
 LINKING = Path(__file__).with_name("linking.py").read_text(encoding="utf-8")
 LINK = (f"printf %s {shlex.quote(LINKING)} > /environment/linking.py", "python /environment/linking.py")
-"""Commands after a plain installation: make modules importable from the tree."""
+"""Commands after an installation that is not editable: they make Python import the project from the working tree."""
 _building: dict[Path, threading.Lock] = defaultdict(threading.Lock)
 _failed: dict[Path, str] = {}
-"""Environment path → cause of failure. Not stored on disk, since a failure may be temporary."""
+"""Path of an environment → cause of its failed build. Not stored on disk, since a failure may be temporary."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """Explicit wishes of a user or of a data set row."""
+    """Settings for an environment that a user or a row of a data set gives."""
 
     python: str = ""
     commands: tuple[str, ...] = ()
-    """Commands that replace everything discovered."""
+    """Install commands that replace all commands derived from the repository's files."""
     requirements: tuple[str, ...] = ()
-    """Requirements added to the discovered ones."""
+    """Requirements in addition to those found in the repository's files."""
     pins: tuple[str, ...] = ()
-    """`name==version`, in place of a lock file's pins."""
+    """Pins, as `name==version`, which replace those of the repository's lock file."""
 
 
 def equip(
@@ -58,9 +62,10 @@ def equip(
     wishes: Wishes,
     stopped: threading.Event,
 ) -> Environment:
-    """Build the first recipe that succeeds, or reuse its environment; thread-safe.
+    """Return the environment of the first recipe that can be built; thread-safe.
 
-    `date` and `version` describe the tree. Raises BuildFailed with the last recipe's cause, BuildStopped, UsageError.
+    `date` and `version` are those of the working tree's commit. Raises BuildFailed with the last recipe's cause,
+    BuildStopped, UsageError.
     """
     failed: BuildFailed | None = None
     for recipe in list_recipes(find_needs(contents), date, version, wishes):
@@ -68,14 +73,15 @@ def equip(
             return _build_once(recipe, layers, workdir, folder, stopped)
         except BuildFailed as error:
             failed = error
-    raise failed or BuildFailed("no recipe was found")
+    raise failed or BuildFailed("no recipe was found for the environment")
 
 
 def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Iterator[Recipe]:
-    """Yield recipes, most faithful first: pinned by a lock file, packages of that date, current packages.
+    """Yield recipes in the order in which to try them: lock file's pins, packages of the commit's date, current packages.
 
-    Then requirements files alone (they may contradict the rest), and at last the project with pytest only. Each group is repeated
-    with plain installations, for builds without editable ones (PEP 660).
+    Then follow the requirements files alone, since they may contradict other requirements, and last the project with only
+    pytest. If the project can be installed, each group is repeated without editable installations, which some builds lack
+    (PEP 660).
     """
     found = (
         find_python(wishes.python) if wishes.python else choose_python(needs.requires_python, date, needs.classifiers)
@@ -98,7 +104,7 @@ def list_recipes(needs: Needs, date: str, version: str, wishes: Wishes) -> Itera
 
 
 def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[str, ...]:
-    """List the commands that install the requirements, no newer than a date, and the project from the working tree."""
+    """List the commands that install the requirements, at versions of `day` at the latest, and the project itself."""
     install = f"uv pip install --exclude-newer {day} {BUILDERS}" if day else "uv pip install"
     pins = [f"printf '%s\\n' {shlex.join(needs.pins)} > /environment/pins.txt"] if needs.pins else []
     bound = " -c /environment/pins.txt" if pins else ""
@@ -112,7 +118,7 @@ def list_commands(needs: Needs, day: str, *, is_editable: bool = True) -> tuple[
 
 
 def end_of_quarter(date: str) -> str:
-    """Return the first day of the next quarter, so that commits of a quarter share packages: `2020-05-03T…` → `2020-07-01`."""
+    """Return the first day of the next quarter: `2020-05-03T…` → `2020-07-01`. So commits of a quarter share packages."""
     year, month = int(date[:4]), int(date[5:7])
     first = (month - 1) // 3 * 3 + 4
     return f"{year}-{first:02}-01" if first <= 12 else f"{year + 1}-01-01"
@@ -121,7 +127,7 @@ def end_of_quarter(date: str) -> str:
 def _build_once(
     recipe: Recipe, layers: Sequence[Path], workdir: str, folder: Path, stopped: threading.Event
 ) -> Environment:
-    """Build a recipe in one thread while others wait. A failed recipe fails again without a build in this process."""
+    """Build a recipe's environment; other threads that need it wait. A failed recipe is not tried again in this process."""
     place = folder / recipe.key
     with _building[place]:
         if place in _failed:

@@ -1,7 +1,8 @@
-"""Run by the Python of an environment after a plain installation: the project is imported from the tree from then on.
+"""Script that turns an installed copy of a project into a link to its working tree.
 
-Its metadata and its scripts stay. Files that the build has made and the tree lacks, such as compiled modules, move into the tree.
-Nothing of ours is imported here, since that Python may be as old as 3.6.
+An environment's Python runs the script after an installation that is not editable. The project's metadata and scripts stay
+installed. Files that only the build made, such as compiled modules, move into the working tree. The script imports no other
+module of Turnsmith, since that Python may be as old as 3.6.
 """
 
 import csv
@@ -13,7 +14,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Replace the installed modules of the project in the working directory by a line that leads to them there."""
+    """Replace the installed modules of the project by a `.pth` file that names their folder below the working directory."""
     tree = Path.cwd()
     packages, metadata = find_metadata(tree)
     with (metadata / "RECORD").open(newline="") as record:
@@ -29,37 +30,39 @@ def main() -> None:
 
 
 def find_metadata(tree: Path) -> "tuple[Path, Path]":
-    """Return the folder of packages, and the metadata of the one that was installed from the tree, now marked as editable."""
+    """Return the site-packages folder and the metadata folder of the project installed from `tree`; mark the project as editable."""
     for packages in {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}:
         for file in packages.glob("*.dist-info/direct_url.json"):
             origin = json.loads(file.read_text())
             if origin["url"] == tree.as_uri():
                 file.write_text(json.dumps(dict(origin, dir_info={"editable": True})))
                 return packages, file.parent
-    sys.exit("error: nothing was installed from " + str(tree))
+    sys.exit("error: no package was installed from " + str(tree))
 
 
 def is_module(path: str) -> bool:
-    """Check for a file that is imported: neither metadata, nor a script, nor a line that leads elsewhere."""
+    """Return True if an installed file belongs to a module, and not to metadata, scripts or `.pth` files."""
     top = path.split("/")[0]
     return not (path.startswith(("..", "/")) or top.endswith((".dist-info", ".data", ".pth")))
 
 
 def find_root(tree: Path, modules: "list[str]") -> Path:
-    """Return the folder that holds the installed modules: the tree or one just below it, such as `src`."""
+    """Return the source folder of the installed modules: the working tree, or a folder directly below it, such as `src`."""
     folders = [tree] + [path for path in sorted(tree.iterdir()) if path.is_dir() and not path.name.startswith(".")]
     root = max(folders, key=lambda folder: sum((folder / path).exists() for path in modules))
     tops = {path.split("/")[0] for path in modules if path.endswith(".py")}
     absent = sorted(top for top in tops if not (root / top).exists())
     if absent:
         sys.exit(
-            "error: " + absent[0] + " is installed and does not lie in the tree, nor in the same folder as the rest"
+            "error: "
+            + absent[0]
+            + " is installed, but its source is not in the same folder as the project's other modules"
         )
     return root
 
 
 def move(packages: Path, root: Path, path: str) -> None:
-    """Remove an installed file that the tree has, or move it there; remove the folders that hold nothing more."""
+    """Remove an installed file that the source folder has, or else move it there; remove emptied folders."""
     place, target = packages / path, root / path
     if target.exists():
         place.unlink()

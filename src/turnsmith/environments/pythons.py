@@ -19,9 +19,9 @@ PLACES = (
     ("PYENV_ROOT", ".pyenv", "versions/*/bin/python3"),
     ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python", "*/bin/python3"),
 )
-"""Variable with an installer's root, default root below the home folder, and pattern of interpreters."""
+"""Per installer: variable with its root folder, default root below the home folder, pattern of its interpreters."""
 CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge")
-"""Default roots of conda below the home folder."""
+"""Default folders of conda installations, below the home folder."""
 ON_PATH = re.compile(r"python3(\.\d+)?")
 ASK = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.base_prefix)"
 STARRED = re.compile(r"([<>~]=?\s*[\d.]+)\.\*")
@@ -37,17 +37,17 @@ RELEASED = {
     "3.13": "2024-10-07",
     "3.14": "2025-10-07",
 }
-"""First release of each minor version (PEPs 494, 537, 569, 596, 619, 664, 693, 719, 745)."""
+"""Minor version of Python → date of its first release (PEPs 494, 537, 569, 596, 619, 664, 693, 719, 745)."""
 
 
 @dataclass(frozen=True)
 class Python:
-    """Installed interpreter."""
+    """Python interpreter installed on this machine."""
 
     version: Version
     program: Path
     prefix: Path
-    """Folder of the interpreter and its standard library."""
+    """Folder that holds the interpreter and its standard library."""
 
     @property
     def minor(self) -> str:
@@ -56,7 +56,7 @@ class Python:
 
 @cache
 def find_pythons() -> tuple[Python, ...]:
-    """Find every Python 3 on PATH and of pyenv, uv and conda; newest first, one per version."""
+    """Find the Python 3 interpreters on PATH and those of pyenv, uv and conda: one per version, newest first."""
     programs = {program.resolve(): program for program in list_programs()}
     with ThreadPoolExecutor() as pool:
         found = [python for python in pool.map(_ask, programs.values()) if python]
@@ -65,7 +65,7 @@ def find_pythons() -> tuple[Python, ...]:
 
 
 def list_programs() -> Iterator[Path]:
-    """Yield candidate programs from all known places."""
+    """Yield the paths of programs that may be Python interpreters."""
     yield Path(sys._base_executable)  # type: ignore[attr-defined]
     for folder in filter(None, os.environ.get("PATH", "").split(os.pathsep)):
         if Path(folder).is_dir():
@@ -77,7 +77,7 @@ def list_programs() -> Iterator[Path]:
 
 
 def _list_conda_roots() -> Iterator[Path]:
-    """Yield conda's root, the active environment, and the default installation folders."""
+    """Yield folders in which conda may be installed: those of its variables, then the default ones."""
     if program := os.environ.get("CONDA_EXE"):
         yield Path(program).parent.parent
     if active := os.environ.get("CONDA_PREFIX"):
@@ -86,7 +86,7 @@ def _list_conda_roots() -> Iterator[Path]:
 
 
 def _ask(program: Path) -> Python | None:
-    """Query an interpreter; None for broken links, unset shims and other programs."""
+    """Ask a program for its Python version and prefix. Return None if it is no working Python."""
     command = [str(program), "-I", "-S", "-c", ASK]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
@@ -97,7 +97,7 @@ def _ask(program: Path) -> Python | None:
 
 
 def find_python(wanted: str) -> Python:
-    """Find the newest Python of a version such as `3.9` or `3.9.18`. Raises UsageError that lists the installed ones."""
+    """Find the newest installed Python of a version such as `3.9` or `3.9.18`. Raises UsageError if there is none."""
     pythons = find_pythons()
     for python in pythons:
         if wanted in (python.minor, str(python.version)):
@@ -107,23 +107,24 @@ def find_python(wanted: str) -> Python:
 
 
 def choose_python(requires: str, date: str, classifiers: Iterable[str] = ()) -> Python:
-    """Choose the newest admitted Python that was released by a date, else the oldest admitted one.
+    """Choose the newest Python within `requires` that was released by a date, else the oldest within `requires`.
 
-    `requires` is `requires-python`, `date` begins with YYYY-MM-DD, `classifiers` are minor versions. Packages of that date may
-    not support newer Pythons. Raises UsageError if no Python is admitted.
+    Packages of that date may not support newer Pythons. `requires` is the project's `requires-python`; `date` begins with
+    YYYY-MM-DD; `classifiers` are minor versions, which are preferred. Raises UsageError if no installed Python is within
+    `requires`.
     """
     bounds = _read_bounds(requires)
     admitted = [python for python in find_pythons() if bounds.contains(python.version)]
     if not admitted:
         known = ", ".join(str(python.version) for python in find_pythons())
-        raise UsageError(f"requires-python {requires!r} admits no Python of this machine: installed are {known}")
+        raise UsageError(f"no Python on this machine satisfies requires-python {requires!r}: installed are {known}")
     named = [python for python in admitted if python.minor in set(classifiers)]
     of_its_day = [python for python in named or admitted if RELEASED.get(python.minor, "9999") <= date[:10]]
     return next(iter(of_its_day), (named or admitted)[-1])
 
 
 def _read_bounds(requires: str) -> SpecifierSet:
-    """Parse `requires-python`; the obsolete `>=3.6.*` means `>=3.6`. Raises UsageError."""
+    """Parse a project's `requires-python`; read the obsolete form `>=3.6.*` as `>=3.6`. Raises UsageError."""
     try:
         return SpecifierSet(STARRED.sub(r"\1", requires))
     except InvalidSpecifier:

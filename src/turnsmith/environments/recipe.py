@@ -1,4 +1,4 @@
-"""Recipes of environments. Equal recipes share one environment."""
+"""Recipes of Python environments: a Python version and install commands. Equal recipes share one environment."""
 
 import hashlib
 import json
@@ -13,32 +13,35 @@ VERSIONS = (
     "PDM_BUILD_SCM_VERSION",
     "POETRY_DYNAMIC_VERSIONING_BYPASS",
 )
-"""Variables that set a project's version in build tools."""
+"""Environment variables that give build tools the version of a project."""
 COMPILED_SINCE = Version("3.7")
-"""Oldest Python whose bytecode uv compiles."""
+"""Oldest version of Python for which uv compiles bytecode."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Python version and installation commands, run in the working tree in order."""
+    """Python version of an environment, and the install commands to run in the working tree, in order."""
 
     python: str
-    """Version, for example `3.9.18`."""
+    """Full version of the Python interpreter, for example `3.9.18`."""
     commands: tuple[str, ...]
-    """Bash commands; `python` is the new environment's."""
+    """Bash commands that install packages; `python` in a command is the new environment's."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """Path → digest of the files read by the commands; changes produce a new environment."""
+    """Path → digest, for each file that the commands read; other content produces another environment."""
     version: str = "0"
-    """Project version, for builds that would read it from git history. Not part of the key."""
+    """Version of the project, for build tools that would read it from git history. Not part of the key."""
 
     @property
     def key(self) -> str:
-        """Return the name of the environment, a hash."""
+        """Return the name of the recipe's environment, a hash of the recipe."""
         parts = (self.python, self.commands, sorted(self.digests.items()))
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables of the commands. Bytecode is compiled now, since environments are read-only later."""
+        """Return the environment variables of the install commands.
+
+        They make uv compile bytecode, since sandboxes cannot write it.
+        """
         compiles = {"UV_COMPILE_BYTECODE": "1"} if Version(self.python) >= COMPILED_SINCE else {}
         return {**dict.fromkeys(VERSIONS, self.version), **compiles}

@@ -1,7 +1,7 @@
-"""Build location of an environment: the host's file system with environment and working tree at their final paths.
+"""Process that runs one install command of an environment, with environment and working tree at the paths that sandboxes use.
 
-So scripts and editable installations record the paths that sandboxes use. Runs as a separate process that reads its request from
-stdin.
+So scripts and editable installations record these paths. The process reads its request from stdin, and sees the rest of the
+host's file system.
 """
 
 import json
@@ -16,19 +16,19 @@ from turnsmith.sandboxes.inside.local.root import ENVIRONMENT
 
 ROOT, STAGE = "/tmp", ".stage"
 UPPER, WORK = "upper", "work"
-"""Folders of `changes`: the overlay's upper and work directories."""
+"""Names of the upper and the work directory of the overlay over the working tree."""
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Request: paths to mount and the command to run."""
+    """Request to the process: paths to mount, and the install command to run."""
 
     environment: str
-    """Folder mounted at `/environment`."""
+    """Host folder of the environment, mounted at `/environment`."""
     layers: list[str]
-    """Layers of the working tree, lowest first."""
+    """Host folders that are stacked to make the working tree, lowest first."""
     changes: str
-    """Folder with `upper` and `work`."""
+    """Host folder with the overlay's directories `upper` and `work`."""
     workdir: str
     command: list[str]
 
@@ -37,7 +37,7 @@ class Workplace:
 
 
 def main() -> None:
-    """Mount everything, then exec the command."""
+    """Read a request from stdin, mount its folders, then exec its command."""
     place = Workplace(**json.loads(sys.stdin.read()))
     try:
         _enter_namespaces()
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _enter_namespaces() -> None:
-    """Enter a private mount namespace; an ordinary user keeps the same ids."""
+    """Enter a private mount namespace; user and group ids stay the same."""
     uid, gid = os.geteuid(), os.getegid()
     if uid == 0 and Path("/proc/self/uid_map").read_text().split() == HOST_IDS:
         kernel.unshare(kernel.CLONE_NEWNS)
@@ -64,7 +64,7 @@ def _enter_namespaces() -> None:
 
 
 def _arrange(place: Workplace) -> None:
-    """Build a new root from the old root's entries, the environment and the working tree."""
+    """Enter a new root directory with the entries of the old root, the environment and the working tree."""
     places = {path.name: path for path in Path("/").iterdir()}
     trees = {name: kernel.clone_tree(str(path)) for name, path in places.items() if _is_folder(path)}
     links = {name: path.readlink() for name, path in places.items() if path.is_symlink()}
@@ -94,7 +94,7 @@ def _attach(tree: int, place: str) -> None:
 
 
 def _stack(num_layers: int, workdir: str) -> None:
-    """Mount the working tree: numbered layers below the folder of changes."""
+    """Mount the working tree: an overlay of the layers, which writes to the folder of changes."""
     Path(workdir).mkdir(parents=True, exist_ok=True)
     lower = ":".join(f"{STAGE}/{number}" for number in reversed(range(num_layers)))
     changes = f"{STAGE}/{num_layers}"
