@@ -69,7 +69,7 @@ def test_the_tree_is_imported_and_compiled_modules_move_there(python, tree, pack
 
 
 @pytest.mark.parametrize(
-    ("modules", "cause"), [([*MODULES, "till/__init__.py"], "till is installed"), (None, "nothing was installed")]
+    ("modules", "cause"), [([*MODULES, "till/__init__.py"], "till is installed"), (None, "no package was installed")]
 )
 def test_what_does_not_lie_in_the_tree_is_no_silent_copy(python, tree, install, modules, cause):
     if modules:

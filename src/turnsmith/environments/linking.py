@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def find_metadata(tree: Path) -> "tuple[Path, Path]":
-    """Return the site-packages folder and the metadata folder of the project installed from `tree`; mark the project as editable."""
+    """Return the site-packages folder and the metadata folder of the project installed from `tree`; mark it as editable."""
     for packages in {Path(sysconfig.get_path(name)) for name in ("purelib", "platlib")}:
         for file in packages.glob("*.dist-info/direct_url.json"):
             origin = json.loads(file.read_text())
