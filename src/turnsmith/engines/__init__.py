@@ -1,5 +1,5 @@
-"""Inference engines that take token ids and return token ids with log-probs, and engines that exchange messages.
+"""Inference engines, which sample the policy's turns: some exchange token ids and log-probs, others messages.
 
-`base` defines the interface of engines on tokens, and `chat` that of engines on messages. `torch`, `vllm` and
-`endpoint` implement them. Recipes open engines, and agents call the interfaces. An engine on tokens never handles text.
+`base` defines the interface of token engines, and `chat` that of message engines. `torch`, `vllm` and `endpoint` implement
+them. Recipes open engines, and agents call them. A token engine never handles text.
 """

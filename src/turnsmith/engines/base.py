@@ -1,4 +1,4 @@
-"""Interface of engines: token ids in; token ids, log-probs and policy version out."""
+"""Interface of token engines: token ids in; token ids, log-probs and policy version out."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GenerateRequest:
-    """Request to sample one turn."""
+    """Request to an engine for one turn of an episode."""
 
     episode_id: str
-    """Name of the episode; its requests extend each other's token ids, so the engine may cache."""
+    """Name of the episode. Each request of an episode extends the tokens of the last one, so the engine may cache them."""
     token_ids: np.ndarray
-    """Whole history so far, int32."""
+    """Tokens of the whole episode so far, int32."""
     max_new_tokens: int
     stop_token_ids: frozenset[int]
     seed: int
-    """Random seed of the turn; the same weights, history and seed give the same tokens."""
+    """Random seed of the turn. The same weights, history and seed give the same tokens."""
     params: SamplingParams = field(default_factory=SamplingParams)
     trains: bool = True
-    """False in evaluations, which alone may use other `params` than the policy's own."""
+    """True if the turn may be trained on; False in evaluations, which may use any sampling `params`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "token_ids", to_array(self.token_ids, np.int32))
 
     @property
     def is_allowed(self) -> bool:
-        """True if the request samples from the policy itself or is not for training."""
+        """True unless the request is for training and filters or rescales the policy's distribution."""
         return self.params.is_policy or not self.trains
 
 
 def check_request(request: GenerateRequest, max_context: int) -> None:
-    """Raise ValueError if the request filters a training sample or does not fit the context."""
+    """Raise ValueError if a training request uses filtered sampling, or if a request does not fit the context."""
     if not request.is_allowed:
         raise ValueError(f"training requests must sample from the policy's own distribution, not with {request.params}")
     if request.max_new_tokens < 1:
@@ -51,7 +51,7 @@ def check_request(request: GenerateRequest, max_context: int) -> None:
 def complete(
     request: GenerateRequest, token_ids: ArrayLike, logprobs: ArrayLike, finish_reason: str, policy_version: int
 ) -> Completion:
-    """Build an engine's answer with the digest that training requires."""
+    """Build an engine's answer to a request, with the digest that training requires."""
     answer = Completion(np.asarray(token_ids), np.asarray(logprobs), finish_reason, policy_version)
     sampled = answer.token_ids, answer.logprobs, policy_version
     return replace(answer, digest=digest_turn(request.episode_id, request.token_ids, *sampled))
@@ -59,42 +59,42 @@ def complete(
 
 @dataclass(frozen=True)
 class SavedWeights:
-    """Weights in a Hugging Face model directory."""
+    """Policy weights in a Hugging Face model directory."""
 
     policy_version: int
-    """Number of weight updates applied."""
+    """Number of weight updates before these weights."""
     directory: Path
 
 
 @dataclass(frozen=True)
 class SharedWeights:
-    """Weights in the memory of this process."""
+    """Policy weights in the memory of this process."""
 
     policy_version: int
     model: "PreTrainedModel"
 
 
 WeightSource = SavedWeights | SharedWeights
-"""Source of weights for an engine. Every engine takes both; an engine that shares the model copies nothing."""
+"""Source from which an engine loads weights: a directory, or a model in this process."""
 
 
 class Engine(Protocol):
-    """Engine that samples turns from the policy."""
+    """Engine that samples turns of the policy as tokens."""
 
     policy_version: int
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample until a stop token or the limit. Raises EngineError; ValueError if the request is not `is_allowed`.
+        """Sample a turn until a stop token or the limit. Raises EngineError, and ValueError if the request is not allowed.
 
-        Log-probs are those of the policy itself, whatever distribution the request draws from. Engines build answers
-        with `complete`; an answer without a digest may be evaluated but not trained on.
+        The log-probs are always those of the unfiltered policy. Engines build answers with `complete`; an answer without a
+        digest cannot be trained on.
         """
 
     def release(self, episode_id: str) -> None:
-        """Forget cached state of a finished episode."""
+        """Drop the cached state of a finished episode, or mark it as free to evict."""
 
     async def load_weights(self, source: WeightSource) -> None:
-        """Load weights for later turns. Raises EngineError during a turn, UsageError if they do not fit."""
+        """Load weights for later turns. Raises EngineError during a turn, UsageError if the weights do not fit the model."""
 
     def close(self) -> None:
-        """Fail running turns and refuse new ones. May be called twice."""
+        """End all running turns with an error and refuse new ones. May be called twice."""

@@ -1,4 +1,4 @@
-"""Interface of message engines, for servers that return text without token ids."""
+"""Interface of message engines, for model servers that return text without token ids."""
 
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -11,45 +11,45 @@ MESSAGE_TOKENS = 8
 
 
 class ContextFull(EngineError):
-    """Error of a server whose context cannot hold the messages; retrying does not help."""
+    """Error raised if the messages exceed the context of the server's model; a retry would not help."""
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """Request to sample one turn."""
+    """Request to a message engine for one turn of an episode."""
 
     episode_id: str
-    """Name of the episode; costs are recorded under its part before the first slash, e.g. `eval-base`."""
+    """Name of the episode. Its part before the first slash, e.g. `eval-base`, is the stage under which costs are recorded."""
     messages: tuple[Message, ...]
-    """Whole history so far, ending with a user message."""
+    """All messages of the episode so far; the last one is a user message."""
     max_new_tokens: int
     seed: int
-    """Random seed of the turn, 31 bits; a server may ignore it."""
+    """Random seed of the turn, 31 bits. Some servers ignore the seed."""
     params: SamplingParams = field(default_factory=SamplingParams)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """Answer of a server's model."""
+    """Turn that a server's model sampled, with token counts."""
 
     text: str
     finish_reason: str
-    """`stop` at the end of a turn, `length` at the token limit."""
+    """`stop` if the model ended the turn, `length` if the token limit cut it."""
     input_tokens: int
-    """Tokens of the history, counted by the server or else estimated."""
+    """Number of tokens in the request's messages, counted by the server or else estimated."""
     output_tokens: int
-    """Sampled tokens, counted by the server or else estimated; includes hidden reasoning."""
+    """Number of sampled tokens, hidden reasoning included; counted by the server or else estimated."""
 
 
 @runtime_checkable
 class ChatEngine(Protocol):
-    """Engine that samples turns as text."""
+    """Engine that samples turns of a model as text."""
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """Sample one turn. Raises EngineError, ContextFull, and UsageError if no request can succeed."""
+        """Sample one turn. Raises EngineError, ContextFull, and UsageError if every request would fail."""
 
     def remark(self) -> str:
-        """Return the cost so far as readable text; empty if unknown."""
+        """Return the cost of all requests so far as readable text; empty if unknown."""
 
     async def close(self) -> None:
-        """Close connections and refuse new requests. May be called twice."""
+        """Close the engine's connections and refuse new requests. May be called twice."""

@@ -1,4 +1,4 @@
-"""Loading of weights from a model directory into a model."""
+"""Loading of a model's weights from a Hugging Face model directory."""
 
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,16 @@ from turnsmith.errors import UsageError
 
 
 def load_complete(kind: Any, directory: Path, **options: Any) -> PreTrainedModel:
-    """Load a model with a transformers class. Raises ValueError if a weight is in no file; transformers would randomise
-    it.
-    """
+    """Load a model with a transformers class. Raises ValueError if a weight is missing; transformers would randomise it."""
     model, report = kind.from_pretrained(directory, output_loading_info=True, **options)
     missing = sorted(report["missing_keys"])
     if missing:
-        raise ValueError(f"{len(missing)} of its weights are missing from all files, e.g. {missing[0]}")
+        raise ValueError(f"{len(missing)} weights of the model are missing from all files, e.g. {missing[0]}")
     return model
 
 
 def load_weights(directory: Path, model: PreTrainedModel) -> None:
-    """Copy a directory's weights into `model` in place, so that sharers of its storage see them. Raises UsageError."""
+    """Copy the weights in a directory into an existing model, in place. Raises UsageError if they do not fit."""
     try:
         model.load_state_dict(load_complete(type(model), directory, dtype=model.dtype).state_dict())
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:

@@ -1,6 +1,6 @@
-"""Usage and cost of an endpoint by stage, in a file updated after each answer.
+"""Account of an endpoint's tokens and cost by stage of a run, in a file that is updated after each answer.
 
-Requests repeated after a kill are recorded again, since they cost again.
+Requests that a resumed run repeats are recorded again, since they cost again.
 """
 
 from dataclasses import dataclass, field
@@ -17,31 +17,31 @@ MILLION = 1_000_000
 
 
 class Entry(BaseModel):
-    """Totals of one stage."""
+    """Requests, tokens and cost of one stage of a run."""
 
     requests: int = Field(0, ge=0)
-    """Requests sent."""
+    """Number of requests sent to the endpoint."""
     answered: int = Field(0, ge=0)
-    """Answers received; the fields below describe these."""
+    """Number of requests with an answer. Token counts and cost are those of these answers."""
     refused: int = Field(0, ge=0)
-    """Requests refused by the server (e.g. 429 or 500), which cost nothing."""
+    """Number of requests that the server refused (e.g. HTTP 429 or 500) and that cost nothing."""
     unanswered: int = Field(0, ge=0)
-    """Requests whose answer was lost or late; the server may have charged for them."""
+    """Number of requests whose answer was lost or late; the server may have charged for them."""
     estimated: int = Field(0, ge=0)
-    """Answers without token counts, which are estimated from bytes."""
+    """Number of answers without valid token counts, for which the counts are estimated from bytes."""
     input_tokens: int = Field(0, ge=0)
     cached_tokens: int = Field(0, ge=0)
-    """Input tokens that the server had cached."""
+    """Number of input tokens that the server had cached."""
     output_tokens: int = Field(0, ge=0)
     cost: float = Field(0.0, ge=0)
-    """Cost at the prices valid at the time; 0 without prices."""
+    """Cost at the prices configured when each request was sent; 0 without prices."""
 
     def __add__(self, other: "Entry") -> "Entry":
         return Entry(**{name: value + getattr(other, name) for name, value in self})
 
 
 class Usage(BaseModel):
-    """Usage of one answer."""
+    """Token counts of one answer of the endpoint."""
 
     input_tokens: int
     cached_tokens: int = 0
@@ -51,7 +51,7 @@ class Usage(BaseModel):
 
 @dataclass
 class Account:
-    """Account of one run."""
+    """Account of a run's requests to an endpoint, kept in a file."""
 
     file: Path
     prices: PricesConfig | None = None
@@ -89,15 +89,17 @@ class Account:
 
 
 def read_entries(file: Path) -> dict[str, Entry]:
-    """Read the entries by stage. Raises UsageError if the file is damaged."""
+    """Read an account file: stage → requests, tokens and cost. Raises UsageError if the file is damaged."""
     try:
         return {stage: Entry.model_validate(entry) for stage, entry in read_json(file)["stages"].items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise UsageError(f"{file} is damaged: restore a copy, or move it away to count from zero") from None
+        raise UsageError(
+            f"the cost account {file} is damaged: restore a copy, or move it away to count from zero"
+        ) from None
 
 
 def price(usage: Usage, prices: PricesConfig | None) -> float:
-    """Compute the cost of one answer; 0 without prices."""
+    """Compute the cost of one answer from its token counts; 0 without prices."""
     if prices is None:
         return 0.0
     cached_price = prices.input if prices.cached_input is None else prices.cached_input

@@ -1,4 +1,4 @@
-"""Tolerant parser of server answers, which rejects implausible token counts."""
+"""Parser of chat completions from servers that deviate from OpenAI's format; replaces implausible token counts."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from turnsmith.types import estimate_tokens
 from turnsmith.types.estimates import encode
 
 HIDDEN_TOKENS = 4_096
-"""Tokens that a server may add before the messages."""
+"""Number of tokens that a server may add to a request's messages, for example as system prompt."""
 CUT = ("length", "max_tokens")
-"""Finish reasons that mean the turn was cut."""
+"""Finish reasons of servers for a turn that reached the token limit."""
 
 
 class Lenient(BaseModel):
-    """Part of an answer; numbers are checked, unknown fields ignored."""
+    """Base of the parts of a server's answer: types are checked strictly, unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -46,7 +46,7 @@ class Choices(Lenient):
 
 
 def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
-    """Read the server's token counts, or estimate them if they are missing or invalid."""
+    """Read the token counts of a server's answer, or estimate them if they are missing or invalid."""
     try:
         figures = Figures.model_validate(answer.get("usage"))
     except ValidationError:
@@ -60,14 +60,14 @@ def read_usage(answer: dict[str, Any], request: ChatRequest) -> Usage:
 
 
 def read_reply(answer: dict[str, Any], request: ChatRequest, usage: Usage) -> Reply:
-    """Read the turn. Raises ValueError with a short reason if there is none."""
+    """Read the turn in a server's answer. Raises ValueError with a short reason if the answer holds no turn."""
     try:
         choice = Choices.model_validate(answer).choices[0]
     except ValidationError:
         raise ValueError(describe_error(answer) or "the answer is not a chat completion") from None
     text = encode(choice.message.content or "").decode()
     if choice.message.refusal:
-        raise ValueError(f"the server refused: {choice.message.refusal}")
+        raise ValueError(f"the model refused to answer: {choice.message.refusal}")
     if choice.finish_reason == "content_filter":
         raise ValueError("the server's content filter stopped the answer")
     finish_reason = "length" if choice.finish_reason in CUT else "stop"
@@ -78,20 +78,20 @@ def read_reply(answer: dict[str, Any], request: ChatRequest, usage: Usage) -> Re
 
 
 def is_plausible(usage: Usage, request: ChatRequest) -> bool:
-    """Return True if counts are possible: a token has at least one byte, and output is within the limit."""
+    """Return True if the token counts are possible, given the bytes of the messages and the output limit."""
     num_bytes = sum(len(encode(message.text)) for message in request.messages)
     most = num_bytes + len(request.messages) * MESSAGE_TOKENS + HIDDEN_TOKENS
     return 0 < usage.input_tokens <= most and 0 < usage.output_tokens <= request.max_new_tokens
 
 
 def estimate_usage(request: ChatRequest, text: str) -> Usage:
-    """Estimate usage from bytes."""
+    """Estimate the token counts of a request and its answer from their bytes."""
     read = sum(estimate_tokens(message.text) + MESSAGE_TOKENS for message in request.messages)
     return Usage(input_tokens=read, output_tokens=estimate_tokens(text), is_estimated=True)
 
 
 def find_text(answer: dict[str, Any]) -> str:
-    """Return the sampled text; empty if there is none."""
+    """Return the sampled text in a server's answer; empty if there is none."""
     try:
         return Choices.model_validate(answer).choices[0].message.content or ""
     except ValidationError:
@@ -99,7 +99,7 @@ def find_text(answer: dict[str, Any]) -> str:
 
 
 def describe_error(body: object) -> str:
-    """Return the error message in an answer's body; empty if there is none."""
+    """Return the error message in the body of a server's answer; empty if there is none."""
     error = body.get("error", body) if isinstance(body, dict) else body
     message = error.get("message") if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""

@@ -1,4 +1,4 @@
-"""Client of an OpenAI-compatible endpoint, one question at a time."""
+"""Client that asks an OpenAI-compatible endpoint single questions, without a conversation."""
 
 import json
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from turnsmith.io.http import Unanswered, retry_busy, send
 
 @dataclass(frozen=True)
 class ChatEndpoint:
-    """Chat completions endpoint; `url` ends in `/v1`."""
+    """Address, model and key of a chat completions endpoint; `url` ends in `/v1`."""
 
     url: str
     model: str
@@ -18,10 +18,13 @@ class ChatEndpoint:
     timeout_s: float = 120.0
     max_tries: int = 5
     first_wait_s: float = 1.0
-    """Seconds before the second try; doubles each time."""
+    """Seconds before the second try of a question; each later wait is twice as long."""
 
     def ask(self, question: str) -> str:
-        """Return the answer's text. Raises UsageError if the endpoint refuses, EngineError if all tries fail."""
+        """Ask a question and return the text of the answer.
+
+        Raises UsageError if the endpoint refuses, EngineError if all tries fail.
+        """
         try:
             return retry_busy(
                 self.url, lambda: self._ask_once(question), attempts=self.max_tries, first_wait_s=self.first_wait_s
@@ -30,7 +33,7 @@ class ChatEndpoint:
             raise EngineError(str(fault)) from None
 
     def _ask_once(self, question: str) -> str:
-        """Send one request. Raises UsageError, and Unanswered if another try may succeed."""
+        """Send a question once. Raises UsageError, and Unanswered if another try may succeed."""
         body = {"model": self.model, "temperature": 0, "messages": [{"role": "user", "content": question}]}
         address, secret = f"{self.url.rstrip('/')}/chat/completions", self.api_key and f"Bearer {self.api_key}"
         headers = {"Content-Type": "application/json"}
@@ -44,14 +47,14 @@ class ChatEndpoint:
 
 
 def check_url(url: str) -> str:
-    """Check the scheme of an endpoint URL and return it. Raises UsageError."""
+    """Return the endpoint's URL. Raises UsageError if it does not start with http:// or https://."""
     if not url.startswith(("http://", "https://")):
         raise UsageError(f"{url!r} is not an endpoint address: give one like http://localhost:8000/v1")
     return url
 
 
 def read_answer(body: bytes) -> str:
-    """Extract the first choice of a completion. Raises ValueError if there is none."""
+    """Return the text of the first choice in a chat completion. Raises ValueError if there is none."""
     try:
         answer: Any = json.loads(body)["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError, RecursionError):

@@ -22,19 +22,20 @@ from turnsmith.runs.folder import parse_json
 from turnsmith.types.estimates import encode
 
 CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=2.0)
-"""Connection limits. Idle connections close before the server's usual five seconds, so no request is lost on a closed
-one.
+"""Limits of HTTP connections.
+
+Idle connections close after two seconds, before servers usually close them, which could lose a request.
 """
 FIRST_WAIT_S = 1.0
-"""Seconds before the first retry; they double with each one."""
+"""Seconds before the first retry of a request; each later wait is twice as long."""
 MAX_WAIT_S = 60.0
-"""Most seconds between two tries, even if the server asks for more."""
+"""Maximum seconds between two tries of a request, even if the server asks for more."""
 MIN_SECRET = 12
-"""Shortest key that is hidden; placeholder keys such as `EMPTY` also occur in normal text."""
+"""Minimum length of an API key that is hidden in texts; shorter keys, such as `EMPTY`, may be ordinary words."""
 
 
 class EndpointEngine:
-    """Model behind an OpenAI-compatible address."""
+    """Message engine that samples turns from a model on an OpenAI-compatible server."""
 
     def __init__(self, config: EndpointConfig, key: str, account: Account) -> None:
         self.config = config
@@ -54,7 +55,7 @@ class EndpointEngine:
         self._is_idle.set()
 
     async def chat(self, request: ChatRequest) -> Reply:
-        """Sample one turn. Raises EngineError, ContextFull, OutOfBudget, and UsageError if no request can succeed."""
+        """Sample one turn. Raises EngineError, ContextFull, OutOfBudget, and UsageError if every request would fail."""
         try:
             return await self.chat_with_retries(request)
         except Refusal as refusal:
@@ -67,7 +68,7 @@ class EndpointEngine:
             raise EngineError(self.hide(f"{self.config.address} refuses the request ({refusal})")) from None
 
     async def chat_with_retries(self, request: ChatRequest) -> Reply:
-        """Retry until a turn arrives or the retries are used up. Raises Refusal, EngineError."""
+        """Send a request until the server answers with a turn or no retry is left. Raises Refusal, EngineError."""
         num_tries = self.config.retries + 1
         tries = AsyncRetrying(
             retry=retry_if_exception_type(PassingFault),
@@ -82,7 +83,10 @@ class EndpointEngine:
             raise EngineError(self.hide(text)) from None
 
     def _find_wait(self, state: RetryCallState) -> float:
-        """Return a random 50 to 150 % of a doubling wait. If the server asks for a wait, all requests pause instead."""
+        """Return the seconds before a retry: random around a wait that doubles.
+
+        A wait that the server asks for delays all requests.
+        """
         asked_s = find_wait(state, -1.0)
         if asked_s >= 0:
             self._pace.hold(min(asked_s, MAX_WAIT_S))
@@ -91,7 +95,7 @@ class EndpointEngine:
         return min(wait_s * random.uniform(0.5, 1.5), MAX_WAIT_S)
 
     async def _ask(self, request: ChatRequest) -> Reply:
-        """Send one request and record its usage. Raises PassingFault, Refusal, OutOfBudget."""
+        """Send one request and record its tokens and cost. Raises PassingFault, Refusal, OutOfBudget."""
         await self._pace.wait()
         await self._check_budget()
         with self._under_way():
@@ -104,7 +108,7 @@ class EndpointEngine:
             raise PassingFault(str(error)) from None
 
     async def _check_budget(self) -> None:
-        """Raise OutOfBudget if the budget is spent, after recording the running requests."""
+        """Raise OutOfBudget if the budget is spent, once all running requests have been recorded."""
         budget, spent = self.config.budget, self.account.total.cost
         if budget is not None and spent >= budget:
             await self._is_idle.wait()
@@ -125,7 +129,7 @@ class EndpointEngine:
                 self._is_idle.set()
 
     async def _send(self, request: ChatRequest) -> dict[str, Any]:
-        """Return the server's raw answer. Raises PassingFault, Refusal."""
+        """Send one request and return the server's answer as JSON. Raises PassingFault, Refusal."""
         stage, create = stage_of(request), self.client.chat.completions.with_raw_response.create
         messages, body = to_messages(request), to_body(request, self.config)
         try:
@@ -143,15 +147,15 @@ class EndpointEngine:
             raise
 
     def remark(self) -> str:
-        """Return e.g. `cost 0.0312`; empty without prices."""
+        """Return the cost so far, e.g. `cost 0.0312`; empty without prices."""
         return f"cost {self.account.total.cost:.4g}" if self.config.prices else ""
 
     def hide(self, text: str) -> str:
-        """Remove the API key from text of the server."""
+        """Remove the API key from a text of the server."""
         return text.replace(self._key, "…") if len(self._key) >= MIN_SECRET else text
 
     def hide_all(self, answer: Any) -> Any:
-        """Remove the API key from all texts of an answer, parsed first because JSON may escape it."""
+        """Remove the API key from all texts of a parsed answer."""
         match answer:
             case str():
                 return self.hide(answer)
@@ -167,17 +171,17 @@ class EndpointEngine:
 
 
 def stage_of(request: ChatRequest) -> str:
-    """Return the stage that pays for a request: `eval-base/task-1/0` → `eval-base`."""
+    """Return the stage under which a request's cost is recorded: episode `eval-base/task-1/0` → `eval-base`."""
     return request.episode_id.partition("/")[0]
 
 
 def to_messages(request: ChatRequest) -> list[Any]:
-    """Convert messages to API format, with encodable text."""
+    """Convert the messages of a request to the API's format, with text that UTF-8 can encode."""
     return [{"role": message.role, "content": encode(message.text).decode()} for message in request.messages]
 
 
 def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:
-    """Build the request parameters: standard ones, and others only if set."""
+    """Build the parameters of a request: the standard ones, and each other one only if the configuration sets it."""
     params = {"temperature": request.params.temperature, "top_p": request.params.top_p}
     params |= request.params.model_dump(exclude_defaults=True)
     body = {config.max_tokens_key: request.max_new_tokens, "seed": request.seed, **params}
@@ -185,7 +189,7 @@ def to_body(request: ChatRequest, config: EndpointConfig) -> dict[str, Any]:
 
 
 def to_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object. Raises ValueError."""
+    """Parse a text as a JSON object. Raises ValueError."""
     answer = parse_json(text)
     if not isinstance(answer, dict):
         raise ValueError("not a JSON object")
@@ -193,7 +197,7 @@ def to_object(text: str) -> dict[str, Any]:
 
 
 def describe(error: Exception) -> str:
-    """Describe a failed request in a few words."""
+    """Describe the error of a failed request in a few words."""
     match error:
         case TimeoutError() | APITimeoutError():
             return "no answer in time"

@@ -1,11 +1,11 @@
-"""Start times of requests: a rate limit per minute, and pauses that the server asks for."""
+"""Rate limit for requests to a server: a number per minute, and pauses that the server asks for."""
 
 import asyncio
 import time
 
 
 class Pace:
-    """Rate limiter of requests."""
+    """Rate limiter, shared by all requests to one server."""
 
     def __init__(self, per_minute: float | None = None) -> None:
         self._interval_s = 60 / per_minute if per_minute else 0.0

@@ -12,20 +12,23 @@ from turnsmith.errors import UsageError
 from turnsmith.types import Message
 
 CONTEXT_KEYS = ("max_model_len", "context_length", "context_window")
-"""Names of the context length in model lists: vLLM and SGLang, OpenRouter, Groq."""
+"""Keys under which servers list a model's context length: vLLM and SGLang, OpenRouter, Groq."""
 STAGE = "check"
 _SHOWN = 5
 
 
 async def check_endpoint(engine: EndpointEngine, max_context: int, max_new_tokens: int) -> list[str]:
-    """List the models and try one short turn; return remarks for the log. Raises UsageError, EngineError."""
+    """Check that the server lists the model and answers one short request; return remarks for the log.
+
+    Raises UsageError, EngineError.
+    """
     config, models = engine.config, await list_models(engine)
     listed = {str(model.get("id")): model for model in models}
     for key in CONTEXT_KEYS:
         longest = listed.get(config.model, {}).get(key)
         if isinstance(longest, int) and longest < max_context:
             raise UsageError(
-                f"agent.max_context is {max_context}, and {config.model} at {config.address} takes {longest} tokens: "
+                f"agent.max_context is {max_context}, but {config.model} at {config.address} takes only {longest} tokens: "
                 f"give --agent.max_context {longest} or less"
             )
     await try_turn(engine, max_new_tokens, [*listed])
@@ -35,7 +38,7 @@ async def check_endpoint(engine: EndpointEngine, max_context: int, max_new_token
 
 
 async def list_models(engine: EndpointEngine) -> list[dict[str, Any]]:
-    """List the served models; empty if the server has no list. Raises UsageError."""
+    """List the models that the server offers; empty if the server publishes no list. Raises UsageError."""
     try:
         raw = await engine.client.models.with_raw_response.list()
         found = to_object(raw.content.decode()).get("data")
@@ -52,7 +55,7 @@ async def list_models(engine: EndpointEngine) -> list[dict[str, Any]]:
 
 
 async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]) -> None:
-    """Try a short turn with the usual parameters. Raises UsageError, EngineError."""
+    """Request a short turn with the run's parameters, to check that the server accepts them. Raises UsageError, EngineError."""
     config, messages = engine.config, (Message(role="system", text="Be brief."), Message(role="user", text="Say OK."))
     try:
         await engine.chat_with_retries(ChatRequest(f"{STAGE}/0", messages, max_new_tokens, seed=0))
@@ -65,13 +68,13 @@ async def try_turn(engine: EndpointEngine, max_new_tokens: int, names: list[str]
                 f"{config.address} knows no model {config.model} ({said}): give another engine.openai.model; {others}"
             ) from None
         raise UsageError(
-            f"{config.address} refuses a request for a short turn ({said}): engine.openai.leave_out names parameters that are "
+            f"{config.address} refuses a short test request ({said}): engine.openai.leave_out names parameters that are "
             "not to be sent, extra_body gives others, and max_tokens_key renames the limit of a turn"
         ) from None
 
 
 def refuse_key(engine: EndpointEngine, status: int, said: str) -> None:
-    """Raise UsageError if the server rejects the key."""
+    """Raise UsageError if the HTTP status says that the server rejects the API key."""
     if status in (401, 403):
         name = engine.config.key_variable
         key = f"the key in the environment variable {name}" if name else "a request without a key"

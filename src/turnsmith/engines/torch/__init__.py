@@ -1,6 +1,5 @@
-"""In-process engine: decoding with PyTorch, with keys and values cached in blocks and shared between sequences.
+"""Engine that samples with PyTorch in this process. Attention keys and values are cached in blocks, which sequences share.
 
-`inprocess` is the engine. `attention` and `precision` are shared with the trainer, `blocks` with its memory estimates.
-`sampling` and `sequences` also serve the diagnosis of mismatch. Other modules serve the engine alone. The package knows
-no text, no task and no configuration.
+`inprocess` is the engine. The trainer also uses `attention`, `precision` and `blocks`. The diagnosis of mismatch also uses
+`sampling` and `sequences`. The package knows no text, no task and no configuration.
 """

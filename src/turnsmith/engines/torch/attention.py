@@ -1,7 +1,7 @@
-"""Packed attention registered with transformers and delegated to the layout of the batch.
+"""Attention function for transformers models that lets a layout object compute the attention of packed tokens.
 
-A model loaded with `attn_implementation=NAME` builds no mask and passes `layout=` through its forward to every
-attention layer. The trainer's layout is packed samples, the engine's is blocks of cached keys and values.
+A model loaded with `attn_implementation=NAME` builds no mask and passes the argument `layout=` to every attention layer. The
+trainer's layout holds packed samples; the engine's layout reads blocks of cached keys and values.
 """
 
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ NAME = "turnsmith"
 
 
 class Layout(Protocol):
-    """Layout of tokens packed end to end in one row: their positions and attention."""
+    """Layout of a row of sequences packed end to end: positions of their tokens, and attention within each."""
 
     position_ids: Tensor
     """Position of each token in its own sequence, `[tokens]`."""
@@ -25,7 +25,7 @@ class Layout(Protocol):
 
 
 class Boundaries:
-    """Offsets of packed sequences, in the format of variable-length attention kernels."""
+    """Offsets of packed sequences in a row, in the format of variable-length attention kernels."""
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.offsets = torch.tensor([0, *lengths], device=device).cumsum(0).int()
@@ -40,7 +40,10 @@ def has_kernel(device: torch.device, dtype: torch.dtype) -> bool:
 def attend_packed(
     query: Tensor, key: Tensor, value: Tensor, queries: Boundaries, keys: Boundaries, scaling: float | None
 ) -> Tensor:
-    """Run the variable-length kernel, causal from the end of each sequence: `[tokens, heads, head_dim]` in and out."""
+    """Run the variable-length attention kernel, causal from the end of each sequence.
+
+    Input and output are `[tokens, heads, head_dim]`.
+    """
     lengths = queries.offsets, keys.offsets, queries.longest, keys.longest
     output = varlen_attn(query, key, value, *lengths, scale=scaling, window_size=(-1, 0), enable_gqa=True)
     assert isinstance(output, Tensor)
@@ -58,7 +61,7 @@ def attend(
     scaling: float | None = None,
     **unused: Any,
 ) -> tuple[Tensor, None]:
-    """Return the layout's output, and None for attention weights; transformers calls it in each layer."""
+    """Compute the attention of one layer by the layout. Return the output, and None in place of attention weights."""
     return layout.attend(module.layer_idx, query, key, value, scaling), None  # type: ignore[arg-type]
 
 
@@ -66,7 +69,7 @@ AttentionInterface.register(NAME, attend)
 
 
 def hidden_states(decoder: Any, token_ids: Tensor, layout: Layout) -> Tensor:
-    """Compute final hidden states `[tokens, hidden_size]` by the decoder's own forward, so that module hooks fire."""
+    """Compute final hidden states `[tokens, hidden_size]` of packed tokens by the decoder's own forward, with module hooks."""
     position_ids = layout.position_ids[None]
     output = decoder(input_ids=token_ids[None], position_ids=position_ids, layout=layout, use_cache=False)
     return output.last_hidden_state[0]

@@ -1,7 +1,7 @@
-"""Block allocation and storage of the KV cache.
+"""Allocation and storage of the blocks in the KV cache.
 
-A forward pass takes spans of new tokens from several sequences, packed end to end. A span of one token is a decode
-step, a longer one a prefill.
+A forward pass takes spans of new tokens from several sequences, packed end to end. A span of one token is a decode step; a
+longer span is a prefill.
 """
 
 import heapq
@@ -15,7 +15,7 @@ from transformers import PretrainedConfig
 from turnsmith.errors import UsageError
 
 BLOCK_TOKENS = 64
-"""Tokens per block; smaller blocks cost more calls per token, larger ones waste more room per sequence."""
+"""Tokens per cache block. Smaller blocks need more calls per token; larger blocks waste more memory per sequence."""
 
 GIB = 2**30
 
@@ -26,7 +26,7 @@ def blocks_for(num_tokens: int) -> int:
 
 
 class BlockPool:
-    """Reference-counted blocks; a block is free if no sequence reads it."""
+    """Reference counts of the cache blocks; a block is free if no sequence reads it."""
 
     def __init__(self, num_blocks: int) -> None:
         # A heap gives low numbers first, so used blocks are adjacent and attention reads them in few calls.
@@ -38,22 +38,22 @@ class BlockPool:
         return len(self._free)
 
     def readers(self, block: int) -> int:
-        """Return the number of sequences that read a block."""
+        """Return the number of sequences that use a block."""
         return self._readers[block]
 
     def take(self, count: int) -> list[int]:
-        """Take `count` free blocks for one reader. At least `count` blocks must be free."""
+        """Allocate `count` free blocks to one sequence. At least `count` blocks must be free."""
         blocks = [heapq.heappop(self._free) for _ in range(count)]
         self.share(blocks)
         return blocks
 
     def share(self, blocks: Iterable[int]) -> None:
-        """Add one reader to each block."""
+        """Count one more sequence that uses each of these blocks."""
         for block in blocks:
             self._readers[block] += 1
 
     def drop(self, blocks: Iterable[int]) -> None:
-        """Remove one reader from each block, and free blocks without readers."""
+        """Count one sequence less for each of these blocks, and free the blocks that none uses."""
         for block in blocks:
             self._readers[block] -= 1
             if not self._readers[block]:
@@ -61,7 +61,7 @@ class BlockPool:
 
 
 class Span(NamedTuple):
-    """New tokens of one sequence: `length` tokens from position `start`, with keys in `blocks`."""
+    """New tokens of one sequence in a forward pass: `length` tokens from position `start`; cache blocks of the sequence."""
 
     blocks: list[int]
     start: int
@@ -73,18 +73,18 @@ class Span(NamedTuple):
 
     @property
     def seen(self) -> list[int]:
-        """Blocks that the last token attends to."""
+        """Cache blocks that the span's last token attends to."""
         return self.blocks[: blocks_for(self.end)]
 
     @property
     def fills(self) -> list[int]:
-        """Number of tokens attended to in each block."""
+        """Number of tokens in each block that the span's last token attends to."""
         full, rest = divmod(self.end, BLOCK_TOKENS)
         return [BLOCK_TOKENS] * full + [rest] * (rest > 0)
 
 
 class BlockStore:
-    """Keys and values per layer, `[blocks, heads, block_tokens, head_dim]`, allocated at the layer's first write."""
+    """Keys and values in the cache, per layer `[blocks, heads, block_tokens, head_dim]`; allocated at a layer's first write."""
 
     def __init__(self, num_blocks: int, device: torch.device) -> None:
         self.num_blocks = num_blocks
@@ -92,7 +92,7 @@ class BlockStore:
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
 
     def write(self, layer: int, places: tuple[Tensor, Tensor], key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Write keys and values `[heads, tokens, head_dim]` at (block, offset); return the whole layer's tensors."""
+        """Write keys and values `[heads, tokens, head_dim]` at (block, offset); return all keys and values of the layer."""
         if layer not in self._layers:
             self._layers[layer] = self._room(value), self._room(value)
         blocks, offsets = places
@@ -106,7 +106,7 @@ class BlockStore:
 
     @torch.inference_mode()
     def copy(self, source: int, target: int) -> None:
-        """Copy one block to another in all layers."""
+        """Copy the keys and values of one block to another, in all layers."""
         for stores in self._layers.values():
             for store in stores:
                 store[target] = store[source]
@@ -115,12 +115,12 @@ class BlockStore:
 def size_cache(
     config: PretrainedConfig, dtype: torch.dtype, *, max_context: int, num_episodes: int, num_bytes: float
 ) -> int:
-    """Return the number of blocks for `num_episodes` within a budget. Raises UsageError if not even one episode fits."""
+    """Return the number of cache blocks for `num_episodes` within `num_bytes`. Raises UsageError if one episode does not fit."""
     block_bytes = BLOCK_TOKENS * kv_bytes_per_token(config, dtype)
     affordable, of_one = int(num_bytes // block_bytes), blocks_for(max_context)
     if affordable < of_one:
         raise UsageError(
-            f"{num_bytes / GIB:.3g} GiB for keys and values hold {affordable * BLOCK_TOKENS} tokens, less than one episode "
+            f"{num_bytes / GIB:.3g} GiB of KV cache hold {affordable * BLOCK_TOKENS} tokens, less than one episode "
             f"of max_context {max_context}, which takes {of_one * block_bytes / GIB:.3g} GiB: raise engine.kv_memory_gb, "
             "free memory, or lower max_context"
         )
@@ -128,12 +128,12 @@ def size_cache(
 
 
 def bytes_for(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int) -> int:
-    """Return the bytes of the blocks that hold `num_tokens` tokens."""
+    """Return the bytes of the cache blocks that hold `num_tokens` tokens."""
     return blocks_for(num_tokens) * BLOCK_TOKENS * kv_bytes_per_token(config, dtype)
 
 
 def kv_bytes_per_token(config: PretrainedConfig, dtype: torch.dtype) -> int:
-    """Return the bytes of one token's keys and values in all layers."""
+    """Return the bytes of one token's attention keys and values in all layers."""
     heads = config.num_attention_heads
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
     key_heads = getattr(config, "num_key_value_heads", None) or heads

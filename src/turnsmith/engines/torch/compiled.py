@@ -1,7 +1,7 @@
-"""Compiled single-token attention for float32 on CPUs.
+"""Compiled attention of decode steps, for float32 on CPUs.
 
-Each key and value is read once, in memory order, while the next block is prefetched. A decode step over long histories
-takes about as long as reading them. The softmax is online (arXiv 1805.02867, algorithm 3).
+It reads each cached key and value once, in memory order, and prefetches the next block. A step over long histories takes
+about as long as reading the cache. The softmax is computed online (arXiv 1805.02867, algorithm 3).
 """
 
 from contextlib import suppress
@@ -27,22 +27,22 @@ else:
     numba.config.THREADING_LAYER = "omp"  # torch's thread pool; two pools would wait for each other
 
 LINE = 16
-"""Floats per cache line."""
+"""Number of float32 values in a cache line of the CPU."""
 
 REORDERED = {"reassoc", "contract", "nsz"}
-"""Fast-math flags that reorder sums but keep NaN, which the engine refuses."""
+"""Fast-math flags of the compiler that may reorder sums but keep NaN, which the engine detects."""
 
 LOWEST = float32(-87)
-"""Lowest exponent with a normal float32 power; smaller weights are negligible."""
+"""Lowest x for which e^x is a normal float32; smaller attention weights are negligible."""
 
 
 def can_compile(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return True for float32 on a CPU if GNU OpenMP is installed (Debian package libgomp1)."""
+    """Return True if compiled attention is available: float32, CPU, and GNU OpenMP installed (Debian package libgomp1)."""
     return device.type == "cpu" and dtype == torch.float32 and HAS_OPENMP
 
 
 class CompiledDecoding:
-    """Attention of single tokens, each over its own sequence's keys; shapes as in `Decoding`."""
+    """Compiled attention of a decode step: each query token attends to the cached keys of its own sequence."""
 
     def __init__(self, spans: list[Span], device: torch.device) -> None:
         self.num_tokens = len(spans)
@@ -62,7 +62,7 @@ class CompiledDecoding:
 
 
 def share_threads() -> None:
-    """Give numba as many threads as torch has in this thread."""
+    """Set the number of numba's threads to that of torch."""
     num_threads = torch.get_num_threads()
     numba.set_num_threads(min(num_threads, numba.config.NUMBA_NUM_THREADS))
     torch.set_num_threads(num_threads)  # the first call of numba sets their common pool to all cores
@@ -70,7 +70,7 @@ def share_threads() -> None:
 
 @intrinsic
 def prefetch(context: Any, floats: Any, index: Any) -> Any:
-    """Prefetch the cache line of an element, given its index in the flat array."""
+    """Prefetch the CPU cache line of an array element, given the element's index in the flat array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -87,7 +87,7 @@ def prefetch(context: Any, floats: Any, index: Any) -> Any:
 
 @numba.njit(fastmath=REORDERED)
 def score(query: np.ndarray, keys: np.ndarray, scores: np.ndarray, following: np.ndarray) -> np.float32:
-    """Write the products of a query with each key and return the highest; prefetch the next block's keys."""
+    """Write the dot products of a query with each key into `scores`; return the highest. Prefetch the next block's keys."""
     highest = float32(-np.inf)
     for token in range(len(scores)):
         for index in range(0, len(query), LINE):
@@ -102,10 +102,9 @@ def score(query: np.ndarray, keys: np.ndarray, scores: np.ndarray, following: np
 
 @numba.njit(fastmath=REORDERED)
 def exponentiate(scores: np.ndarray, powers: np.ndarray, highest: float) -> np.float32:
-    """Replace scores by e^(score - highest) in place and return their sum; `powers` is an integer buffer of equal
-    length.
+    """Replace scores by e^(score - highest) in place and return their sum. `powers` is an integer buffer of equal length.
 
-    Uses a power of two times a series, which vectorises; `np.exp` does not, and a step takes an eighth longer.
+    The exponential is a power of two times a series, since `np.exp` does not vectorise and makes a step an eighth slower.
     """
     for token in range(len(scores)):
         exponent = scores[token] - highest
@@ -124,7 +123,7 @@ def exponentiate(scores: np.ndarray, powers: np.ndarray, highest: float) -> np.f
 
 @numba.njit(fastmath=REORDERED)
 def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np.ndarray) -> None:
-    """Add weighted values, four at a time; prefetch the next block's values."""
+    """Add a block's values to `sums`, times the attention weights. Prefetch the next block's values."""
     whole = len(weights) // 4 * 4
     for token in range(0, whole, 4):
         for index in range(0, 4 * len(sums), LINE):
@@ -143,7 +142,7 @@ def add(weights: np.ndarray, values: np.ndarray, sums: np.ndarray, following: np
 def attend_one(
     query: np.ndarray, keys: np.ndarray, values: np.ndarray, output: np.ndarray, blocks: np.ndarray, length: int
 ) -> None:
-    """Attend with one token, `[heads, head_dim]`, over `length` tokens in its blocks; `output` must start as zeros."""
+    """Compute the attention of one query token `[heads, head_dim]` over `length` cached tokens. `output` must start as zeros."""
     heads, key_heads, size = len(query), keys.shape[1], keys.shape[2]
     scores, powers = np.empty(size, np.float32), np.empty(size, np.int32)
     highest, totals = np.full(heads, -np.inf, np.float32), np.zeros(heads, np.float32)
@@ -174,7 +173,7 @@ def attend_all(
     starts: np.ndarray,
     lengths: np.ndarray,
 ) -> None:
-    """Attend with each token over its own blocks, in parallel threads."""
+    """Compute the attention of all query tokens, each over the cache blocks of its sequence, in parallel threads."""
     for row in numba.prange(len(queries)):
         read = blocks[starts[row] : starts[row + 1]]
         attend_one(queries[row], keys, values, output[row], read, lengths[row])

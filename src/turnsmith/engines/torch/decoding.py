@@ -1,7 +1,7 @@
-"""Single-token attention over cached blocks, without copying keys.
+"""Attention of decode steps over cached blocks, without copying keys.
 
-Neighbouring blocks are read in one product with the queries of all their readers, so siblings read shared prompt blocks
-once. A softmax over all blocks combines the partial results of each query.
+Neighbouring blocks are multiplied at once with the queries of all sequences that read them, so siblings read the blocks of a
+shared prompt once. A softmax over all blocks of a query combines the partial results.
 """
 
 from itertools import pairwise
@@ -14,11 +14,11 @@ from torch import Tensor
 from turnsmith.engines.torch.blocks import BLOCK_TOKENS, Span
 
 MAX_GAP = 4
-"""Largest gap of foreign blocks that is read along, since that costs less than another call."""
+"""Maximum number of foreign blocks between two blocks of a query that one product covers, as a second product costs more."""
 
 
 class Extent(NamedTuple):
-    """Neighbouring blocks `first` to `last` (excluded), each read by `num_readers` queries."""
+    """Neighbouring cache blocks, `first` to `last` (excluded), each of which is read by `num_readers` queries."""
 
     first: int
     last: int
@@ -30,16 +30,16 @@ class Extent(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Query–block pairs: parallel arrays, ascending by block."""
+    """Pairs of a query and a cache block that it reads, as parallel arrays in ascending order of blocks."""
 
     blocks: np.ndarray
     queries: np.ndarray
     num_seen: np.ndarray
-    """Tokens of the block that the query attends to; 0 if the block is only read along."""
+    """Number of tokens in each pair's block that the query attends to; 0 for a foreign block in a gap."""
 
 
 class Decoding:
-    """Attention of single tokens, each over its own sequence's keys."""
+    """Attention of a decode step: each query token attends to the cached keys of its own sequence."""
 
     def __init__(self, spans: list[Span], device: torch.device) -> None:
         self.num_tokens = len(spans)
@@ -59,24 +59,24 @@ class Decoding:
         return (self._sum(self._by_extent(weights, values)) / totals).flatten(1, 2).to(values.dtype)
 
     def _by_extent(self, rows: Tensor, blocks: Tensor) -> Tensor:
-        """Multiply rows of the pairs, `[pairs, key_heads, queries per key head, n]`, with their blocks."""
+        """Multiply the row of each pair, `[pairs, key_heads, queries per key head, n]`, with the pair's block."""
         parts = zip(rows.split([extent.num_pairs for extent in self._extents]), self._extents, strict=True)
         return torch.cat([multiply(part, blocks[each.first : each.last], each.num_readers) for part, each in parts])
 
     def _highest(self, scores: Tensor) -> Tensor:
-        """Return for each pair the highest score of its query, `[pairs, key_heads, queries per key head, 1]`."""
+        """Return for each pair the highest score of its query in all blocks, `[pairs, key_heads, queries per key head, 1]`."""
         highest = scores.amax(-1, keepdim=True)
         index = self._queries[:, None, None, None].expand(highest.shape)
         of_queries = highest.new_full((self.num_tokens, *highest.shape[1:]), float("-inf"))
         return of_queries.scatter_reduce_(0, index, highest, "amax")[self._queries]
 
     def _sum(self, values: Tensor) -> Tensor:
-        """Sum values over the pairs of each query."""
+        """Sum the values of all pairs of each query."""
         return values.new_zeros(self.num_tokens, *values.shape[1:]).index_add_(0, self._queries, values)
 
 
 def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
-    """Multiply `[blocks * readers, heads, group, n]` by `[blocks, heads, n, m]`; readers of a block are adjacent."""
+    """Multiply rows `[blocks * readers, heads, group, n]` by blocks `[blocks, heads, n, m]`; rows of one block are adjacent."""
     group = rows.shape[2]
     side_by_side = rows.unflatten(0, (-1, num_readers)).transpose(1, 2).flatten(2, 3)
     product = side_by_side @ blocks.float()
@@ -84,7 +84,7 @@ def multiply(rows: Tensor, blocks: Tensor, num_readers: int) -> Tensor:
 
 
 def pair_up(spans: list[Span]) -> Pairs:
-    """Pair queries with the blocks they attend to, and add pairs for blocks that are read along."""
+    """Pair each span's query with the blocks that it attends to; add pairs for foreign blocks in short gaps."""
     blocks = np.array([block for span in spans for block in span.seen])
     num_seen = np.array([count for span in spans for count in span.fills])
     queries = np.repeat(np.arange(len(spans)), [len(span.seen) for span in spans])
@@ -96,7 +96,7 @@ def pair_up(spans: list[Span]) -> Pairs:
 
 
 def find_gaps(blocks: np.ndarray) -> np.ndarray:
-    """Find short gaps between blocks that one query each reads; return the blocks in them."""
+    """Return the blocks in short gaps between two blocks that are each read by one query."""
     used, readers = np.unique(blocks, return_counts=True)
     widths = np.diff(used) - 1
     is_single = readers == 1
@@ -106,7 +106,7 @@ def find_gaps(blocks: np.ndarray) -> np.ndarray:
 
 
 def find_extents(blocks: np.ndarray) -> list[Extent]:
-    """Split sorted block numbers into runs of neighbours with equal numbers of readers."""
+    """Split sorted block numbers into runs of neighbours that are read by equally many queries."""
     used, readers = np.unique(blocks, return_counts=True)
     starts = np.flatnonzero((np.diff(used) != 1) | (np.diff(readers) != 0)) + 1
     edges = [0, *starts.tolist(), len(used)]

@@ -1,9 +1,9 @@
-"""In-process engine that decodes many episodes in one batch, with the trainer's own weights.
+"""Engine that samples in this process, with the trainer's own model, many episodes in one batch.
 
-Each episode keeps its keys and values between turns, and common prompt prefixes are shared, so only new tokens are
-computed. Requests join and leave at any step. One forward pass holds the next token of each running turn and the
-prompts of joining ones. Steps run in the event loop's thread; a second thread was measured slower, because it competes
-with sandbox code for the interpreter lock. Sampling filters are for evaluations only.
+Each episode keeps its attention keys and values between turns, and episodes share those of common prefixes, so only new
+tokens are computed. Turns join and leave at any step. One forward pass computes the next token of each running turn and the
+prompts of joining turns. Steps run in the event loop's thread; a second thread was measured to be slower, because it competes
+with sandbox code for the interpreter lock. Only evaluations may filter the distribution.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
 
 MAX_STEP_TOKENS = 2_048
-"""Prompt tokens per forward pass; longer prompts take several."""
+"""Maximum number of prompt tokens per forward pass; longer prompts take several passes."""
 
 SWITCHES_PER_STEP = 4
-"""Event-loop passes between steps: a sandbox answer is read, wakes its task, and becomes the next request."""
+"""Event-loop passes between two steps, enough to read a sandbox's answer, wake its task and send the next request."""
 
 
 class InProcessEngine:
-    """Engine for a Hugging Face causal model that it shares with the trainer."""
+    """Engine that samples from a Hugging Face causal model, which it shares with the trainer."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class InProcessEngine:
         model.set_attn_implementation(attention.NAME)
         self.policy_version = 0
         self.prefilled_tokens = 0
-        """Prompt and observation tokens that were computed."""
+        """Number of prompt and observation tokens that the engine computed."""
         self.reused_tokens = 0
-        """Prompt and observation tokens whose keys were reused."""
+        """Number of prompt and observation tokens whose cached keys the engine reused."""
         self._model = model
         self._decoder = make_decoder(model)
         self._max_context = max_context
@@ -76,9 +76,7 @@ class InProcessEngine:
         self._is_closed = False
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample one turn. Raises EngineError if the model fails, ValueError if the request is not allowed or does not
-        fit.
-        """
+        """Sample one turn. Raises EngineError if the model fails, ValueError if the request is invalid or exceeds the context."""
         check_request(request, self._max_context)
         if self._is_closed:
             raise EngineError("the engine is closed")
@@ -89,16 +87,17 @@ class InProcessEngine:
         return await answer
 
     def release(self, episode_id: str) -> None:
-        """Make the blocks of a finished episode the first to be evicted."""
+        """Mark the cache blocks of a finished episode as the first to evict."""
         self._sequences.release(episode_id)
 
     async def load_weights(self, source: WeightSource) -> None:
-        """Load new weights in place and drop the cache; weights of a shared model are not copied. Raises EngineError
-        during a turn.
+        """Load new weights into the model and drop the cache. Weights of a shared model are not copied.
+
+        Raises EngineError during a turn.
         """
         if self._rows or self._waiting:
             raise EngineError(
-                "the weights changed while turns were being sampled: wait for them before a training step"
+                "the weights changed while turns were being sampled: wait for all turns before a training step"
             )
         if isinstance(source, SavedWeights):
             load_weights(source.directory, self._model)
@@ -108,12 +107,12 @@ class InProcessEngine:
         self.policy_version = source.policy_version
 
     def close(self) -> None:
-        """Fail running turns and refuse new ones."""
+        """End all running turns with an error and refuse new ones."""
         self._is_closed = True
         self._fail(EngineError("the engine was closed during a turn"))
 
     async def _step_until_idle(self) -> None:
-        """Admit turns, compute a step and answer finished turns, until none is left."""
+        """Admit waiting turns, compute one step and answer finished turns, repeatedly until no turn is left."""
         with sparing(self._num_spared_cores), keeping_casts():
             while self._waiting or self._rows:
                 try:
@@ -128,7 +127,10 @@ class InProcessEngine:
                     await asyncio.sleep(0)
 
     def _join(self) -> None:
-        """Start waiting turns in order of arrival until one has no room; wait for prefixes that are being computed."""
+        """Start waiting turns in order of arrival, until one has no room.
+
+        A turn waits longer if a running turn computes its prefix.
+        """
         waiting, self._waiting = self._waiting, []
         has_room = True
         for request, answer in waiting:
@@ -142,7 +144,7 @@ class InProcessEngine:
             self._waiting.append((request, answer))
 
     def _admit(self, request: GenerateRequest, answer: "asyncio.Future[Completion]") -> Row | None:
-        """Make a row that reuses the longest cached prefix, or return None if there is no room."""
+        """Start a turn: return its row of the batch, which reuses the longest cached prefix, or None if the cache has no room."""
         history = request.token_ids
         limit = min(request.max_new_tokens, self._max_context - len(history))
         # The last token is always computed, since it gives the logits.
@@ -157,13 +159,13 @@ class InProcessEngine:
         return Row(request, answer, sequence, sequence.length, pending, uniforms)
 
     def _is_being_computed(self, history: np.ndarray) -> bool:
-        """Return True if the next step computes a longer prefix than any cached one, so that waiting is cheaper."""
+        """Return True if the next step computes a longer prefix of a history than the cache holds."""
         begun = (row.request.token_ids for row in self._rows if not row.token_ids)
         fresh = max((common_prefix(other, history) for other in begun), default=0)
         return bool(fresh) and fresh > self._sequences.longest_prefix(history)
 
     def _step(self) -> None:
-        """Run one forward pass over pending tokens, then sample for each row whose history is complete."""
+        """Run one forward pass over the rows' pending tokens; sample a token for each row that has none left."""
         parts = share_step(self._rows, MAX_STEP_TOKENS)
         hidden = self._forward(parts)
         for row, count in parts:
@@ -173,7 +175,7 @@ class InProcessEngine:
             self._sample([parts[index][0] for index in complete], hidden[complete])
 
     def _forward(self, parts: list[tuple[Row, int]]) -> Tensor:
-        """Compute the first pending tokens of some rows; return the hidden state of each row's last one."""
+        """Compute the first `count` pending tokens of each row; return the hidden state of the last of them per row."""
         device = self._model.device
         spans = [row.span(count) for row, count in parts]
         layout = BlockLayout(self._store, spans, self._make_parts)
@@ -182,13 +184,13 @@ class InProcessEngine:
             return self._decoder(torch.tensor(token_ids, device=device), layout)
 
     def _keep(self, row: Row, count: int) -> None:
-        """Record that the keys of a row's first pending tokens are cached."""
+        """Record that the keys of a row's first `count` pending tokens are cached."""
         self.prefilled_tokens += 0 if row.token_ids else count
         row.keep(row.pending[:count])
         row.pending = row.pending[count:]
 
     def _sample(self, rows: Sequence[Row], hidden: Tensor) -> None:
-        """Sample each row's next token, which is then pending, from its hidden state."""
+        """Sample the next token of each row from its hidden state; the token becomes pending."""
         logits = self._model.get_output_embeddings()(hidden.float())
         uniforms = torch.tensor([row.next_uniform for row in rows], dtype=torch.float64)
         token_ids, logprobs = sample(logits, uniforms.to(logits.device), self._decode_as_asked(logits, rows))
@@ -198,7 +200,7 @@ class InProcessEngine:
             row.take(*sampled)
 
     def _decode_as_asked(self, logits: Tensor, rows: Sequence[Row]) -> Tensor:
-        """Return the logits to draw from: the policy's, or filtered ones for evaluations with their own decoding."""
+        """Return the logits from which to draw tokens: the policy's, or those shaped by an evaluation's sampling parameters."""
         if all(row.request.params.is_policy for row in rows):
             return logits
         return torch.stack(
@@ -206,7 +208,7 @@ class InProcessEngine:
         )
 
     def _leave(self) -> None:
-        """Answer finished turns and release their rows; cancelled turns end too."""
+        """Answer finished turns, and remove the rows of finished and cancelled turns."""
         for row in self._rows:
             if row.finish_reason and not row.answer.cancelled():
                 sampled = row.token_ids, row.logprobs
@@ -216,7 +218,7 @@ class InProcessEngine:
         self._rows = [row for row in self._rows if not row.answer.done()]
 
     def _fail(self, error: EngineError) -> None:
-        """Fail all turns and drop the cache, which may be inconsistent."""
+        """End all turns with an error and drop the cache, which may be inconsistent."""
         answers = [row.answer for row in self._rows] + [answer for _, answer in self._waiting]
         self._sequences.forget()
         self._rows, self._waiting = [], []
@@ -227,7 +229,7 @@ class InProcessEngine:
 
 @contextmanager
 def sparing(num_cores: int) -> Iterator[None]:
-    """Use fewer torch threads, since threads without a free core slow each other down."""
+    """Leave `num_cores` of torch's threads unused inside the block, since threads without a free core slow down the others."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(max(1, num_threads - num_cores))
     try:
@@ -237,7 +239,7 @@ def sparing(num_cores: int) -> Iterator[None]:
 
 
 def check_context(config: PretrainedConfig, max_context: int) -> None:
-    """Raise UsageError if the context exceeds the model's positions."""
+    """Raise UsageError if `max_context` exceeds the number of positions that the model supports."""
     positions = num_positions(config)
     if positions is not None and max_context > positions:
         raise UsageError(
@@ -247,7 +249,7 @@ def check_context(config: PretrainedConfig, max_context: int) -> None:
 
 
 def num_positions(config: PretrainedConfig) -> int | None:
-    """Return a model's positions, including stretched ones (e.g. YaRN); None if it has no limit."""
+    """Return the number of positions that a model supports, with stretching (e.g. YaRN); None if unlimited."""
     positions: int | None = getattr(config, "max_position_embeddings", None)
     rope = getattr(config, "rope_parameters", None) or {}
     if positions is None or "factor" not in rope:

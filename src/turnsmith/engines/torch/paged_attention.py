@@ -1,4 +1,4 @@
-"""Attention layouts of an engine step: each packed token attends to its own sequence's cached keys."""
+"""Attention in a step of the engine. Tokens of several sequences are packed; each attends to its own sequence's cached keys."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from turnsmith.engines.torch.decoding import Decoding
 
 
 class Packed:
-    """Attention of all tokens by one kernel; keys are gathered from their blocks, at the cost of a copy."""
+    """Attention of all packed tokens by one variable-length kernel, with keys copied from their cache blocks."""
 
     def __init__(self, spans: list[Span], device: torch.device) -> None:
         self.num_tokens = sum(span.length for span in spans)
@@ -28,14 +28,14 @@ class Packed:
         self._blocks = blocks[rows]
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Attend with all tokens; shapes as in `Decoding.attend`."""
+        """Compute the attention of all packed tokens; shapes as in `Decoding.attend`."""
         query = query.transpose(0, 1).to(values.dtype).contiguous()
         keys, values = (store[self._blocks, :, self._offsets] for store in (keys, values))
         return attend_packed(query, keys, values, self._queries, self._keys, scaling)
 
 
 class Prefill:
-    """Attention of several new tokens of one sequence: causal among themselves, after all cached keys."""
+    """Attention of several new tokens of one sequence to the sequence's cached keys and to earlier new tokens."""
 
     def __init__(self, span: Span, device: torch.device) -> None:
         self.num_tokens = span.length
@@ -45,7 +45,7 @@ class Prefill:
         self._mask = hidden if span.start else None
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None) -> Tensor:
-        """Attend with the span's tokens; shapes as in `Decoding.attend`."""
+        """Compute the attention of the new tokens; shapes as in `Decoding.attend`."""
         stores = (store[self._blocks].transpose(0, 1).flatten(1, 2) for store in (keys, values))
         keys, values = (store[None, :, : self._end] for store in stores)
         output = scaled_dot_product_attention(
@@ -61,40 +61,40 @@ class Prefill:
 
 
 Part = CompiledDecoding | Decoding | Packed | Prefill
-"""Adjacent packed tokens handled by one attention call over a layer's blocks."""
+"""Attention of some adjacent packed tokens, computed in one call per layer."""
 
 MakeParts = Callable[[list[Span], torch.device], list[Part]]
-"""Function that splits spans into parts, in order."""
+"""Function that splits the spans of a step into parts, each computed by one attention call, in order."""
 
 
 def choose_parts(device: torch.device, dtype: torch.dtype) -> MakeParts:
-    """Choose the fastest attention for a device and key dtype."""
+    """Choose the fastest attention for a device and a dtype of keys."""
     if has_kernel(device, dtype):
         return make_packed_part
     return partial(make_parts, CompiledDecoding if can_compile(device, dtype) else Decoding)
 
 
 def make_packed_part(spans: list[Span], device: torch.device) -> list[Part]:
-    """Make one part of all spans."""
+    """Make one attention part for all spans."""
     return [Packed(spans, device)]
 
 
 def make_parts(decoding: type[CompiledDecoding | Decoding], spans: list[Span], device: torch.device) -> list[Part]:
-    """Make one part of all single tokens, and one of each longer span."""
+    """Make one attention part for all decode steps together, and one for each longer span."""
     singles = [span for span in spans if span.length == 1]
     together: list[Part] = [decoding(singles, device)] if singles else []
     return [*together, *(Prefill(span, device) for span in spans[len(singles) :])]
 
 
 class BlockLayout:
-    """Layout in which packed tokens attend to their own sequence up to themselves; it selects each span's last token."""
+    """Attention layout of one step: each packed token attends to its own sequence's cached tokens, itself included."""
 
     position_ids: Tensor
     selected: Tensor
-    """Indices of each span's last token, `[spans]`; the last layer computes only these."""
+    """Index of each span's last token among the packed tokens, `[spans]`; the model's last layer computes only these tokens."""
 
     def __init__(self, store: BlockStore, spans: list[Span], make: MakeParts) -> None:
-        """Order `spans` as the packed tokens: single tokens first, then longer spans."""
+        """Prepare the layout of a step. `spans` must be in the order of the packed tokens, with spans of one token first."""
         self._store = store
         positions = [np.arange(span.start, span.end) for span in spans]
         blocks = [np.array(span.blocks)[each // BLOCK_TOKENS] for span, each in zip(spans, positions, strict=True)]
@@ -106,7 +106,7 @@ class BlockLayout:
         self._last_parts = self._parts if lasts == spans else make(lasts, store.device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Store the new keys and values, then attend part by part, with all tokens or each span's last."""
+        """Store a layer's new keys and values, then compute attention of all tokens, or in the last layer of selected tokens."""
         stores = self._store.write(layer, self._places, key[0], value[0])
         parts = self._parts if query.shape[2] == key.shape[2] else self._last_parts
         queries = query[0].split([part.num_tokens for part in parts], dim=1)

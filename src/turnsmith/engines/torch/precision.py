@@ -1,4 +1,4 @@
-"""Number formats of computation: weights stay in float32, matrix products may use less."""
+"""Number formats of computation: weights stay in float32, matrix products may use a smaller format."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,13 +14,13 @@ def computing_in(dtype: torch.dtype, device: torch.device) -> AbstractContextMan
 
 
 def without_gradients(dtype: torch.dtype) -> AbstractContextManager[object]:
-    """Disable gradients: inference mode for float32, `no_grad` for others, since inference mode keeps no cached casts."""
+    """Disable gradients: inference mode for float32, `no_grad` for other formats (inference mode would not cache their casts)."""
     return torch.inference_mode() if dtype == torch.float32 else torch.no_grad()
 
 
 @contextmanager
 def keeping_casts() -> Iterator[None]:
-    """Cast each weight once inside the block instead of once per pass; weights must not change inside it."""
+    """Cast each weight once per `with` block, not once per forward pass. The weights must not change in the block."""
     torch.autocast_increment_nesting()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Turns being sampled, and the share of each in a step."""
+"""Turns that the in-process engine is sampling, and their tokens in the next step."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,27 +13,27 @@ from turnsmith.types import Completion
 
 @dataclass(eq=False)
 class Row:
-    """Turn being sampled."""
+    """Turn that the engine is sampling, one row of the batch."""
 
     request: GenerateRequest
     answer: "asyncio.Future[Completion]"
     sequence: CachedSequence
     start: int
-    """Number of tokens with cached keys."""
+    """Number of tokens of the turn's history whose keys are cached."""
     pending: list[int]
-    """Tokens after them, whose keys must be computed."""
+    """Tokens after the cached ones, whose keys must be computed next."""
     uniforms: np.ndarray
     token_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
 
     @property
     def seen(self) -> list[int]:
-        """Whole history, including tokens sampled in this turn."""
+        """All tokens of the episode, including those sampled in this turn."""
         return [*self.request.token_ids.tolist(), *self.token_ids]
 
     @property
     def next_uniform(self) -> float:
-        """Uniform number that decides the next token."""
+        """Uniform random number that decides the next token."""
         return float(self.uniforms[len(self.token_ids)])
 
     def span(self, count: int) -> Span:
@@ -41,29 +41,28 @@ class Row:
         return Span(self.sequence.blocks, self.start, count)
 
     def keep(self, token_ids: list[int]) -> None:
-        """Record that the keys of the next tokens are cached."""
+        """Record that the keys of the next tokens of the history are cached."""
         self.sequence.hold(self.start, token_ids)
         self.start += len(token_ids)
 
     def take(self, token_id: int, logprob: float) -> None:
-        """Append a sampled token and make it pending."""
+        """Append a sampled token to the turn; the token is computed in the next step."""
         self.token_ids.append(token_id)
         self.logprobs.append(logprob)
         self.pending = [token_id]
 
     @property
     def finish_reason(self) -> str | None:
-        """None while the turn is running."""
+        """Reason why the turn ended, `stop` or `length`; None while the turn is running."""
         if self.token_ids and self.token_ids[-1] in self.request.stop_token_ids:
             return "stop"
         return "length" if len(self.token_ids) == len(self.uniforms) else None
 
 
 def share_step(rows: list[Row], max_prompt_tokens: int) -> list[tuple[Row, int]]:
-    """Choose how many pending tokens of each row the next step computes: all single tokens, and prompts up to the
-    bound.
+    """Choose how many pending tokens of each row the next step computes: single tokens always, prompts up to a limit together.
 
-    Single tokens come first, as the step's layout requires.
+    Rows with a single token come first, as the attention layout requires.
     """
     parts, room = [], max_prompt_tokens
     for row in rows:

@@ -1,4 +1,4 @@
-"""Sampling with one given uniform number per token, from the policy or, in evaluations, a filtered distribution."""
+"""Sampling of tokens with one given uniform number per token, from the policy or, in evaluations, a filtered distribution."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -19,16 +19,15 @@ from turnsmith.types import SamplingParams
 
 
 def draw_uniforms(seed: int, count: int) -> np.ndarray:
-    """Draw the uniform numbers of one turn; number i decides token i in any batch; shape [count], in [0, 1)."""
+    """Draw the uniform numbers in [0, 1) that decide the tokens of one turn, whatever the batch; shape [count]."""
     return np.random.default_rng(seed).random(count)
 
 
 def sample(logits: Tensor, uniforms: Tensor, drawn_from: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Sample token ids and fp32 log-probs from logits `[rows, vocabulary]` and uniforms `[rows]` (float64) by inverse
-    CDF.
+    """Sample token ids by inverse CDF, from logits `[rows, vocabulary]` and uniforms `[rows]` (float64).
 
-    If `drawn_from` is given, tokens are drawn from it; log-probs always belong to `logits`. The cumulative sum is in
-    float64, which is exact enough for vocabularies of any size.
+    Return also their fp32 log-probs under `logits`. If `drawn_from` is given, tokens are drawn from those logits instead. The
+    cumulative sum is in float64, which is exact enough for large vocabularies.
     """
     logprobs = logits.float().log_softmax(-1)
     drawn = logprobs if drawn_from is None or drawn_from is logits else drawn_from.float().log_softmax(-1)
@@ -39,7 +38,7 @@ def sample(logits: Tensor, uniforms: Tensor, drawn_from: Tensor | None = None) -
 
 
 def shape_logits(logits: Tensor, params: SamplingParams, seen: Sequence[int]) -> Tensor:
-    """Shape logits `[vocabulary]` as transformers does: repetition penalty, temperature, top-k, top-p, min-p."""
+    """Apply repetition penalty, temperature, top-k, top-p and min-p to logits `[vocabulary]`, as transformers does."""
     token_ids = cast(torch.LongTensor, torch.tensor([seen], dtype=torch.long, device=logits.device))
     scores = RepetitionPenaltyLogitsProcessor(params.repetition_penalty)(token_ids, logits.float()[None])
     if params.temperature == 0:

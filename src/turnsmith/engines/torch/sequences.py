@@ -1,8 +1,8 @@
-"""Episodes in the KV cache: cached tokens, their blocks, and eviction.
+"""Table of the sequences in the KV cache: cached tokens, their blocks, and eviction.
 
-An episode keeps its blocks between turns. Siblings share the full blocks of a common prefix; the block in which they
-diverge is copied. A turn is admitted only if all blocks that it may need are available, so running turns never wait for
-room. Idle sequences are evicted, those of finished episodes first, then the least recently used.
+An episode keeps its blocks between turns. Sibling episodes share the full blocks of a common prefix; the block in which they
+diverge is copied. A turn starts only if all blocks that it may need are available, so a running turn never waits for room.
+Idle sequences are evicted, those of finished episodes first, then the least recently used.
 """
 
 from collections import Counter
@@ -16,29 +16,29 @@ from turnsmith.engines.torch.blocks import BLOCK_TOKENS, BlockPool, blocks_for
 
 @dataclass(eq=False)
 class CachedSequence:
-    """Cached prefix of a history."""
+    """Token sequence of an episode whose keys are in the cache."""
 
     episode_id: str | None
-    """None if the episode is over; its keys may still serve as a prefix."""
+    """Name of the episode; None once the episode is over and its keys only serve other episodes as a prefix."""
     tokens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    """Buffer of token ids; the first `length` are cached."""
+    """Buffer of token ids; the keys of the first `length` ids are cached."""
     length: int = 0
     blocks: list[int] = field(default_factory=list)
     is_busy: bool = False
     used_at: int = 0
 
     def common_prefix(self, history: np.ndarray) -> int:
-        """Return the number of leading tokens shared with a history."""
+        """Return the number of leading cached tokens that equal those of a history."""
         return common_prefix(self.tokens[: self.length], history)
 
     def hold(self, start: int, token_ids: list[int]) -> None:
-        """Record that the keys of `token_ids` are cached from position `start`, and none after them."""
+        """Record that the keys of `token_ids` are cached from position `start` on, and no later keys."""
         self.length = start + len(token_ids)
         self.tokens[start : self.length] = token_ids
 
 
 Admission = tuple[CachedSequence, tuple[int, int] | None]
-"""Sequence that may run, and a block to copy first, `(source, target)`, if it diverges from a shared one."""
+"""Sequence that may run, and the copy `(source, target)` to make first if it diverges from another within a block."""
 
 
 class SequenceTable:
@@ -50,16 +50,16 @@ class SequenceTable:
         self.forget()
 
     def forget(self) -> None:
-        """Drop all cached keys."""
+        """Drop all cached sequences."""
         self._pool = BlockPool(self._num_blocks)
         self._sequences: list[CachedSequence] = []
 
     def longest_prefix(self, history: np.ndarray) -> int:
-        """Return the length of the longest cached prefix of a history."""
+        """Return the number of leading tokens of a history that the best cached sequence holds."""
         return max((sequence.common_prefix(history) for sequence in self._sequences), default=0)
 
     def admit(self, episode_id: str, history: np.ndarray, room: int) -> Admission | None:
-        """Reserve blocks for `room` tokens and reuse the cached prefix of `history`; None if the turn must wait."""
+        """Reserve blocks for a turn of `room` tokens, with the cached prefix of `history`. Return None if the turn must wait."""
         own = self._idle_of(episode_id) or CachedSequence(episode_id)
         source, start = self._find_source(own, history)
         kept, parting = source.blocks[: start // BLOCK_TOKENS], source.blocks[start // BLOCK_TOKENS :][:1]
@@ -78,14 +78,14 @@ class SequenceTable:
         return next((each for each in self._sequences if each.episode_id == episode_id and not each.is_busy), None)
 
     def _find_source(self, own: CachedSequence, history: np.ndarray) -> tuple[CachedSequence, int]:
-        """Find the sequence with the longest common prefix, and its length; the episode's own if fully reused."""
+        """Return the sequence with the longest prefix of a history, and that length. Prefer `own` if all of it matches."""
         if 0 < own.length == own.common_prefix(history):
             return own, own.length
         best = max([own, *self._sequences], key=lambda each: each.common_prefix(history))
         return best, best.common_prefix(history)
 
     def _can_free(self, count: int, kept: Iterable[int]) -> bool:
-        """Return True if evicting idle sequences could free `count` blocks without the `kept` ones."""
+        """Return True if evicting idle sequences can free `count` blocks, not counting the blocks to keep."""
         if count <= self._pool.num_free:
             return True
         idle = Counter(block for each in self._sequences if not each.is_busy for block in each.blocks)
@@ -113,7 +113,7 @@ class SequenceTable:
         self._sequences.append(sequence)
 
     def rest(self, sequence: CachedSequence) -> None:
-        """Mark a sequence as idle after its turn, and free the blocks it did not fill."""
+        """Mark a sequence as idle after its turn, and free the blocks that the turn did not fill."""
         self._clock += 1
         sequence.is_busy, sequence.used_at = False, self._clock
         used = blocks_for(sequence.length)
@@ -121,7 +121,7 @@ class SequenceTable:
         sequence.blocks = sequence.blocks[:used]
 
     def release(self, episode_id: str) -> None:
-        """Mark the sequences of a finished episode as evictable first."""
+        """Mark the sequences of a finished episode as the first to evict."""
         for sequence in self._sequences:
             if sequence.episode_id == episode_id:
                 sequence.episode_id = None

@@ -1,5 +1,5 @@
-"""Engine on vLLM servers that run in another Python environment: start, requests, weight updates and restarts.
+"""Engine that samples with vLLM servers, which run in another Python environment: start, requests, weight updates, restarts.
 
-`opening` starts replicas and returns the engine. `handover` moves weights to the servers. `inside` runs in the other
-environment. Recipes import `opening` and `settings`. The package does not import vLLM itself.
+`opening` starts replicas and returns the engine. `handover` moves weights to the servers. `inside` holds the code that runs
+in the servers' environment. Only that code imports vLLM.
 """

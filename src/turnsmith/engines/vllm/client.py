@@ -8,24 +8,24 @@ import httpx2
 from turnsmith.errors import EngineError
 
 CONTROL_TIMEOUT_S = 600.0
-"""Timeout of control requests, long enough to load large weights."""
+"""Seconds until a control request to a server fails; enough to load large weights."""
 TURN_TIMEOUT_S = 600.0
-"""Timeout of a turn, after which its server counts as dead."""
+"""Seconds until a turn fails and its server counts as dead."""
 
 
 class ServerGone(EngineError):
-    """Error of a broken connection or a missing answer."""
+    """Error raised if the connection to a vLLM server breaks or no answer comes."""
 
 
 class ServerRefused(EngineError):
-    """Error answer of the server."""
+    """Error raised if a vLLM server answers a request with an error."""
 
 
 class Client:
-    """Client of one server; it keeps no open connections."""
+    """HTTP client of one vLLM server, with a new connection for each request."""
 
     def __init__(self, address: str, path: str | None = None) -> None:
-        """Connect to the Unix socket at `path`, or else to the address."""
+        """Send requests to the Unix socket at `path`, or else to `address`."""
         self.address = address
         self._socket = path
         self._turns = httpx2.AsyncClient(
@@ -37,7 +37,7 @@ class Client:
         )
 
     async def sample(self, route: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Request one turn. Raises ServerGone, ServerRefused."""
+        """Send a request for one turn and return the answer. Raises ServerGone, ServerRefused."""
         try:
             return read(await self._turns.post(route, json=body))
         except httpx2.HTTPError as error:
@@ -46,7 +46,7 @@ class Client:
     def call(
         self, method: str, route: str, body: dict[str, Any] | None = None, timeout_s: float = CONTROL_TIMEOUT_S
     ) -> Any:
-        """Send a control request and block until it is answered. Raises ServerGone, ServerRefused."""
+        """Send a control request and block until the server answers. Raises ServerGone, ServerRefused."""
         if self._socket and not is_listening(self._socket):
             raise ServerGone(f"vLLM at {self.address} is gone: its socket accepts no connections")
         transport = httpx2.HTTPTransport(uds=self._socket)
@@ -57,7 +57,7 @@ class Client:
             self._give_up(error)
 
     def ask_workers(self, method: str) -> list[Any]:
-        """Call a method of `turnsmith_vllm.transport.Extension` in each worker. Raises ServerGone, ServerRefused."""
+        """Call a method of `turnsmith_vllm.transport.Extension` in each vLLM worker. Raises ServerGone, ServerRefused."""
         results: list[Any] = self.call("POST", "/collective_rpc", {"method": method})["results"]
         return results
 
@@ -66,13 +66,13 @@ class Client:
 
 
 def is_listening(path: str) -> bool:
-    """Return True if the socket accepts connections; a failed httpx connection would leak its socket."""
+    """Return True if the Unix socket at `path` accepts connections."""
     with socket.socket(socket.AF_UNIX) as probe:
         return probe.connect_ex(path) == 0
 
 
 def read(response: httpx2.Response) -> Any:
-    """Parse the body of an answer; None if empty. Raises ServerRefused."""
+    """Parse the JSON body of an answer; None if empty. Raises ServerRefused if the server reports an error."""
     if response.is_success:
         return response.json() if response.content else None
     try:

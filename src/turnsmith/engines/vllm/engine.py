@@ -1,4 +1,4 @@
-"""Engine that samples with vLLM servers, which receive their weights from this process."""
+"""Engine that samples with vLLM servers. This process sends the policy's weights to the servers."""
 
 import asyncio
 from contextlib import ExitStack
@@ -11,12 +11,12 @@ from turnsmith.types import Completion
 
 
 class VllmEngine:
-    """Engine of several replicas; each episode stays with one, which caches its keys and values."""
+    """Engine of several vLLM replicas. All turns of an episode go to one replica, which caches the episode's keys and values."""
 
     def __init__(
         self, replicas: list[Replica], packer: Packer, parcel: Parcel, *, max_context: int, held: ExitStack
     ) -> None:
-        """Take replicas that hold a parcel's weights; closing `held` ends them."""
+        """Take replicas that have loaded the weights of `parcel`; closing `held` ends the replicas."""
         self.policy_version = parcel.policy_version
         self._replicas = replicas
         self._packer = packer
@@ -28,7 +28,7 @@ class VllmEngine:
         self._is_closed = False
 
     async def generate(self, request: GenerateRequest) -> Completion:
-        """Sample one turn. Raises EngineError; ValueError if the request is not allowed or does not fit."""
+        """Sample one turn. Raises EngineError; ValueError if the request is invalid or exceeds the context."""
         check_request(request, self._max_context)
         if self._is_closed:
             raise EngineError("the engine is closed")
@@ -41,14 +41,14 @@ class VllmEngine:
             self._num_sampling -= 1
 
     def release(self, episode_id: str) -> None:
-        """Free the episode's place on its replica; the server evicts its cache when it needs room."""
+        """Forget the replica of a finished episode; the server evicts the episode's cache later."""
         self._places.pop(episode_id, None)
 
     async def load_weights(self, source: WeightSource) -> None:
         """Load new weights into all replicas. Raises EngineError during a turn or if the transfer fails; UsageError."""
         if self._num_sampling:
             raise EngineError(
-                "the weights changed while turns were being sampled: wait for them before a training step"
+                "the weights changed while turns were being sampled: wait for all turns before a training step"
             )
         parcel = await asyncio.to_thread(self._packer.pack, source)
         await asyncio.gather(*(replica.take(parcel) for replica in self._replicas))
@@ -58,12 +58,12 @@ class VllmEngine:
         self.policy_version = source.policy_version
 
     def close(self) -> None:
-        """End the servers started by this run."""
+        """End the vLLM servers that this run has started."""
         self._is_closed = True
         self._held.close()
 
     def _place(self, episode_id: str) -> int:
-        """Return the replica of an episode; a new episode gets the one with the fewest."""
+        """Return the number of an episode's replica; a new episode gets the replica with the fewest episodes."""
         if episode_id not in self._places:
             taken = list(self._places.values())
             self._places[episode_id] = min(range(len(self._replicas)), key=taken.count)

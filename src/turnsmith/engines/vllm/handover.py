@@ -1,8 +1,7 @@
-"""Transfer of weights to a server: packed into a file in memory, loaded by vLLM's four phases, compared on both sides.
+"""Transfer of weights to a vLLM server by a file in memory, with digests compared on both sides. Equal digests prove two things.
 
-Equal digests prove two things. The server read the bytes that this process wrote (`digest_bytes`). Its layers compute
-with the rows of these weights (`digest_layers`, which documents its blind spots). The second is not checked with
-several workers, each of which holds a part of every matrix.
+`digest_bytes`: the server read the bytes that this process wrote. `digest_layers`: the server's layers compute with the rows
+of these weights. With several workers per server only the first is checked, since each worker holds a part of every matrix.
 """
 
 import json
@@ -22,44 +21,42 @@ from turnsmith.engines.vllm.inside.turnsmith_vllm.digests import digest_bytes, d
 from turnsmith.errors import EngineError, UsageError
 
 NO_VERSION = "none"
-"""Version of a server whose weights are unknown."""
+"""Policy version of a server while its weights are unknown."""
 
 
 class WeightsDiffer(EngineError):
-    """Error of a server that does not hold the sent weights."""
+    """Error raised if a server's weights differ from those that were sent."""
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """File with the weights of one policy version, and their digests."""
+    """File with the weights of one policy version, and the digests of the weights."""
 
     path: Path
     policy_version: int
     arriving: dict[str, str]
-    """`digest_bytes` of each weight."""
+    """Name of each weight → its `digest_bytes`."""
     held: dict[str, int]
-    """`digest_layers` of all weights."""
+    """Layer → `digest_layers` of its weights."""
 
 
 class Packer:
-    """Writer of parcels in the servers' number format."""
+    """Writer of weight files (parcels) for the servers, in the servers' number format."""
 
     def __init__(self, directory: Path, dtype: torch.dtype, folder: Path) -> None:
-        """Write parcels to `folder`; `directory` is that of the base model."""
+        """Prepare to write weight files to `folder`. `directory` holds the base model."""
         self._directory = directory
         self._dtype = dtype
         self._folder = folder
         self._num_packed = 0
 
     def pack(self, source: WeightSource) -> Parcel:
-        """Pack weights into a parcel. Raises UsageError if they do not match the base model, EngineError if there is no
-        room.
-        """
+        """Write weights to a file. Raises UsageError if they do not match the base model, EngineError if the write fails."""
         weights = self._read(source)
         shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
         if shapes != self._shapes:
             odd = sorted(shapes.items() ^ self._shapes.items())[0][0]
-            raise UsageError(f"the weights to sample from do not fit the model at {self._directory}: {odd} differs")
+            raise UsageError(f"the policy's weights do not fit the model at {self._directory}: {odd} differs")
         wire = {name: tensor.detach().to("cpu", self._dtype).contiguous() for name, tensor in weights.items()}
         self._num_packed += 1
         path = self._folder / f"{self._num_packed}.safetensors"
@@ -76,14 +73,14 @@ class Packer:
         return {name: tuple(tensor.shape) for name, tensor in base.items()}
 
     def _read(self, source: WeightSource) -> dict[str, Tensor]:
-        """Read all weights by their names in model files; shared ones occur once."""
+        """Map the names of all weights, as in model files, to their tensors; a shared weight occurs once."""
         if isinstance(source, SavedWeights):
             return read_directory(source.directory)
         return dict(source.model.named_parameters())
 
 
 def read_directory(directory: Path) -> dict[str, Tensor]:
-    """Map the weights of a model directory into memory. Raises UsageError."""
+    """Read the weights of a model directory: name → tensor. Raises UsageError."""
     try:
         weights = {name: tensor for file in list_files(directory) for name, tensor in load_file(file).items()}
         config = json.loads((directory / "config.json").read_text())
@@ -95,21 +92,22 @@ def read_directory(directory: Path) -> dict[str, Tensor]:
 
 
 def list_files(directory: Path) -> list[Path]:
-    """List the weight files that transformers would load, ignoring duplicates in other formats. Raises UsageError."""
+    """List the safetensors files with a model's weights. Raises UsageError if there is none."""
     index, whole = directory / "model.safetensors.index.json", directory / "model.safetensors"
     if index.is_file():
         return [directory / name for name in sorted(set(json.loads(index.read_text())["weight_map"].values()))]
     if whole.is_file():
         return [whole]
     raise UsageError(
-        f"{directory} has no model.safetensors, from which vLLM gets weights: save the model in that format"
+        f"{directory} has no model.safetensors, which the vLLM engine needs: save the model in that format"
     )
 
 
 def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
-    """Load a parcel into an idle server. Raises WeightsDiffer and errors of the client.
+    """Load the weights of a parcel into an idle server. Raises WeightsDiffer, ServerGone, ServerRefused.
 
-    The server takes the new version number only after the comparison, so every turn has verified weights.
+    The server gets the new policy version only after the comparison of digests, so every turn is sampled from verified
+    weights.
     """
     client.call("POST", "/update_weight_version", {"new_version": NO_VERSION})
     client.call("POST", "/start_weight_update")
@@ -125,7 +123,7 @@ def hand_over(client: Client, parcel: Parcel, *, check_held: bool) -> None:
 
 
 def compare_held(held: dict[str, Any], parcel: Parcel) -> None:
-    """Raise WeightsDiffer unless a worker computes with the sent rows."""
+    """Raise WeightsDiffer unless the worker's layers compute with the weights that were sent."""
     for layer in sorted(held.keys() | parcel.held.keys()):
         if held.get(layer) != parcel.held.get(layer):
             place = f"layer {layer}" if layer else "the embeddings, the head or the last norm"

@@ -1,4 +1,4 @@
-"""Opener of the vLLM engine: folder for weights, servers, and base weights in each."""
+"""Opener of the vLLM engine: starts servers and loads the base model's weights into each."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -17,13 +17,13 @@ from turnsmith.engines.vllm.settings import Wanted, list_arguments
 from turnsmith.runs.temporary import find_place, temporary_folder
 
 MEMORY = Path("/dev/shm")
-"""File system in memory."""
+"""Folder of a file system in memory."""
 
 
 def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> VllmEngine:
-    """Start servers, load base weights and wait until they are ready. Raises UsageError.
+    """Start vLLM servers, load the base model's weights and wait until all servers are ready. Raises UsageError.
 
-    Server logs go to the folder `logs`. Without one they go to the temporary folder, and are removed on close unless a
+    Server logs go to the folder `logs`. If it is None, logs go to the temporary folder and are removed on close, unless a
     server died.
     """
     if config.python:
@@ -41,7 +41,7 @@ def open_vllm(config: VllmConfig, wanted: Wanted, logs: Path | None = None) -> V
 def make_replicas(
     config: VllmConfig, wanted: Wanted, parcel: Parcel, held: ExitStack, logs: Path | None
 ) -> list[Replica]:
-    """Start all servers side by side, to be closed with `held`; or connect to the running one."""
+    """Start all servers at the same time, registered to end with `held`; or connect to the server at `config.address`."""
     if config.address:
         client = Client(config.address)
         return [Replica(None, client, wanted, parcel, check_held=config.check_held)]
@@ -61,7 +61,7 @@ def make_replicas(
 
 
 def end(replica: Replica, log: Path | None) -> None:
-    """End a replica's server and remove its temporary log, unless a server died and the log explains why."""
+    """End a replica's server, and remove its temporary log unless a server died."""
     has_died = replica.has_died
     replica.close()
     if log and not has_died:
@@ -69,6 +69,6 @@ def end(replica: Replica, log: Path | None) -> None:
 
 
 def start(python: str, arguments: list[str], socket: Path, log: Path) -> Server:
-    """Remove a stale socket, then start the server (vLLM refuses an existing one)."""
+    """Start a vLLM server, after removing a leftover socket, which vLLM would refuse."""
     socket.unlink(missing_ok=True)
     return Server(python, arguments, log)

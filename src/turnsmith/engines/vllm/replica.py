@@ -1,4 +1,4 @@
-"""Replica: one vLLM server with its weights, restarted if it dies."""
+"""Replica of the policy: a vLLM server and its weights; the server is restarted if it dies."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from turnsmith.errors import EngineError, UsageError
 from turnsmith.types import Completion
 
 DYING_S = 15.0
-"""Seconds that a server may take to end after its engine died."""
+"""Seconds that a server may take to end after vLLM's engine process died."""
 START_TIMEOUT_S = 3_600.0
-"""Seconds that a server may take to start and load its model; a server that ends fails at once."""
+"""Maximum seconds for a server to start and load its model."""
 MAX_RESTARTS = 3
-"""Restarts of a server in a run, before its turns fail."""
+"""Maximum restarts of a server in a run; then its turns fail."""
 
 
 class Replica:
-    """Replica of a server; turns interrupted by its death are sampled again by the next server, with the same weights."""
+    """vLLM server and its weights. If the server dies, a new one with the same weights samples the interrupted turns again."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Replica:
         *,
         check_held: bool,
     ) -> None:
-        """Start a server with `start`; None means a running one that is not ended here."""
+        """Start a server by calling `start`; None connects to a running server, which `close` does not end."""
         self._start, self._client, self._wanted = start, client, wanted
         self._parcel, self._check_held = parcel, check_held
         self._server = start() if start else None
@@ -42,15 +42,15 @@ class Replica:
         self._is_closed = False
 
     def wait(self) -> None:
-        """Block until the server is ready and has its first weights. Raises UsageError if it cannot serve."""
+        """Block until the server is ready and has loaded its first weights. Raises UsageError if the server cannot serve."""
         try:
             self._make_ready()
         except EngineError as error:
             remedy = "" if self._start else ": start it, or give another engine.vllm.address"
-            raise UsageError(f"no engine: {error}{remedy}") from error
+            raise UsageError(f"the vLLM engine did not start: {error}{remedy}") from error
 
     async def sample(self, request: GenerateRequest, limit: int, policy_version: int) -> Completion:
-        """Sample one turn, again if the server dies meanwhile. Raises EngineError."""
+        """Sample one turn; if the server dies meanwhile, restart it and sample the turn again. Raises EngineError."""
         body = write_turn(request, limit, policy_version, keeps_seeds=self._keeps_seeds)
         while True:
             # Wait until a starting server is ready, so that it is not mistaken for a dead one.
@@ -64,7 +64,7 @@ class Replica:
                 return read_turn(answer, request, limit, policy_version, self._wanted.vocabulary)
 
     async def take(self, parcel: Parcel) -> None:
-        """Load weights for later turns. Raises EngineError if the server does not have them after two tries."""
+        """Load the weights of a parcel for later turns. Raises EngineError if two tries fail."""
         self._parcel = parcel
         server = self._server
         try:
@@ -74,17 +74,17 @@ class Replica:
 
     @property
     def has_died(self) -> bool:
-        """True if a server started here ended unexpectedly or never became ready."""
+        """True if a server that this replica started ended unexpectedly or never became ready."""
         return self._num_restarts > 0 or (self._server is not None and self._server.has_ended)
 
     def close(self) -> None:
-        """End the server if it was started here. May be called twice."""
+        """End the server if this replica started it. May be called twice."""
         self._is_closed = True
         if self._server:
             self._server.end()
 
     async def _replace_if_dead(self, server: Server | None, error: EngineError) -> None:
-        """Replace the server if it died, else raise the error."""
+        """Restart the server if it died; else raise the error of the failed request."""
         # For some seconds after its engine died, a server still answers with errors.
         if isinstance(error, ServerRefused) and (
             server is None or not await asyncio.to_thread(server.ends_within, DYING_S)
@@ -93,7 +93,7 @@ class Replica:
         await self._restart(server, error)
 
     async def _restart(self, dead: Server | None, why: EngineError) -> None:
-        """Replace a dead server; the first turn that notices does it."""
+        """Restart a dead server, unless another turn already has. Raises EngineError if it was restarted too often."""
         async with self._restarting:
             if self._is_closed:
                 raise EngineError("the engine was closed during a turn") from why
@@ -102,7 +102,9 @@ class Replica:
             if not self._start or dead is None:
                 raise why
             if self._num_restarts == MAX_RESTARTS:
-                raise EngineError(f"{why}; it was started again {MAX_RESTARTS} times (its log is {dead.log})") from why
+                raise EngineError(
+                    f"{why}; it was already restarted {MAX_RESTARTS} times (its log is {dead.log})"
+                ) from why
             self._num_restarts += 1
             await asyncio.to_thread(self._replace, dead, self._start)
 
@@ -112,7 +114,7 @@ class Replica:
         self._make_ready()
 
     def _make_ready(self) -> None:
-        """Wait for the server, check its settings and send weights. Raises UsageError, EngineError."""
+        """Wait for the server to start, check its settings and send it the weights. Raises UsageError, EngineError."""
         if self._server:
             self._server.wait_until_ready(self._client, START_TIMEOUT_S)
         reported = self._ask_settings()
@@ -135,7 +137,7 @@ class Replica:
         return reported
 
     def _hand_over(self) -> None:
-        """Send the weights; send them once more if they arrive damaged."""
+        """Send the current weights to the server; send them once more if the first transfer fails."""
         try:
             hand_over(self._client, self._parcel, check_held=self._compares_held)
         except (WeightsDiffer, ServerRefused):

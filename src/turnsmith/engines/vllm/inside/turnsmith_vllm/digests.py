@@ -1,10 +1,9 @@
-"""Digests of weights for both sides of a transfer: of transferred bytes, and of the weights a model computes with.
+"""Digests of weights, computed on both sides of a transfer: of the bytes sent, and of the weights with which a model computes.
 
-The second digest sums hashes of rows per layer. vLLM stacks rows of several matrices (queries, keys and values; gate
-and up) and adds zero rows, which leaves the sum unchanged. One changed number always changes the hash of its row;
-several changed numbers cancel with probability 2**-64. The sum ignores the order of rows within a layer and the sign of
-zero. Since the first digest verifies the bytes, only one error remains undetected: a loader that swaps matrices of
-equal width in one layer.
+The second digest sums hashes of rows per layer. vLLM stacks rows of several matrices (queries, keys and values; gate and up)
+and adds zero rows, which leaves the sum unchanged. One changed number always changes the hash of its row; several changes
+cancel each other with probability 2**-64. The sum ignores the order of rows within a layer and the sign of zero. Since the
+first digest verifies the bytes, only one error remains undetected: a loader that swaps matrices of equal width in one layer.
 """
 
 import hashlib
@@ -15,20 +14,20 @@ import torch
 from torch import Tensor
 
 CHUNK_NUMBERS = 2**22
-"""Numbers hashed at once; each takes about 8 bytes of working memory."""
+"""How many numbers are hashed at once; each number takes about 8 bytes of working memory."""
 
 WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integer dtype of the same width, by bytes per number."""
+"""Bytes per number → integer dtype of that width."""
 
 
 def digest_bytes(tensor: Tensor) -> str:
-    """Return 32 hex digits over all bytes of a contiguous CPU tensor."""
+    """Return a hash of all bytes of a contiguous CPU tensor, as 32 hex digits."""
     data = tensor.detach().reshape(-1).view(torch.uint8).numpy().data
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def digest_layers(weights: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> dict[str, int]:
-    """Sum row hashes per layer, with numbers cast to `dtype`; weights outside of layers are summed under ''."""
+    """Sum the row hashes of the weights in each layer, cast to `dtype`. The key of weights outside of layers is ''."""
     sums: dict[str, int] = {}
     for name, tensor in weights:
         layer = layer_of(name)
@@ -37,13 +36,13 @@ def digest_layers(weights: Iterable[tuple[str, Tensor]], dtype: torch.dtype) -> 
 
 
 def layer_of(name: str) -> str:
-    """Return the layer number of a weight."""
+    """Return the layer number in the name of a weight; empty outside of layers."""
     found = re.search(r"\.(\d+)\.", name)
     return found[1] if found else ""
 
 
 def sum_rows(tensor: Tensor) -> int:
-    """Sum the hashes of all rows, modulo 2**64; a vector counts as a column."""
+    """Sum the hashes of all rows of a weight, modulo 2**64; a vector counts as a column."""
     rows = tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() > 1 else tensor.reshape(-1, 1)
     width = max(1, rows.shape[1])
     factors = odd_factors(width, rows.device)
@@ -56,17 +55,17 @@ def sum_rows(tensor: Tensor) -> int:
 
 
 def odd_factors(count: int, device: torch.device) -> Tensor:
-    """Return a fixed odd factor for each column, int64; odd factors are invertible, so no single change is lost."""
+    """Return a fixed odd factor for each column, int64. Odd factors are invertible, so each single change alters the hash."""
     return mix(torch.arange(1, count + 1, device=device) * -7046029254386353131) | 1
 
 
 def mix(numbers: Tensor) -> Tensor:
-    """Mix each int64 by the finalizer of SplitMix64; zero stays zero."""
+    """Hash each int64 by the finalizer of SplitMix64; zero stays zero."""
     numbers = (numbers ^ shift(numbers, 30)) * -4658895280553007687
     numbers = (numbers ^ shift(numbers, 27)) * -7723592293110705685
     return numbers ^ shift(numbers, 31)
 
 
 def shift(numbers: Tensor, bits: int) -> Tensor:
-    """Shift right, filling with zeros."""
+    """Shift int64 numbers right by `bits`, filling with zeros."""
     return (numbers >> bits) & (2 ** (64 - bits) - 1)

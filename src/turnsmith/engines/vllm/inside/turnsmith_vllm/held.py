@@ -1,4 +1,4 @@
-"""Weights that a vLLM model computes with, unpacked into matrices."""
+"""Weights with which the layers of a vLLM model compute, unpacked into matrices."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 
 PROBE_ROWS = 256
-"""Identity rows multiplied at once."""
+"""Number of rows of the identity matrix that are multiplied at once."""
 
 
 def read_held(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield name and value of every weight. Raises ValueError if a layer keeps two differing copies of one."""
+    """Yield the name and value of every weight in a model. Raises ValueError if a layer's two copies of a weight differ."""
     seen: set[Tensor] = set()
     for prefix, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix, recurse=False):
@@ -23,10 +23,10 @@ def read_held(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def read_packed(name: str, module: nn.Module, weight: Tensor) -> Tensor:
-    """Return the matrix of a linear layer on a CPU.
+    """Return the matrix with which a linear layer on a CPU computes.
 
-    A CPU layer is packed for oneDNN or another library, and its parameter is emptied. So the matrix is recovered by
-    multiplying rows of the identity, which is exact. An embedding that is also the head keeps its parameter.
+    On a CPU, vLLM packs the weight for oneDNN or another library and empties the parameter. So the matrix is recovered
+    exactly, by multiplying rows of the identity. An embedding that is also the head keeps its parameter.
     """
     width: int = weight.shape[1] if weight.numel() else module.input_size_per_partition  # type: ignore[assignment]
     identity = torch.eye(width, dtype=weight.dtype)
@@ -34,5 +34,5 @@ def read_packed(name: str, module: nn.Module, weight: Tensor) -> Tensor:
     parts = [multiply(rows.contiguous(), weight, None) for rows in identity.split(PROBE_ROWS)]
     packed = torch.cat(parts).t()
     if weight.numel() and not torch.equal(packed, weight):
-        raise ValueError(f"the packed copy of {name} is not the weight")
+        raise ValueError(f"the packed copy of {name} differs from the weight")
     return packed

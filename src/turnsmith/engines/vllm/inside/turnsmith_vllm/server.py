@@ -1,7 +1,7 @@
-"""Launcher of vLLM's server, which ends with its parent.
+"""Launcher of vLLM's server that ends all of vLLM's processes with their parent. The launched process only watches.
 
-The started process only watches. It kills the process group when its standard input closes (the parent ended or wants
-no more) or the server ends. A killed vLLM leaves its engine processes behind.
+It kills its process group when its standard input closes or when the server ends. Without this, a killed vLLM would leave
+engine processes behind.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from typing import Any
 
 PR_SET_PDEATHSIG = 1
 GRACE_S = 5
-"""Seconds for running requests after the engine died; without a limit they would wait forever."""
+"""Seconds that running requests may take after vLLM's engine died; without a limit they would wait forever."""
 
 
 def main() -> None:
@@ -28,14 +28,14 @@ def main() -> None:
 
 
 def die_with(parent: int) -> None:
-    """End when the parent does, even if it has already ended."""
+    """Make the kernel end this process with its parent; exit at once if the parent has already ended."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def serve() -> None:
-    """Run the server as `vllm serve` does; that command fails for the CPU build, whose distribution has another name."""
+    """Run the server as `vllm serve` does. That command itself fails for the CPU build, whose distribution has another name."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, sys.stdin.fileno())
     import uvicorn
@@ -48,7 +48,7 @@ def serve() -> None:
 
 
 def watch(server: int) -> None:
-    """Wait for the server or the input to end, then kill the whole process group, including this process."""
+    """Wait until the server ends or standard input closes, then kill the process group, including this process."""
     ended = os.pidfd_open(server)
     select.select([ended, sys.stdin.fileno()], [], [])
     os.killpg(0, signal.SIGKILL)

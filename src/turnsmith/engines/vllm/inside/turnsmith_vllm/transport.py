@@ -1,7 +1,7 @@
-"""Weight transfer in the server: a safetensors file mapped by both sides, behind vLLM's four-phase interface.
+"""Server's side of a weight transfer: vLLM loads a safetensors file that the trainer's process has written.
 
-Importing this module registers the transport. Passing `Extension` as `--worker-extension-cls` imports it in every
-worker.
+Importing this module registers the transport with vLLM. The option `--worker-extension-cls` with `Extension` imports the
+module in every worker.
 """
 
 from collections.abc import Iterable
@@ -24,38 +24,38 @@ from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, i
 NAME = "turnsmith"
 
 SHAPE = ("vocab_size", "hidden_size", "num_hidden_layers")
-"""Configuration keys that distinguish models before weights are sent."""
+"""Keys of a model's configuration that must match before weights are sent."""
 
 
 @dataclass
 class FileInit(WeightTransferInitInfo):
-    """Empty initialisation message."""
+    """Empty initialisation message, which vLLM's interface requires."""
 
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """Update message: location and digests of all weights."""
+    """Update message with the path of a weight file and the digests of its weights."""
 
     path: str
-    """Path of a safetensors file."""
+    """Path of the safetensors file with all weights."""
     digests: dict[str, str]
-    """`digest_bytes` of each weight, computed by the sender."""
+    """Name of each weight → its `digest_bytes`, computed by the sender."""
 
 
 class FileTransport(WeightTransferEngine[FileInit, FileUpdate]):
-    """Transport that verifies all weights of a file, then loads them."""
+    """Weight transport for vLLM that verifies all weights of a file before it loads them."""
 
     init_info_cls = FileInit
     update_info_cls = FileUpdate
 
     def init_transfer_engine(self, init_info: FileInit) -> None:
-        """Do nothing; the transport opens no connection."""
+        """Do nothing: a file needs no connection."""
 
     def start_weight_update(self) -> None:
-        """Do nothing; the model stays unchanged until the file is verified."""
+        """Do nothing: the model stays unchanged until the file is verified."""
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        """Update as the base class does, without its wait for an accelerator, which a CPU lacks."""
+        """Load a file's weights as the base class does, but without waiting for an accelerator, which a CPU lacks."""
         self.receive_weights(self.parse_update_info(update_info))
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
@@ -71,11 +71,11 @@ class FileTransport(WeightTransferEngine[FileInit, FileUpdate]):
         pack_heads(self.model)
 
     def shutdown(self) -> None:
-        """Do nothing; the transport has no connection to close."""
+        """Do nothing: a file leaves no connection to close."""
 
 
 def check_arrived(weights: dict[str, torch.Tensor], digests: dict[str, str]) -> None:
-    """Raise ValueError if any weight differs from the sent one in any byte."""
+    """Raise ValueError unless every weight equals the weight that was sent, byte by byte."""
     if weights.keys() != digests.keys():
         raise ValueError(f"{len(weights)} weights arrived, and {len(digests)} were sent")
     for name, tensor in weights.items():
@@ -84,9 +84,9 @@ def check_arrived(weights: dict[str, torch.Tensor], digests: dict[str, str]) -> 
 
 
 def pack_heads(model: torch.nn.Module) -> None:
-    """Repack layers that share their weight with another layer.
+    """Renew the packed weight copies of layers that share their weight with another layer.
 
-    On a CPU, a head tied to the embedding multiplies by a packed copy. vLLM 0.32.0 loads only the embedding, so the
+    On a CPU, an output head tied to the embedding computes with a packed copy. vLLM 0.32.0 updates only the embedding, so the
     head would keep its old copy.
     """
     layers: Iterable[Any] = model.modules()
@@ -96,7 +96,7 @@ def pack_heads(model: torch.nn.Module) -> None:
 
 
 def list_unserved_heads(layers: Iterable[Any]) -> list[int]:
-    """List head widths that vLLM 0.32.0 accepts although its attention fails at the first turn."""
+    """List the widths of attention heads that vLLM 0.32.0 accepts at start but cannot compute."""
     attentions = [layer for layer in layers if hasattr(layer, "attn_backend")]
     unserved = {each.head_size for each in attentions if not each.attn_backend.supports_head_size(each.head_size)}
     return sorted(unserved)
@@ -106,7 +106,7 @@ class Extension:
     """Methods that Turnsmith adds to a vLLM worker."""
 
     def turnsmith_settings(self) -> dict[str, Any]:
-        """Return the settings that decide how this server samples."""
+        """Return the settings of this server that affect sampling."""
         config = self.vllm_config  # type: ignore[attr-defined]
         model = config.model_config
         return {
@@ -125,7 +125,7 @@ class Extension:
         }
 
     def turnsmith_held(self) -> dict[str, int]:
-        """Return digests of the weights that the layers compute with."""
+        """Return the digests of the weights with which this worker's layers compute, by layer."""
         dtype = self.vllm_config.model_config.dtype  # type: ignore[attr-defined]
         with torch.inference_mode():
             return digest_layers(read_held(self.model_runner.get_model()), dtype)  # type: ignore[attr-defined]
