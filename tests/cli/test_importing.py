@@ -24,7 +24,7 @@ from support.data_sets.golden_rows import (
     SWE_REBENCH,
 )
 from turnsmith.tasks.dataset import load_tasks
-from turnsmith.tasks.sets.recognition import SETS
+from turnsmith.tasks.sets.recognition import find_set
 
 
 def number(row, many):
@@ -185,7 +185,7 @@ def test_rows_leave_as_they_came_in(turnsmith, tmp_path):
     ("name", "row"), [("harbor", HARBOR), ("swe-bench-v5", SWE_BENCH_V5 | {"dockerfile": "FROM a\n"})]
 )
 def test_folders_leave_as_they_came_in(turnsmith, tmp_path, name, row):
-    SETS[name].folders.write(row, tmp_path / "given")
+    find_set(name).folders.write(row, tmp_path / "given")
     before = read_tree(tmp_path / "given")
     imported = turnsmith("tasks", "import", name, "--from", tmp_path / "given", "--out", tmp_path / "in")
     assert imported.stdout.startswith("imported 1 · refused 0"), imported.output

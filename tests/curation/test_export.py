@@ -11,7 +11,7 @@ from turnsmith.qualification.record import FILE_NAME, VERSION, Qualification, Ve
 from turnsmith.runs.folder import append_record
 from turnsmith.sandboxes.names import SANDBOXES
 from turnsmith.tasks.dataset import layer_paths, save_tasks
-from turnsmith.tasks.sets.recognition import HARBOR
+from turnsmith.tasks.sets.harbor import HARBOR
 from turnsmith.types import Task, TaskTree
 
 TASK = Task(

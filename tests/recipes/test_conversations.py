@@ -14,7 +14,7 @@ from turnsmith.recipes.conversations import load_samples, read_conversations, re
 from turnsmith.tasks.sets.base import Refused, to_record
 from turnsmith.tasks.sets.importing import import_rows
 from turnsmith.tasks.sets.reading import FoundRow
-from turnsmith.tasks.sets.recognition import SETS, recognise
+from turnsmith.tasks.sets.recognition import find_set, recognise
 
 ROWS = Path(os.environ.get("TURNSMITH_ROWS", "/nonexistent"))
 
@@ -27,11 +27,11 @@ def renderer():
 def bring_in(rows, folder, name="nebius-swe-agent"):
     """The last state of the funnel of an import."""
     found = [FoundRow(f"rows, row {number}", row) for number, row in enumerate(rows, 1)]
-    return list(import_rows(SETS[name], found, folder))[-1]
+    return list(import_rows(find_set(name), found, folder))[-1]
 
 
 def test_loss_covers_only_turns_that_train(renderer):
-    conversation = to_record(SETS["nebius-swe-agent"], NEBIUS_SWE_AGENT)
+    conversation = to_record(find_set("nebius-swe-agent"), NEBIUS_SWE_AGENT)
     sample = render_conversation(conversation, renderer)
     tokenizer = renderer.tokenizer
     assert tokenizer.decode(sample.token_ids[sample.loss_mask]) == "Done.\n```\nsubmit\n```<|im_end|>"
@@ -42,7 +42,7 @@ def test_loss_covers_only_turns_that_train(renderer):
 
 
 def test_tool_calls_and_schemas_become_text_without_padding():
-    conversation = to_record(SETS["nebius-openhands"], NEBIUS_OPENHANDS)
+    conversation = to_record(find_set("nebius-openhands"), NEBIUS_OPENHANDS)
     system, _, call, answer, last = conversation.messages
     assert '"command": {"type": "string"}' in system.text and "null" not in system.text
     assert system.text.endswith("You are OpenHands.")
@@ -52,8 +52,8 @@ def test_tool_calls_and_schemas_become_text_without_padding():
 
 
 def test_trajectory_sets_are_recognised_by_their_columns():
-    assert recognise(NEBIUS_SWE_AGENT) is SETS["nebius-swe-agent"]
-    assert recognise(NEBIUS_OPENHANDS) is SETS["nebius-openhands"]
+    assert recognise(NEBIUS_SWE_AGENT) is find_set("nebius-swe-agent")
+    assert recognise(NEBIUS_OPENHANDS) is find_set("nebius-openhands")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_trajectory_sets_are_recognised_by_their_columns():
 )
 def test_unusable_trajectories_give_a_reason(changed, reason):
     with pytest.raises(Refused) as refused:
-        to_record(SETS["nebius-swe-agent"], NEBIUS_SWE_AGENT | changed)
+        to_record(find_set("nebius-swe-agent"), NEBIUS_SWE_AGENT | changed)
     assert refused.value.reason == reason
 
 
@@ -98,7 +98,7 @@ def test_unresolved_and_too_long_conversations_are_left_out_and_counted(renderer
 def test_a_real_trajectory_is_imported(renderer):
     for line in (ROWS / "nebius-swe-agent-trajectories.jsonl").read_text().splitlines():
         row = json.loads(line)
-        conversation = to_record(SETS["nebius-swe-agent"], row)
+        conversation = to_record(find_set("nebius-swe-agent"), row)
         said = [turn["text"] for turn in row["trajectory"] if turn["mask"]]
         assert [message.text for message in conversation.messages if message.trains] == said
         assert render_conversation(conversation, renderer).num_loss_tokens > 0

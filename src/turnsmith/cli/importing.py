@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from turnsmith.tasks.sets.importing import ImportFunnel
 
 SetName = Annotated[
-    str, typer.Argument(metavar="SET", help="Data set, e.g. swe-bench or swe-rebench; an unknown name lists all.")
+    str, typer.Argument(metavar="SET", help="Data set, e.g. swe-bench, or an import path; an unknown name lists all.")
 ]
 As = Annotated[
     str,

@@ -13,7 +13,7 @@ from turnsmith.sandboxes.names import SANDBOXES
 from turnsmith.tasks.dataset import find_task_file
 from turnsmith.tasks.sets.base import PublicSet, came_from
 from turnsmith.tasks.sets.exporting import export_tasks
-from turnsmith.tasks.sets.recognition import HARBOR
+from turnsmith.tasks.sets.harbor import HARBOR
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.tracking.loops import follow

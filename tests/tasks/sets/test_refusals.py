@@ -22,7 +22,7 @@ from support.data_sets.golden_rows import (
     SWE_SMITH,
 )
 from turnsmith.tasks.sets.base import Refused, to_record
-from turnsmith.tasks.sets.recognition import SETS
+from turnsmith.tasks.sets.recognition import find_set
 
 
 def without(row, *columns):
@@ -136,7 +136,7 @@ def test_a_row_with_any_value_anywhere_is_a_task_or_is_refused_without_words_of_
         place = place[key]
     place[last] = value
     try:
-        assert to_record(SETS[name], row).model_dump_json()
+        assert to_record(find_set(name), row).model_dump_json()
     except Refused as refusal:
         assert not INTERNALS.search(str(refusal))
 
@@ -146,7 +146,7 @@ def test_a_row_with_any_value_anywhere_is_a_task_or_is_refused_without_words_of_
 )
 def test_a_malformed_row_gives_one_clear_reason(name, row, reason):
     with pytest.raises(Refused) as refused:
-        to_record(SETS[name], row)
+        to_record(find_set(name), row)
     assert refused.value.reason == reason
     assert str(refused.value).count("\n") == 0 and len(str(refused.value)) < 300
 
@@ -166,7 +166,7 @@ def test_the_table_has_the_number_that_was_promised():
     ],
 )
 def test_a_task_folder_with_a_bad_file_is_refused_by_its_name(tmp_path, file, content, complaint):
-    folders = SETS["swe-bench-v5"].folders
+    folders = find_set("swe-bench-v5").folders
     folders.write(SWE_BENCH_V5, tmp_path)
     [folder] = folders.find(tmp_path)
     (folder / file).write_bytes(content)

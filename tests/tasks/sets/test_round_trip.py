@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.data_sets.golden_rows import FAILING, GOLDEN, ISSUE, PASSING, SWE_BENCH
 from turnsmith.tasks.dataset import load_tasks, save_tasks
 from turnsmith.tasks.sets.base import Refused, to_record, to_row
-from turnsmith.tasks.sets.recognition import SETS, recognise
+from turnsmith.tasks.sets.recognition import find_set, recognise
 
 ROWS = Path(os.environ.get("TURNSMITH_ROWS", "/nonexistent"))
 REAL = {
@@ -36,19 +36,19 @@ REFUSED = {
 
 def bring_round(name, row, folder):
     """The task of a row, and of the row that it was exported as, each by way of a task file."""
-    task = to_record(SETS[name], row)
+    task = to_record(find_set(name), row)
     [loaded] = load_tasks(save_tasks(folder, [task]))
-    exported = to_row(loaded, SETS[name])
+    exported = to_row(loaded, find_set(name))
     assert exported == row
     assert list(exported) == list(row)
-    return task, to_record(SETS[name], exported)
+    return task, to_record(find_set(name), exported)
 
 
 @pytest.mark.parametrize(("name", "row"), GOLDEN, ids=[f"{name}-{number}" for number, (name, _) in enumerate(GOLDEN)])
 def test_a_golden_row_of_each_set_leaves_as_it_came(tmp_path, name, row):
     first, second = bring_round(name, row, tmp_path)
     assert first == second
-    assert recognise(row) is SETS[name]
+    assert recognise(row) is find_set(name)
     assert ISSUE in first.problem_statement
     assert first.image and first.test_command and not first.layers
 
@@ -61,7 +61,7 @@ def test_real_rows_leave_as_they_came(tmp_path, file, name):
     for row in rows:
         first, second = bring_round(name, row, tmp_path)
         assert first == second
-        assert recognise(row) is SETS[name]
+        assert recognise(row) is find_set(name)
 
 
 @pytest.mark.skipif(not ROWS.is_dir(), reason="TURNSMITH_ROWS names no folder of real rows")
@@ -69,7 +69,7 @@ def test_real_rows_leave_as_they_came(tmp_path, file, name):
 def test_real_rows_that_cannot_be_graded_are_refused_for_a_true_reason(file, reason):
     for line in (ROWS / f"{file}.jsonl").read_text().splitlines():
         with pytest.raises(Refused) as refused:
-            to_record(SETS["swe-bench-pro"], json.loads(line))
+            to_record(find_set("swe-bench-pro"), json.loads(line))
         assert refused.value.reason == reason
 
 
@@ -80,19 +80,19 @@ names = st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), 
 @given(names, spellings)
 def test_lists_of_tests_are_read_and_written_in_every_spelling(tests, write):
     row = SWE_BENCH | {"FAIL_TO_PASS": write(tests), "PASS_TO_PASS": "[]"}
-    task = to_record(SETS["swe-bench"], row)
+    task = to_record(find_set("swe-bench"), row)
     assert tests == task.FAIL_TO_PASS
-    assert to_row(task, SETS["swe-bench"]) == row
+    assert to_row(task, find_set("swe-bench")) == row
 
 
 def test_what_was_changed_since_leaves_in_the_spelling_that_came_in():
-    task = to_record(SETS["swe-bench"], SWE_BENCH)
+    task = to_record(find_set("swe-bench"), SWE_BENCH)
     fewer = task.model_copy(update={"PASS_TO_PASS": PASSING[:1]})
-    assert to_row(fewer, SETS["swe-bench"]) == SWE_BENCH | {"PASS_TO_PASS": json.dumps(PASSING[:1])}
+    assert to_row(fewer, find_set("swe-bench")) == SWE_BENCH | {"PASS_TO_PASS": json.dumps(PASSING[:1])}
 
 
 def test_a_test_in_both_lists_must_pass_after_the_fix():
     row = SWE_BENCH | {"PASS_TO_PASS": json.dumps(PASSING + FAILING)}
-    task = to_record(SETS["swe-bench"], row)
+    task = to_record(find_set("swe-bench"), row)
     assert (task.FAIL_TO_PASS, task.PASS_TO_PASS) == (FAILING, PASSING)
-    assert to_row(task, SETS["swe-bench"]) == row
+    assert to_row(task, find_set("swe-bench")) == row

@@ -25,7 +25,7 @@ from support.data_sets.golden_rows import (
 from turnsmith.tasks.sets.base import to_record
 from turnsmith.tasks.sets.directives import find_rule
 from turnsmith.tasks.sets.images import name_of_swe_bench_pro, name_of_swe_smith
-from turnsmith.tasks.sets.recognition import SETS
+from turnsmith.tasks.sets.recognition import find_set
 
 CONDA = "source /opt/miniconda3/bin/activate testbed && "
 
@@ -118,7 +118,7 @@ CONDA = "source /opt/miniconda3/bin/activate testbed && "
     ],
 )
 def test_image_place_command_parser_and_rule(name, row, image, workdir, command, parser, rule):
-    task = to_record(SETS[name], row)
+    task = to_record(find_set(name), row)
     assert (task.image, task.workdir, task.log_parser, task.status_rules) == (image, workdir, parser, rule)
     assert command is None or task.test_command == command
     assert task.created_by == name
@@ -137,7 +137,7 @@ CLEAN = "def total(prices, discount=0):\n    return sum(prices)\n\n\n"
 
 
 def test_the_bug_of_swe_smith_is_the_set_up_and_its_reverse_the_gold_patch(tmp_path):
-    task = to_record(SETS["swe-smith"], SWE_SMITH)
+    task = to_record(find_set("swe-smith"), SWE_SMITH)
     buggy = apply(GOLD, CLEAN, "src/shop/cart.py", tmp_path)
     assert apply(task.patch, buggy, "src/shop/cart.py", tmp_path) == CLEAN
     [put_in] = task.setup
@@ -146,7 +146,7 @@ def test_the_bug_of_swe_smith_is_the_set_up_and_its_reverse_the_gold_patch(tmp_p
 
 
 def test_the_files_of_r2e_become_hidden_tests_and_a_gold_patch_without_them(tmp_path):
-    task = to_record(SETS["r2e-gym"], R2E_GYM)
+    task = to_record(find_set("r2e-gym"), R2E_GYM)
     assert task.FAIL_TO_PASS == ["r2e_tests/test_1.py::test_discount[a - b]"]
     assert task.PASS_TO_PASS == ["r2e_tests/test_1.py::TestCart::test_names"]
     assert apply(task.patch, CLEAN, "src/shop/cart.py", tmp_path).endswith("- discount\n\n\n")
@@ -167,7 +167,7 @@ def test_colours_in_the_names_of_r2e_are_no_part_of_them():
     after = f"{head}\x1b[32mPASSED\x1b[0m r2e_tests/test_1.py::\x1b[1mtest_discount\x1b[0m\n"
     before = f"{head}\x1b[31mFAILED\x1b[0m r2e_tests/test_1.py::\x1b[1mtest_discount\x1b[0m - assert 5 == 4\n"
     row = with_r2e_run(new_commit_res_stdout=after, old_commit_res_stdout=before)
-    task = to_record(SETS["r2e-gym"], row | {"expected_output_json": {"\x1b[1mtest_discount\x1b[0m": "PASSED"}})
+    task = to_record(find_set("r2e-gym"), row | {"expected_output_json": {"\x1b[1mtest_discount\x1b[0m": "PASSED"}})
     assert (task.FAIL_TO_PASS, task.PASS_TO_PASS) == (["r2e_tests/test_1.py::test_discount"], [])
 
 
@@ -176,21 +176,21 @@ def test_a_runner_among_the_test_files_of_r2e_runs_them():
     row = with_r2e_run(
         new_commit_res_stdout=after, old_commit_res_stdout=before, test_file_names=["test_1.py", "shop_runner.py"]
     )
-    task = to_record(SETS["r2e-gym"], row | {"expected_output_json": {"TestCart.test_discount": "PASSED"}})
+    task = to_record(find_set("r2e-gym"), row | {"expected_output_json": {"TestCart.test_discount": "PASSED"}})
     assert task.FAIL_TO_PASS == ["test_1::TestCart::test_discount"]
     assert (task.log_parser, task.test_files) == ("lines", [])
     assert task.test_command == ".venv/bin/python -W ignore r2e_tests/shop_runner.py"
 
 
 def test_multi_swe_counts_every_test_that_the_fix_makes_pass_and_hides_its_patches():
-    task = to_record(SETS["multi-swe"], MULTI_SWE)
+    task = to_record(find_set("multi-swe"), MULTI_SWE)
     assert (task.FAIL_TO_PASS, task.PASS_TO_PASS) == (["TestDiscount"], ["TestTotal"])
     assert task.setup == ["rm -f /home/*.patch /home/fix-run.sh /home/test-run.sh"]
     assert task.base_commit == MULTI_SWE["base"]["sha"]
 
 
 def test_pro_runs_its_own_script_and_parser(tmp_path):
-    task = to_record(SETS["swe-bench-pro"], SWE_BENCH_PRO)
+    task = to_record(find_set("swe-bench-pro"), SWE_BENCH_PRO)
     assert task.FAIL_TO_PASS == ["test_cart.py | it's a 'discount'"]
     assert task.test_files == ["tests/test_cart.py,tests/test_shop.py"]
     assert "Requirements:\n- The discount is taken off." in task.problem_statement
@@ -206,7 +206,7 @@ json.dump({"tests": [{"name": name, "status": STATUS}]}, open(sys.argv[3], "w"))
 @pytest.mark.parametrize(("status", "code"), [("PASSED", 0), ("FAILED", 1)])
 def test_pro_says_what_its_parser_found(tmp_path, status, code):
     row = SWE_BENCH_PRO | {"run_script": "echo ran $1\n", "parser": PRO_PARSER.replace("STATUS", repr(status))}
-    command = to_record(SETS["swe-bench-pro"], row).test_command.replace("/workspace", str(tmp_path / "work"))
+    command = to_record(find_set("swe-bench-pro"), row).test_command.replace("/workspace", str(tmp_path / "work"))
     result = subprocess.run(["bash", "-c", f"{command} 'a.py,b.py'"], capture_output=True, text=True)
     assert (result.stdout, result.returncode) == (f"{status} ran a.py,b.py\n", code)
 
@@ -214,23 +214,23 @@ def test_pro_says_what_its_parser_found(tmp_path, status, code):
 def test_a_version_5_script_that_ends_in_other_labels_keeps_its_command():
     script = SWE_BENCH_V5["eval_script"].replace("pytest -rA tests/test_cart.py", "./tests/runtests.py test_cart")
     row = SWE_BENCH_V5 | {"eval_script": script, "FAIL_TO_PASS": '["test_a (test_cart.T)"]', "PASS_TO_PASS": "[]"}
-    task = to_record(SETS["swe-bench-v5"], row | {"log_parser": "parse_log_django", "eval_type": "fail_only"})
+    task = to_record(find_set("swe-bench-v5"), row | {"log_parser": "parse_log_django", "eval_type": "fail_only"})
     assert task.test_command.endswith("&& ./tests/runtests.py") and task.test_files == ["test_cart"]
     assert (task.log_parser, task.status_rules) == ("parse_log_django", "swe-bench-fail-only")
 
 
 def test_django_gets_labels_and_sympy_files():
     django = SWE_BENCH | {"repo": "django/django", "version": "3.0", "FAIL_TO_PASS": '["test_a (test_cart.T)"]'}
-    task = to_record(SETS["swe-bench"], django)
+    task = to_record(find_set("swe-bench"), django)
     assert task.test_files == ["test_cart"] and task.log_parser == "parse_log_django"
     assert task.test_command.endswith("--settings=test_sqlite --parallel 1")
-    sympy = to_record(SETS["swe-bench"], SWE_BENCH | {"repo": "sympy/sympy", "FAIL_TO_PASS": '["test_eq"]'})
+    sympy = to_record(find_set("swe-bench"), SWE_BENCH | {"repo": "sympy/sympy", "FAIL_TO_PASS": '["test_eq"]'})
     assert sympy.test_files == ["tests/test_cart.py"] and "bin/test -C --verbose" in sympy.test_command
     assert find_rule("django/django", "1.9").command == "./tests/runtests.py --verbosity 2"
 
 
 def test_tests_that_name_their_files_need_no_directives():
-    task = to_record(SETS["swe-bench"], SWE_BENCH)
+    task = to_record(find_set("swe-bench"), SWE_BENCH)
     assert (task.test_files, task.FAIL_TO_PASS, task.PASS_TO_PASS) == ([], FAILING, PASSING)
     assert task.test_patch == HIDDEN
 
