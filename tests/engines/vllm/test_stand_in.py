@@ -175,7 +175,7 @@ async def test_dead_server_is_restarted_up_to_the_limit(open_engine, faults, mon
     assert answer.policy_version == 1
     assert_sampled_by(make_model(seed=1), answer)
     faults.write_text("die")
-    with pytest.raises(EngineError, match=r"gone.*started again 2 times.*its log is /"):
+    with pytest.raises(EngineError, match=r"gone.*restarted 2 times.*its log is /"):
         await engine.generate(ask())
 
 
@@ -263,7 +263,7 @@ def test_an_interpreter_without_vllm_or_with_another_is_refused(base, tmp_path, 
 
 
 def test_missing_server_raises_usage_error(base):
-    with pytest.raises(UsageError, match=r"no engine: vLLM at http://127\.0\.0\.1:1 is gone"):
+    with pytest.raises(UsageError, match=r"vLLM at http://127\.0\.0\.1:1 is gone"):
         open_vllm(VllmConfig(address="http://127.0.0.1:1"), want(base))
 
 
