@@ -11,13 +11,12 @@ from typing import Annotated
 import typer
 
 from turnsmith import __version__
-from turnsmith.cli import curating, exporting, grading, importing, looking, redteam, running, showing, solving
+from turnsmith.cli import curating, grading, importing, redteam, results, reviews, running, showing, solving
+from turnsmith.cli.doctor import doctor
 from turnsmith.cli.errors import ErrorReportingGroup
 from turnsmith.cli.images import show_images
 from turnsmith.cli.making import make
 from turnsmith.cli.mining import mine, rebuild
-from turnsmith.cli.mismatching import mismatch
-from turnsmith.cli.provenance import provenance
 from turnsmith.cli.qualifying import qualify
 from turnsmith.cli.tasks import check, stats
 from turnsmith.ui import interruption
@@ -69,13 +68,10 @@ def make_app() -> typer.Typer:
     app.command("grade")(grading.grade)
     app.command("redteam")(redteam.redteam)
     app.command("show")(showing.show)
-    app.command("results")(looking.show_results)
-    app.command("compare", epilog=looking.ADDRESS)(looking.compare)
-    app.command("audit")(looking.audit)
-    app.command("export")(exporting.export)
-    app.command("mismatch")(mismatch)
-    app.command("provenance")(provenance)
-    app.command("doctor")(looking.doctor)
+    app.command("results")(results.show_results)
+    app.command("compare", epilog=results.ADDRESS)(results.compare)
+    for check_or_export in (reviews.audit, reviews.export, reviews.mismatch, reviews.provenance, doctor):
+        app.command(check_or_export.__name__)(check_or_export)
     return app
 
 

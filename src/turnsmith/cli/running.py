@@ -11,16 +11,17 @@ import typer
 
 from turnsmith.cli.errors import is_disk_full
 from turnsmith.cli.grading import find_numbered, save_predictions
-from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Chosen, Limit, Run
+from turnsmith.cli.results import print_results
 from turnsmith.cli.showing import print_next_look
 from turnsmith.config import RunConfig
-from turnsmith.config.files import lay_over, load, validate
+from turnsmith.config.files import lay_over, load
 from turnsmith.errors import UsageError
 from turnsmith.recipes.extension import extend
 from turnsmith.recipes.faults import check_names, find_faults
 from turnsmith.recipes.paths import make_paths_absolute
-from turnsmith.runs.folder import RunFolder, locked, read_json
+from turnsmith.recipes.results import read_config
+from turnsmith.runs.folder import RunFolder, locked
 from turnsmith.ui.interruption import announcing
 from turnsmith.ui.live import watching
 from turnsmith.ui.reading import read_outline
@@ -52,7 +53,7 @@ def resume(context: typer.Context, run: Run) -> None:
     folder = RunFolder(run)
     if folder.issue.exists():
         raise UsageError(f"{run} is a run of `turnsmith solve`, which cannot be resumed: run that command again")
-    old = make_paths_absolute(validate(read_json(folder.config), folder.config, RunConfig))
+    old = make_paths_absolute(read_config(folder))
     config = make_paths_absolute(lay_over(old.model_dump(mode="json"), context.args, folder.config, RunConfig))
     refuse_faulty(config)
     with locked(folder):
@@ -99,7 +100,7 @@ def evaluate(
         raise UsageError(f"--predictions {predictions}: {old[0]} exists already: give another file, or remove it")
     folder = start(narrow(configure(context, file), tasks or [], limit), file, dry_run, out)
     if predictions and folder:
-        model = name_model(validate(read_json(folder.config), folder.config, RunConfig))
+        model = name_model(read_config(folder))
         for place in save_predictions(folder, model, predictions):
             typer.echo(f"predictions   {place}")
 

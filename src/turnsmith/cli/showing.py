@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from turnsmith.cli.looking import print_results
 from turnsmith.cli.options import Json, Run, answer
+from turnsmith.cli.results import print_results
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, is_held
 from turnsmith.runs.journal import JournalEntry

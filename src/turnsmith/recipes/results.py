@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from turnsmith.config import RunConfig
+from turnsmith.config.files import validate
 from turnsmith.errors import UsageError
 from turnsmith.runs.folder import RunFolder, read_json
 
@@ -55,6 +57,11 @@ class EvalResult(BaseModel):
 
 RESULT_FIELDS = tuple(name for name in EvalResult.model_fields if name not in ("per_task", "lost_per_task"))
 """Fields of an evaluation in `results.json`; null if an older version did not write them."""
+
+
+def read_config(folder: RunFolder) -> RunConfig:
+    """Read the configuration of a run. Raises UsageError."""
+    return validate(read_json(folder.config), folder.config, RunConfig)
 
 
 def list_evaluations(folder: RunFolder, stages: Iterable[str], task_sets: Sequence[str]) -> list[tuple[str, str]]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-from turnsmith.config import RunConfig
-from turnsmith.config.files import validate
 from turnsmith.errors import UsageError
 from turnsmith.git.patch_policy import digest_patch
+from turnsmith.recipes.results import read_config
 from turnsmith.recipes.review.audit import AuditedPatch
 from turnsmith.recipes.task_sets import read_known_sets
-from turnsmith.runs.folder import RunFolder, read_json, read_records
+from turnsmith.runs.folder import RunFolder, read_records
 from turnsmith.runs.journal import read_last
 from turnsmith.types import Conversation, Isolation, Message, Task, Trajectory
 
@@ -42,7 +41,7 @@ def list_known_tasks(folder: RunFolder) -> list[Task]:
     """List the tasks of a run that still exist on disk; empty if the folder is not a run. Raises UsageError."""
     if not folder.config.is_file():
         return []
-    config = validate(read_json(folder.config), folder.config, RunConfig)
+    config = read_config(folder)
     return [task for task_set in read_known_sets(config, folder) for task in task_set.tasks]
 
 
@@ -79,7 +78,7 @@ def name_origin(folder: RunFolder) -> str:
     """Name the source of conversations, e.g. `some-model at http://…/v1, in runs/teacher`. Raises UsageError."""
     if not folder.config.is_file():
         return str(folder.path)
-    endpoint = validate(read_json(folder.config), folder.config, RunConfig).engine.openai
+    endpoint = read_config(folder).engine.openai
     return f"{endpoint.model} at {endpoint.address}, in {folder.path}" if endpoint else str(folder.path)
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnsmith.engines.endpoint.account import Entry
+from turnsmith.mismatch.report import MismatchReport, Stretch
 from turnsmith.runs.journal import JournalEntry
 from turnsmith.types import Isolation
 from turnsmith.ui.reading import FinishedIteration, name_stage
@@ -39,6 +40,9 @@ TRAJECTORY_COLUMNS: dict[str, Callable[[JournalEntry], object]] = {
     "s": lambda entry: f"{entry.trajectory.duration_s:.0f}",
 }
 """Functions that return the cells of a trajectory, by heading."""
+
+MAX_TOGGLES = 12
+"""Maximum number of faults in the table of `turnsmith mismatch`; JSON has all."""
 
 
 def make_table(
@@ -193,3 +197,25 @@ def name_verdict(verdict: str) -> str:
 def count_up(counts: dict[str, int]) -> str:
     """Format counts: `{"unresolved": 3, "resolved": 1}` → `3 unresolved, 1 resolved`."""
     return ", ".join(f"{count} {to_line(name)}" for name, count in Counter(counts).most_common())
+
+
+def toggles_table(report: MismatchReport) -> Table:
+    """Make a table of the share of the gap that each fault explains, the largest first."""
+    policy = ["", f"the policy in {report.dtype}, weights of {report.weights}", f"{report.gap:.2e}", ""]
+    rows = [[each.family, each.name, f"{each.gap:.2e}", _percent(each.share)] for each in report.toggles[:MAX_TOGGLES]]
+    return make_table(["toggled", "were this the engine", "gap", "explained"], [policy, *rows], num_names=2)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}" if share > -1 else "worse"
+
+
+def places_table(report: MismatchReport) -> Table:
+    """Make a table of the gap by turn and position, before and after the best toggle."""
+    rows = [*_list_places("turn", report.by_turn), *_list_places("position", report.by_position)]
+    return make_table(["by", "from", "tokens", "gap", "left"], rows, num_names=1, is_grouped=True)
+
+
+def _list_places(name: str, places: Sequence[Stretch]) -> Iterator[list[object]]:
+    for place in places:
+        yield [name, place.first, place.num_tokens, f"{place.gap:.1e}", f"{place.left:.1e}"]

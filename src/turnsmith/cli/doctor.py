@@ -1,0 +1,80 @@
+"""`doctor`: checks of this machine, or of the files, the tokenizer and the chat template of a model."""
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from turnsmith.cli.options import Json, answer
+from turnsmith.config import ChatConfig
+from turnsmith.errors import UsageError
+from turnsmith.ui.tables import yes_no_table
+from turnsmith.ui.terminal import make_console
+
+if TYPE_CHECKING:
+    from turnsmith.chat.renderer import ChatRenderer
+    from turnsmith.sandboxes.probes import MachineCheck
+
+Model = Annotated[str, typer.Option("--model.path", metavar="DIR", help="Check this model instead of the machine.")]
+Template = Annotated[
+    str,
+    typer.Option(
+        "--model.chat.template", metavar="WAY", help="Chat template: as-shipped, keep-turns, or the path of a template."
+    ),
+]
+SystemPrompt = Annotated[
+    Literal["system-message", "first-user-message"],
+    typer.Option("--model.chat.system_prompt", help="Position of the system prompt."),
+]
+
+
+def doctor(
+    model: Model = "",
+    template: Template = "as-shipped",
+    system_prompt: SystemPrompt = "system-message",
+    as_json: Json = False,
+) -> None:
+    """Check this machine or a model, and print remedies.
+
+    With --model.path, check the weights and the chat template of that model.
+    """
+    if model:
+        chat = ChatConfig(template=template, system_prompt=system_prompt)
+        subject, findings = "this model", examine_model(model, chat)
+    else:
+        from turnsmith.cli.machine import examine_machine
+
+        subject, findings = "this machine", examine_machine()
+    rows = [(finding.ok, (finding.name, finding.detail, finding.remedy)) for finding in findings]
+    table = yes_no_table([subject, "", "found", "remedy"], rows)
+    answer([dataclasses.asdict(each) for each in findings], lambda: make_console().print(table), as_json=as_json)
+
+
+def examine_model(path: str, chat: ChatConfig) -> "list[MachineCheck]":
+    """Check weights and chat template, and show the rendered tokens. Raises UsageError for a missing or broken file."""
+    from turnsmith.chat.tokenizers import load_renderer  # importing transformers takes seconds
+    from turnsmith.sandboxes.probes import MachineCheck
+    from turnsmith.training.directories import check_model, find_model
+    from turnsmith.training.memory import read_config
+
+    check_model(path)
+    kind = read_config(find_model(path)).model_type
+    weights = MachineCheck("weights", True, f"model type {kind}, complete by their headers")
+    try:
+        renderer = load_renderer(find_model(path), chat)
+    except UsageError as error:
+        fault, _, remedy = str(error).rpartition(": ")
+        return [weights, MachineCheck("conversations", False, fault, remedy)]
+    findings = {"conversations": "new turns only append tokens", **show_template(renderer)}
+    return [weights, *(MachineCheck(name, True, detail) for name, detail in findings.items())]
+
+
+def show_template(renderer: "ChatRenderer") -> dict[str, str]:
+    """Return the tokens that the chat template puts around contents, as text."""
+    tokenizer, after = renderer.tokenizer, renderer.end_of_turn_id
+    return {
+        "first prompt": repr(tokenizer.decode(renderer.prompt_ids("SYSTEM PROMPT", "ISSUE"))),
+        "end of a turn": str(tokenizer.convert_ids_to_tokens(after)),
+        "between turns": repr(tokenizer.decode(renderer.observation_ids("OBSERVATION", after))),
+        "stop tokens": " ".join(tokenizer.convert_ids_to_tokens(sorted(renderer.stop_token_ids))),
+    }

@@ -1,0 +1,73 @@
+"""`results` and `compare`: finished evaluations of runs."""
+
+from itertools import chain
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from turnsmith.cli.options import Json, Run, answer
+from turnsmith.runs.folder import RunFolder
+from turnsmith.ui.comparison import compare as compare_all
+from turnsmith.ui.comparison import comparison_table
+from turnsmith.ui.reading import find_state, read_costs, read_results
+from turnsmith.ui.tables import costs_table, lacks_isolation, list_remarks, results_table
+from turnsmith.ui.terminal import make_console, to_line
+
+ADDRESS = """A and B are RUN, RUN:STAGE or RUN:STAGE/TASK_SET. For example, runs/a is the last evaluated checkpoint, runs/a:base
+the base policy, and runs/a:stage1/practice one evaluation. If A or B has several task sets, all that both have are
+compared."""
+First = Annotated[str, typer.Argument(metavar="A", help="RUN, RUN:STAGE or RUN:STAGE/TASK_SET.")]
+Second = Annotated[str, typer.Argument(metavar="B", help="As A. A gain is B minus A.")]
+
+
+def show_results(run: Run, as_json: Json = False) -> None:
+    """Print the results of each checkpoint on each task set."""
+    folder = RunFolder(run)
+    answer(read_results(folder), lambda: print_results(folder), as_json=as_json)
+    if as_json:
+        warn_of_missing_isolation(folder, err=True)
+
+
+def print_results(folder: RunFolder) -> None:
+    """Print the results, the costs, warnings, and the state of an unfinished run."""
+    if results := read_results(folder):
+        make_console().print(results_table(results))
+        for remark in chain.from_iterable(map(list_remarks, results)):
+            typer.echo(remark)
+        warn_of_missing_isolation(folder)
+    else:
+        typer.echo("no evaluation has finished yet")
+    if costs := read_costs(folder):
+        make_console().print(costs_table(costs))
+    if remark := describe_state(folder):
+        typer.echo(remark)
+
+
+def describe_state(folder: RunFolder) -> str:
+    """Describe the state of an unfinished run: running, stopped, or how to resume it; empty if finished."""
+    match find_state(folder):
+        case "running":
+            return f"running: a process is working in {folder.path}"
+        case "stopped":
+            return f"stopped: {to_line(folder.stop_reason.read_text('utf-8'))}"
+        case "unfinished":
+            return f"not finished: `turnsmith resume {quote(str(folder.path))}` continues it"
+    return ""
+
+
+def warn_of_missing_isolation(folder: RunFolder, *, err: bool = False) -> None:
+    """Print a warning if the sandboxes of a run isolated nothing."""
+    if any(map(lacks_isolation, read_results(folder))):
+        typer.echo("warning: neither agents nor tests were isolated, so a patch may have cheated", err=err)
+
+
+def compare(first: First, second: Second, as_json: Json = False) -> None:
+    """Compare two runs, stages or evaluations, paired by task."""
+    comparisons = compare_all(first, second)
+
+    def show() -> None:
+        for comparison in comparisons:
+            make_console().print(comparison_table(comparison), "", sep="\n")
+
+    answer([comparison.to_json() for comparison in comparisons], show, as_json=as_json)
