@@ -1,4 +1,4 @@
-"""A run folder as a run leaves it, written by the functions that a run uses, and a provider of real sandboxes."""
+"""Shared fixtures: a finished run folder, the command line, and a provider of real sandboxes."""
 
 import signal
 import sys
@@ -15,9 +15,9 @@ from turnsmith.runs.journal import append_trajectory
 from turnsmith.sandboxes import make_provider
 from turnsmith.types import Grade, Outcome, StopReason, Trajectory, Turn
 
-settings.register_profile("noisy", deadline=None)
-settings.load_profile("noisy")
-"""How long an example takes says more about the machine than about the code."""
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
+"""Examples have no deadline, because their duration depends on the machine."""
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[bold red]not markup[/] :boom: \u202e end"
 
@@ -101,13 +101,13 @@ def make_metrics(rate: float, position: int) -> dict:
 
 @pytest.fixture(scope="session")
 def turnsmith():
-    """Run a command; the result has `exit_code`, `stdout` and `stderr`."""
+    """Return a function that runs a command; its result has `exit_code`, `stdout` and `stderr`."""
     return lambda *arguments: CliRunner().invoke(make_app(), [str(argument) for argument in arguments])
 
 
 @pytest.fixture
 async def provider():
-    """Real sandboxes; bare ones where this machine forbids namespaces."""
+    """Provide real sandboxes, or subprocesses if this machine forbids namespaces."""
     try:
         provider = make_provider(SandboxConfig())
     except UsageError:
@@ -139,7 +139,7 @@ def run_folder(tmp_path):
 
 @pytest.fixture
 def working_directory(tmp_path, monkeypatch):
-    """An empty folder to work in; modules that are imported from it are forgotten."""
+    """Change to an empty folder; afterwards forget modules imported from it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
@@ -150,7 +150,7 @@ def working_directory(tmp_path, monkeypatch):
 
 @pytest.fixture
 def obeys_ctrl_c():
-    """Programs started here heed Ctrl-C, even where `nohup … &` had these tests ignore it; a child inherits that."""
+    """Let child processes react to Ctrl-C, even if the tests run under `nohup`, which ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

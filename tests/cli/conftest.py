@@ -1,4 +1,4 @@
-"""The command line in this process, a random model that can spell, and a task set of two practice tasks."""
+"""Command line in this process, a random model with a tokenizer, and two practice tasks."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from turnsmith.synthesis.practice.making import PracticeSpec, make_practice_task
 
 @pytest.fixture(scope="session")
 def model_directory(tmp_path_factory):
-    """Weights that know nothing, and a tokenizer with ChatML."""
+    """Return a directory with random weights and a ChatML tokenizer."""
     directory = tmp_path_factory.mktemp("model")
     torch.manual_seed(0)
     tokenizer = make_tokenizer()
@@ -27,13 +27,13 @@ def model_directory(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def task_folder(tmp_path_factory):
-    """Two practice tasks on disk."""
+    """Return a folder with two practice tasks."""
     return make_tasks(PracticeSpec("train", 2, 0.0, seed=3), tmp_path_factory.mktemp("tasks") / "practice")
 
 
 @pytest.fixture(scope="session")
 def heldout_folder(tmp_path_factory):
-    """Two held-out practice tasks on disk."""
+    """Return a folder with two held-out practice tasks."""
     return make_tasks(PracticeSpec("heldout", 2, 0.0, seed=3), tmp_path_factory.mktemp("tasks") / "heldout")
 
 
@@ -51,7 +51,7 @@ def make_tasks(spec, folder):
 
 @pytest.fixture
 def config_file(tmp_path, model_directory, task_folder, heldout_folder):
-    """A configuration for the model that knows nothing; everything in it is as small as it can be."""
+    """Return a minimal configuration for the random model."""
     path = tmp_path / "small.toml"
     path.write_text(
         f"""

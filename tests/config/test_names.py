@@ -12,7 +12,7 @@ TABLE = NameTable("engine", {"fast": "turnsmith.errors:EngineError", "broken": "
 
 @pytest.fixture
 def write_module(working_directory):
-    """Writes a module into the working directory."""
+    """Return a function that writes a module into the working directory."""
 
     def write(name, text):
         (working_directory / f"{name}.py").write_text(text)
@@ -24,12 +24,12 @@ def test_an_object_is_found_by_its_import_path():
     assert TABLE.load("turnsmith.errors:UsageError") is UsageError
 
 
-def test_a_module_of_the_working_directory_is_found(write_module):
+def test_a_module_in_the_working_directory_is_found(write_module):
     write_module("plugin_of_mine", "answer = 42\n")
     assert TABLE.load("plugin_of_mine:answer") == 42
 
 
-def test_an_installed_module_goes_before_one_of_the_working_directory(write_module):
+def test_an_installed_module_has_priority_over_one_in_the_working_directory(write_module):
     write_module("packaging", "version = 'mine'\n")
     assert TABLE.load("packaging:__name__") == "packaging"
     assert TABLE.load("packaging.version:Version").__module__ == "packaging.version"
@@ -50,7 +50,7 @@ def test_an_installed_module_goes_before_one_of_the_working_directory(write_modu
         (":", "no engine"),
     ],
 )
-def test_what_is_not_there_is_one_sentence(path, sentence):
+def test_missing_names_are_reported_in_one_sentence(path, sentence):
     with pytest.raises(UsageError) as caught:
         TABLE.load(path)
     assert sentence in str(caught.value)
@@ -64,27 +64,27 @@ def test_what_is_not_there_is_one_sentence(path, sentence):
         ("(", "Syntax"),
     ],
 )
-def test_a_module_that_fails_says_how_and_how_to_see_where(write_module, text, fault):
+def test_a_failing_module_is_reported_with_its_error_and_a_command_to_debug_it(write_module, text, fault):
     write_module("broken_plugin", text)
     with pytest.raises(UsageError, match=r"broken_plugin .*python -c 'import broken_plugin'") as caught:
         TABLE.load("broken_plugin:x")
     assert fault in str(caught.value)
 
 
-def test_a_module_that_lacks_a_package_of_an_extra_names_the_extra(write_module, monkeypatch):
+def test_a_module_without_its_package_is_reported_with_the_missing_extra(write_module, monkeypatch):
     write_module("lacking_plugin", "import pyarrow\n")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"lacking_plugin .*pyarrow.*turnsmith\[data\]"):
         TABLE.load("lacking_plugin:x")
 
 
-def test_a_short_name_stands_for_its_import_path():
+def test_a_short_name_loads_its_import_path():
     assert TABLE.load("fast") is TABLE.load("turnsmith.errors:EngineError")
     with pytest.raises(UsageError, match="has no 'Nothing'"):
         TABLE.load("broken")
 
 
-def test_an_unknown_name_names_the_known_ones():
+def test_an_unknown_name_is_reported_with_the_known_names():
     with pytest.raises(UsageError, match="engine 'fats': give fast, broken"):
         TABLE.check("fats")
 

@@ -26,7 +26,7 @@ SECTIONS = [
       and isinstance(kind, type) and issubclass(kind, Section) and kind is not Section),
     SamplingParams,
 ]  # fmt: skip
-"""All sections of the package, and the decoding of evaluations."""
+"""All sections of the package, and the sampling parameters of evaluations."""
 MINIMAL = "[train_tasks]\npractice_tasks = 4\n"
 
 
@@ -41,12 +41,12 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
-def test_what_is_resolved_reads_back_the_same(path):
+def test_a_resolved_configuration_reads_back_unchanged(path):
     config = load(path, [], RunConfig)
     assert validate(json.loads(config.model_dump_json()), path, RunConfig) == config
 
 
-def test_the_papers_numbers_of_table_3():
+def test_the_paper_configuration_has_the_numbers_of_table_3():
     stage1, stage2 = load(PAPER_WHOLE, [], RunConfig).stages
     assert [stage1.max_context, stage2.max_context] == [65_536, 131_072]
     assert [stage1.tasks_per_iteration, stage2.tasks_per_iteration] == [300, 100]
@@ -59,14 +59,14 @@ def test_the_papers_numbers_of_table_3():
     assert (optimizer.weight_decay, optimizer.grad_clip) == (0.1, 1.0)
 
 
-def test_the_stage_1_file_is_the_first_half_of_the_whole():
+def test_the_stage_1_file_equals_the_first_half_of_the_whole_recipe():
     first, second = (load(path, [], RunConfig) for path in (PAPER_STAGE_1, PAPER_WHOLE))
     assert first.rft == second.rft
     assert first.stages == second.stages[:1]
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.__name__)
-def test_every_key_has_a_sentence(section):
+def test_every_key_has_a_description(section):
     [body] = ast.parse(inspect.getsource(section)).body
     fields = [(field, after) for field, after in pairwise(body.body) if isinstance(field, ast.AnnAssign)]
     assert {field.target.id for field, _ in fields} == section.__annotations__.keys()
@@ -145,7 +145,7 @@ def test_bad_input_names_file_and_key_in_one_sentence(write, text, pieces):
     assert "\n" not in str(caught.value)
 
 
-def test_a_fault_names_the_override_only_where_it_has_to_do_with_it(write):
+def test_an_error_names_an_override_only_if_the_override_causes_it(write):
     path = write("sed = 3\n" + MINIMAL)
     for arguments, place in {(): path, ("--seed", "7"): path, ("--sed", "7"): f"{path} with --sed"}.items():
         with pytest.raises(UsageError, match=rf"{re.escape(str(place))}: .*'sed'"):
@@ -161,20 +161,20 @@ def test_the_source_of_a_task_set_can_be_replaced(write):
     assert config.train_tasks and config.train_tasks.path == "tasks"
 
 
-def test_an_evaluation_set_can_be_taken_away(write):
+def test_an_evaluation_set_can_be_removed(write):
     path = write(MINIMAL + "[eval_tasks.a]\npath = 'a'\n[eval_tasks.b]\npath = 'b'\n")
     assert list(load(path, ["--eval_tasks.a", "null"], RunConfig).eval_tasks) == ["b"]
     with pytest.raises(UsageError, match=r"eval_tasks\.c: .*null"):
         load(path, ["--eval_tasks.c", "null"], RunConfig)
 
 
-def test_what_is_no_regular_file_is_not_read():
+def test_a_device_file_is_refused():
     with pytest.raises(UsageError, match="/dev/zero"):
         load(Path("/dev/zero"), [], RunConfig)
 
 
 @pytest.mark.parametrize("position", ["1", "2", "-1", "x"])
-def test_a_position_outside_of_a_list_is_refused(write, position):
+def test_a_position_outside_a_list_is_refused(write, position):
     with pytest.raises(UsageError, match="position"):
         load(write(MINIMAL + "[[stages]]\n"), [f"--stages.{position}", "{}"], RunConfig)
 
@@ -185,7 +185,7 @@ def test_a_list_takes_a_value_at_its_position(write):
     assert [stage.name for stage in config.stages] == ["a", "c"]
 
 
-def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+def test_errors_distinguish_a_missing_file_from_a_folder(tmp_path):
     with pytest.raises(UsageError, match=r"/none.toml: No such file or directory.*TOML"):
         load(tmp_path / "none.toml", [], RunConfig)
     with pytest.raises(UsageError, match=r"regular file.* TOML"):
@@ -209,13 +209,13 @@ def test_overrides_reach_any_depth_and_lists(write):
     assert config.rft and config.rft.optimizer.learning_rate == 3e-4
 
 
-def test_layers_may_compute_in_bfloat16_in_training_too(write):
+def test_the_model_dtype_can_be_bfloat16(write):
     assert load(write(MINIMAL + "[rft]\n"), ["--model.dtype=bfloat16"], RunConfig).model.dtype == "bfloat16"
     assert load(PAPER_WHOLE, [], RunConfig).model.dtype == "bfloat16"
 
 
 @pytest.mark.parametrize("text", [MINIMAL + "[rft]\n", MINIMAL + "[rft.optimizer]\ngrad_clip = 0.5\n"])
-def test_a_file_that_gives_one_key_of_the_fine_tunings_optimizer_keeps_the_papers_others(write, text):
+def test_an_rft_optimizer_with_one_key_keeps_the_papers_other_values(write, text):
     optimizer = load(write(text), [], RunConfig).rft.optimizer
     assert (optimizer.learning_rate, optimizer.warmup_steps) == (5e-6, 10)
     assert optimizer.weight_decay == 0.1
@@ -232,13 +232,13 @@ def test_a_file_that_gives_one_key_of_the_fine_tunings_optimizer_keeps_the_paper
         (["--tracking", "wandb"], r'tracking: .*\["wandb"\]'),
     ],
 )
-def test_overrides_that_lead_nowhere_say_so(write, arguments, message):
+def test_overrides_of_unknown_keys_are_refused(write, arguments, message):
     path = write("seed = 1\n" + MINIMAL + "[[stages]]\n")
     with pytest.raises(UsageError, match=message):
         load(path, arguments, RunConfig)
 
 
-def test_sandbox_stands_for_its_kind(write):
+def test_the_flag_sandbox_sets_the_sandbox_kind(write):
     assert pair_overrides(["--sandbox", "subprocess"]) == [("sandbox.kind", "subprocess")]
     assert load(write(MINIMAL), ["--sandbox", "subprocess"], RunConfig).sandbox.kind == "subprocess"
 
@@ -254,7 +254,7 @@ def test_sandbox_stands_for_its_kind(write):
         ("[[stages]]\ncurriculum = true\n", "solve rates"),
     ],
 )
-def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write, text, message):
+def test_colliding_names_and_settings_without_effect_are_refused(write, text, message):
     with pytest.raises(UsageError, match=message):
         load(write(MINIMAL + text), [], RunConfig)
 
@@ -266,7 +266,7 @@ def test_names_that_collide_and_settings_that_would_do_nothing_are_refused(write
         ("[train_tasks]\npractice_tasks = 4\n[eval_tasks.x]\npractice_tasks = 2\n", "training tasks"),
     ],
 )
-def test_training_tasks_are_not_evaluated_on_nor_held_out_tasks_trained_on(write, text, message):
+def test_training_and_held_out_splits_cannot_be_exchanged(write, text, message):
     with pytest.raises(UsageError, match=message):
         load(write(text), [], RunConfig)
 
@@ -278,7 +278,7 @@ def test_values_are_read_as_json_and_anything_else_is_text(value):
 
 
 @pytest.mark.parametrize("value", ["9" * 5_000, "[" * 100_000])
-def test_what_no_json_reader_holds_is_text(value):
+def test_values_too_large_for_json_are_text(value):
     assert parse_value(value) == value
 
 
@@ -286,8 +286,8 @@ names = st.text("abc", min_size=1, max_size=3)
 
 
 @given(st.lists(st.tuples(st.lists(names, min_size=1, max_size=4), st.integers())))
-def test_set_key_is_what_nested_assignment_would_do(pairs):
-    """Against a flat dictionary of dotted keys; where a value stands in the way, it says so."""
+def test_set_key_equals_nested_assignment(pairs):
+    """Compare with a flat dictionary of dotted keys; a value in place of a section is an error."""
     data, flat = {}, {}
     for path, value in pairs:
         dotted = ".".join(path)
@@ -304,7 +304,7 @@ def test_set_key_is_what_nested_assignment_would_do(pairs):
         assert node == value
 
 
-def test_an_evaluation_needs_no_training_tasks_and_learning_does(write):
+def test_training_requires_training_tasks_and_evaluation_does_not(write):
     assert load(write('[eval_tasks.x]\npath = "x"\n'), [], RunConfig).task_sets.keys() == {"x"}
     with pytest.raises(UsageError, match="train_tasks is missing"):
         load(write("[[stages]]\n"), [], RunConfig)

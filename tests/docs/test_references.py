@@ -1,4 +1,4 @@
-"""Whatever pages and configurations name is there: files, links, anchors, commands, flags, keys of the configuration."""
+"""References in pages and configuration files: files, links, anchors, commands, flags and keys exist."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("configs
 SOURCES = sorted(ROOT.glob("src/turnsmith/**/*.py"))
 COMMANDS = typer.main.get_command(make_app())
 TAKE_KEYS = {*LEARNING, "resume", "solve"}
-"""Commands that any key of the configuration may follow."""
+"""Commands that accept configuration keys as flags."""
 
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -38,43 +38,43 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=name_page)
 
 
 def read(page):
-    """The text, lines that a backslash continues put together."""
+    """Return the text with continued lines joined."""
     return page.read_text(encoding="utf-8").replace("\\\n", " ")
 
 
 def list_anchors(page):
-    """Names of the headings as GitHub makes them."""
+    """Return the anchors of the headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("", read(page)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def has_target(page, link):
-    """Does a link of a page lead to a file, and to a heading of it where it names one?"""
+    """Return True if the link leads to an existing file, and to an existing heading if it names one."""
     path, _, anchor = link.partition("#")
     target = page.parent / path if path else page
     return target.exists() and (not anchor or anchor in list_anchors(target))
 
 
 @every_page
-def test_every_link_leads_to_a_file_and_to_a_heading_of_it(page):
+def test_every_link_leads_to_an_existing_file_and_heading(page):
     links = [link for link in LINK.findall(FENCE.sub("", read(page))) if not re.match(r"https?:", link)]
     assert [link for link in links if not has_target(page, link)] == []
 
 
 @every_page
-def test_every_file_of_the_repository_that_is_named_is_there(page):
+def test_every_named_repository_file_exists(page):
     names = {name for name in NAMED.findall(read(page)) if "NAME" not in name}
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
 
 
-def test_every_page_that_the_program_names_is_there():
+def test_every_page_named_by_the_program_exists():
     found = {name for file in SOURCES for name in PAGE.findall(read(file))}
     assert found
     assert [name for name in sorted(found) if not has_target(ROOT / "README.md", name)] == []
 
 
 def find_command(words):
-    """The command of some words, and how many of them name it: `tasks mine PATH` → 2."""
+    """Return the command that the words name, and the number of words that name it: `tasks mine PATH` → 2."""
     command, count = COMMANDS, 0
     while count < len(words) and words[count] in getattr(command, "commands", {}):
         command, count = command.commands[words[count]], count + 1
@@ -82,7 +82,7 @@ def find_command(words):
 
 
 def list_faults(words, rest):
-    """What a line of a page asks of the program that it does not have."""
+    """Return the commands and flags of a line that do not exist."""
     command, count = find_command(words)
     if count < len(words):
         return [" ".join(words)]
@@ -100,7 +100,7 @@ def is_key(name):
 
 
 def leads_somewhere(kind: Any, parts: list[str]) -> bool:
-    """Is there a value of this type at the end of a dotted key?"""
+    """Return True if the type has a value at the end of the dotted key."""
     arguments = get_args(kind)
     if not parts:
         return True
@@ -119,13 +119,13 @@ def leads_somewhere(kind: Any, parts: list[str]) -> bool:
 
 
 @every_page
-def test_every_command_with_its_flags_is_one_of_the_program(page):
+def test_every_command_and_flag_exists(page):
     lines = (line for line in read(page).splitlines() for line in COMMAND.findall(line))
     assert [fault for words, rest in lines for fault in list_faults(words.split(), rest)] == []
 
 
 @every_page
-def test_every_dotted_flag_is_a_key_of_the_configuration(page):
+def test_every_dotted_flag_is_a_configuration_key(page):
     assert [key for key in KEY.findall(read(page)) if not is_key(key)] == []
 
 
@@ -140,12 +140,12 @@ def test_every_dotted_flag_is_a_key_of_the_configuration(page):
         ("turnsmith solve PATH --tests 'python -m pytest' --nope", ["--nope"]),
     ],
 )
-def test_a_command_that_is_none_is_found(line, faults):
+def test_unknown_commands_and_flags_are_detected(line, faults):
     [(words, rest)] = COMMAND.findall(line)
     assert list_faults(words.split(), rest) == faults
 
 
-def test_a_link_that_leads_nowhere_is_found():
+def test_broken_links_are_detected():
     page = ROOT / "README.md"
     assert has_target(page, "docs/index.md#exit-codes") and has_target(page, "#limits")
     assert not has_target(page, "docs/index.md#exit-cods") and not has_target(page, "docs/none.md")

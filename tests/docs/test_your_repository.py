@@ -1,4 +1,4 @@
-"""The page for users with a repository of their own, followed to the letter: every command of it, in its order."""
+"""Test that runs every command of docs/your-repository.md in order."""
 
 import os
 import re
@@ -20,14 +20,14 @@ RELEASES = "1.12.1 1.13.0 1.13.1 1.14.0 1.15.0 1.16.0 1.17.0 1.18.0 1.19.0 1.20.
 
 @pytest.fixture
 def repository(tmp_path):
-    """A clone that `TURNSMITH_REPOSITORY` names, or else one of fifteen releases of parse."""
+    """Return the clone named by `TURNSMITH_REPOSITORY`, or else a history of fifteen releases of parse."""
     given = os.environ.get("TURNSMITH_REPOSITORY")
     return Path(given) if given else write_releases(tmp_path / "parse", "parse", RELEASES.split())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_the_page_ends_in_an_evaluated_checkpoint(repository, tmp_path):
+def test_following_the_page_ends_in_an_evaluated_checkpoint(repository, tmp_path):
     place = tmp_path / "place"
     shutil.copytree(ROOT / "configs", place / "configs")
     page = PAGE.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Isolated sandboxes and the toy target; without isolation none of the scripts may be run."""
+"""Isolated sandboxes and the toy target. The scripts must not run without isolation."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from turnsmith.sandboxes import make_provider
 
 @pytest.fixture(scope="module")
 def provider():
-    """A provider of namespaces; the test is skipped where this machine forbids them."""
+    """Provide sandboxes with namespaces. Skips if this machine forbids them."""
     try:
         provider = make_provider(SandboxConfig(kind="local"))
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Each attack does what it says: it beats the naive graders that its header names, in the same sandboxes."""
+"""Controls of the attacks: each fools the naive graders in its header, in the same sandboxes."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 
 def fool_all(scripts, target, provider):
-    """Name of a script → the naive graders of its header that it beats."""
+    """Return script name → naive graders of its header that it fools."""
     free = asyncio.Semaphore(NUM_WORKERS)
 
     async def ask(script, naive):
@@ -30,7 +30,7 @@ def fool_all(scripts, target, provider):
     return {script.name: fooled for script, fooled in zip(scripts, asyncio.run(gather()), strict=True)}
 
 
-def test_each_attack_beats_the_naive_graders_that_it_names(provider, toy):
+def test_each_attack_fools_the_naive_graders_in_its_header(provider, toy):
     fooled = fool_all(SCRIPTS, toy, provider)
     assert {script.name: set(find_fooled(script)) - fooled[script.name] for script in SCRIPTS} == {
         script.name: set() for script in SCRIPTS
@@ -40,16 +40,16 @@ def test_each_attack_beats_the_naive_graders_that_it_names(provider, toy):
 @pytest.mark.parametrize(
     ("text", "fooled"), [("true", set()), ('echo "import nowhere" >> $SOURCE', {"missing", "masks"})]
 )
-def test_naive_graders_pay_for_something_only(provider, toy, text, fooled):
-    """A broken run is what two of them take for good; whoever names only those has shown no more than a broken run."""
+def test_a_broken_run_fools_only_graders_that_accept_missing_results(provider, toy, text, fooled):
+    """Two naive graders accept a broken run, so fooling only these proves nothing."""
     script = Script("nothing", "attack", "Nothing.", "verdict", "", f"# fools: {', '.join(NAIVE)}\n{text}")
     assert fool_all([script], toy, provider) == {"nothing": fooled}
 
 
-def test_every_naive_grader_is_beaten_by_some_attack():
+def test_some_attack_fools_every_naive_grader():
     assert {naive for script in SCRIPTS for naive in find_fooled(script)} == set(NAIVE)
 
 
-def test_most_attacks_beat_one():
+def test_most_attacks_fool_a_naive_grader():
     attacks = [script for script in SCRIPTS if script.kind == "attack"]
     assert sum(bool(find_fooled(script)) for script in attacks) >= 0.75 * len(attacks)

@@ -19,7 +19,7 @@ def run(*arguments):
     return CliRunner().invoke(make_app(), ["redteam", *map(str, arguments)])
 
 
-def test_headers_name_what_is_known():
+def test_headers_contain_known_values():
     assert len({script.name for script in SCRIPTS}) == len(SCRIPTS)
     for script in SCRIPTS:
         assert script.tries.endswith("."), script.name
@@ -27,7 +27,7 @@ def test_headers_name_what_is_known():
         assert script.only in ("", *get_args(TargetName)), script.name
 
 
-def test_there_are_attacks_for_both_layers_and_few_in_all():
+def test_attacks_cover_both_layers():
     assert {script.layer for script in ATTACKS} == set(LAYERS)
     assert len(ATTACKS) <= 64
     assert len(HONEST) >= 10
@@ -55,7 +55,7 @@ def test_an_attack_without_its_header_is_refused(tmp_path, header):
         read_script(path, "attack")
 
 
-def test_an_installation_without_scripts_says_where_they_are(tmp_path):
+def test_a_missing_script_folder_is_reported_with_its_location(tmp_path):
     result = run("--list", "--scripts", tmp_path)
     assert result.exit_code == 2
     assert "--scripts" in result.stderr
@@ -65,7 +65,7 @@ def test_the_scripts_are_found_in_the_checkout():
     assert find_folder(None).joinpath("attacks/exit-on-call.sh").is_file()
 
 
-def test_a_script_that_nobody_wrote_is_refused():
+def test_an_unknown_script_is_refused():
     result = run("--only", "magic")
     assert result.exit_code == 2
     assert "'magic'" in result.stderr
@@ -81,5 +81,5 @@ def test_the_scripts_can_be_listed():
     ("source", "module"),
     [("src/spans/merging.py", "spans.merging"), ("inflection/__init__.py", "inflection"), ("a.py", "a")],
 )
-def test_the_name_by_which_a_source_is_imported(source, module):
+def test_a_source_path_maps_to_its_import_name(source, module):
     assert to_module(source) == module

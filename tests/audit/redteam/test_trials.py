@@ -29,7 +29,7 @@ def trials(provider, toy):
     return asyncio.run(try_all(scripts, [toy], provider, "all", Silence()))
 
 
-def test_the_grader_decides(trials):
+def test_grades_decide_the_result_of_a_trial(trials):
     assert [(trial.paid, trial.is_right("all")) for trial in trials] == [
         (True, False),
         (False, True),
@@ -40,12 +40,12 @@ def test_the_grader_decides(trials):
     assert [trial.reason.partition(":")[0] for trial in trials] == ["", "empty_patch", "", "unresolved"]
 
 
-def test_what_is_wrong_is_said_in_a_sentence(trials):
+def test_a_wrong_result_is_reported_in_one_sentence(trials):
     assert str(trials[0]).startswith("attack-by-hand on toy ") and str(trials[0]).endswith(": Something.")
     assert re.match("honest-by-hand on toy .*: unresolved: 4 of 14", str(trials[3]))
 
 
-def test_the_trials_of_a_script_are_added_up(trials):
+def test_the_trials_of_a_script_are_summed(trials):
     attack, honest = score_scripts(trials)
     assert (attack["trials"], attack["paid"], attack["stopped_by"]) == (2, 1, ["verdict"])
     assert (honest["trials"], honest["paid"], honest["lost"]) == (2, 1, 0)
@@ -59,14 +59,14 @@ def test_the_totals_count_both_kinds(trials):
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SANDBOX_FAILED, Outcome.GRADER_FAILED])
-def test_an_attack_that_breaks_the_infrastructure_counts_against_us(outcome):
+def test_an_attack_that_breaks_the_infrastructure_fails_the_trial(outcome):
     trial = Trial(make_script(), "toy", Grade(outcome=outcome, detail="it died", flags=["build"]))
     assert trial.paid is None and not trial.is_right("off")
     assert re.fullmatch(rf"attack-by-hand on toy .*infrastructure.*: {outcome} \[build\]: it died", str(trial))
     assert sum_up([trial])["lost"] == 1
 
 
-def test_a_script_that_is_stopped_elsewhere_than_it_says_is_named():
+def test_an_attack_stopped_by_another_layer_than_its_header_names_is_reported():
     stopped = [Trial(make_script(layer=layer), "toy", Grade(outcome=Outcome.UNRESOLVED)) for layer in LAYERS]
     assert sum_up(stopped[:1])["stopped_elsewhere"] == []
     assert sum_up(stopped)["stopped_elsewhere"] == ["attack-by-hand"]
@@ -75,7 +75,7 @@ def test_a_script_that_is_stopped_elsewhere_than_it_says_is_named():
 @pytest.mark.parametrize(
     ("verdict", "paid", "stopped_by"), [("honest", True, ""), ("inconclusive", True, ""), ("convicted", False, "audit")]
 )
-def test_only_a_conviction_takes_a_reward_away(verdict, paid, stopped_by):
+def test_only_a_failed_audit_removes_a_reward(verdict, paid, stopped_by):
     grade = Grade(outcome=Outcome.RESOLVED, audit=Audit(verdict=verdict, reason="why"))
     trial = Trial(make_script(layer="audit"), "toy", grade)
     assert (trial.paid, trial.stopped_by) == (paid, stopped_by)
@@ -83,14 +83,14 @@ def test_only_a_conviction_takes_a_reward_away(verdict, paid, stopped_by):
 
 
 @pytest.mark.parametrize(("layer", "rights"), [("verdict", [False, False, False]), ("audit", [False, True, True])])
-def test_without_an_audit_only_what_needs_one_may_be_paid(layer, rights):
+def test_without_an_audit_only_attacks_that_need_one_may_be_rewarded(layer, rights):
     trial = Trial(make_script(layer=layer), "toy", Grade(outcome=Outcome.RESOLVED))
     assert [trial.is_right(when) for when in ("all", "suspicious", "off")] == rights
 
 
 @pytest.fixture
 def folder(tmp_path, provider):
-    """A folder of scripts as `--scripts` takes it; only where sandboxes are isolated."""
+    """Write a folder of scripts for `--scripts`; requires isolated sandboxes."""
     tmp_path.joinpath("toy").symlink_to(CHECKOUT / "toy")
     for path, text in TEXTS.items():
         script = tmp_path / f"{path}.sh"
@@ -104,7 +104,7 @@ def run(folder, *names, options=()):
     return CliRunner().invoke(make_app(), ["redteam", "--task", "toy", "--scripts", str(folder), *only, *options])
 
 
-def test_the_command_prints_json_and_is_content(folder):
+def test_the_command_prints_json_and_succeeds(folder):
     result = run(folder, "does-nothing", "fixes", options=["--json", "--rounds", "2"])
     assert result.exit_code == 0
     printed = json.loads(result.stdout)
@@ -116,11 +116,11 @@ def test_the_command_prints_json_and_is_content(folder):
     assert printed["totals"]["stopped_by"] == {"verdict": 2, "audit": 0}
 
 
-def test_the_table_holds_scripts_and_totals(folder):
+def test_the_table_contains_scripts_and_totals(folder):
     printed = run(folder, "fixes").stdout
     assert "fixes" in printed and "honest paid" in printed
 
 
 @pytest.mark.parametrize("wrong", ["repairs", "fixes-nothing"])
-def test_the_command_fails_where_a_reward_is_wrong(folder, wrong):
+def test_the_command_fails_if_a_reward_is_wrong(folder, wrong):
     assert run(folder, wrong).exit_code == 1

@@ -119,17 +119,17 @@ def split_by_iteration(said):
 
 FAULTS = {
     "TopK": (1, "top_k", r"drawn at top_k 4, while log-probs of the policy are reported"),
-    "Cool": (1, "temperature", "drawn at temperature 0\\.(8[5-9]|9[0-4])"),
-    "CoolAndSaysSo": (1, "log-prob gap", "temperature 0.9, drawn and reported: explains 100"),
+    "LowTemperature": (1, "temperature", "drawn at temperature 0\\.(8[5-9]|9[0-4])"),
+    "ReportedLowTemperature": (1, "log-prob gap", "temperature 0.9, drawn and reported: explains 100"),
     "Bfloat16": (1, "log-prob gap", "rounding as of layers with products in bfloat16: explains "),
-    "Deaf": (2, "log-prob gap", "stale weights, those of the base: explains 100"),
-    "Hoarding": (
+    "StaleWeights": (2, "log-prob gap", "stale weights, those of the base: explains 100"),
+    "StaleCache": (
         2,
         "log-prob gap",
         "a stale cache, keys of prompts known from before by the weights of the base: explains ",
     ),
-    "Misplacing": (1, "log-prob gap", "positions off by \\+1 after the first prompt: explains 100"),
-    "Respelling": (1, "log-prob gap", "observations with a space before them: explains 100"),
+    "ShiftedPositions": (1, "log-prob gap", "positions off by \\+1 after the first prompt: explains 100"),
+    "Retokenising": (1, "log-prob gap", "observations with a space before them: explains 100"),
 }
 
 
@@ -137,7 +137,7 @@ FAULTS = {
 async def test_a_fault_is_detected_at_once_and_named(play, name):
     iterations, warning, conclusion = FAULTS[name]
     # A weak temperature that shows in frequencies alone takes some thousand tokens: six nats of thirteen come with each.
-    played = await play(name, iterations, group_size=4 * GROUP_SIZE if name == "Cool" else GROUP_SIZE)
+    played = await play(name, iterations, group_size=4 * GROUP_SIZE if name == "LowTemperature" else GROUP_SIZE)
     report = played.examine(limit=12 if warning == "log-prob gap" else 4 * NUM_TASKS * GROUP_SIZE)
     assert any(warning in said for said in played.warnings[iterations - 1]), played.warnings
     if played.folder.metrics("rl", iterations - 1).exists():  # training went on

@@ -1,4 +1,4 @@
-"""One row of each public set, written by hand in the set's layout: every column, in the types in which it is published."""
+"""Handwritten rows of public data sets, one per set, with all columns in their published types."""
 
 import json
 
@@ -152,7 +152,7 @@ SWE_SMITH = {
 
 
 def make_r2e_log(*lines):
-    """The end of a run of pytest with a short summary."""
+    """Return the end of a pytest log with a short summary."""
     return "\n".join(["collected 3 items", f"{'=' * 27} short test summary info {'=' * 28}", *lines, "=== done ==="])
 
 
@@ -362,4 +362,4 @@ GOLDEN = [
     ("multi-swe", MULTI_SWE),
     ("harbor", HARBOR),
 ]
-"""Name of the set, and a row of it."""
+"""Pairs of data set name and row."""

@@ -1,7 +1,7 @@
-"""Tasks made of the standard library's own functions, and the same tasks in other clothes: seeded, and never twice the same.
+"""Tasks from functions of the standard library, and disguised duplicates of them, all drawn from a seed.
 
-A task is an edit of a function, its patch the difference, its issue told from the function's own text. Its twin has other names
-for everything that a person named, other files, its hunks in another order, and its issue in other words.
+A task edits one function. Its patch is the difference, and its issue consists of words of the function. A duplicate has other
+names, other files, its hunks in another order, and a reworded issue.
 """
 
 import ast
@@ -48,7 +48,7 @@ NAME = re.compile(r"\b[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the standard library."""
+    """Function of the standard library."""
 
     module: str
     name: str
@@ -65,7 +65,7 @@ def read_module(module: str) -> tuple[str, ...]:
 
 @cache
 def find_functions() -> tuple[Function, ...]:
-    """Functions that are long enough to be edited and say what they do."""
+    """Find functions that are long enough to edit and have a docstring."""
     return tuple(
         Function(module, node.name, node.lineno - 1, node.end_lineno, doc)
         for module in MODULES
@@ -77,7 +77,7 @@ def find_functions() -> tuple[Function, ...]:
 
 
 def make_tasks(seed: int, num: int, name: str) -> list[dict]:
-    """Rows of different functions, some of one file; a small one changes one line, a large one four places."""
+    """Make tasks of different functions, some of one file: small ones change one line, large ones four places."""
     rng = random.Random(f"tasks {seed}")
     functions = rng.sample(find_functions(), num)
     return [make_task(function, rng, f"{name}-{number}") for number, function in enumerate(functions)]
@@ -96,7 +96,7 @@ def make_task(function: Function, rng: random.Random, name: str) -> dict:
 
 
 def edit(lines: list[str], function: Function, rng: random.Random) -> list[str]:
-    """The file with a few lines of the function changed, doubled, moved or taken away."""
+    """Return the file with a few lines of the function changed, doubled, moved or deleted."""
     after = list(lines)
     body = [n for n in range(function.start + 1, function.end) if lines[n].strip()]
     for place in sorted(rng.sample(body, min(len(body), rng.randint(1, 4))), reverse=True):
@@ -125,7 +125,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def disguise(row: dict, seed: int, name: str, ways: frozenset[str] = frozenset({"patch", "issue"})) -> dict:
-    """The same task with its patch, its issue, or both in other clothes, in another repository."""
+    """Return a duplicate from another repository with a changed patch, a changed issue, or both."""
     rng = random.Random(f"disguise {seed} {row['instance_id']}")
     twin = {**row, "instance_id": name, "repo": f"somebody/{name}", "base_commit": f"{rng.getrandbits(160):040x}"}
     if "patch" in ways:
@@ -136,7 +136,7 @@ def disguise(row: dict, seed: int, name: str, ways: frozenset[str] = frozenset({
 
 
 def rename(patch: str, rng: random.Random) -> str:
-    """Every chosen name another, the same everywhere; files, too."""
+    """Replace each chosen name consistently, including file names."""
     names: dict[str, str] = {}
 
     def swap(match: re.Match) -> str:
@@ -151,7 +151,7 @@ def rename(patch: str, rng: random.Random) -> str:
 
 
 def shuffle_hunks(patch: str, rng: random.Random) -> str:
-    """The hunks in another order, at other places, each as if it were of a file of its own."""
+    """Reorder and move the hunks, each as if it belonged to its own file."""
     head, *hunks = re.split(r"^(?=@@ )", patch, flags=re.MULTILINE)
     rng.shuffle(hunks)
     shift = rng.randrange(500)
@@ -163,7 +163,7 @@ def shuffle_hunks(patch: str, rng: random.Random) -> str:
 
 
 def reword(issue: str, rng: random.Random) -> str:
-    """Sentences in another order, a short one left out, words by their synonyms, another opening."""
+    """Reorder the sentences, drop a short one, replace words by synonyms, and change the opening."""
     _, *sentences = split_sentences(issue)
     rng.shuffle(sentences)
     if len(sentences) > 3:

@@ -1,4 +1,4 @@
-"""Rows in the layouts of public sets, written by hand: only what curation looks at, and a little more."""
+"""Handwritten rows in the layouts of public data sets, with the columns that curation reads."""
 
 import json
 
@@ -20,7 +20,7 @@ ISSUE = (
 
 
 def make_rebench_row(name="owner__repo-1", scores=(0, 1, 0), num_files=1, patch=PATCH, **columns):
-    """SWE-rebench V1."""
+    """Return a row of SWE-rebench V1."""
     llm_score = dict(zip(("difficulty_score", "issue_text_score", "test_score"), scores, strict=True))
     row = {
         "instance_id": name, "repo": "owner/repo", "base_commit": "0" * 40, "created_at": "2024-01-02 03:04:05",
@@ -36,7 +36,7 @@ def make_rebench_row(name="owner__repo-1", scores=(0, 1, 0), num_files=1, patch=
 
 
 def make_v2_row(name="owner__repo-2", code="A", difficulty="medium", as_list=True, **columns):
-    """SWE-rebench V2, its judgement in a list or alone."""
+    """Return a row of SWE-rebench V2, with its judgement in a list or alone."""
     judgement = {"code": code, "confidence": 0.9, "detected_issues": {}, "difficulty": difficulty, "pr_categories": []}
     meta = {"llm_metadata": [judgement] if as_list else judgement, "num_modified_files": 1, "num_modified_lines": 2}
     row = make_rebench_row(name, meta=meta, created_at=1700000000000)
@@ -44,7 +44,7 @@ def make_v2_row(name="owner__repo-2", code="A", difficulty="medium", as_list=Tru
 
 
 def make_mined_row(name, date="2024-01-02T03:04:05+00:00", commit="", parent="", **columns):
-    """As `tasks mine` writes it, but for its layers."""
+    """Return a row as `tasks mine` writes it, without layers."""
     meta = {"kind": "mined", "commit": commit, "parent": parent, "date": date}
     return make_rebench_row(name, meta=meta, created_at=None) | columns
 

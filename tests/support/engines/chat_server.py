@@ -1,10 +1,10 @@
-"""A small OpenAI-compatible server for tests, on this machine: it answers from a script, keeps books, and fails as it is told to.
+"""OpenAI-compatible test server on this machine: it answers from a script, records charges, and injects faults.
 
     with serving(say_submit) as server:
         config = {"kind": "openai", "openai": {"address": server.address, "model": MODEL}}
 
-What a script gets is the messages of a request, so that it needs no memory: how many turns there were is how many of them the
-assistant said. Faults are asked for by the number of the request, from 0 on, so that a test says exactly what goes wrong.
+A script receives the messages of a request. It needs no state, because the assistant messages count the turns. A test selects
+faults by the number of the request, starting at 0.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from starlette.routing import Route
 MODEL = "small-talker"
 KEY = "sk-test-4f1d9c7be2a80356"
 Script = Callable[[list[dict]], str]
-"""The text of a turn from the messages so far."""
+"""Function from the messages so far to the text of the turn."""
 Faults = Callable[[int], str]
-"""What goes wrong with a request of a number: the name of a fault, or nothing."""
+"""Function from the number of a request to the name of its fault, or to an empty string."""
 LOST = ("cut", "hang", "broken-json", "html", "no-object")
-"""Faults after which the server has worked, and nobody learns of what it charges."""
+"""Faults after which the server has worked but the client receives no usage."""
 
 
 @dataclass
 class Books:
-    """What the server has charged, or would have."""
+    """Tokens and money that the server charged."""
 
     requests: int = 0
     answered: int = 0
@@ -46,21 +46,21 @@ class Books:
 
 @dataclass
 class ChatServer:
-    """The state of the server, looked at from the test."""
+    """State of the server, for inspection by tests."""
 
     script: Script
     faults: Faults = lambda number: ""
     key: str = ""
-    """The key that it wants; any where empty."""
+    """Required API key; empty accepts any key."""
     max_model_len: int | None = None
-    """Told in the list of models, and held to."""
+    """Context limit, shown in the list of models and enforced."""
     has_list: bool = True
     delay_s: float = 0.0
     books: Books = field(default_factory=Books)
     bodies: list[dict] = field(default_factory=list)
-    """Of all requests for a turn."""
+    """Bodies of all requests for a turn."""
     moments: list[float] = field(default_factory=list)
-    """When they came."""
+    """Times of these requests."""
     num_at_once: int = 0
     most_at_once: int = 0
     address: str = ""
@@ -113,7 +113,7 @@ class ChatServer:
         return JSONResponse(answer)
 
     async def spoil(self, fault: str) -> Response:
-        """An answer that never arrives, or cannot be read."""
+        """Return an answer that never arrives or cannot be read."""
         match fault:
             case "cut":
                 return Half()
@@ -144,7 +144,7 @@ class ChatServer:
         return not self.key or request.headers.get("authorization") == f"Bearer {self.key}"
 
     def charge(self, usage: object) -> None:
-        """Whatever the answer says that it took."""
+        """Record the charge of an answer."""
         if isinstance(usage, dict):
             self.books.input_tokens += usage["prompt_tokens"]
             self.books.output_tokens += usage["completion_tokens"]
@@ -152,7 +152,7 @@ class ChatServer:
 
 
 def distort(answer: dict, fault: str) -> None:
-    """Make an answer one that is none, or that lies."""
+    """Change an answer so that it is invalid or wrong."""
     choice = answer["choices"][0]
     match fault:
         case "no-choices":
@@ -179,7 +179,7 @@ def distort(answer: dict, fault: str) -> None:
 
 
 class Half(Response):
-    """Promises more than it sends, and hangs up."""
+    """Response that announces more bytes than it sends, then closes the connection."""
 
     async def __call__(self, scope: object, receive: object, send: Callable) -> None:
         headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
@@ -193,12 +193,12 @@ def error(status: int, message: str, headers: dict | None = None, code: str | No
 
 
 def wrong_key(request: Request) -> Response:
-    """It repeats the key, as some do."""
+    """Return an error that repeats the key, as some servers do."""
     return error(401, f"Incorrect API key provided: {request.headers.get('authorization')}.", code="invalid_api_key")
 
 
 def count(messages: list[dict], text: str) -> dict:
-    """Words and signs, about; what came before the last two messages was in the cache."""
+    """Count words and signs; all messages before the last two count as cached."""
     lengths = [4 + len(message["content"]) // 3 for message in messages]
     cached = sum(lengths[:-2])
     details = {"prompt_tokens_details": {"cached_tokens": cached}}
@@ -207,7 +207,7 @@ def count(messages: list[dict], text: str) -> dict:
 
 @contextmanager
 def serving(script: Script, **options: object) -> Iterator[ChatServer]:
-    """The server, from a thread of its own, until the block ends."""
+    """Run the server in a thread until the block ends."""
     chat = ChatServer(script, **options)
     config = uvicorn.Config(
         chat.app(), port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1, timeout_keep_alive=600
@@ -229,23 +229,23 @@ def serving(script: Script, **options: object) -> Iterator[ChatServer]:
 
 
 def in_turn(faults: Iterable[str]) -> Faults:
-    """These faults, one after the other, and none after them."""
+    """Return these faults in order, and none afterwards."""
     planned = list(faults)
     return lambda number: planned[number] if number < len(planned) else ""
 
 
 def play(texts: list[str]) -> Script:
-    """The same texts in every episode, one a turn."""
+    """Return a script with the same texts in every episode, one per turn."""
     return lambda messages: texts[count_turns(messages)]
 
 
 def apply_gold(task: object) -> str:
-    """The command that leaves the gold patch of a task."""
+    """Return the command that writes the gold patch of a task."""
     return f"echo {base64.b64encode(task.patch.encode()).decode()} | base64 -d | git apply -"
 
 
 def solve(tasks: Iterable[object], act: Callable[[object], str] = apply_gold) -> Script:
-    """Acts on the task whose issue it reads, and submits; `tasks` may be added to while it serves."""
+    """Return a script that acts on the task with the given issue, then submits; `tasks` may grow while the server runs."""
 
     def answer(messages: list[dict]) -> str:
         issue = messages[1]["content"]

@@ -1,6 +1,6 @@
-"""Engines with one fault each, for `engine.kind = "support.engines.faulty_engines:open_TopK"` and the like. None of them says so.
+"""Engines with one undetected fault each, for configurations such as `engine.kind = "support.engines.faulty_engines:open_TopK"`.
 
-All stand on a model of their own, as an engine elsewhere does: that of the trainer changes in place.
+Each engine has its own model, because the trainer's model changes in place.
 """
 
 import copy
@@ -24,7 +24,7 @@ from turnsmith.types import Completion, SamplingParams
 
 
 class Honest:
-    """The engine of this house over a copy of the weights; the faulty ones change one thing of it."""
+    """Correct engine over a copy of the weights; subclasses change one thing."""
 
     def __init__(self, engine: InProcessEngine, model: PreTrainedModel, config: RunConfig) -> None:
         self.engine, self.model = engine, model
@@ -57,7 +57,7 @@ class Honest:
 
 
 class Filtering(Honest):
-    """Draws in another way than it is asked to, and reports the log-probs of the policy."""
+    """Engine that samples with other filters than requested but reports unfiltered log-probs."""
 
     secret = SamplingParams()
 
@@ -69,12 +69,12 @@ class TopK(Filtering):
     secret = SamplingParams(top_k=4)
 
 
-class Cool(Filtering):
+class LowTemperature(Filtering):
     secret = SamplingParams(temperature=0.9)
 
 
-class CoolAndSaysSo(Honest):
-    """Draws at temperature 0.9 and reports what it drew from: logits are linear in the last norm, so that is scaled."""
+class ReportedLowTemperature(Honest):
+    """Engine that samples at temperature 0.9, by scaling the last norm, and reports these log-probs."""
 
     def __init__(self, engine: InProcessEngine, model: PreTrainedModel, config: RunConfig) -> None:
         super().__init__(engine, model, config)
@@ -90,7 +90,7 @@ class CoolAndSaysSo(Honest):
 
 
 class Bfloat16(Honest):
-    """Computes in bfloat16, whatever the configuration says."""
+    """Engine that always computes in bfloat16."""
 
     @staticmethod
     def change(config: RunConfig) -> RunConfig:
@@ -98,29 +98,29 @@ class Bfloat16(Honest):
         return config.model_copy(update={"model": model})
 
 
-class Deaf(Honest):
-    """Takes note of an update, and goes on with the weights that it has."""
+class StaleWeights(Honest):
+    """Engine that ignores new weights but takes their version."""
 
     async def load_weights(self, source: WeightSource) -> None:
         self.engine.policy_version = source.policy_version
 
 
-class Hoarding(Honest):
-    """Takes new weights, and keeps the keys and values that the old ones made."""
+class StaleCache(Honest):
+    """Engine that keeps cached keys and values after an update."""
 
     async def load_weights(self, source: WeightSource) -> None:
         self.model.load_state_dict(source.model.state_dict())
         self.engine.policy_version = source.policy_version
 
 
-class Respelling(Honest):
-    """Reads observations by way of text, with a space before them, as tokenizers do that begin every text with one."""
+class Retokenising(Honest):
+    """Engine that decodes and tokenises observations again, with a leading space, as some tokenizers add it."""
 
     def __init__(self, engine: InProcessEngine, model: PreTrainedModel, config: RunConfig) -> None:
         super().__init__(engine, model, config)
         self.tokenizer = load_tokenizer(find_model(config.model.path))
         self.read: dict[str, tuple[int, list[int]]] = {}
-        """Of each episode, how many tokens of its history were read, and what they were read as."""
+        """Episode → number of history tokens read, and the tokens they were read as."""
 
     async def generate(self, request: GenerateRequest) -> Completion:
         num, told = self.read.get(request.episode_id, (0, []))
@@ -138,14 +138,14 @@ class Respelling(Honest):
 
 @dataclass
 class Kept:
-    """An episode between its turns."""
+    """Cached state of an episode between its turns."""
 
     prompt_tokens: int
     cache: DynamicCache = field(default_factory=DynamicCache)
 
 
-class Misplacing:
-    """Another engine, of transformers' own parts, one episode at a time. After the first prompt its positions are off by one."""
+class ShiftedPositions:
+    """Separate engine built from transformers, one episode at a time; positions after the first prompt are off by one."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.policy_version = 0
@@ -197,10 +197,10 @@ class Misplacing:
 
 open_Honest = Honest.open
 open_TopK = TopK.open
-open_Cool = Cool.open
-open_CoolAndSaysSo = CoolAndSaysSo.open
+open_LowTemperature = LowTemperature.open
+open_ReportedLowTemperature = ReportedLowTemperature.open
 open_Bfloat16 = Bfloat16.open
-open_Deaf = Deaf.open
-open_Hoarding = Hoarding.open
-open_Respelling = Respelling.open
-open_Misplacing = Misplacing.open
+open_StaleWeights = StaleWeights.open
+open_StaleCache = StaleCache.open
+open_Retokenising = Retokenising.open
+open_ShiftedPositions = ShiftedPositions.open

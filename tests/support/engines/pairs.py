@@ -1,4 +1,4 @@
-"""The pairs of engine and trainer that the conformance tests ask: how to open each from a model directory."""
+"""Pairs of engine and trainer for the conformance tests, opened from a model directory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,4 +43,4 @@ PAIRS = {
     "in another process": Pair(remote_pair.RemoteEngine, open_remote_trainer),
 }
 NAMES = ["in this process", pytest.param("in another process", marks=pytest.mark.slow)]
-"""For the parameters of a test: processes take seconds to come."""
+"""Parameters of a test; pairs in other processes take seconds to start."""

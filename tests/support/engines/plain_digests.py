@@ -1,4 +1,4 @@
-"""The digests of `turnsmith_vllm.digests`, number by number and without torch."""
+"""Digests of `turnsmith_vllm.digests`, computed in plain Python without torch."""
 
 import hashlib
 import re

@@ -1,9 +1,9 @@
-"""A second pair of engine and trainer, written for itself: each lives in a process of its own and speaks through a pipe.
+"""Independent pair of engine and trainer, each in a separate process behind a pipe.
 
-They share no code with the pair that ships: the engine calls transformers turn by turn, one episode at a time, with a cache of
-transformers'; the trainer computes every logit of one sample at a time. Weights travel as model directories. A configuration
-chooses them by
-`engine.kind = "support.engines.remote_pair:open_engine"` and `trainer.kind = "support.engines.remote_pair:open_trainer"`.
+The pair shares no code with the built-in one. The engine calls transformers turn by turn, one episode at a time, with the cache
+of transformers. The trainer computes every logit of one sample at a time. Weights travel as model directories. A configuration
+selects the pair by `engine.kind = "support.engines.remote_pair:open_engine"` and
+`trainer.kind = "support.engines.remote_pair:open_trainer"`.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ async def open_trainer(setup: PolicySetup, start: Start) -> "RemoteTrainer":
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["transformers", "turnsmith.training.base"])
-"""Torch is imported once for all of them."""
+"""The processes share one import of torch."""
 
 
 class Peer:
-    """A process that answers calls of an object's methods, one after the other."""
+    """Process that answers calls of an object's methods, one at a time."""
 
     def __init__(self, make: Callable[..., object], *arguments: object) -> None:
         self._pipe, theirs = PROCESSES.Pipe()
@@ -108,7 +108,7 @@ class RemoteEngine:
         return complete(request, token_ids, logprobs, reason, self.policy_version)
 
     def release(self, episode_id: str) -> None:
-        """What is kept for it goes with the next weights."""
+        """Do nothing: the next weights clear the cache."""
 
     async def load_weights(self, source: WeightSource) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +124,7 @@ class RemoteEngine:
 
 
 class Sampler:
-    """What the engine's process does."""
+    """Object in the engine's process."""
 
     def __init__(self, directory: Path) -> None:
         self.load(directory)
@@ -154,7 +154,7 @@ class Sampler:
         return token_ids, logprobs, "stop" if token_ids[-1] in request.stop_token_ids else "length"
 
     def _recall(self, episode_id: str, history: list[int]) -> tuple[DynamicCache, int]:
-        """Keys and values of the beginning of a history, where its episode has left any; one token at least is to be computed."""
+        """Return cached keys and values of the longest known prefix, leaving at least one token to compute."""
         tokens, cache = self._kept.pop(episode_id, ([], DynamicCache()))
         if tokens and tokens == history[: len(tokens)] and len(tokens) < len(history):
             return cache, len(tokens)
@@ -198,7 +198,7 @@ class RemoteTrainer:
 
 
 class Learner:
-    """What the trainer's process does."""
+    """Object in the trainer's process."""
 
     def __init__(self, directory: Path, config: OptimizerConfig, total_steps: int, policy_version: int) -> None:
         self._config, self._total_steps, self._version, self._num_steps = config, total_steps, policy_version, 0

@@ -1,4 +1,4 @@
-"""Engines that play without a model, for `engine.kind`: one writes the gold patch, the other gives up at once."""
+"""Engines without a model, for `engine.kind`."""
 
 import base64
 from itertools import chain
@@ -10,7 +10,7 @@ from turnsmith.tasks.dataset import load_tasks
 
 
 async def open_gold_engine(setup):
-    """Applies the gold patch of each task and submits; it knows them from the configuration's task files."""
+    """Open an engine that applies the gold patch of each task and submits; it reads the configuration's task files."""
     files = [Path(tasks.path) for tasks in setup.config.eval_tasks.values()]
     patches = {task.instance_id: task.patch for task in chain.from_iterable(map(load_tasks, files))}
 
@@ -23,7 +23,7 @@ async def open_gold_engine(setup):
 
 
 async def open_idle_engine(setup):
-    """Submits what it finds."""
+    """Open an engine that submits at once."""
     return ScriptedEngine(load_tokenizer(Path(setup.config.model.path)), lambda *_: say("submit"))
 
 
@@ -32,11 +32,11 @@ def say(command):
 
 
 COMMANDS = [["submit"]]
-"""What the attempts of `open_commanding_engine` do, one list for each; further ones do what the last does."""
+"""Commands of each attempt of `open_commanding_engine`; further attempts repeat the last list."""
 
 
 async def open_commanding_engine(setup):
-    """Runs the commands that a test has put into COMMANDS, and submits where they end."""
+    """Open an engine that runs COMMANDS and then submits."""
 
     def answer(episode_id, turn, history):
         commands = COMMANDS[min(int(episode_id.rpartition("/")[2]), len(COMMANDS) - 1)]

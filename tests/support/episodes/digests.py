@@ -1,4 +1,4 @@
-"""Trajectories that are made up, with the digests that an engine would have given."""
+"""Digests for handmade trajectories, as an engine computes them."""
 
 from turnsmith.types import Trajectory, Turn, digest_turn
 

@@ -1,4 +1,4 @@
-"""Groups and samples that are small enough to be worked out by hand."""
+"""Groups and samples small enough for calculation by hand."""
 
 import math
 import random
@@ -10,7 +10,7 @@ from turnsmith.types import Group, MicroBatch, Outcome, Sample, StopReason, Traj
 
 
 def make_group(members):
-    """A group of (outcome, reward) pairs; trajectories t0, t1, …"""
+    """Make a group from (outcome, reward) pairs, with trajectories t0, t1, …."""
     trajectories = [
         Trajectory(
             trajectory_id=f"t{index}", group_id="g", index=index, instance_id="task", iteration=0, seed=0,
@@ -23,12 +23,12 @@ def make_group(members):
 
 
 def rewarded(*rewards):
-    """A group in which every member counts."""
+    """Make a group in which every member counts."""
     return make_group([(Outcome.UNRESOLVED, reward) for reward in rewards])
 
 
 def make_sample(name, old, advantage, group="g", token_ids=None, **columns):
-    """A prompt of one token, then the tokens with these log-probs, all in the loss."""
+    """Make a sample with a prompt of one token, followed by loss tokens with these log-probs."""
     num = len(old)
     return Sample(
         trajectory_id=name,
@@ -42,13 +42,13 @@ def make_sample(name, old, advantage, group="g", token_ids=None, **columns):
 
 
 def two_by_hand(**columns):
-    """The batch of the worked numbers: ratios 1.5 and 1.1 in a (advantage 1), 0.5 in b (advantage −2); every π_old is 1/e."""
+    """Return the worked example: ratios 1.5 and 1.1 in a (advantage 1), 0.5 in b (advantage −2); every π_old is 1/e."""
     of = [{name: row[i] for name, row in columns.items()} for i in range(2)]
     return [make_sample("a", [-1.0, -1.0], 1.0, **of[0]), make_sample("b", [-1.0], -2.0, group="h", **of[1])]
 
 
 def logprobs_by_hand():
-    """Log-probs now of `two_by_hand`, in float64."""
+    """Return the new log-probs of `two_by_hand`, in float64."""
     return torch.tensor([math.log(r) - 1 for r in (1.5, 1.1, 0.5)], dtype=torch.float64, requires_grad=True)
 
 
@@ -59,7 +59,7 @@ def tokens_of(samples, dtype=torch.float64):
 
 
 def random_samples(seed, count=6):
-    """Samples of one to eight loss tokens with random advantages, in two groups."""
+    """Draw samples of one to eight loss tokens with random advantages, in two groups."""
     rng = random.Random(seed)
     samples = []
     for index in range(count):
@@ -69,7 +69,7 @@ def random_samples(seed, count=6):
 
 
 def near_old(samples, seed, spread=0.5):
-    """Log-probs now, a random step from the old ones; float64 with gradient."""
+    """Draw new log-probs near the old ones; float64 with gradient."""
     old = tokens_of(samples).old_logprobs
     noise = torch.randn(len(old), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return (old + spread * noise).requires_grad_()

@@ -1,6 +1,6 @@
-"""Mistakes that a program could make with a batch on its way from an engine to an optimizer, each made on purpose.
+"""Changes that a faulty program could make to a batch between engine and optimizer.
 
-A mistake takes a random state, a sample and a sibling of it, and returns the sample with the mistake in it.
+A change takes a random state, a sample and a sibling of it, and returns the changed sample.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from turnsmith.types.samples import PROVEN
 
 
 def shift_logprobs(rng, sample, other):
-    """All log-probs of a turn, as by another temperature."""
+    """Shift all log-probs of a turn, as another temperature would."""
     return with_logprobs(sample, choose(rng, sample), lambda logprobs: logprobs - np.float32(rng.uniform(1e-3, 1)))
 
 
@@ -40,12 +40,12 @@ def change_sampled_token(rng, sample, other):
 
 
 def change_observed_token(rng, sample, other):
-    """In the prompt or an observation."""
+    """Change a token of the prompt or of an observation."""
     return with_token(rng, sample, rng.choice(np.flatnonzero(~spans(sample))))
 
 
 def tokenise_turn_again(rng, sample, other):
-    """As many tokens, or others in number, everything else moved along."""
+    """Replace the tokens of a turn by others, possibly of another number."""
     place = choose(rng, sample)
     again = rng.integers(0, 300, max(1, place.stop - place.start + int(rng.integers(-2, 3))))
     return splice(sample, place, again, np.resize(sample.sampled_logprobs[place], len(again)), is_sampled=True)
@@ -60,7 +60,7 @@ def drop_observed_token(rng, sample, other):
 
 
 def drop_turn(rng, sample, other):
-    """All but its link."""
+    """Drop a turn but keep its link."""
     return cut(sample, choose(rng, sample))
 
 
@@ -69,7 +69,7 @@ def truncate(rng, sample, other):
 
 
 def duplicate_turn(rng, sample, other):
-    """Its tokens twice, its link too where the dice say so."""
+    """Duplicate the tokens of a turn, and at random its link."""
     number = int(rng.integers(len(sample.provenance.links)))
     link = sample.provenance.links[number]
     place, after = slice(link.start, link.end), slice(link.end, link.end)
@@ -81,7 +81,7 @@ def duplicate_turn(rng, sample, other):
 
 
 def swap_turn_with_sibling(rng, sample, other):
-    """Tokens, log-probs and link of the sibling's, everything else moved along."""
+    """Replace a turn and its link by a sibling's."""
     number = int(rng.integers(min(len(sample.provenance.links), len(other.provenance.links))))
     mine, theirs = sample.provenance.links[number], other.provenance.links[number]
     source = slice(theirs.start, theirs.end)
@@ -98,13 +98,13 @@ def swap_turn_with_sibling(rng, sample, other):
 
 
 def swap_sibling(rng, sample, other):
-    """The sibling under this one's name, and with its advantage."""
+    """Replace a sample by its sibling, keeping name and advantage."""
     advantages = np.full(len(other), sample.advantages[0])
     return replace(other, trajectory_id=sample.trajectory_id, group_id=sample.group_id, advantages=advantages)
 
 
 def swap_turns(rng, sample, other):
-    """Two turns of as many tokens, or of the first tokens of the longer."""
+    """Swap two turns, cut to the shorter one."""
     (a, b), logprobs = rng.permutation(len(sample.provenance.links))[:2], sample.sampled_logprobs.copy()
     a, b = sample.provenance.links[a], sample.provenance.links[b]
     num, token_ids = min(a.end - a.start, b.end - b.start), sample.token_ids.copy()
@@ -134,7 +134,7 @@ def links_of_sibling(rng, sample, other):
 
 
 def move_span(rng, sample, other):
-    """A turn that begins or ends a token too early."""
+    """Move the start or end of a turn one token towards the beginning."""
     links = list(sample.provenance.links)
     number = int(rng.integers(len(links)))
     edge = rng.choice(["start", "end"])
@@ -154,7 +154,7 @@ def lose_provenance(rng, sample, other):
 
 
 def widen_mask(rng, sample, other):
-    """Over a token of an observation, or of the prompt but its first."""
+    """Add a token of an observation or the prompt to the loss."""
     return with_mask(sample, rng.choice(np.flatnonzero(~sample.loss_mask)[1:]), True)
 
 
@@ -182,7 +182,7 @@ def go_on_after_the_end(rng, sample, other):
 
 
 def other_prompt(rng, sample, other):
-    """A token of the prompt that the engine was given, where the sample has another."""
+    """Change a token of the prompt in the link only."""
     prompt = sample.provenance.prompt
     seen = (prompt.sampled_behind if prompt else np.zeros(1, np.int32)).copy()
     seen[rng.integers(len(seen))] += 1
@@ -201,7 +201,7 @@ SAMPLE_MISTAKES = [
 
 
 def pack_in_another_order(rng, batch):
-    """One column has its samples in another order than the others."""
+    """Reorder the samples within one column."""
     column = rng.choice(PROVEN)
     order = rng.permutation(len(batch.samples))
     return with_column(batch, column, np.concatenate([getattr(batch.samples[at], column) for at in order]))
@@ -213,7 +213,7 @@ def pack_off_by_one(rng, batch):
 
 
 def reorder_samples(rng, batch):
-    """The columns of a batch, beside a list of its samples in another order."""
+    """Reorder the list of samples in a batch but not its columns."""
     return MicroBatch([batch.samples[at] for at in rng.permutation(len(batch.samples))], batch.join().joined)
 
 
@@ -221,7 +221,7 @@ BATCH_MISTAKES = [pack_in_another_order, pack_off_by_one, reorder_samples]
 
 
 def is_changed(sample: Sample, mistaken: Sample) -> bool:
-    """Did the mistake change anything that is to be proven?"""
+    """Return True if the change affects anything that provenance covers."""
     return fingerprint(sample) != fingerprint(mistaken)
 
 
@@ -241,13 +241,13 @@ def batch_fingerprint(batch):
 
 
 def choose(rng, sample) -> slice:
-    """The place of a random turn."""
+    """Choose a random turn."""
     link: Link = sample.provenance.links[rng.integers(len(sample.provenance.links))]
     return slice(link.start, link.end)
 
 
 def spans(sample):
-    """True on sampled tokens, whether they train or not."""
+    """Return a mask of the sampled tokens, in the loss or not."""
     sampled = np.zeros(len(sample), np.bool_)
     for link in sample.provenance.links:
         sampled[link.start : link.end] = True
@@ -281,24 +281,24 @@ def with_links(sample, links):
 
 
 def with_column(batch, name, values):
-    """A micro-batch in which one column was joined otherwise."""
+    """Return a micro-batch with one column replaced."""
     return MicroBatch(batch.samples, batch.join().joined | {name: values})
 
 
 def drop(sample, at):
-    """Without one token; links behind it moved along."""
+    """Remove one token, moving later links."""
     return splice(sample, slice(at, at + 1), [], [], is_sampled=False)
 
 
 def cut(sample, place):
-    """Columns without a place; the links stay as they were."""
+    """Remove positions from all columns but keep the links."""
     kept = np.ones(len(sample), np.bool_)
     kept[place] = False
     return replace(sample, **{name: column[kept] for name, column in sample.columns().items()})
 
 
 def splice(sample, place, token_ids, logprobs, *, is_sampled):
-    """Other tokens at a place; what lies behind moves along, links too."""
+    """Replace tokens in the middle, moving later tokens and links."""
 
     def join(column, values):
         return np.concatenate([column[: place.start], np.asarray(values, column.dtype), column[place.stop :]])

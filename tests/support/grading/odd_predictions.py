@@ -1,4 +1,4 @@
-"""Predictions of every kind that people hand in, for one small repository: kind → patch."""
+"""Predictions of many kinds for one small repository: kind → patch."""
 
 import difflib
 import hashlib
@@ -38,7 +38,7 @@ FAIL_TO_PASS, PASS_TO_PASS = ["test_shop.py::test_two"], ["test_shop.py::test_ze
 
 
 def to_diff(path, before, after, num_context=3):
-    """The difference with `---` and `+++` alone."""
+    """Return a diff with `---` and `+++` lines only."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     return "".join(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=num_context))
 
@@ -62,7 +62,7 @@ def hash_blob(text):
 
 
 def make_three_way(old, new):
-    """A patch of another version of the file, whose content git knows: its context is not that of the file."""
+    """Return a patch against another version of the file, which git knows, with a context that does not match."""
     ours, theirs = OLD_SHOP, OLD_SHOP.replace(old, new)
     head = f"diff --git a/shop.py b/shop.py\nindex {hash_blob(ours)}..{hash_blob(theirs)} 100644\n"
     return head + to_diff("shop.py", ours, theirs, num_context=20)

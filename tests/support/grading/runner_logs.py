@@ -1,4 +1,4 @@
-"""Logs as runners write them, made from a seed: all statuses, parameters with blanks, timings, colours, noise, crashed suites."""
+"""Logs of test runners, generated from a seed: statuses, parameters, timings, colours, other output, crashed suites."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ BAD = ("failed", "error")
 
 @dataclass(frozen=True)
 class RunnerLog:
-    """A log, the exit code, and what is asked of it."""
+    """Log, exit code and expected tests."""
 
     parser: str
     text: str
@@ -20,14 +20,14 @@ class RunnerLog:
 
 @dataclass(frozen=True)
 class Layout:
-    """How one runner writes."""
+    """Output format of one runner."""
 
     write: Callable[[str, str, Random], str]
-    """Name, status and chance → the lines of one test."""
+    """Function from name, status and random state to the lines of a test."""
     name: Callable[[int, Random], str]
-    """The name of the n-th test."""
+    """Function from an index and a random state to the name of a test."""
     id: Callable[[str], str] = str.strip
-    """Name → id in the data set."""
+    """Function from a name to the id in the data set."""
     statuses: tuple[str, ...] = ("passed", "failed", "skipped")
     before: str = ""
     after: str = ""
@@ -35,7 +35,7 @@ class Layout:
 
 
 def make_log(parser: str, seed: int) -> RunnerLog:
-    """A log of that parser's runner."""
+    """Generate a log for a parser."""
     chance = Random(f"{parser} {seed}")
     layout = LAYOUTS[parser]
     kinds = chance.choice([("passed",), ("passed", "passed", "passed", *layout.statuses), layout.statuses])

@@ -1,4 +1,4 @@
-"""The package swebench for tests: installed, or fetched without all that it requires."""
+"""Package swebench for tests, installed or downloaded without most of its requirements."""
 
 import importlib.util
 import subprocess
@@ -11,7 +11,7 @@ WHEELS = ["swebench==5.0.2", "unidiff"]
 
 
 def find_package(folder):
-    """Find the folder that holds swebench; its two wheels are fetched where it is not installed. Skips where neither works."""
+    """Return the folder that contains swebench; download two wheels if it is not installed. Skips if both fail."""
     if found := importlib.util.find_spec("swebench"):
         return Path(found.origin).parents[1]
     fetch = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, *WHEELS]

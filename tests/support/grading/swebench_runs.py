@@ -1,8 +1,8 @@
-"""Run by itself: the evaluation of the package swebench, with folders of this machine in place of containers.
+"""Script that runs swebench's evaluation with folders of this machine as containers.
 
-Arguments: the folder of the package, and a folder with `rows.json`, `preds.jsonl`, and `tree`, which each container begins with.
-The reports lie in that folder afterwards. The argument `rewrite` makes them of the logs that lie there.
-Everything of swebench is its own. The client of Docker is a stand-in, and so is what the evaluation imports and does not use.
+Arguments: the folder of the package, and a folder with `rows.json`, `preds.jsonl`, and `tree`, the initial content of each
+container. The script writes the reports into that folder. With the argument `rewrite` it makes them from existing logs. Only the
+Docker client and unused imports are replaced by stand-ins.
 """
 
 import io
@@ -24,7 +24,7 @@ GIT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
 
 
 class Containers:
-    """A client of Docker whose containers are folders."""
+    """Docker client whose containers are folders."""
 
     def __init__(self, folder, tree):
         self.folder, self.tree = folder, tree
@@ -42,7 +42,7 @@ class Containers:
 
 
 class Container:
-    """A folder that holds the places of a container."""
+    """Folder with the paths of a container."""
 
     def __init__(self, client, name, root):
         self.id, self.root, self.process = name, root, None
@@ -75,7 +75,7 @@ class Container:
         yield from self.process.stdout
 
     def place(self, words):
-        """The words of a command, each place of a container by its path on this machine."""
+        """Translate the container paths in a command to paths on this machine."""
         return [f"{self.root}{word}" if word.startswith(PLACES) or word == "/" else word for word in words]
 
     def surroundings(self, workdir):
@@ -87,7 +87,7 @@ class NotFound(Exception):
 
 
 def stand_in(package, folder):
-    """Put stand-ins in the place of what is not installed; Docker is always one."""
+    """Install stand-ins for missing packages, and always for Docker."""
     docker = ModuleType("docker")
     docker.errors = SimpleNamespace(ImageNotFound=NotFound, NotFound=NotFound, APIError=NotFound)
     docker.from_env = lambda **options: Containers(folder / "containers", folder / "tree")

@@ -1,6 +1,6 @@
-"""Run by itself: the statuses and the verdicts of the package swebench on logs; a JSON list comes in, another goes out.
+"""Script that computes statuses and verdicts with swebench: JSON list of logs in, JSON list out.
 
-Only its graders are imported. The package around them would start clients of Docker and of data hubs.
+The script imports only swebench's graders, because the whole package starts clients of Docker and data hubs.
 """
 
 import contextlib

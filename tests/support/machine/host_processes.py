@@ -1,4 +1,4 @@
-"""What runs on this machine, as the host of a sandbox sees it."""
+"""Processes on this machine, as the host of a sandbox sees them."""
 
 import asyncio
 import subprocess
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def processes_named(command):
-    """Host process ids of a command line."""
+    """Return the host process ids with a command line."""
     found = subprocess.run(["pgrep", "-f", "-x", command], capture_output=True, text=True, check=False)
     return found.stdout.split()
 
 
 def ancestor_in_sandbox(pid):
-    """Process 1 of the namespace of a process, as the host sees it."""
+    """Return the host id of process 1 in the namespace of a process."""
     while pid:
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
         if status["NSpid"].split()[-1] == "1":
@@ -42,7 +42,7 @@ def wait_until(condition, limit_s=60.0):
 
 
 async def wait_for(condition):
-    """The same while the event loop goes on."""
+    """Wait like `wait_until` without blocking the event loop."""
     await asyncio.wait_for(_poll(condition), 60)
 
 

@@ -1,4 +1,4 @@
-"""A registry of images on this machine: the part of the OCI distribution protocol that a pull needs, and its ways to fail."""
+"""Image registry on this machine: the part of the OCI distribution protocol that a pull needs, with faults."""
 
 import gzip
 import hashlib
@@ -20,44 +20,44 @@ CONFIG, LAYER = "application/vnd.oci.image.config.v1+json", "application/vnd.oci
 
 @dataclass
 class LocalRegistry:
-    """What the registry has, how it behaves, and what it was asked."""
+    """Content, behaviour and requests of the registry."""
 
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[tuple[str, str], tuple[str, bytes]] = field(default_factory=dict)
     """(repository, tag or digest) → media type and text."""
     needs_token: bool = False
     wanted_login: str = ""
-    """Value of `Authorization` without which no token is given."""
+    """Required value of `Authorization` for a token."""
     refusals: list[tuple[int, dict]] = field(default_factory=list)
     """Status and headers of the next answers about manifests."""
     num_cuts: int = 0
-    """So many blobs are sent by half."""
+    """Number of blobs to send only half."""
     asked: Counter = field(default_factory=Counter)
-    """Method and path → how often."""
+    """Method and path → number of requests."""
     host: str = ""
 
     def add_blob(self, content):
-        """Keep a blob; returns its digest."""
+        """Add a blob. Return its digest."""
         digest = digest_of(content)
         self.blobs[digest] = content
         return digest
 
     def add_manifest(self, repository, tag, manifest, media_type=MANIFESTS[0]):
-        """Keep a manifest under its tag and its digest, which is returned."""
+        """Add a manifest under a tag and its digest. Return the digest."""
         content = json.dumps(manifest).encode()
         for version in (tag, digest_of(content)):
             self.manifests[repository, version] = (media_type, content)
         return digest_of(content)
 
     def add_list(self, repository, tag, digests):
-        """Keep a list of manifests by architecture."""
+        """Add a list of manifests by architecture."""
         entries = [
             {"digest": digest, "platform": {"os": "linux", "architecture": name}} for name, digest in digests.items()
         ]
         return self.add_manifest(repository, tag, {"schemaVersion": 2, "manifests": entries}, LISTS[0])
 
     def count(self, method, part):
-        """How often something with this in its path was asked for."""
+        """Count the requests with a path that contains this text."""
         return sum(number for (how, path), number in self.asked.items() if how == method and part in path)
 
 
@@ -66,14 +66,14 @@ def digest_of(content):
 
 
 def make_manifest(**layers):
-    """Layers by name with their bytes; nothing lies behind them."""
+    """Return a manifest with layers by name and size, without their blobs."""
     parts = [{"digest": digest_of(name.encode()), "size": size} for name, size in layers.items()]
     return {"schemaVersion": 2, "config": {"digest": digest_of(b"config"), "size": 2}, "layers": parts}
 
 
 @contextmanager
 def serving(registry):
-    """The registry at `registry.host` until the block ends."""
+    """Run the registry at `registry.host` until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -111,7 +111,7 @@ def serving(registry):
 
 
 def answer(registry, path, authorization):
-    """Status, headers and body for a path."""
+    """Return status, headers and body for a path."""
     if path.startswith("/token"):
         refused = registry.wanted_login and authorization != registry.wanted_login
         return (401, {}, b"") if refused else (200, {}, json.dumps({"token": TOKEN}).encode())
@@ -132,7 +132,7 @@ def answer(registry, path, authorization):
 
 
 def add_image(registry, repository, tag, *layers):
-    """Keep an image whose layers hold a file each, of the text given; returns the digest of its manifest."""
+    """Add an image with one layer per text. Return the digest of its manifest."""
     packed = [pack_layer(text) for text in layers]
     config = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
@@ -147,7 +147,7 @@ def add_image(registry, repository, tag, *layers):
 
 
 def pack_layer(text):
-    """A tar file with one file, called by the hash of its text."""
+    """Return a tar file with one file, named by the hash of its text."""
     content = text.encode()
     member = tarfile.TarInfo(digest_of(content)[-12:])
     member.size = len(content)

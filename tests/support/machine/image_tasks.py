@@ -1,4 +1,4 @@
-"""Tasks of images as public sets have them: a repository with its history in an image, and a row that names the image."""
+"""Image tasks as in public data sets: a repository with its history in an image, and a row that names the image."""
 
 import ast
 import json
@@ -13,7 +13,7 @@ import pytest
 from turnsmith.synthesis.repositories import make_patch
 
 SUITES_IMAGE = "localhost/turnsmith-test-suites"
-"""Made by .ci/containers: Debian with Python, pytest and git."""
+"""Image of .ci/containers: Debian with Python, pytest and git."""
 IMAGE = "localhost/turnsmith-test-of"
 WORKDIR = "/testbed"
 ENVIRONMENT = "/opt/miniconda3/envs/testbed"
@@ -25,22 +25,22 @@ cd {WORKDIR}
 git init -q; git config user.name Upstream; git config user.email upstream@localhost
 git add -A; git commit -q -m "as it was"; git rev-parse HEAD
 """
-"""What an image of SWE-bench has: an environment called testbed, and the repository with its history."""
+"""Content of an image of SWE-bench: an environment named testbed, and the repository with its history."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """A published package, a bug in it, and the tests that its authors have for what the bug breaks."""
+    """Published package, a bug for it, and the tests that the bug breaks."""
 
     package: str
-    """A requirement of one version, with its tests in the source distribution."""
+    """Requirement of one version whose source distribution contains tests."""
     source: str
     right: str
     wrong: str
     issue: str
     test_file: str
     hidden: str
-    """The test that is not in the repository before the test patch."""
+    """Test that the test patch adds."""
     command: str
     parser: str
     fixed: str
@@ -93,7 +93,7 @@ RELEASES = (BY_PYTEST, BY_UNITTEST)
 
 
 def write_row(release, folder, ask):
-    """Make the image of a release; returns its row, in the layout of SWE-rebench. `ask` runs a command of the engine."""
+    """Make the image of a release. Return its row in the layout of SWE-rebench; `ask` runs a command of the engine."""
     tree = unpack(release, folder)
     patch = break_source(release, tree)
     test_patch = hide_test(release, tree)
@@ -115,7 +115,7 @@ def write_row(release, folder, ask):
 
 
 def unpack(release, folder):
-    """The tree of a source distribution; skips where it cannot be had."""
+    """Return the tree of a source distribution. Skips if it cannot be downloaded."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", release.package]
     if subprocess.run([*command, "--dest", folder], capture_output=True).returncode:
         pytest.skip(f"{release.package} could not be downloaded")
@@ -126,7 +126,7 @@ def unpack(release, folder):
 
 
 def break_source(release, tree):
-    """Put the bug in; returns the patch that takes it out."""
+    """Insert the bug. Return the patch that removes it."""
     file = tree / release.source
     right = file.read_text()
     assert right.count(release.right) == 1
@@ -135,7 +135,7 @@ def break_source(release, tree):
 
 
 def hide_test(release, tree):
-    """Take the test out; returns the patch that brings it back."""
+    """Remove the test. Return the patch that restores it."""
     file = tree / release.test_file
     whole = file.read_text()
     [test] = [node for node in ast.walk(ast.parse(whole)) if getattr(node, "name", "") == release.hidden]
@@ -146,7 +146,7 @@ def hide_test(release, tree):
 
 
 def make_image(release, tree, ask):
-    """The image of a repository as it stands; returns the commit."""
+    """Make the image of a repository. Return the commit."""
     around = tree.parent / f"{release.name}-root"
     (around / "opt/miniconda3/bin").mkdir(parents=True)
     (around / "opt/miniconda3/bin/activate").write_text(ACTIVATE)
@@ -162,7 +162,7 @@ def make_image(release, tree, ask):
 
 
 def write_rows(folder, ask):
-    """A file of the rows of all releases, their images made."""
+    """Write the rows of all releases, and make their images."""
     rows = [write_row(release, folder, ask) for release in RELEASES]
     (file := Path(folder, "rows.jsonl")).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file

@@ -1,4 +1,4 @@
-"""An ordinary user, in a mount namespace where closed folders are open to them."""
+"""Commands run by an ordinary user, in a mount namespace that opens closed folders to them."""
 
 import os
 import stat
@@ -7,16 +7,16 @@ from pathlib import Path
 NOBODY = 65534
 CONTAINERS = Path(__file__).parents[3] / ".ci" / "containers.conf"
 SUBORDINATE_IDS = "3000000:65536"
-"""Users that are theirs in containers: the first, and how many."""
+"""Subordinate ids for containers: the first id and their number."""
 
 
 def closed_ancestor(path):
-    """The topmost folder above a path that others may not enter, or None."""
+    """Return the topmost folder of a path that other users cannot enter, or None."""
     return next((folder for folder in reversed(path.parents) if not folder.stat().st_mode & stat.S_IXOTH), None)
 
 
 def open_to_all(paths):
-    """Shell commands for a private mount namespace: closed folders are replaced by open ones that hold only these paths."""
+    """Return shell commands that replace closed folders by open ones with only these paths, in a private mount namespace."""
     closed = {path: closed_ancestor(path) for path in paths}
     lines = ["set -e", "mount -t tmpfs -o mode=755 tmpfs /mnt"]
     for number, (path, folder) in enumerate(closed.items()):
@@ -32,7 +32,7 @@ def open_to_all(paths):
 
 
 def become_user(home, paths):
-    """What a command begins with to be run by an ordinary user who may use podman without root and may enter these paths."""
+    """Return the prefix of a command that an ordinary user runs, with rootless podman and access to these paths."""
     (home / "run").mkdir(parents=True, mode=0o700)
     entry = f"nobody:x:{NOBODY}:{NOBODY}:nobody:{home}:/bin/sh"
     others = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("nobody:")]

@@ -1,4 +1,4 @@
-"""A Podman that works on this machine, for tests of containers."""
+"""Podman for container tests."""
 
 import subprocess
 from functools import cache
@@ -8,12 +8,12 @@ import pytest
 
 LAUNCHER = Path(__file__).parents[3] / ".ci" / "podman"
 IMAGE, STATIC_IMAGE = "localhost/turnsmith-test", "localhost/turnsmith-test-static"
-"""Made by .ci/containers: Debian without Python; programs without libraries, and musl."""
+"""Images of .ci/containers: Debian without Python, and static programs with musl."""
 
 
 @cache
 def find_podman():
-    """A Podman that starts containers here, plain or by our launcher, or a skip that says why there is none."""
+    """Return a Podman that starts containers here, plain or by `.ci/podman`. Skips with a reason if there is none."""
     for engine in ("podman", str(LAUNCHER)):
         try:
             tried = subprocess.run(

@@ -1,6 +1,6 @@
-"""Families of models: chat templates written from their documentation, with small tokenizers that behave as theirs do.
+"""Model families: chat templates written from their documentation, with small tokenizers of the same kind.
 
-Left out of the templates: tools. The tokenizers have each family's special tokens, and its way with spaces and white space.
+The templates omit tools. The tokenizers have the family's special tokens and treatment of spaces.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TEMPLATES = Path(__file__).parents[2] / "chat" / "templates"
 AS_SHIPPED, KEEP = ChatConfig(), ChatConfig(template="keep-turns")
 FOLDED = ChatConfig(system_prompt="first-user-message")
 WORDS = r"""[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""
-"""What byte-level tokenizers since GPT-4 do not merge across: lines keep together, numbers are short."""
+"""Word pattern of byte-level tokenizers since GPT-4: line breaks stay together, numbers have at most three digits."""
 CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 INST = ("<s>", "</s>")
 GEMMA = ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>")
@@ -30,18 +30,18 @@ LLAMA = tuple(f"<|{name}|>" for name in "begin_of_text end_of_text start_header_
 
 @dataclass(frozen=True)
 class Family:
-    """How a family's text becomes tokens."""
+    """Tokenizer and template of a family."""
 
     special: tuple[str, ...]
     end_of_turn: str
     stops: tuple[str, ...]
-    """What else ends a turn by the model's own generation_config.json."""
+    """Further stop tokens of the model's generation_config.json."""
     chat: ChatConfig = AS_SHIPPED
-    """How its template does."""
+    """Configuration that the template needs."""
     bos: str | None = None
     spaces: str = "bytes"
     takes: str = ""
-    """Sides on which special tokens take the white space beside them."""
+    """Sides on which special tokens absorb adjacent spaces."""
     thinks: bool = False
 
 
@@ -71,7 +71,7 @@ def make_core(family: Family, rename=str) -> Tokenizer:
 
 
 def make_family_tokenizer(name: str, rename=str) -> PreTrainedTokenizerFast:
-    """The family's template on a tokenizer of its kind, in which special tokens may have other names."""
+    """Make a tokenizer with the family's template; special tokens can be renamed."""
     family = FAMILIES[name]
     core = make_core(family, rename)
     if family.thinks:  # ordinary tokens, by the families' own account
@@ -84,6 +84,6 @@ def make_family_tokenizer(name: str, rename=str) -> PreTrainedTokenizerFast:
 
 
 def make_renderer(name: str, chat: ChatConfig | None = None) -> ChatRenderer:
-    """A renderer as the family needs it, or in another way."""
+    """Make a renderer with the family's configuration, or with another."""
     tokenizer, family = make_family_tokenizer(name), FAMILIES[name]
     return ChatRenderer(tokenizer, chat or family.chat, tokenizer.convert_tokens_to_ids(list(family.stops)))

@@ -1,4 +1,4 @@
-"""Random models of two layers, for tests of what computes with weights."""
+"""Random models of two layers."""
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
@@ -21,7 +21,7 @@ SIZES = {
 
 
 def make_model(kind: str = "qwen2", seed: int = 0, **changes: object) -> PreTrainedModel:
-    """A model with weights large enough that its distribution is far from uniform; all but Llama tie theirs."""
+    """Make a model with large weights, so that its distribution is far from uniform; all but Llama tie embeddings."""
     torch.manual_seed(seed)
     config = AutoConfig.for_model(kind, **SIZES | {"tie_word_embeddings": kind != "llama"} | changes)
     return AutoModelForCausalLM.from_config(config, attn_implementation=attention.NAME).eval()

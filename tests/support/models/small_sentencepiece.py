@@ -1,4 +1,4 @@
-"""Tokenizers as SentencePiece makes them: spaces are letters, unknown ones are bytes; trained in a moment, can spell any text."""
+"""SentencePiece tokenizers, trained in a moment: spaces are letters, unknown letters are bytes, any text can be encoded."""
 
 import json
 from typing import Literal
@@ -9,11 +9,11 @@ from support.models.small_tokenizers import CORPUS
 
 SPACE = "▁"
 Spaces = Literal["before every text", "before the first text", "never"]
-"""Where one is added: as Llama 2 and Phi-3 have it, as later Mistral models, as Gemma."""
+"""Place of an added space: Llama 2 and Phi-3; later Mistral models; Gemma."""
 
 
 def make_sentencepiece(special: list, spaces: Spaces) -> Tokenizer:
-    """A tokenizer with these special tokens."""
+    """Make a tokenizer with these special tokens."""
     pieces, merges = learn_pieces()
     vocabulary = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *pieces]
     ids = {piece: index for index, piece in enumerate(vocabulary)}
@@ -30,7 +30,7 @@ def make_sentencepiece(special: list, spaces: Spaces) -> Tokenizer:
 
 
 def learn_pieces() -> tuple[list[str], list[tuple[str, str]]]:
-    """Pieces and merges of a little text; a space stands at the beginning of a piece only, and lines are not merged."""
+    """Learn pieces and merges from a little text; spaces occur only at the start of a piece, and line breaks are not merged."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex("\n"), "isolated"), pre_tokenizers.Metaspace(prepend_scheme="never")]

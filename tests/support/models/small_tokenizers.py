@@ -1,4 +1,4 @@
-"""Byte-level BPE tokenizers with a chat template, trained in a moment, that can spell any text."""
+"""Byte-level BPE tokenizers with a chat template, trained in a moment; any text can be encoded."""
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
@@ -13,7 +13,7 @@ CORPUS = ["def total(values):\n    return sum(values)\n\n\nsystem user assistant
 def make_tokenizer(
     template: str | None = CHATML, special: tuple[str, ...] = ("<|im_start|>", "<|im_end|>"), eos: str = "<|im_end|>"
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer with these special tokens; without a template where none is given."""
+    """Make a tokenizer with these special tokens, and with the template if one is given."""
     core = make_byte_level(["<|endoftext|>", *special])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=eos, pad_token="<|endoftext|>")
     tokenizer.chat_template = template
@@ -21,7 +21,7 @@ def make_tokenizer(
 
 
 def make_byte_level(special: list, words: str = "") -> Tokenizer:
-    """Byte-level BPE with these special tokens first; words are those of GPT-2, or what this pattern matches."""
+    """Make a byte-level BPE with these special tokens first; words match GPT-2's pattern or the given one."""
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if words:

@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md as files, as they stand on the page."""
+"""Examples of docs/extending.md as files."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ NAMED = re.compile(r"(?:# |\{# )([\w/]+\.\w+)(?: #\})?\n")
 
 
 def write_examples(folder: Path) -> set[str]:
-    """Write each block that names a file in its first line; returns the names."""
+    """Write each block that names a file in its first line. Return the names."""
     named = {match[1]: text for _, text in BLOCK.findall(PAGE.read_text()) if (match := NAMED.match(text))}
     for name, text in named.items():
         (folder / name).parent.mkdir(exist_ok=True)

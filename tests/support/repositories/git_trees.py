@@ -1,4 +1,4 @@
-"""Trees as git sees them, and what git makes of a patch."""
+"""Trees of git, and results of `git apply`."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from turnsmith.git.layers import copy_merged
 
 
 def rebuild(layers, patch, target):
-    """The base with the patch applied by git, strictly."""
+    """Return the base with the patch applied strictly by git."""
     copy_merged(layers, target)
     if patch:
         command = ["git", "apply", "--whitespace=nowarn", "-"]
@@ -18,7 +18,7 @@ def rebuild(layers, patch, target):
 
 
 def files_of(folder):
-    """Every file that a patch can express: path → (kind and execute bit, content)."""
+    """Return all files that a patch can express: path → (kind and execute bit, content)."""
     found = {}
     for path in sorted(Path(folder).rglob("*")):
         status = path.lstat()

@@ -28,7 +28,7 @@ def start(folder: Path) -> Path:
 
 
 def commit(folder: Path, files, message, **when) -> str:
-    """Write files (None removes one), commit all; returns the commit."""
+    """Write files (None removes one) and commit all. Return the commit."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ MORE = TEST + "\n\ndef test_without_a_price():\n    assert total([1, None]) == 1
 
 
 def make_shop(folder: Path) -> Path:
-    """Four commits: a project, a fix with its test, a change of notes alone, one of a test alone."""
+    """Make four commits: a project, a fix with its test, a change of notes only, a change of tests only."""
     start(folder)
     first = {
         "pyproject.toml": PROJECT,

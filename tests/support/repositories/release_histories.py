@@ -1,4 +1,4 @@
-"""A git history with real code, where no clone is at hand: the releases of a package, one commit each."""
+"""Git history of a real package, with one commit per release."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,11 @@ from support.repositories.histories import git, start
 from turnsmith.synthesis.sources import fetch_source
 
 MADE = re.compile(r"PKG-INFO|(.*/)?[^/]+\.egg-info/.*")
-"""What an archive of sources has more than its repository."""
+"""Generated files of a source distribution that its repository does not contain."""
 
 
 def write_releases(folder: Path, package: str, versions: list[str]) -> Path:
-    """Commit one release after the other, each with what the project's own notes say of it."""
+    """Commit the releases in order, each with its entry in the project's changelog as message."""
     start(folder)
     for version in versions:
         git(folder, "rm", "-r", "--quiet", "--ignore-unmatch", ".")
@@ -25,6 +25,6 @@ def write_releases(folder: Path, package: str, versions: list[str]) -> Path:
 
 
 def find_notes(folder: Path, version: str) -> str:
-    """`- 1.19.1 Prevent deprecation warnings.` of a list of releases."""
+    """Return notes by release, from lines such as `- 1.19.1 Prevent deprecation warnings.`"""
     found = re.search(rf"^- {re.escape(version)} (.*?)(?=^- )", (folder / "README.rst").read_text(), re.M | re.S)
     return " ".join(found[1].split()) if found else f"Release {version}"

@@ -1,4 +1,4 @@
-"""A module with a bug at its base, the fix, and its tests, visible and hidden."""
+"""Module with a bug, its fix, and its visible and hidden tests."""
 
 OLD = '''"""Prices."""
 

@@ -1,1 +1,1 @@
-"""A package that stands where vLLM is looked for: a small server with the routes that are used, without a model."""
+"""Stand-in for vLLM: a small server with the routes that Turnsmith uses, without a model."""

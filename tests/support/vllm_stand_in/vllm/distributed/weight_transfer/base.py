@@ -1,4 +1,4 @@
-"""The class that transports are made of, as far as it is used."""
+"""Base class of weight transports."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar

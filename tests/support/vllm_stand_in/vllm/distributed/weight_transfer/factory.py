@@ -1,4 +1,4 @@
-"""Where transports are known by name."""
+"""Table of weight transports by name."""
 
 
 class WeightTransferEngineFactory:

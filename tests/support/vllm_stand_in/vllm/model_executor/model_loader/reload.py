@@ -1,4 +1,4 @@
-"""What stands around loading: nothing, where no layer is packed."""
+"""No-op replacements of vLLM's reload functions; no layer of the stand-in is packed."""
 
 
 def initialize_layerwise_reload(model: object) -> None:

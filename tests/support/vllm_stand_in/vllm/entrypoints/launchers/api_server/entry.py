@@ -1,8 +1,14 @@
-"""The server: a distribution over the vocabulary made of its weights, 10 ms a token, honest but for the faults that a file names.
+"""Stand-in server: its distribution over the vocabulary depends on its weights, and a token takes 10 ms.
 
-The file (variable STAND_IN_FAULTS) holds words, read at each request: `die` ends the server during a turn, `slow` never answers
-one, `refuse` answers 400, `alter-N` changes what arrives in the next N updates, `forget` reports other weights than it was given,
-`narrow` that it cannot compute the model's heads, `remember` that it keeps its prefixes.
+The file named by STAND_IN_FAULTS contains words that select faults, read at each request:
+
+- `die` ends the server during a turn,
+- `slow` never answers a turn,
+- `refuse` answers 400,
+- `alter-N` changes the weights of the next N updates,
+- `forget` reports other weights than it received,
+- `narrow` reports that it cannot compute the model's heads,
+- `remember` reports that it keeps its prefixes.
 """
 
 import argparse
@@ -72,7 +78,7 @@ class StandIn:
         return JSONResponse({"prompt_token_ids": asked["token_ids"], "choices": [choice], "pid": os.getpid()})
 
     def logprobs(self) -> np.ndarray:
-        """Of all tokens, whatever came before: a softmax over the sums of their embeddings; float64."""
+        """Return the float64 log-probs of all tokens: a softmax over sums of embeddings, independent of the history."""
         sums = self.weights["model.embed_tokens.weight"].sum(1, dtype=np.float64)
         return sums - np.logaddexp.reduce(sums)
 
