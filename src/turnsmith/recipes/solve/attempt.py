@@ -33,7 +33,7 @@ class Watcher(Progress, Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class AttemptSetup:
     """Objects that all attempts share."""
 
     config: RunConfig
@@ -49,38 +49,38 @@ class Work:
         return self.folder.eval_trajectories(STAGE, TASK_SET)
 
 
-async def make_attempt(rollout: Rollout, work: Work) -> Trajectory:
+async def make_attempt(rollout: Rollout, setup: AttemptSetup) -> Trajectory:
     """Run and test one attempt; attempts lost to the infrastructure are repeated up to `rollouts.retries` times."""
     trajectory = await retry_lost(
-        lambda: play(rollout, work),
+        lambda: play(rollout, setup),
         is_lost=lambda played: played.stop_reason in LOST and not played.patch,
-        retries=work.config.rollouts.retries,
+        retries=setup.config.rollouts.retries,
     )
     try:
-        trajectory = await test_patch(trajectory, work)
+        trajectory = await test_patch(trajectory, setup)
     finally:
-        append_trajectory(work.journal, trajectory)
-    work.watcher.say(
+        append_trajectory(setup.journal, trajectory)
+    setup.watcher.say(
         f"attempt {trajectory.index + 1}: {trajectory.stop_reason}, {trajectory.outcome} {trajectory.detail}"
     )
     return trajectory
 
 
-async def play(rollout: Rollout, work: Work) -> Trajectory:
+async def play(rollout: Rollout, setup: AttemptSetup) -> Trajectory:
     """Run one episode in its own sandbox. If it is stopped, write its partial trajectory to the journal."""
-    config = work.config
+    config = setup.config
     decoding = None if config.eval.sampling.is_policy else config.eval.sampling
     try:
-        async with started(work.provider, SandboxSpec.of(rollout.tree)) as sandbox:
+        async with started(setup.provider, SandboxSpec.of(rollout.tree)) as sandbox:
             await set_up_for_agent(sandbox, rollout.tree)
-            dialogue = work.policy.dialogues.open(rollout.trajectory, config.agent, decoding)
-            episode = Episode(rollout.trajectory, rollout.tree.task, dialogue, sandbox, work.scaffold, config.agent)
-            episode.on_turn = lambda turn: work.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
+            dialogue = setup.policy.dialogues.open(rollout.trajectory, config.agent, decoding)
+            episode = Episode(rollout.trajectory, rollout.tree.task, dialogue, sandbox, setup.scaffold, config.agent)
+            episode.on_turn = lambda turn: setup.watcher.show_turn(rollout.trajectory.index, len(episode.turns), turn)
             try:
                 trajectory = await episode.play()
                 return trajectory if trajectory.patch else trajectory.grow(patch=await sandbox.diff())
             except (asyncio.CancelledError, OutOfBudget, UsageError) as error:
-                append_trajectory(work.journal, await rescue(episode, sandbox, str(error)))
+                append_trajectory(setup.journal, await rescue(episode, sandbox, str(error)))
                 raise
     except SandboxError as error:
         return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
@@ -103,20 +103,20 @@ async def rescue(episode: Episode, sandbox: Sandbox, why: str) -> Trajectory:
     )
 
 
-async def test_patch(trajectory: Trajectory, work: Work) -> Trajectory:
+async def test_patch(trajectory: Trajectory, setup: AttemptSetup) -> Trajectory:
     """Add the result of the given tests, if there are tests and the patch is not empty."""
     if not trajectory.patch:
         lost = trajectory.stop_reason in LOST
         outcome = Outcome(trajectory.stop_reason.value) if lost else Outcome.EMPTY_PATCH
         return trajectory.grow(outcome=outcome, detail=trajectory.detail or "nothing was changed")
-    if not work.tests:
+    if not setup.tests:
         return trajectory
     try:
-        run = await work.tests.run(trajectory.patch)
+        run = await setup.tests.run(trajectory.patch)
     except (SandboxError, GradingError) as error:
         return trajectory.grow(outcome=Outcome.GRADER_FAILED, detail=str(error))
-    write_tests(work.folder, trajectory, run)
-    grade = to_grade(run, work.provider.isolation)
+    write_tests(setup.folder, trajectory, run)
+    grade = to_grade(run, setup.provider.isolation)
     return trajectory.grow(grade=grade, outcome=grade.outcome, detail=grade.detail)
 
 

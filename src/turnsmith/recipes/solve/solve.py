@@ -1,4 +1,4 @@
-"""Work on an issue of a git checkout: a task made of a copy of the tracked files, and attempts at it."""
+"""Attempts at an issue of a git checkout: a task made from a copy of the tracked files, and rollouts on it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from turnsmith.git.checkout import Checkout
 from turnsmith.git.history import find_date, find_version
 from turnsmith.git.one_commit import TreeFile, write_history
 from turnsmith.recipes.policy.opening import open_policy
-from turnsmith.recipes.solve.attempt import Watcher, Work, make_attempt
+from turnsmith.recipes.solve.attempt import AttemptSetup, Watcher, make_attempt
 from turnsmith.recipes.solve.given_tests import GivenTests, check_command
 from turnsmith.recipes.solve.solution import STAGE, TASK_SET
 from turnsmith.rollouts.rollout import Rollout, plan_rollouts
@@ -60,8 +60,8 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
         policy = await open_policy(config, assignment.folder, watcher)
         try:
             check_fits([tree.task], policy.dialogues, scaffold, config.agent)
-            work = Work(config, assignment.folder, policy, provider, scaffold, tests, watcher)
-            await make_attempts(plan_attempts(assignment, tree), work)
+            setup = AttemptSetup(config, assignment.folder, policy, provider, scaffold, tests, watcher)
+            await make_attempts(plan_attempts(assignment, tree), setup)
         finally:
             if remark := policy.dialogues.remark():
                 watcher.say(remark)
@@ -139,9 +139,9 @@ def plan_attempts(assignment: Assignment, tree: TaskTree) -> list[Rollout]:
     )
 
 
-async def make_attempts(rollouts: Sequence[Rollout], work: Work) -> None:
+async def make_attempts(rollouts: Sequence[Rollout], setup: AttemptSetup) -> None:
     """Run all attempts at once; the first that passes the given tests cancels the others, with the reason."""
-    attempts = [asyncio.create_task(make_attempt(rollout, work)) for rollout in rollouts]
+    attempts = [asyncio.create_task(make_attempt(rollout, setup)) for rollout in rollouts]
     why = ""
     try:
         for ended in asyncio.as_completed(attempts):
