@@ -161,7 +161,7 @@ def test_of_batches_with_a_mistake_none_is_accepted_and_of_the_others_all_are(nu
         (tampering.truncate, r"there are \d+ tokens, and turns before it end at"),
         (tampering.go_on_after_the_end, "3 tokens follow the last turn"),
         (tampering.lose_digest, "its engine gave no digest"),
-        (tampering.lose_provenance, "does not say where its tokens come from"),
+        (tampering.lose_provenance, "has no digests"),
     ],
 )
 def test_what_differs_is_told(mistake, told):

@@ -60,7 +60,7 @@ def test_weights_cut_anywhere_are_refused(tmp_path_factory, save, share):
     save(model)
     [file] = [*model.glob("*.bin"), *model.glob("*.safetensors")]
     os.truncate(file, int(share * file.stat().st_size))
-    with pytest.raises(UsageError, match=f"{file.name} cannot be read .*: fetch that file again"):
+    with pytest.raises(UsageError, match=f"{file.name} cannot be read .*: download that file again"):
         check_model(model)
     shutil.rmtree(model)
 

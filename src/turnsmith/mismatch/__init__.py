@@ -1,5 +1,5 @@
-"""Diagnosis of differences between the log-probs of engine and trainer: stored rollouts are scored under one fault at a time.
+"""Diagnosis of differences between the log-probs of engine and trainer.
 
-`examination` runs the hypotheses, one module for each family. `report` holds the result, which commands and views
-import. The package reads trajectories and loads a model. It does not know how they were collected.
+Each hypothesis assumes one fault of the engine and recomputes the log-probs of stored rollouts under that fault.
+`examination` tests all hypotheses, which come from one module for each family of faults. `report` holds the result.
 """

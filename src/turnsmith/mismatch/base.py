@@ -1,4 +1,4 @@
-"""Hypotheses: possible engine faults and the log-probs that each would produce."""
+"""Hypotheses: possible faults of an engine, and functions for the log-probs that each fault would produce."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from turnsmith.types import Trajectory
 
 Rescore = Callable[[PreTrainedModel, Trajectory], np.ndarray]
-"""Function from a float32 transformers model and a trajectory to the log-probs of its sampled tokens, float32."""
+"""Function that computes, with a float32 transformers model, the log-probs of a trajectory's sampled tokens; float32."""
 
 
 @dataclass(frozen=True)
@@ -17,16 +17,16 @@ class Hypothesis:
     """One possible fault of an engine."""
 
     family: str
-    """Kind of fault, e.g. `weights`."""
+    """Family of the fault, e.g. `weights`."""
     name: str
     """Name of the fault, phrased to complete `the gap is explained by …`."""
     rescore: Rescore
     is_noise: bool = False
-    """True if the fault predicts the size of the error, not its direction."""
+    """True if the fault predicts only the size of log-prob errors, not their sign, as for rounding."""
     prepare: Callable[[PreTrainedModel], PreTrainedModel] = lambda model: model
     """Function that prepares the model for `rescore`, called once for all rollouts."""
 
 
 def reported(trajectory: Trajectory) -> np.ndarray:
-    """Return the engine's log-probs of the sampled tokens, in order."""
+    """Return the log-probs that the engine reported for the sampled tokens, in order."""
     return trajectory.logprobs[trajectory.sampled]

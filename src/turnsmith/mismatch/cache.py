@@ -1,4 +1,4 @@
-"""Stale KV cache: keys and values of a prefix, computed with earlier weights."""
+"""Fault of an engine with a stale KV cache: keys and values of a prefix come from earlier weights."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -22,7 +22,10 @@ Boundary = Callable[[Trajectory, int], int]
 def rescore_stale(
     boundary: Boundary, earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory
 ) -> np.ndarray:
-    """Rescore each turn over stale keys from `earlier` weights; the last token before a turn is always recomputed."""
+    """Compute the log-probs of an engine that keeps keys and values from `earlier` weights.
+
+    The last token before a turn is never stale.
+    """
     turns = trajectory.turns
     cuts = [min(boundary(trajectory, number), turn.start - 1) for number, turn in enumerate(turns)]
     if len(set(cuts)) == 1:
@@ -36,7 +39,7 @@ def rescore_stale(
 def score_over(
     earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory, cut: int, end: int
 ) -> np.ndarray:
-    """Score sampled tokens up to `end`, with keys and values of the first `cut` tokens from `earlier` weights."""
+    """Compute log-probs of sampled tokens up to `end`, with keys and values of the first `cut` tokens from `earlier` weights."""
     token_ids = torch.from_numpy(trajectory.token_ids[:end].astype(np.int64))[None].to(model.device)
     cache = DynamicCache()
     if cut:
@@ -57,18 +60,18 @@ def pass_cache(decoder: nn.Module, cache: DynamicCache) -> dict[str, Any]:
 
 
 def known_before(others: Sequence[np.ndarray], trajectory: Trajectory, turn: int) -> int:
-    """Return the longest prefix of the first prompt that any earlier sequence shares."""
+    """Return the length of the longest prefix that the first prompt has in common with an earlier sequence."""
     prompt = trajectory.token_ids[: trajectory.turns[0].start]
     return max((common_prefix(prompt, other) for other in others), default=0)
 
 
 def earlier_turns(trajectory: Trajectory, turn: int) -> int:
-    """Return the number of tokens before a turn."""
+    """Return the number of tokens before a turn, all of which the cache may hold."""
     return trajectory.turns[turn].start
 
 
 def list_hypotheses(name: str, earlier: PreTrainedModel, seen: Sequence[np.ndarray]) -> list[Hypothesis]:
-    """List hypotheses of stale keys: of shared prompt prefixes, and of all earlier turns."""
+    """List hypotheses of stale keys: those of shared prompt prefixes, and those of all earlier turns."""
     boundaries: dict[str, Boundary] = {"all before each turn": earlier_turns}
     if seen:
         boundaries = {"prompts known from before": partial(known_before, seen)} | boundaries

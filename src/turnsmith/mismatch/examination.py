@@ -1,4 +1,4 @@
-"""Examination of rollouts: the gap that each hypothesis leaves, by turn and by position."""
+"""Test of all hypotheses on stored rollouts: the mean log-prob difference that each leaves, by turn and by position."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from turnsmith.training.sampler_settings import ALTERNATIVES, least_evidence
 from turnsmith.types import Trajectory
 
 FALSE_ALARMS = 1e-4
-"""Fraction of honest runs in which a setting may be named by chance."""
+"""Fraction of runs without a fault in which a sampler setting may be named by chance."""
 NUM_POSITIONS = 8
-"""Number of ranges of absolute positions."""
+"""Number of ranges of absolute token positions in the report."""
 ALL = slice(None)
 REFERENCES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (Hypothesis("reference", "the policy in float32", forward.rescore),),
     "bfloat16": (precision.PRODUCTS, precision.THROUGHOUT),
 }
-"""Ways to compute a policy of each dtype; the closest one is the reference."""
+"""Dtype of a policy → correct ways to compute it. The one closest to the reported log-probs is the reference."""
 OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
     "float32": (precision.PRODUCTS, precision.THROUGHOUT),
     "bfloat16": (Hypothesis("dtype", "layers that compute in float32", forward.rescore),),
@@ -30,7 +30,7 @@ OTHER_DTYPES: dict[str, tuple[Hypothesis, ...]] = {
 
 @dataclass(frozen=True)
 class Rescoring:
-    """Predicted and reported log-probs of all sampled tokens, concatenated."""
+    """Log-probs of all sampled tokens, concatenated: those that a hypothesis predicts, and those that the engine reported."""
 
     family: str
     name: str
@@ -40,7 +40,7 @@ class Rescoring:
 
     @property
     def gaps(self) -> np.ndarray:
-        """Return |predicted − reported|."""
+        """Return |predicted − reported| for each sampled token."""
         return abs(self.predicted - self.reported)
 
     @property
@@ -48,7 +48,7 @@ class Rescoring:
         return float(self.gaps.mean(dtype=np.float64))
 
     def left(self, reference: "Rescoring", here: np.ndarray | slice = ALL) -> float:
-        """Return the mean gap left; for noise, the mean difference in size from the reference's gap."""
+        """Return the mean log-prob difference that the hypothesis leaves; for rounding, the mean difference of error sizes."""
         if not self.is_noise or reference.is_noise:
             return float(self.gaps[here].mean(dtype=np.float64))
         noise = abs(self.predicted - reference.predicted)
@@ -56,7 +56,7 @@ class Rescoring:
 
 
 def attempt(hypothesis: Hypothesis, model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Rescoring:
-    """Rescore the rollouts under a hypothesis, then free what it prepared."""
+    """Compute the rollouts' log-probs under a hypothesis, then free the model that the hypothesis prepared."""
     prepared = hypothesis.prepare(model)
     predicted = np.concatenate([hypothesis.rescore(prepared, each) for each in trajectories])
     recorded = np.concatenate([reported(each) for each in trajectories])
@@ -64,13 +64,13 @@ def attempt(hypothesis: Hypothesis, model: PreTrainedModel, trajectories: Sequen
 
 
 def find_reference(dtype: str, model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Rescoring:
-    """Return the reference: the closest rescoring by the policy itself in the stated dtype."""
+    """Return the log-probs of the policy itself in `dtype`, computed in the way closest to the reported log-probs."""
     trials = [attempt(each, model, trajectories) for each in REFERENCES[dtype]]
     return min(trials, key=lambda trial: trial.mean)
 
 
 def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[Toggle]:
-    """Sort rescorings by explained gap, largest first."""
+    """Sort tested hypotheses by the share of the log-prob difference that they explain, largest first."""
     toggles = [
         Toggle(
             family=trial.family,
@@ -84,14 +84,14 @@ def rank(trials: Iterable[Rescoring], reference: Rescoring) -> list[Toggle]:
 
 
 def fit_reported(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Hypothesis:
-    """Return the setting whose log-probs are closest to the reported ones."""
+    """Return the hypothesis of the sampler setting whose log-probs are closest to the reported ones."""
     first = min(settings.fit(model, trajectories), key=lambda fit: fit.gap)
     finer = settings.fit(model, trajectories, settings.refine(first.alternative))
     return settings.make_hypothesis(min(finer, key=lambda fit: fit.gap).alternative)
 
 
 def fit_drawn(model: PreTrainedModel, trajectories: Sequence[Trajectory]) -> Setting:
-    """Return the setting that makes the tokens most likely."""
+    """Return the sampler setting under which the sampled tokens are most likely."""
     first = max(settings.fit(model, trajectories), key=lambda fit: fit.nats)
     near = settings.refine(first.alternative)
     best = max(settings.fit(model, trajectories, near), key=lambda fit: fit.nats)
@@ -117,7 +117,7 @@ def list_turns(trajectories: Iterable[Trajectory]) -> np.ndarray:
 
 
 def list_positions(trajectories: Iterable[Trajectory]) -> np.ndarray:
-    """Return for each sampled token the first position of its range."""
+    """Return for each sampled token the first position of the range of positions to which it belongs."""
     positions = np.concatenate([np.flatnonzero(trajectory.sampled) for trajectory in trajectories])
     width = max(1, -(-(int(positions.max()) + 1) // NUM_POSITIONS))
     return positions // width * width
@@ -129,7 +129,7 @@ def split(
     reference: Rescoring,
     best: Rescoring,
 ) -> list[Stretch]:
-    """Average both gaps per turn or range."""
+    """Average the log-prob differences of the reference and of the best hypothesis, per turn or range of positions."""
     found = places(trajectories)
     return [
         Stretch(

@@ -17,7 +17,7 @@ KERNEL = "sdpa"
 
 
 def load_plain(directory: Path, device: torch.device) -> PreTrainedModel:
-    """Load a policy with plain transformers. Raises UsageError."""
+    """Load a policy in float32 with transformers alone, without packed attention. Raises UsageError."""
     with report_model_errors(directory):
         model = load_complete(AutoModelForCausalLM, directory, dtype=torch.float32, attn_implementation=KERNEL)
     plain: PreTrainedModel = model.to(device).eval()  # type: ignore[arg-type]
@@ -25,14 +25,17 @@ def load_plain(directory: Path, device: torch.device) -> PreTrainedModel:
 
 
 def rescore(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Score the sampled tokens, each given all tokens before it."""
+    """Compute the log-prob of each sampled token, given all tokens before it."""
     return score(model, trajectory.token_ids, trajectory.sampled)
 
 
 def score(
     model: PreTrainedModel, token_ids: np.ndarray, wanted: np.ndarray, position_ids: np.ndarray | None = None
 ) -> np.ndarray:
-    """Score wanted tokens (float32), excluding the first of a sequence; positions count from 0 by default."""
+    """Compute the log-probs (float32) of the wanted tokens, of which none is the first of the sequence.
+
+    Positions count from 0 by default.
+    """
     targets = torch.from_numpy(token_ids[wanted].astype(np.int64)).to(model.device)
     return logprobs_after(model, hidden_before(model, token_ids, wanted, position_ids), targets)
 
@@ -41,7 +44,7 @@ def score(
 def hidden_before(
     model: PreTrainedModel, token_ids: np.ndarray, wanted: np.ndarray, position_ids: np.ndarray | None = None
 ) -> Tensor:
-    """Return the final hidden states `[wanted, hidden_size]` before the wanted tokens."""
+    """Return the final hidden states from which the wanted tokens are predicted, `[wanted, hidden_size]`."""
     places = np.arange(len(token_ids)) if position_ids is None else position_ids
     ids, positions = (torch.from_numpy(row.astype(np.int64))[None].to(model.device) for row in (token_ids, places))
     # With a mask, transformers does not mistake position jumps for boundaries of packed sequences.
@@ -52,7 +55,7 @@ def hidden_before(
 
 @torch.inference_mode()
 def logprobs_after(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> np.ndarray:
-    """Return the log-probs of the tokens that hidden states predict."""
+    """Return the log-probs of target tokens, given the hidden states that predict them."""
     rows = [
         logits.float().log_softmax(-1).gather(1, part[:, None])[:, 0]
         for logits, part in in_chunks(model, hidden, targets)
@@ -61,7 +64,7 @@ def logprobs_after(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> n
 
 
 def in_chunks(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield logits and targets in chunks that fit into memory."""
+    """Yield logits and their target tokens in chunks that fit into memory."""
     head = model.get_output_embeddings()
     chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
     for part, wanted in zip(hidden.split(chunk), targets.split(chunk), strict=True):
@@ -70,7 +73,7 @@ def in_chunks(model: PreTrainedModel, hidden: Tensor, targets: Tensor) -> Iterat
 
 @contextmanager
 def attending_by(model: PreTrainedModel, kernel: str) -> Iterator[None]:
-    """Use another attention implementation inside the block."""
+    """Use another attention implementation of transformers inside the `with` block."""
     model.set_attn_implementation(kernel)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Alternative attention kernels, whose results should differ only by rounding."""
+"""Other attention kernels, whose log-probs should differ from the reference only by rounding."""
 
 import numpy as np
 import torch
@@ -12,14 +12,14 @@ from turnsmith.types import MicroBatch, Sample, Trajectory
 
 
 def rescore_eager(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Rescore with transformers' eager attention."""
+    """Compute the log-probs of the sampled tokens with transformers' eager attention."""
     with forward.attending_by(model, "eager"):
         return forward.rescore(model, trajectory)
 
 
 @torch.no_grad()
 def rescore_packed(model: PreTrainedModel, trajectory: Trajectory, dtype: torch.dtype = torch.float32) -> np.ndarray:
-    """Rescore with the trainer's packed attention."""
+    """Compute the log-probs of the sampled tokens with the trainer's packed attention."""
     names = trajectory.trajectory_id, trajectory.group_id
     rows = trajectory.token_ids, trajectory.sampled, trajectory.logprobs, np.zeros(len(trajectory.token_ids))
     with forward.attending_by(model, attention.NAME):

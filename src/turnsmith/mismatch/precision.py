@@ -1,6 +1,6 @@
-"""Computation in bfloat16 for a float32 policy, or the reverse.
+"""Fault of an engine that computes a float32 policy in bfloat16, or the reverse.
 
-Another program does not reproduce rounding, since each kernel adds in its own order. Only its size is comparable.
+Two programs round differently, since each kernel adds in its own order. So only the size of rounding errors is compared.
 """
 
 import copy
@@ -16,12 +16,12 @@ from turnsmith.types import Trajectory
 
 
 def cast(model: PreTrainedModel) -> PreTrainedModel:
-    """Cast a copy of the model to bfloat16, as servers compute; logits are rounded too."""
+    """Return a copy of the model in bfloat16. As in servers, its logits are rounded too."""
     return copy.deepcopy(model).to(torch.bfloat16)  # type: ignore[arg-type]
 
 
 def rescore_products(model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Rescore with matrix products and attention in bfloat16, as `model.dtype = "bfloat16"` computes."""
+    """Compute the log-probs with matrix products and attention in bfloat16, as with `model.dtype = "bfloat16"`."""
     return rescore_packed(model, trajectory, torch.bfloat16)
 
 

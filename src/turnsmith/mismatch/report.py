@@ -1,38 +1,39 @@
-"""Report of `turnsmith mismatch` as plain numbers, which tables and plots read without torch."""
+"""Report of `turnsmith mismatch`, as plain numbers that tables and plots can read without torch."""
 
 from turnsmith.types import Record
 
 MIN_SHARE = 0.5
-"""Smallest explained fraction of the gap for which a fault is named."""
+"""Smallest fraction of the log-prob difference that a fault must explain to be named as its cause."""
 
 
 class Toggle(Record):
-    """Result of testing one fault."""
+    """Result of one tested fault of the engine."""
 
     family: str
     name: str
     gap: float
-    """Mean |difference| from the recorded log-probs under this fault; for rounding, the difference in size; nats per
-    token.
+    """Mean |difference| between the log-probs under this fault and those that the engine reported, nats per token.
+
+    For rounding: difference of the errors' sizes.
     """
     share: float
-    """Explained fraction of the gap under the stated policy; negative if the fault increases it."""
+    """Fraction of the log-prob difference without faults that this fault explains; negative if it increases the difference."""
 
 
 class Setting(Record):
-    """Temperature or filter with the most evidence from the tokens."""
+    """Sampler setting (temperature or filter) under which the sampled tokens are most likely."""
 
     name: str
     nats: float
-    """Log-likelihood ratio of all tokens to the policy, nats."""
+    """Log-likelihood ratio of all sampled tokens under this setting to the policy, nats."""
     needed: float
-    """Nats that tokens of the policy exceed in at most one case of 10,000."""
+    """Log-likelihood ratio that tokens of the policy exceed in at most 1 of 10,000 cases, nats."""
     surprise: float
     """Mean −log p of the sampled tokens under the policy, nats per token."""
     entropy: float
-    """Expected surprise of the policy's own tokens."""
+    """Mean −log p expected for tokens of the policy, nats per token."""
     expected: float
-    """Expected surprise of tokens sampled with this setting."""
+    """Mean −log p expected for tokens sampled with this setting, nats per token."""
 
     @property
     def is_sure(self) -> bool:
@@ -40,50 +41,50 @@ class Setting(Record):
 
     @property
     def share(self) -> float:
-        """Fraction of the difference between surprise and entropy that the setting explains."""
+        """Fraction of the difference between the tokens' −log p and the policy's entropy that this setting explains."""
         difference = abs(self.surprise - self.entropy)
         return 1 - abs(self.surprise - self.expected) / difference if difference else 0.0
 
 
 class Stretch(Record):
-    """Gap over the tokens of one turn or one range of positions."""
+    """Mean log-prob differences over the tokens of one turn or of one range of positions."""
 
     first: int
-    """Turn number, from 1, or first position."""
+    """Number of the turn, from 1, or first position of the range."""
     num_tokens: int
     gap: float
-    """Gap under the stated policy."""
+    """Mean |difference| between the log-probs of the policy and those that the engine reported, nats per token."""
     left: float
-    """Gap under the best-explaining fault."""
+    """Mean |difference| that is left under the fault that explains most, nats per token."""
 
 
 class MismatchReport(Record):
-    """Report on one iteration."""
+    """Report on the log-probs of one iteration's rollouts."""
 
     stage: str
     iteration: int
     weights: str
-    """Source of the weights that should have sampled it."""
+    """Source of the weights that the engine should have sampled with."""
     dtype: str
-    """Stated dtype of the policy."""
+    """Number format of the policy, as the run's configuration says."""
     num_trajectories: int
     num_tokens: int
     gap: float
-    """Mean |recorded − reference| in that dtype, nats per token."""
+    """Mean |difference| between the engine's log-probs and the reference's, nats per token."""
     rounding: float
-    """Largest difference expected between two correct programs in that dtype."""
+    """Largest mean difference of log-probs that rounding explains, nats per token."""
     toggles: list[Toggle]
-    """Tested faults, best explanation first."""
+    """Tested faults of the engine, best explanation first."""
     setting: Setting | None
-    """None if tokens are not tested, because a gap beyond rounding already shows another policy."""
+    """Sampler setting under which the tokens are most likely; None if the log-probs already show another policy."""
     by_turn: list[Stretch]
     by_position: list[Stretch]
     remarks: list[str]
-    """Faults that could not be tested, and findings that need no model."""
+    """Sentences on faults that could not be tested, and findings that need no model."""
 
     @property
     def conclusion(self) -> str:
-        """One sentence: the fault and its share, `nothing: inside rounding`, or `unexplained`."""
+        """Result in one sentence: the fault and the share that it explains, `nothing: inside rounding`, or `unexplained`."""
         best = self.toggles[0] if self.toggles else None
         if self.gap <= self.rounding:
             return self._judge_tokens()

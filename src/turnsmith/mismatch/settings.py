@@ -1,7 +1,7 @@
-"""Detection of temperature and filters, from reported log-probs and from token frequencies.
+"""Fault of an engine that samples with another temperature or a filter.
 
-An engine that reports the distribution it drew from is detected by its log-probs. An engine that reports the policy's
-log-probs but draws from another distribution is detected only by its tokens.
+If the engine reports log-probs of the distribution from which it draws, they reveal the setting. If it reports the policy's
+log-probs, only the sampled tokens reveal the setting.
 """
 
 from collections.abc import Sequence
@@ -20,28 +20,28 @@ from turnsmith.training.sampler_settings import ALTERNATIVES, Alternative, Sampl
 from turnsmith.types import SamplingParams, Trajectory
 
 FORBIDDEN = -30.0
-"""Log-prob that stands for a token forbidden by a filter."""
+"""Log-prob assumed for a token that a filter excludes, in place of −∞."""
 STEPS = {"temperature": (0.01, 5), "top_k": (1, 10), "top_p": (0.005, 6), "min_p": (0.002, 5)}
-"""Step sizes of the refined search per kind, and the number of steps to each side."""
+"""Kind of setting → step size of the refined search, and number of steps to each side."""
 MAX_SHAPED = 2_000
-"""Maximum of tokens whose distribution is shaped to compute their expected surprise."""
+"""Maximum number of tokens from which the expected −log p under a setting is computed."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Quality of a setting as explanation of some rollouts."""
+    """Fit of one sampler setting to the tokens and the reported log-probs of some rollouts."""
 
     alternative: Alternative
     nats: float
-    """Log-likelihood ratio of the tokens to the policy, nats."""
+    """Log-likelihood ratio of the sampled tokens under this setting to the policy, nats."""
     gap: float
-    """Mean |difference| per token between its log-probs and the reported ones."""
+    """Mean |difference| per token between the log-probs under this setting and those that the engine reported."""
 
 
 def fit(
     model: PreTrainedModel, trajectories: Sequence[Trajectory], alternatives: Sequence[Alternative] = ALTERNATIVES
 ) -> list[Fit]:
-    """Fit every setting in one pass over the rollouts."""
+    """Compute the fit of every sampler setting, in one pass over the rollouts."""
     nats, gaps, num = np.zeros(len(alternatives)), np.zeros(len(alternatives)), 0
     for trajectory in trajectories:
         said = torch.from_numpy(reported(trajectory).copy()).to(model.device)
@@ -58,7 +58,7 @@ def fit(
 
 
 def distributions(model: PreTrainedModel, trajectory: Trajectory) -> list[Sampled]:
-    """Yield distributions of the sampled tokens in chunks."""
+    """Return the policy's distributions at all sampled tokens of a trajectory, in chunks."""
     targets = torch.from_numpy(trajectory.token_ids[trajectory.sampled].astype(np.int64)).to(model.device)
     hidden = forward.hidden_before(model, trajectory.token_ids, trajectory.sampled)
     with torch.inference_mode():
@@ -66,26 +66,26 @@ def distributions(model: PreTrainedModel, trajectory: Trajectory) -> list[Sample
 
 
 def refine(alternative: Alternative) -> tuple[Alternative, ...]:
-    """List settings near one, itself included."""
+    """List the settings in small steps around a setting, itself included."""
     step, count = STEPS[alternative.kind]
     values = [round(alternative.value + step * each, 6) for each in range(-count, count + 1)]
     return tuple(Alternative(alternative.kind, value) for value in values if _is_possible(alternative.kind, value))
 
 
 def _is_possible(kind: str, value: float) -> bool:
-    """Return True for a valid setting other than the policy itself."""
+    """Return True if a value of a setting is valid and differs from the policy's."""
     return value > 0 and (value != 1 if kind == "temperature" else kind == "top_k" or value < 1)
 
 
 def rescore_shaped(alternative: Alternative, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Rescore as an engine that draws with a setting and reports those log-probs."""
+    """Compute the log-probs of an engine that draws with a setting and reports the log-probs of that distribution."""
     chunks = distributions(model, trajectory)
     rows = [(chunk.own[:, 0] + log_ratio(chunk, alternative)).clamp(min=FORBIDDEN) for chunk in chunks]
     return torch.cat(rows).cpu().numpy()
 
 
 def make_hypothesis(alternative: Alternative) -> Hypothesis:
-    """Make the hypothesis that the engine draws with a setting and reports those log-probs."""
+    """Make the hypothesis that the engine draws with a setting and reports the log-probs of that distribution."""
     return Hypothesis("settings", f"{alternative}, drawn and reported", partial(rescore_shaped, alternative))
 
 
@@ -93,8 +93,9 @@ def make_hypothesis(alternative: Alternative) -> Hypothesis:
 def surprise(
     model: PreTrainedModel, trajectories: Sequence[Trajectory], alternative: Alternative
 ) -> tuple[float, float, float]:
-    """Return mean −log p under the policy, nats per token: of the sampled tokens, expected for the policy, expected for
-    the setting.
+    """Return three means of −log p under the policy, nats per token.
+
+    They are: of the sampled tokens; expected for tokens of the policy; expected for tokens of the setting.
     """
     means, num = np.zeros(3), 0
     for trajectory in trajectories:

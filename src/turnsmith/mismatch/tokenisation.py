@@ -1,4 +1,4 @@
-"""Histories that the engine may have read with another tokenisation than the recorded one."""
+"""Fault of an engine that tokenises the text of a history again and so reads other tokens than those sampled."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,7 +16,7 @@ Ids = Sequence[int]
 
 
 class Retokenisation(NamedTuple):
-    """Way in which the parts of a history are tokenised again."""
+    """Way in which an engine may tokenise the parts of a history again."""
 
     between: Callable[[Trajectory, int, Ids], Ids]
     """Function from trajectory, turn number and recorded tokens to the tokens between that turn and the next."""
@@ -25,7 +25,7 @@ class Retokenisation(NamedTuple):
 
 
 def rescore_retokenised(retokenisation: Retokenisation, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Rescore each turn as sampled, after a retokenised history."""
+    """Compute the log-probs of each turn as sampled, but after a history that was tokenised again."""
     ids, turns = trajectory.token_ids, trajectory.turns
     context, as_sampled, rows = list(ids[: turns[0].start]), True, []
     pieces: list[tuple[Ids, bool]] = [([*context], False)]
@@ -44,7 +44,7 @@ def rescore_retokenised(retokenisation: Retokenisation, model: PreTrainedModel, 
 
 
 def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> np.ndarray:
-    """Score the wanted pieces of a sequence given in pieces."""
+    """Compute the log-probs of the wanted pieces of a sequence; each piece is (token ids, is wanted)."""
     pieces = list(pieces)
     token_ids = np.concatenate([np.array(ids, np.int32) for ids, _ in pieces])
     wanted = np.concatenate([np.full(len(ids), is_wanted) for ids, is_wanted in pieces])
@@ -52,7 +52,7 @@ def score_pieces(model: PreTrainedModel, pieces: Iterable[tuple[Ids, bool]]) -> 
 
 
 def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
-    """List hypotheses of text that is tokenised again with another result."""
+    """List hypotheses of the parts of a history that an engine may tokenise differently."""
 
     def observed(change: Callable[[str], str]) -> Callable[[Trajectory, int, Ids], Ids]:
         def between(trajectory: Trajectory, number: int, recorded: Ids) -> Ids:
@@ -62,7 +62,7 @@ def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
         return between
 
     def retokenised(ids: Ids) -> Ids:
-        """Decode and tokenise again, recognising special tokens in the text."""
+        """Decode token ids and tokenise the text again, with special tokens in the text recognised as such."""
         tokenizer = renderer.tokenizer
         text = tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return tokenizer.encode(text, add_special_tokens=False)
@@ -84,7 +84,7 @@ def list_hypotheses(renderer: ChatRenderer) -> list[Hypothesis]:
 
 
 def count_retokenised(renderer: ChatRenderer, trajectories: Iterable[Trajectory]) -> dict[str, int]:
-    """Count, without a model, observations and turns that change if tokenised again."""
+    """Count the observations and turns whose tokens change if their text is tokenised again."""
     counts = {"observations": 0, "observations_differ": 0, "turns": 0, "turns_differ": 0}
     for trajectory in trajectories:
         ids, turns = trajectory.token_ids, trajectory.turns

@@ -1,4 +1,4 @@
-"""Stale weights: an engine that missed an update."""
+"""Fault of an engine with stale weights, after a missed update."""
 
 from functools import partial
 
@@ -11,10 +11,10 @@ from turnsmith.types import Trajectory
 
 
 def rescore_by(earlier: PreTrainedModel, model: PreTrainedModel, trajectory: Trajectory) -> np.ndarray:
-    """Rescore with the earlier weights; the given model is ignored."""
+    """Compute the log-probs with `earlier` weights instead of the given model."""
     return forward.rescore(earlier, trajectory)
 
 
 def make_hypothesis(name: str, earlier: PreTrainedModel) -> Hypothesis:
-    """Make the hypothesis that the engine kept these weights."""
+    """Make the hypothesis that the engine sampled with `earlier` weights."""
     return Hypothesis("weights", f"stale weights, those of {name}", partial(rescore_by, earlier))

@@ -1,6 +1,5 @@
-"""Collection of rollouts: many episodes at once, each prepared, played and graded, then made into groups and samples.
+"""Collection of rollouts: many episodes run at once, are graded, and become groups and training samples.
 
-`generator` runs the episodes, `inspection` audits suspicious patches, `samples` makes samples for the trainer.
-`provenance` adds the digests that prove them. Recipes import these modules. The package knows no algorithm and no
-optimizer.
+`generator` runs the episodes, `inspection` audits suspicious patches, `samples` makes samples for the trainer, and
+`provenance` adds the engines' digests to samples. The package knows no algorithm and no optimizer.
 """

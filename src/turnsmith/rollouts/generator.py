@@ -1,7 +1,7 @@
-"""Generator that makes many rollouts concurrently and writes each to the journal when it is done.
+"""Generator that runs many rollouts concurrently and writes each to a journal file when it is done.
 
-Episodes are independent coroutines in bounded stages, without lock step. A free slot runs sandbox and episode. Grading
-runs in another sandbox while the slot starts the next episode. Faults become outcomes.
+Episodes are independent coroutines. A limited number of slots run episodes in sandboxes. Grading runs in another sandbox,
+while the slot starts the next episode. Faults of sandbox or engine become outcomes.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from turnsmith.types import OUTCOMES, Grade, Outcome, StopReason, Trajectory
 T = TypeVar("T")
 
 MAX_INFRASTRUCTURE_SHARE = 0.2
-"""Share of an iteration's rollouts that may be lost to the infrastructure; above it the run stops."""
+"""Largest share of an iteration's rollouts that may fail by faults of sandboxes or engine before the run stops."""
 LOST = (StopReason.SANDBOX_FAILED, StopReason.ENGINE_FAILED)
-"""Stop reasons that leave nothing to grade; outcomes have the same names."""
+"""Stop reasons of episodes that leave no patch to grade; the outcomes have the same names."""
 
 
 @dataclass
 class Generator:
-    """Generator of rollouts in this process."""
+    """Generator that runs rollouts in this process."""
 
     dialogues: DialogueFactory
     provider: SandboxProvider
@@ -58,10 +58,10 @@ class Generator:
         demonstration: bool = False,
         inspector: Inspector | None = None,
     ) -> list[Trajectory]:
-        """Return all rollouts in order, reusing those of the journal unless infrastructure faults lost them.
+        """Run the rollouts that the journal lacks; return all trajectories in order.
 
-        An inspector audits resolved patches before they are written, and earlier ones after a patch fails its audit.
-        Raises InfrastructureStorm if too many rollouts are lost.
+        Rollouts that failed by faults of sandbox or engine run again. An inspector audits resolved patches before they are
+        written; after a failed audit, also earlier ones. Raises InfrastructureStorm if too many rollouts fail by such faults.
         """
         done = {t.trajectory_id: t for t in read_trajectories(journal) if not OUTCOMES[t.outcome].retried}
         if inspector:
@@ -89,7 +89,7 @@ class Generator:
     async def _inspect_overdue(
         self, rollouts: Sequence[Rollout], done: dict[str, Trajectory], journal: Path, inspector: Inspector
     ) -> None:
-        """Audit earlier rewarded patches after one failed its audit; a trajectory's last journal line counts."""
+        """Audit patches that were rewarded before another failed its audit. The journal's last line of a trajectory counts."""
         overdue = [rollout for rollout in rollouts if inspector.is_overdue(done[rollout.trajectory.trajectory_id])]
         if not overdue:
             return
@@ -103,7 +103,7 @@ class Generator:
         await for_each(overdue, inspect, self.progress, "auditing earlier rewarded patches", describe=str)
 
     async def _make(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        """Make one rollout; infrastructure faults of episode or grading are retried within the budget."""
+        """Run and grade one rollout, with retries of each part after faults of sandbox or engine."""
         played = await retry_lost(
             lambda: self._play(rollout, agent, demonstration),
             is_lost=lambda trajectory: trajectory.stop_reason in LOST,
@@ -116,7 +116,7 @@ class Generator:
         )
 
     async def _play(self, rollout: Rollout, agent: AgentConfig, demonstration: bool) -> Trajectory:
-        """Run the episode in a new sandbox; if the sandbox cannot start or be set up, there are no turns."""
+        """Run the episode in a new sandbox. If the sandbox cannot be started or set up, return a trajectory without turns."""
         tree = rollout.tree
         try:
             async with self._free_slots, started(self.provider, SandboxSpec.of(tree)) as sandbox:
@@ -128,7 +128,7 @@ class Generator:
             return rollout.trajectory.grow(stop_reason=StopReason.SANDBOX_FAILED, detail=str(error))
 
     async def _grade(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """Grade the episode's patch, if there is anything to grade."""
+        """Grade the episode's patch; a failed episode gets an outcome without grading."""
         ending = trajectory.stop_reason
         if ending in LOST:
             verdict = Grade(outcome=Outcome(ending.value), detail=trajectory.detail)
@@ -141,13 +141,13 @@ class Generator:
         num, total = len(lost), len(trajectories)
         if lost and (num > MAX_INFRASTRUCTURE_SHARE * total or num == total):
             raise InfrastructureStorm(
-                f"{num} of {total} rollouts were lost to the infrastructure "
+                f"{num} of {total} rollouts were lost to faults of sandboxes or engine "
                 f"(the last: {lost[-1].outcome}, {lost[-1].detail}): repair it, then resume the run"
             )
 
 
 async def retry_lost(attempt: Callable[[], Awaitable[T]], is_lost: Callable[[T], bool], retries: int) -> T:
-    """Return the first result not lost to the infrastructure, or the last one."""
+    """Call `attempt` until its result is not lost, at most `retries` + 1 times; return the last result."""
     for _ in range(retries):
         result = await attempt()
         if not is_lost(result):

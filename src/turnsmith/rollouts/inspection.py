@@ -1,6 +1,7 @@
 """Audits of resolved patches before they are rewarded, and metrics of suspicious patches.
 
-Contact metrics count patches that come near the grader. They show trends to people and are never a reward.
+Contact metrics count patches that touch files of the tests or try to influence the grader. They are shown to people and never
+used as a reward.
 """
 
 import asyncio
@@ -17,28 +18,28 @@ from turnsmith.tracking import Progress
 from turnsmith.types import OUTCOMES, Audit, Outcome, Trajectory
 
 RISE = 0.05
-"""Increase of a rate that exceeds the random variation of an iteration."""
+"""Increase of a contact rate between iterations that counts as more than random variation."""
 
 
 @dataclass
 class Inspector:
-    """Auditor of suspicious patches and a random share of the others; after one fails, of all patches of the iteration."""
+    """Auditor of suspicious patches and of a random share of the others; after a failed audit, of all patches."""
 
     auditor: Auditor
     config: AuditConfig
     progress: Progress
     seed: int
     is_alarmed: bool = False
-    """True if a patch failed its audit in this iteration or the one before."""
+    """True if a patch failed its audit in this iteration or the last; then all resolved patches are audited."""
     audits: dict[tuple[str, str], asyncio.Task[Audit]] = field(default_factory=dict)
-    """Audits by task and patch; identical patches share one."""
+    """Audit by task id and patch; identical patches share an audit."""
 
     def recall(self, trajectories: Iterable[Trajectory]) -> None:
-        """Update the alarm from the audits of existing trajectories."""
+        """Set the alarm if an existing trajectory failed its audit."""
         self.is_alarmed = self.is_alarmed or any(audit.verdict == "convicted" for audit in list_audits(trajectories))
 
     async def inspect(self, trajectory: Trajectory, rollout: Rollout) -> Trajectory:
-        """Return the trajectory with its audit; a patch that failed becomes `TAMPERED`."""
+        """Audit a trajectory's patch if chosen; return the trajectory with the result. A failed audit makes it `TAMPERED`."""
         if not trajectory.resolved or trajectory.grade is None or not await self._is_chosen(trajectory, rollout):
             return trajectory
         key = rollout.tree.instance_id, trajectory.patch
@@ -59,12 +60,12 @@ class Inspector:
         return trajectory.grow(outcome=Outcome.TAMPERED, grade=grade.model_copy(update=tampered), detail=audit.reason)
 
     def is_overdue(self, trajectory: Trajectory) -> bool:
-        """Return True if it was rewarded without an audit before another patch of the iteration failed."""
+        """Return True if the alarm is on and the trajectory was rewarded without an audit."""
         grade = trajectory.grade
         return self.is_alarmed and trajectory.resolved and grade is not None and grade.audit is None
 
     async def _is_chosen(self, trajectory: Trajectory, rollout: Rollout) -> bool:
-        """Return True if the patch is chosen for an audit; identical patches are chosen together."""
+        """Return True if a trajectory's patch is to be audited. Identical patches get the same answer."""
         if self.config.when == "all" or self.is_alarmed:
             return True
         if await asyncio.to_thread(find_suspicions, trajectory.patch, rollout.tree.layers):
@@ -75,12 +76,12 @@ class Inspector:
 
 
 def list_audits(trajectories: Iterable[Trajectory]) -> list[Audit]:
-    """List the audits of some trajectories."""
+    """List the audits of those trajectories that have one."""
     return [t.grade.audit for t in trajectories if t.grade and t.grade.audit]
 
 
 def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Return metrics of an iteration: numbers of audited, failed and inconclusive patches."""
+    """Return audit metrics of an iteration: numbers of audited, failed and inconclusive patches."""
     verdicts = Counter(audit.verdict for audit in list_audits(trajectories))
     return {
         "audit/audited": float(verdicts.total()),
@@ -90,7 +91,7 @@ def describe_audits(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def describe_contact(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Return metrics of an iteration: rates of flagged and tampered trajectories, and counts per flag."""
+    """Return contact metrics of an iteration: rates of flagged and tampered trajectories, and counts per flag."""
     counted = [t for t in trajectories if OUTCOMES[t.outcome].in_group]
     flagged = [set(t.grade.flags) for t in counted if t.grade and t.grade.flags]
     num = len(counted) or 1

@@ -1,4 +1,4 @@
-"""Provenance of samples, from the digests stored in trajectories."""
+"""Provenance of training samples: the engines' digests of turns, taken from trajectories."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,13 +12,13 @@ from turnsmith.types import OUTCOMES, Link, OtherPrompt, Provenance, Trajectory
 
 
 def prove(trajectory: Trajectory) -> Provenance:
-    """Return the provenance of a trajectory: one link per turn, all of which train."""
+    """Return the provenance of a sample that trains all turns of a trajectory: one link per turn."""
     turns = trajectory.turns
     return Provenance(tuple(Link(turn.start, turn.end, turn.policy_version, turn.digest) for turn in turns))
 
 
 def prove_with_prompt(prompt: np.ndarray, trajectory: Trajectory, trains: Sequence[bool]) -> Provenance:
-    """Return the provenance of turns after a new first prompt (int32); `trains` marks turns in the loss."""
+    """Return the provenance of a sample with another first prompt (int32) than sampled; `trains` marks the turns in the loss."""
     shift = len(prompt) - trajectory.prompt_tokens
     links = (
         replace(link, start=link.start + shift, end=link.end + shift, trains=is_trained)
@@ -29,16 +29,16 @@ def prove_with_prompt(prompt: np.ndarray, trajectory: Trajectory, trains: Sequen
 
 
 def refuse_unproven(trajectories: Iterable[Trajectory], journal: Path) -> None:
-    """Raise UsageError if a turn that could train has no digest."""
+    """Raise UsageError if a trajectory that may be trained on has a turn without an engine's digest."""
     for trajectory in trajectories:
         if has_no_digest(trajectory):
             raise UsageError(
-                f"{trajectory.trajectory_id} has turns without a digest, so it cannot train: if an earlier version of "
+                f"{trajectory.trajectory_id} has turns without a digest, so it cannot be trained on: if an earlier version of "
                 f"Turnsmith wrote {journal}, remove the file and resume to sample again; otherwise the engine must compute "
                 "digests (engines.base.complete)"
             )
 
 
 def has_no_digest(trajectory: Trajectory) -> bool:
-    """Return True if it could train but has a turn without a digest."""
+    """Return True if a trajectory may be trained on but has a turn without an engine's digest."""
     return OUTCOMES[trajectory.outcome].in_loss and not all(turn.digest for turn in trajectory.turns)

@@ -1,4 +1,4 @@
-"""Plans of rollouts: tasks, group ids, random seeds."""
+"""Planned rollouts of tasks, with group ids and random seeds."""
 
 import hashlib
 from collections.abc import Sequence
@@ -9,21 +9,21 @@ from turnsmith.types import SamplingParams, TaskTree, Trajectory
 
 @dataclass(frozen=True)
 class Rollout:
-    """Rollout to make."""
+    """Rollout to run: task, names, random seed and sampling settings."""
 
     tree: TaskTree
     trajectory: Trajectory
-    """Initial trajectory: names and seed."""
+    """Trajectory without turns, with the names and the random seed of the rollout."""
     decoding: SamplingParams | None = None
-    """Sampling settings of an evaluation; None samples the policy itself."""
+    """Sampling settings of an evaluation; None to sample from the policy itself."""
 
 
 def plan_rollouts(
     trees: Sequence[TaskTree], *, prefix: str, iteration: int, num_each: int, seed_stream: str
 ) -> list[Rollout]:
-    """Plan `num_each` rollouts of each task; siblings are adjacent, so that engines share their prompt.
+    """Plan `num_each` rollouts of each task. Rollouts of a task are adjacent, so that engines compute their common prompt once.
 
-    `seed_stream` names a stream of seeds; each task and sibling gets its own seed.
+    Each rollout gets its own random seed, derived from `seed_stream`, task and number.
     """
     return [
         Rollout(
@@ -43,5 +43,5 @@ def plan_rollouts(
 
 
 def draw_seed(name: str) -> int:
-    """Derive a 48-bit seed from a name."""
+    """Derive a 48-bit random seed from a name."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")

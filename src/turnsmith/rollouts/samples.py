@@ -1,4 +1,4 @@
-"""Conversion of trajectories into groups with shaped rewards, and into samples for RL and RFT."""
+"""Conversion of trajectories into groups with rewards, and into training samples for RL and RFT."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from turnsmith.types import Group, Sample, Trajectory
 
 
 def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Group]:
-    """Group siblings and compute R_final; groups are ordered by their first members."""
+    """Group the trajectories of each task and compute their rewards R_final. Groups are in the order of their first members."""
     siblings = defaultdict[str, list[Trajectory]](list)
     for trajectory in trajectories:
         siblings[trajectory.group_id].append(trajectory)
@@ -26,12 +26,12 @@ def to_groups(trajectories: Sequence[Trajectory], stage: StageConfig) -> list[Gr
 
 
 def to_samples(group: Group, advantages: dict[str, float]) -> list[Sample]:
-    """Convert the members of a group that train, each with one advantage for all sampled tokens; drop zero advantages."""
+    """Convert a group's trajectories into samples, each with its advantage for all sampled tokens; drop zero advantages."""
     return [to_sample(t, advantages[t.trajectory_id]) for t in group.trajectories if advantages.get(t.trajectory_id)]
 
 
 def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
-    """Convert a trajectory into a sample that trains all sampled tokens."""
+    """Convert a trajectory into a sample with all sampled tokens in the loss."""
     return Sample(
         trajectory_id=trajectory.trajectory_id,
         group_id=trajectory.group_id,
@@ -44,11 +44,11 @@ def to_sample(trajectory: Trajectory, advantage: float) -> Sample:
 
 
 def to_rft_sample(trajectory: Trajectory, prompt_ids: list[int]) -> Sample:
-    """Convert a trajectory into an RFT sample with a new first prompt (without the demonstration).
+    """Convert a trajectory into an RFT sample, with its first prompt replaced by one without the demonstration.
 
-    Turns with a format error or cut at the context limit do not train (paper App. C).
-
-    Prompt `[5, 6, 7]` was collected with; `[5, 6]` trains: token ids `[5, 6, 8, 2]`, loss mask `[0, 0, 1, 1]`.
+    Turns with a format error, or cut at the context limit, are not in the loss (paper App. C). Example: a trajectory with
+    prompt `[5, 6, 7]` and turn `[8, 2]`, given the new prompt `[5, 6]`, becomes the token ids `[5, 6, 8, 2]` with loss mask
+    `[0, 0, 1, 1]`.
     """
     trains, imitated = trajectory.sampled.copy(), [turn.command is not None for turn in trajectory.turns]
     for turn, is_kept in zip(trajectory.turns, imitated, strict=True):

@@ -1,4 +1,4 @@
-"""Packed attention of the trainer: samples lie end to end in one row, and each attends only to itself."""
+"""Attention of the trainer over packed samples: they lie end to end in one row, and each attends only to itself."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from turnsmith.engines.torch.attention import Boundaries, attend_packed, has_ker
 
 
 class PackedLayout:
-    """Layout of samples with given lengths, end to end in one row."""
+    """Attention layout of samples that lie end to end in one row, given by their lengths."""
 
     def __init__(self, lengths: list[int], device: torch.device) -> None:
         self.position_ids = torch.cat([torch.arange(length) for length in lengths]).to(device)
@@ -16,7 +16,7 @@ class PackedLayout:
         self._boundaries = Boundaries(lengths, device)
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
-        """Compute causal attention per sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
+        """Compute causal attention within each sample: `[1, heads, tokens, head_dim]` in, `[1, tokens, heads, head_dim]` out."""
         # Under autocast, rotary embedding returns queries and keys in fp32, while values keep the autocast dtype.
         query, key = query.to(value.dtype), key.to(value.dtype)
         if has_kernel(value.device, value.dtype):

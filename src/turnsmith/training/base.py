@@ -1,4 +1,4 @@
-"""Interface of trainers, which own weights and optimizer and know no algorithm."""
+"""Interface of trainers, which hold the weights and the optimizer and get the loss as a function."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,44 +15,45 @@ from turnsmith.types import MicroBatch
 
 @dataclass(frozen=True)
 class Surprisal:
-    """Surprisal of sampled tokens, and its expected value under the policy; sums over tokens, in nats."""
+    """Surprisal (−log p) of sampled tokens, and the surprisal expected under the policy; sums over tokens, in nats."""
 
     num_tokens: int
     sampled: float
     """Sum of −log p over the sampled tokens."""
     expected: float
-    """Sum of the policy's entropies at these tokens, the expected value of `sampled`."""
+    """Sum of the policy's entropies at the sampled tokens, the surprisal expected under the policy."""
     variance: float
-    """Variance of `sampled` for tokens drawn from the policy."""
+    """Variance of the summed surprisal if the tokens are drawn from the policy."""
     evidence: Mapping[Alternative, float] = field(default_factory=dict)
-    """Log-likelihood ratio to the policy for each of `ALTERNATIVES`."""
+    """Alternative sampler setting → log-likelihood ratio of the tokens under the setting to the policy."""
 
 
 class Trainer(Protocol):
-    """Trainer of one stage, with a new optimizer over the stage's initial weights."""
+    """Trainer of one stage of a run. Each stage starts with a new optimizer."""
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
-        """Make one optimizer step over all micro-batches; return mean loss metrics, `loss/total`, `optimizer/grad_norm`
-        (before clipping) and `optimizer/learning_rate`.
+        """Make one optimizer step over all micro-batches and return metrics.
 
-        Raises TrainingError, with weights untouched, if a number is not finite. Raises ProvenanceError if
-        `check_provenance`, called in the computing process, finds tokens that were not sampled.
+        The metrics are the means of the loss function's metrics, `loss/total`, `optimizer/grad_norm` (before clipping) and
+        `optimizer/learning_rate`. Raises TrainingError, with weights unchanged, if a number is not finite. Raises
+        ProvenanceError if `check_provenance` finds tokens that were not sampled; the trainer calls it in the process that
+        computes the loss.
         """
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
-        """Return current log-probs by trajectory id: float32, parallel to `token_ids`; 0 outside the loss mask."""
+        """Map trajectory ids to current log-probs of their tokens: float32, parallel to `token_ids`; 0 outside the loss mask."""
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return surprisal and entropy of the loss tokens; their difference reveals a filtering sampler."""
+        """Return surprisal and entropy of the tokens in the loss. A large difference shows that the sampler filtered tokens."""
 
     async def publish(self) -> WeightSource:
         """Return the current weights for an engine to load."""
 
     async def save(self, directory: Path) -> None:
-        """Write a checkpoint that `load` resumes exactly and that is a Hugging Face model directory. Raises UsageError."""
+        """Write a checkpoint from which `load` resumes exactly. It is also a Hugging Face model directory. Raises UsageError."""
 
     async def load(self, directory: Path) -> None:
-        """Resume weights, optimizer, schedule and counters from a checkpoint of `save`. Raises UsageError."""
+        """Load weights, optimizer, learning-rate schedule and counters from a checkpoint of `save`. Raises UsageError."""
 
     def close(self) -> None:
-        """Release memory and processes. May be called twice."""
+        """Release the trainer's memory and processes. May be called twice."""

@@ -1,4 +1,4 @@
-"""Checkpoints, written atomically: a Hugging Face model directory plus the trainer state for an exact resume."""
+"""Checkpoints of a training run: Hugging Face model directories with the trainer's state, written atomically."""
 
 import io
 import os
@@ -25,7 +25,7 @@ TOKENIZER_FILES = (
 
 
 def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, Any]) -> None:
-    """Write weights, configuration, the model's tokenizer and trainer state. Raises UsageError."""
+    """Write a checkpoint: weights, configuration, tokenizer and trainer state. Raises UsageError."""
     with replacing_directory(directory) as temporary:
         save_model(model, temporary)
         copy_tokenizer(Path(model.name_or_path or ""), temporary)
@@ -36,7 +36,7 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, state: dict[str, An
 
 
 def save_model(model: PreTrainedModel, directory: Path) -> None:
-    """Write weights and configuration. Raises OSError, SafetensorError."""
+    """Write a model's weights and configuration to a directory. Raises OSError, SafetensorError."""
     model.save_pretrained(directory)
     follow_umask(directory.glob("*.safetensors"))
 
@@ -48,9 +48,7 @@ def copy_tokenizer(source: Path, target: Path) -> None:
 
 
 def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
-    """Load saved weights into `model` in place and return the trainer state. Raises UsageError if there is no
-    checkpoint.
-    """
+    """Load saved weights into `model` in place and return the trainer's state. Raises UsageError if there is no checkpoint."""
     if not (directory / STATE).is_file():
         raise UsageError(f"cannot resume from {directory}: {STATE} is missing")
     load_weights(directory, model)
@@ -59,7 +57,7 @@ def load_checkpoint(directory: Path, model: PreTrainedModel) -> dict[str, Any]:
 
 @contextmanager
 def replacing_directory(path: Path) -> Iterator[Path]:
-    """Yield a temporary directory that replaces `path` if the block succeeds, and is deleted otherwise."""
+    """Yield a temporary directory. It replaces `path` if the `with` block succeeds, and is deleted otherwise."""
     temporary, old = (path.with_name(f".{path.name}.{os.getpid()}.{kind}") for kind in ("tmp", "old"))
     try:
         temporary.mkdir(parents=True)
@@ -70,6 +68,6 @@ def replacing_directory(path: Path) -> Iterator[Path]:
         temporary.rename(path)
         shutil.rmtree(old, ignore_errors=True)
     except (OSError, SafetensorError) as error:
-        raise UsageError(f"cannot write {path}: {error}; make room there, then resume") from error
+        raise UsageError(f"cannot write {path}: {error}; free disk space there, then resume") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Model directories, found and checked without torch, which takes seconds to import."""
+"""Search and checks of model directories, without torch, which takes seconds to import."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -7,11 +7,11 @@ from turnsmith.errors import UsageError
 from turnsmith.training.weight_files import WHOLE, check_weights, find_weights
 
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json")
-"""Tokenizer file names, one of which a model directory must have."""
+"""Names of tokenizer files. A model directory must have one of them."""
 
 
 def find_model(path: str) -> Path:
-    """Find a model directory; `tiny` is the packaged base policy. Raises UsageError."""
+    """Return the directory of a model, given by path, or by `tiny` for the packaged base policy. Raises UsageError."""
     directory = Path(str(files("turnsmith") / "policies" / "tiny")) if path == "tiny" else Path(path)
     if not (directory / "config.json").is_file():
         raise _missing(directory, "config.json")
@@ -19,7 +19,7 @@ def find_model(path: str) -> Path:
 
 
 def check_model(path: str) -> None:
-    """Raise UsageError if a file is missing or weights are truncated; no weights are loaded."""
+    """Raise UsageError if a model directory lacks a file or its weight files are truncated. No weights are loaded."""
     directory = find_model(path)
     if not any((directory / name).is_file() for name in TOKENIZERS):
         raise _missing(directory, "tokenizer")

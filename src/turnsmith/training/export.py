@@ -1,4 +1,4 @@
-"""A policy leaves its run: as a Hugging Face model directory that other programs load, and sample from as it was trained."""
+"""Export of a trained policy as a Hugging Face model directory, with the sampling settings of training."""
 
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,10 @@ Dtype = Literal["float32", "bfloat16"]
 
 
 def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> None:
-    """Weights in `dtype` as safetensors, configuration, tokenizer, chat template, generation settings. Raises UsageError."""
+    """Write a checkpoint's weights in `dtype`, with configuration, tokenizer, chat template and generation settings.
+
+    Raises UsageError.
+    """
     renderer = load_renderer(checkpoint, chat)
     with report_model_errors(checkpoint):
         model = load_complete(AutoModelForCausalLM, checkpoint, dtype=getattr(torch, dtype))
@@ -28,16 +31,16 @@ def write_model(checkpoint: Path, out: Path, dtype: Dtype, chat: ChatConfig) -> 
     try:
         save_model(model, out)
     except SafetensorError as error:
-        raise UsageError(f"cannot write {out}: {error}: make room there") from error
+        raise UsageError(f"cannot write {out}: {error}: free disk space there") from error
     copy_tokenizer(checkpoint, out)
     if chat.template not in OWN:
         (out / "chat_template.jinja").write_text(renderer.tokenizer.get_chat_template(), "utf-8")
 
 
 def make_generation_config(renderer: ChatRenderer) -> GenerationConfig:
-    """Temperature 1 and every filter off, as in training; a turn ends where it ended there.
+    """Make generation settings as in training: temperature 1, no filters, the same stop tokens.
 
-    What is left out of such a file, programs fill in with defaults of their own, such as a `top_k` of 50.
+    Every setting is given, since programs replace a missing one by a default, such as `top_k` 50.
     """
     return GenerationConfig(
         do_sample=True,

@@ -1,4 +1,4 @@
-"""In-process trainer: micro-batches and a loss function in, new weights out."""
+"""Trainer in this process: micro-batches and a loss function in, new weights out."""
 
 import asyncio
 import math
@@ -26,7 +26,7 @@ COUNTERS = ("num_steps", "total_steps", "policy_version")
 
 
 class LocalTrainer:
-    """Trainer in this process. An engine may share the weights between steps."""
+    """Trainer that runs in this process. An in-process engine may use the same weights between steps."""
 
     def __init__(
         self,
@@ -38,17 +38,17 @@ class LocalTrainer:
     ) -> None:
         self.model = model
         self.dtype = dtype
-        """Dtype of the layers' computation; weights, gradients and moments keep the dtype of the model's weights."""
+        """Dtype in which the layers compute. Gradients and moments have the dtype of the model's weights."""
         self.config = config
         self.total_steps = total_steps
         self.num_steps = 0
-        """Optimizer steps made by this trainer."""
+        """Number of optimizer steps that this trainer has made."""
         self.policy_version = policy_version
-        """Weight updates of the policy, including those of other trainers."""
+        """Number of weight updates of the policy, including those of earlier trainers."""
         self.optimizer = make_optimizer(model, config)
 
     async def step(self, micro_batches: list[MicroBatch], loss_fn: LossFn) -> Metrics:
-        """Make one optimizer step; it yields to other tasks before, and can be cancelled there."""
+        """Make one optimizer step. Other tasks of the event loop run before the step, which can only be cancelled then."""
         await asyncio.sleep(0)
         micro_batches = [micro_batch.join() for micro_batch in micro_batches]
         check_provenance(micro_batches)
@@ -62,7 +62,7 @@ class LocalTrainer:
         return metrics
 
     def _accumulate(self, micro_batch: MicroBatch, loss_fn: LossFn) -> Metrics:
-        """Run forward and backward of one micro-batch, accumulating gradients."""
+        """Run the forward and backward pass of one micro-batch; add to the gradients and return its metrics."""
         logprobs = logprobs_of_sampled(self.model, micro_batch, self.dtype)
         loss, metrics = loss_fn(logprobs, LossTokens.of(micro_batch).to(logprobs.device))
         value = loss.item()
@@ -73,14 +73,14 @@ class LocalTrainer:
         return metrics | {"loss/total": value}
 
     def _clip_gradient(self) -> float:
-        """Clip the gradient's global norm; return the norm before."""
+        """Clip the gradient to the configured global norm; return the norm before clipping."""
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip).item()
         if not math.isfinite(norm):
             raise TrainingError(f"the gradient norm is {norm} at step {self.num_steps}")
         return norm
 
     def _update(self) -> float:
-        """Make one AdamW update; return its learning rate."""
+        """Make one AdamW update with the scheduled learning rate; return that rate."""
         learning_rate = self.config.learning_rate * schedule(self.num_steps, self.total_steps, self.config.warmup_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -90,7 +90,7 @@ class LocalTrainer:
         return learning_rate
 
     async def logprobs(self, micro_batches: list[MicroBatch]) -> dict[str, np.ndarray]:
-        """Return current log-probs by trajectory id; other tasks run between micro-batches."""
+        """Map each trajectory id to the current log-probs of its tokens. Other tasks run between micro-batches."""
         rows: dict[str, np.ndarray] = {}
         for micro_batch in micro_batches:
             rows |= self._logprobs_now(micro_batch)
@@ -99,7 +99,7 @@ class LocalTrainer:
 
     @torch.no_grad()
     def _logprobs_now(self, micro_batch: MicroBatch) -> dict[str, np.ndarray]:
-        """Return log-probs of one micro-batch; without loss tokens, skip the forward pass."""
+        """Map each trajectory id of a micro-batch to log-probs of its tokens. Skip the forward pass if none is in the loss."""
         samples = micro_batch.samples
         rows = {sample.trajectory_id: np.zeros(len(sample), np.float32) for sample in samples}
         if micro_batch.num_loss_tokens:
@@ -109,7 +109,7 @@ class LocalTrainer:
         return rows
 
     async def surprisal(self, micro_batches: list[MicroBatch]) -> Surprisal:
-        """Return the surprisal of the loss tokens; other tasks run between micro-batches."""
+        """Return the surprisal of the tokens in the loss. Other tasks run between micro-batches."""
         micro_batches, sums = (
             drop_without_loss_tokens(micro_batches),
             torch.zeros(3 + len(ALTERNATIVES), dtype=torch.float64),
@@ -121,22 +121,22 @@ class LocalTrainer:
         return Surprisal(num, sampled, expected, variance, dict(zip(ALTERNATIVES, nats, strict=True)))
 
     async def publish(self) -> SharedWeights:
-        """Return the shared model, which an in-process engine need not copy."""
+        """Return the trainer's own model, which an in-process engine need not copy."""
         return SharedWeights(self.policy_version, self.model)
 
     def close(self) -> None:
-        """Release optimizer state and gradients; the shared model is kept."""
+        """Release the optimizer's state and the gradients, but not the model, which the engine shares."""
         self.optimizer.state.clear()
         self.optimizer.zero_grad(set_to_none=True)
 
     async def save(self, directory: Path) -> None:
-        """Write a checkpoint that `load` resumes exactly and that is a Hugging Face model directory."""
+        """Write a checkpoint from which `load` resumes exactly. It is also a Hugging Face model directory."""
         counters = {name: getattr(self, name) for name in COUNTERS}
         state = {"optimizer": self.optimizer.state_dict(), "rng": torch.get_rng_state(), **counters}
         save_checkpoint(directory, self.model, state)
 
     async def load(self, directory: Path) -> None:
-        """Resume weights (in place), optimizer, schedule, counters and random state from a checkpoint of `save`."""
+        """Load weights (in place), optimizer, schedule, counters and random state from a checkpoint of `save`."""
         state: dict[str, Any] = load_checkpoint(directory, self.model)
         self.optimizer.load_state_dict(state["optimizer"])
         for name in COUNTERS:
@@ -145,7 +145,7 @@ class LocalTrainer:
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.AdamW:
-    """Make AdamW with weight decay on matrices only, since norms and biases should not be pulled to zero."""
+    """Make an AdamW optimizer with weight decay on matrices only, not on norms and biases."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
@@ -156,9 +156,9 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Ada
 
 
 def schedule(step: int, total_steps: int, warmup_steps: int) -> float:
-    """Return the fraction of the peak learning rate at a step: linear warm-up, then cosine to zero.
+    """Return the learning rate at a step as a fraction of its peak: linear warm-up, then a cosine to zero.
 
-    It stays constant after warm-up if the last step is unknown (`total_steps` 0), as in RL.
+    After warm-up the rate stays at its peak if `total_steps` is 0, as in RL, where the number of steps is unknown.
     """
     if step < warmup_steps:
         return (step + 1) / warmup_steps
@@ -169,15 +169,15 @@ def schedule(step: int, total_steps: int, warmup_steps: int) -> float:
 
 
 def drop_without_loss_tokens(micro_batches: list[MicroBatch]) -> list[MicroBatch]:
-    """Drop micro-batches without loss tokens. Raises ValueError if none is left."""
+    """Drop the micro-batches that have no token in the loss. Raises ValueError if no micro-batch is left."""
     kept = [micro_batch for micro_batch in micro_batches if micro_batch.num_loss_tokens]
     if not kept:
-        raise ValueError("an optimizer step needs at least one sampled token, but the batch has no loss tokens")
+        raise ValueError("an optimizer step needs at least one token in the loss, but the batch has none")
     return kept
 
 
 def merge_metrics(parts: list[Metrics], weights: list[int]) -> Metrics:
-    """Merge metrics of micro-batches: `_max` by maximum, the others by mean over loss tokens."""
+    """Merge the metrics of micro-batches: names that end in `_max` by maximum, others by mean over tokens in the loss."""
     return {
         name: max(part[name] for part in parts)
         if name.endswith("_max")

@@ -1,6 +1,6 @@
-"""Memory estimate of a run from the model configuration, before weights are loaded.
+"""Estimate of a run's memory from the model's configuration, before weights are loaded.
 
-Counts the forward pass of transformers' Llama family, which most models resemble; all numbers are bytes.
+The estimate assumes the forward pass of transformers' Llama models, which most models resemble. All numbers are bytes.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from turnsmith.errors import UsageError
 from turnsmith.training.model import MAX_CHUNK_LOGITS, find_device, report_model_errors
 
 AUTOMATIC_SHARE = 0.5
-"""Fraction of the memory left by weights and training that the KV cache gets by default."""
+"""Default fraction for the KV cache of the memory that weights and training leave free."""
 MASTER_BYTES = 4
 """Bytes of a float32 weight, and of its gradient."""
 MOMENT_BYTES = 8
@@ -22,7 +22,7 @@ MOMENT_BYTES = 8
 
 
 def plan_cache(config: RunConfig, directory: Path) -> int:
-    """Return the number of KV-cache blocks. Raises UsageError if the run does not fit or the budget holds no episode."""
+    """Return the number of KV-cache blocks of a run. Raises UsageError if memory is too small for the run or one episode."""
     model, dtype, device = read_config(directory), getattr(torch, config.model.dtype), find_device(config.model.device)
     weights, training = estimate(config, model)
     free, context, given_gb = free_bytes(device), longest_context(config), config.engine.kv_memory_gb
@@ -34,7 +34,7 @@ def plan_cache(config: RunConfig, directory: Path) -> int:
 
 
 def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
-    """Estimate the bytes of weights, and of training: gradients, moments and activations of the largest micro-batch."""
+    """Estimate two numbers of bytes: the weights; gradients, optimizer moments and activations of the largest micro-batch."""
     dtype, num_parameters, parts = getattr(torch, config.model.dtype), count_parameters(model), trained(config)
     casts = dtype.itemsize if dtype != torch.float32 else 0
     weights = (MASTER_BYTES + casts) * num_parameters
@@ -50,12 +50,12 @@ def estimate(config: RunConfig, model: PretrainedConfig) -> tuple[int, int]:
 
 
 def trained(config: RunConfig) -> list[RFTConfig | StageConfig]:
-    """Return the parts of a run that train."""
+    """Return the configurations of the run's training stages: RFT if it is on, and RL stages."""
     return [*([config.rft] if config.rft else []), *config.stages]
 
 
 def longest_context(config: RunConfig) -> int:
-    """Return the longest context of all parts of the run, in tokens."""
+    """Return the longest context of all stages of the run, in tokens."""
     return max([config.agent.max_context, *(part.max_context for part in trained(config))])
 
 
@@ -66,7 +66,7 @@ def read_config(directory: Path) -> PretrainedConfig:
 
 
 def refusal(config: RunConfig, device: torch.device, weights: float, training: float, kv: float, free: float) -> str:
-    """Make the error for a run that does not fit, with remedies."""
+    """Make the error message for a run that does not fit into memory, with remedies."""
     of_training = f", gradients, optimizer and activations {training / GIB:,.1f} GiB" if training else ""
     switch = "" if config.trainer.activation_checkpointing else "trainer.activation_checkpointing = true, "
     remedies = f"{switch}a lower max_tokens_per_micro_batch, " if training else ""
@@ -78,14 +78,14 @@ def refusal(config: RunConfig, device: torch.device, weights: float, training: f
 
 
 def count_parameters(config: PretrainedConfig) -> int:
-    """Count a model's weights without allocating them; shared ones count once."""
+    """Count a model's parameters without allocating them; a shared parameter counts once."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: int, *, recompute: bool) -> int:
-    """Return the activation bytes of one micro-batch: of all layers, or of one layer plus every layer's input."""
+    """Return the activation bytes of one micro-batch: all layers, or with `recompute` one layer and the input of each."""
     layer, residual = _layer_bytes(config, dtype), 4 * config.hidden_size
     num_layers = config.num_hidden_layers
     per_token = num_layers * residual + 2 * layer if recompute else (num_layers + 1) * layer
@@ -95,7 +95,7 @@ def activation_bytes(config: PretrainedConfig, dtype: torch.dtype, num_tokens: i
 
 
 def _layer_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
-    """Return one layer's activation bytes per token: always-float32 parts, then parts in `dtype`."""
+    """Return the bytes of one layer's activations per token."""
     hidden, heads = config.hidden_size, config.num_attention_heads
     inner = getattr(config, "intermediate_size", None) or 4 * hidden
     keys = hidden * (getattr(config, "num_key_value_heads", None) or heads) // heads
@@ -104,7 +104,7 @@ def _layer_bytes(config: PretrainedConfig, dtype: torch.dtype) -> int:
 
 
 def free_bytes(device: torch.device) -> float:
-    """Return free device memory; on a CPU, the kernel's available memory within the container limit."""
+    """Return the free memory of a device. On a CPU: the kernel's available memory, at most the container's limit."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return min(_available_bytes(), _unused_of_group())
@@ -116,7 +116,7 @@ def _available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 def _unused_of_group(group: Path = Path("/sys/fs/cgroup")) -> float:
-    """Return the unused memory of a control group with a limit."""
+    """Return the unused memory, in bytes, below the limit of a Linux control group; infinite without a limit."""
     bound = group / "memory.max"
     if not bound.is_file() or bound.read_text().strip() == "max":
         return float("inf")

@@ -1,4 +1,4 @@
-"""Causal models of Hugging Face model directories, and log-probs of sampled tokens."""
+"""Loading of causal models from Hugging Face directories, and computation of log-probs of sampled tokens."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,14 +29,14 @@ from turnsmith.types import MicroBatch
 logging.disable_progress_bar()
 
 MAX_CHUNK_LOGITS = 2**25
-"""Logits in memory at once (128 MiB in fp32); more tokens pass through the head in chunks."""
+"""Maximum number of logits in memory at once (128 MiB in fp32); longer batches pass through the head in chunks."""
 
 UNSUPPORTED_FIELDS = ("final_logit_softcapping", "attn_logit_softcapping", "logit_scale", "logits_scaling")
-"""Configuration fields that change logits or attention in ways the trainer and engine do not support."""
+"""Fields of a model's configuration that change logits or attention in ways that trainer and engine do not support."""
 
 
 def load_model(config: ModelConfig) -> PreTrainedModel:
-    """Load a policy with packed attention and dropout off. Raises UsageError if it is missing or unsupported."""
+    """Load a policy with packed attention and without dropout. Raises UsageError if it is missing or unsupported."""
     if config.threads:
         torch.set_num_threads(config.threads)
     directory, device = find_model(config.path), find_device(config.device)
@@ -52,7 +52,7 @@ def load_model(config: ModelConfig) -> PreTrainedModel:
 
 @contextmanager
 def report_model_errors(directory: Path) -> Iterator[None]:
-    """Convert errors of transformers about a model to UsageError that names the directory."""
+    """Convert transformers' errors about a model, raised in the `with` block, to a UsageError that names its directory."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
@@ -80,13 +80,13 @@ def _check_supported(config: Any, directory: Path) -> None:
     if fields or kinds:
         faults = ", ".join([*fields, *sorted(kinds)])
         raise UsageError(
-            f"the model at {directory} uses {faults}: not supported; use a model with plain causal attention"
+            f"the model at {directory} uses {faults}, which is not supported: use a model with plain causal attention"
         )
 
 
 @torch.no_grad()
 def _check_packing(model: PreTrainedModel, directory: Path) -> None:
-    """Raise UsageError if tokens packed before a sequence change its result, as with custom attention code."""
+    """Raise UsageError if packing samples changes the model's output, as with custom attention code."""
     token_ids = torch.tensor([3, 3, 3, 0, 1, 2], device=model.device)
     packed = hidden_states(model.get_decoder(), token_ids, PackedLayout([3, 3], model.device))[-1]
     alone = hidden_states(model.get_decoder(), token_ids[3:], PackedLayout([3], model.device))[-1]
@@ -99,7 +99,7 @@ def _check_packing(model: PreTrainedModel, directory: Path) -> None:
 def recompute_layers(model: PreTrainedModel) -> None:
     """Enable activation checkpointing: layers keep only their input and recompute the rest in the backward pass.
 
-    transformers' own switch needs training mode, which turns on dropout.
+    The switch in transformers would require training mode, which turns on dropout.
     """
     for layer in model.modules():
         if isinstance(layer, GradientCheckpointingLayer):
@@ -107,16 +107,16 @@ def recompute_layers(model: PreTrainedModel) -> None:
 
 
 def logprobs_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Compute log-probs (fp32, 1-D, in order) of loss tokens, each given all earlier tokens of its sample.
+    """Compute the log-prob of each token in the loss, given all earlier tokens of its sample: fp32, 1-D, in order.
 
-    The layers compute in `dtype` and the head in float32, since rounding of logits moves log-probs most.
+    The layers compute in `dtype`, and the head in float32, since log-probs are most sensitive to rounding of logits.
     """
     return torch.cat(_measure_in_chunks(_logprobs, model, micro_batch, dtype))
 
 
 @torch.no_grad()
 def surprisal_of_sampled(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Sum −log p, entropy, variance of −log p and evidence for `ALTERNATIVES` over loss tokens (float64)."""
+    """Sum over tokens in the loss (float64): −log p, entropy, variance of −log p, evidence for each of `ALTERNATIVES`."""
     return torch.stack(_measure_in_chunks(_surprisal, model, micro_batch, dtype)).sum(0)
 
 
@@ -126,7 +126,10 @@ def _measure_in_chunks(
     micro_batch: MicroBatch,
     dtype: torch.dtype,
 ) -> list[Tensor]:
-    """Apply the head and a measure in chunks; several chunks are recomputed in the backward pass to save memory."""
+    """Apply the model's head and `measure` to the tokens in chunks; return the results.
+
+    The backward pass recomputes the chunks, to save memory.
+    """
     hidden, targets = _before_targets(model, micro_batch, dtype)
     head = model.get_output_embeddings()
     chunk = max(1, MAX_CHUNK_LOGITS // head.weight.size(0))
@@ -151,7 +154,7 @@ def _surprisal(head: nn.Module, hidden: Tensor, token_ids: Tensor) -> Tensor:
 
 
 def _before_targets(model: PreTrainedModel, micro_batch: MicroBatch, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return the final hidden states before loss tokens, and those tokens."""
+    """Return the tokens in the loss, and for each the final hidden state at the position before it."""
     samples, device = micro_batch.samples, model.device
     token_ids = torch.tensor(micro_batch.column("token_ids"), dtype=torch.long, device=device)
     is_target = torch.tensor(micro_batch.column("loss_mask"), device=device)

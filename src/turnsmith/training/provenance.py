@@ -1,7 +1,8 @@
-"""Is what trains what was sampled? Digests that engines made are made again from the arrays that a loss is about to read.
+"""Check that a training batch holds exactly the sampled tokens.
 
-This is against mistakes of ours between engine and optimizer. An engine that reports what it did not sample is another matter:
-`recipes/sampler_check` asks that. Time is linear in tokens.
+Engines' digests are recomputed from the arrays that a loss reads. This detects mistakes of Turnsmith between engine and
+optimizer. Engines that report other tokens than they sampled are detected by `recipes/sampler_check`. The time is linear in
+tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,50 +15,50 @@ from turnsmith.types import Link, MicroBatch, Provenance, Sample, TurnDigests
 from turnsmith.types.links import is_of_tokens
 
 NEARBY = 50
-"""Policy versions on either side that are tried, to tell a wrong version from wrong log-probs."""
+"""Maximum difference of policy versions that is tried, to distinguish a wrong version from wrong log-probs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """What one place of the chain holds of a trajectory, in parallel arrays, and what is to prove it."""
+    """Arrays of one trajectory at one point between engine and loss, and the digests that they must match."""
 
     trajectory_id: str
     provenance: Provenance | None
     token_ids: np.ndarray
-    """int32."""
+    """Token ids of the trajectory, int32."""
     logprobs: np.ndarray
-    """float32."""
+    """Log-prob of each token at sampling, float32; 0 for tokens that were not sampled."""
     trains: np.ndarray
-    """bool; the loss mask."""
+    """Loss mask: True for each token in the loss, bool."""
 
 
 @dataclass(frozen=True)
 class Break:
-    """The first place where a chain does not hold."""
+    """First place in a trajectory that differs from the engine's digests."""
 
     trajectory_id: str
     turn: int
-    """Counted from 1; 0 where it is before the first."""
+    """Number of the turn that differs, from 1; 0 for the first prompt."""
     fault: str
-    """What is not as it was when the turn was sampled, as far as it can be told."""
+    """Description of the difference: token ids, log-probs, policy version or loss mask."""
 
     def __str__(self) -> str:
         return f"{self.trajectory_id}, {f'turn {self.turn}' if self.turn else 'prompt'}: {self.fault}"
 
 
 def check_provenance(micro_batches: Sequence[MicroBatch]) -> None:
-    """Raise ProvenanceError where a token would train that is not proven to be sampled, or one would not that was."""
+    """Raise ProvenanceError if a token in the loss was not sampled, or if a sampled token is left out of the loss."""
     for micro_batch in micro_batches:
         for claim in claims_of(micro_batch):
             if found := find_break(claim):
                 raise ProvenanceError(
-                    f"a batch holds something else than what was sampled ({found}): the weights are as they were; "
-                    "`turnsmith provenance RUN` finds the link that broke"
+                    f"a training batch differs from what was sampled ({found}): the weights are unchanged; "
+                    "`turnsmith provenance RUN` finds the step that changed it"
                 )
 
 
 def claims_of(micro_batch: MicroBatch) -> Iterator[Claim]:
-    """Its samples, as they stand in the columns that the loss reads."""
+    """Yield the arrays of each sample of a micro-batch, from the columns that the loss reads."""
     start, names = 0, ("token_ids", "sampled_logprobs", "loss_mask")
     columns = [micro_batch.column(name) for name in names]
     for sample in micro_batch.samples:
@@ -70,10 +71,10 @@ def claim_of(sample: Sample) -> Claim:
 
 
 def find_break(claim: Claim) -> Break | None:
-    """The first break between arrays and their links; None where every token is proven."""
+    """Return the first difference between a sample's arrays and its engine's digests; None if all tokens match."""
     provenance = claim.provenance
     if provenance is None:
-        return Break(claim.trajectory_id, 0, "the sample does not say where its tokens come from")
+        return Break(claim.trajectory_id, 0, "the sample has no digests of an engine")
     return (
         _find_in_prompt(claim, provenance)
         or _find_in_turns(claim, provenance)
@@ -83,7 +84,7 @@ def find_break(claim: Claim) -> Break | None:
 
 
 def digest_prompt(trajectory_id: str, token_ids: np.ndarray) -> str:
-    """The digest of a prompt where it is rendered, which nobody sampled."""
+    """Compute the digest of a first prompt, which was rendered and not sampled."""
     return TurnDigests(trajectory_id).digest(token_ids, np.empty(0, np.float32), policy_version=0)
 
 
@@ -109,7 +110,7 @@ def _find_in_turns(claim: Claim, provenance: Provenance) -> Break | None:
 
 
 def _find_fault(claim: Claim, link: Link, at: int, digests: TurnDigests) -> str:
-    """What of a turn is not as its engine gave it, where tokens up to `at` are proven; empty where all is."""
+    """Describe how a turn differs from its engine's digest, given that tokens up to `at` match; empty if the turn matches."""
     if not at <= link.start <= link.end <= len(claim.token_ids):
         return f"there are {len(claim.token_ids)} tokens, and turns before it end at {at}"
     if not link.digest:

@@ -1,8 +1,8 @@
-"""Likelihood of sampled tokens under alternative sampler settings (temperatures, filters), relative to the policy.
+"""Test for a sampler that does not draw from the policy: likelihood of its tokens under other temperatures and filters.
 
-For tokens drawn from the policy, each likelihood ratio has mean 1 for any history. So its logarithm reaches x with
-probability at most exp(−x) (Ville's inequality). Entropy shows only that tokens are less surprising than expected.
-Likelihood also shows that filtered tokens never occur, and identifies the filter. Logarithms of iterations add up.
+If tokens are drawn from the policy, the likelihood ratio of a setting to the policy has mean 1 for any history. So its
+logarithm reaches x with probability at most exp(−x) (Ville's inequality). Entropy could show only that tokens are less
+surprising than expected; the likelihood ratio also identifies the filter. The logarithms of several iterations add up.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 LEAK = 0.01
-"""Assumed fraction of unfiltered tokens, so that rounding at a filter's edge does not rule the filter out."""
+"""Fraction of tokens assumed to be unfiltered, so that one token moved over a filter's edge by rounding is no counter-proof."""
 MAX_RANK = 1_024
-"""Tokens of a distribution that are sorted; a nucleus beyond them is approximated by its share."""
+"""Number of most likely tokens that are sorted; a top-p set beyond them is approximated."""
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Sampler setting, in the terms of `SamplingParams`."""
+    """Sampler setting other than the policy's: a field of `SamplingParams` and its value."""
 
     kind: str
     value: float
@@ -39,36 +39,39 @@ ALTERNATIVES = tuple(Alternative(kind, value) for kind, values in VALUES.items()
 
 
 def weigh(logits: Tensor, token_ids: Tensor, alternatives: tuple[Alternative, ...] = ALTERNATIVES) -> Tensor:
-    """Sum log(alternative / policy) over sampled tokens: `[tokens, vocabulary]` to `[alternatives]`, float64, nats."""
+    """Sum log(p under the alternative / p under the policy) over sampled tokens.
+
+    Input `[tokens, vocabulary]`, output `[alternatives]`, float64, nats.
+    """
     sampled = Sampled(logits.float(), token_ids)
     return torch.stack([mix_with_policy(log_ratio(sampled, each)).double().sum() for each in alternatives])
 
 
 def mix_with_policy(log_ratio: Tensor) -> Tensor:
-    """Return log ratios for a mixture that draws a fraction `LEAK` from the policy."""
+    """Return the log-likelihood ratios of a sampler that draws a fraction `LEAK` of its tokens from the policy."""
     return (LEAK + (1 - LEAK) * log_ratio.exp()).log()
 
 
 class Sampled:
-    """Policy distributions, `[tokens, vocabulary]`, and the token sampled from each."""
+    """Policy's distributions `[tokens, vocabulary]` and the token sampled from each."""
 
     def __init__(self, logits: Tensor, token_ids: Tensor) -> None:
         self.logits = logits
         self.token_ids = token_ids
         self.logprobs = logits.log_softmax(-1)
         self.own = self.logprobs.gather(1, token_ids[:, None])
-        """Log-prob of each sampled token, `[tokens, 1]`."""
+        """Log-prob of each sampled token under the policy, `[tokens, 1]`."""
         self.falling = self.logprobs.topk(min(MAX_RANK, logits.size(1)), dim=-1).values.exp()
-        """Largest probabilities in descending order."""
+        """Largest probabilities of each distribution in descending order, `[tokens, ranks]`."""
         self.cumulated = self.falling.cumsum(-1)
         is_above = self.logprobs > self.own
         self.rank = is_above.sum(-1)
-        """Number of more likely tokens."""
+        """Number of tokens more likely than each sampled token, `[tokens]`."""
         self.share_above = (self.logprobs.exp() * is_above).sum(-1)
 
 
 def log_ratio(sampled: Sampled, alternative: Alternative) -> Tensor:
-    """Return log(alternative / policy) of each sampled token, `[tokens]`; −∞ for filtered tokens."""
+    """Return log(p under the alternative / p under the policy) of each sampled token, `[tokens]`; −∞ for filtered tokens."""
     return RATIOS[alternative.kind](sampled, alternative.value)
 
 
@@ -83,7 +86,7 @@ def of_top_k(sampled: Sampled, k: float) -> Tensor:
 
 
 def of_top_p(sampled: Sampled, top_p: float) -> Tensor:
-    """Return log ratios of top-p; the nucleus is the smallest set of most likely tokens with the given probability."""
+    """Return the log-likelihood ratios of top-p, which keeps the smallest set of most likely tokens with probability `top_p`."""
     ends = (sampled.cumulated < top_p).sum(-1, keepdim=True).clamp(max=sampled.falling.size(1) - 1)
     return of_filter(sampled.share_above < top_p, sampled.cumulated.gather(1, ends)[:, 0].clamp(min=top_p))
 
@@ -95,7 +98,10 @@ def of_min_p(sampled: Sampled, min_p: float) -> Tensor:
 
 
 def of_filter(is_kept: Tensor, share: Tensor) -> Tensor:
-    """Return log ratios of a filter; `share` is the policy's probability of all kept tokens."""
+    """Return the log-likelihood ratios of a filter.
+
+    `share` is the policy's total probability of the tokens that the filter keeps.
+    """
     return (is_kept / share.clamp(max=1)).log()
 
 
@@ -108,21 +114,21 @@ RATIOS: Mapping[str, Callable[[Sampled, float], Tensor]] = {
 
 
 def pool(before: Mapping[str, float], now: Mapping[Alternative, float], alarm: float) -> dict[Alternative, float]:
-    """Add an iteration's evidence by CUSUM: evidence against an alternative is reset, since an engine may become faulty
-    later. After an alarm all sums restart.
+    """Add an iteration's evidence for each alternative to that of earlier iterations, by CUSUM.
 
-    Over a long honest run, at most exp(−alarm) × the number of alternatives of the iterations raise an alarm
-    (e-detectors: Shin, Ramdas, Rinaldo, arXiv 2203.03532).
+    Negative sums are reset to 0, since an engine may become faulty later. After an alarm all sums restart. If the engine is
+    correct, at most a fraction exp(−alarm) × number of alternatives of the iterations raises an alarm (e-detectors: Shin,
+    Ramdas, Rinaldo, arXiv 2203.03532).
     """
     kept = {} if max(before.values(), default=0.0) >= alarm else before
     return {each: max(0.0, kept.get(str(each), 0.0)) + nats for each, nats in now.items()}
 
 
 def find_best(evidence: Mapping[Alternative, float]) -> Alternative:
-    """Return the alternative with the most evidence."""
+    """Return the alternative sampler setting with the most evidence."""
     return max(evidence, key=lambda each: evidence[each])
 
 
 def least_evidence(num_alternatives: int, false_alarms: float) -> float:
-    """Return the nats that the best of several alternatives exceeds with at most this probability under the policy."""
+    """Return the nats that the best of several alternatives exceeds by chance, with probability `false_alarms` at most."""
     return log(num_alternatives / false_alarms)

@@ -1,4 +1,4 @@
-"""Weight files checked by their headers, without loading weights or importing torch."""
+"""Checks of weight files by their headers, without loading weights or importing torch."""
 
 import json
 import zipfile
@@ -9,13 +9,13 @@ from safetensors import SafetensorError, safe_open
 from turnsmith.errors import UsageError
 
 WHOLE = ("model.safetensors", "pytorch_model.bin")
-"""Names of a file with all weights, preferred first; an index of shards may replace it."""
+"""Names of a file with all weights of a model, preferred first; a model may instead have an index of several files."""
 PICKLE = b"\x80"
-"""First byte of files that torch saved before version 1.6; later ones are zip archives."""
+"""First byte of a weight file that torch saved before version 1.6; later versions write zip archives."""
 
 
 def find_weights(directory: Path) -> dict[Path, set[str]]:
-    """List the files that transformers loads, with the tensors that an index places in each. Raises UsageError."""
+    """Map each weight file that transformers would load to the tensors that an index places in it. Raises UsageError."""
     for name in WHOLE:
         if (directory / name).is_file():
             return {directory / name: set()}
@@ -25,7 +25,7 @@ def find_weights(directory: Path) -> dict[Path, set[str]]:
 
 
 def check_weights(file: Path, placed: set[str]) -> None:
-    """Raise UsageError if a file is missing, truncated or lacks an indexed tensor."""
+    """Raise UsageError if a weight file is missing, truncated or lacks one of the tensors that the index places in it."""
     try:
         fault = _find_fault_of_safetensors(file, placed) if file.suffix == ".safetensors" else _find_fault(file)
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def check_weights(file: Path, placed: set[str]) -> None:
     except (SafetensorError, OSError, ValueError) as error:
         fault = str(error).removeprefix("Error while deserializing header: ")
     if fault:
-        raise UsageError(f"the weights at {file} cannot be read ({fault}): fetch that file again")
+        raise UsageError(f"the weights at {file} cannot be read ({fault}): download that file again")
 
 
 def _find_fault_of_safetensors(file: Path, placed: set[str]) -> str:
@@ -57,5 +57,5 @@ def _read_index(index: Path) -> dict[Path, set[str]]:
         for tensor, name in json.loads(index.read_text("utf-8"))["weight_map"].items():
             files.setdefault(index.parent / name, set()).add(tensor)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"cannot read {index} as an index of shards: fetch that file again") from None
+        raise UsageError(f"cannot read {index} as an index of weight files: download that file again") from None
     return files
