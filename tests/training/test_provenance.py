@@ -167,7 +167,7 @@ def test_of_batches_with_a_mistake_none_is_accepted_and_of_the_others_all_are(nu
 def test_what_differs_is_told(mistake, told):
     rng, [name, *_] = np.random.default_rng(1), [t.trajectory_id for t in play_once()[0]]
     sample, other = (to_sample(trajectory, 1.0) for trajectory in play_once()[0][:2])
-    with pytest.raises(ProvenanceError, match=f"{name}, .*{told}.*: the weights are as they were"):
+    with pytest.raises(ProvenanceError, match=f"{name}, .*{told}.*: the weights are unchanged"):
         check_provenance(pack([other, mistake(rng, sample, other)], 4_096))
 
 

@@ -179,7 +179,7 @@ async def test_altered_samples_are_refused_and_weights_kept(open_trainer, sample
     trainer, sample = open_trainer(), samples[3]
     before = await trainer.logprobs([MicroBatch(samples)])
     batch = [*samples[:3], dataclasses.replace(sample, **{column: MISTAKES[column](sample)}), *samples[4:]]
-    with pytest.raises(ProvenanceError, match=f"{sample.trajectory_id}, .*: the weights are as they were"):
+    with pytest.raises(ProvenanceError, match=f"{sample.trajectory_id}, .*: the weights are unchanged"):
         await trainer.step(pack(batch, 200), nll(samples))
     after = await trainer.logprobs([MicroBatch(samples)])
     assert all((before[name] == after[name]).all() for name in before)

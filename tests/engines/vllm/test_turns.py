@@ -71,8 +71,8 @@ def cut(answer, count):
 
 
 FAULTS = {
-    "no log-probs": (lambda a, c: c.update(logprobs=None), "not that of"),
-    "two choices": (lambda a, c: a["choices"].append(c), "not that of"),
+    "no log-probs": (lambda a, c: c.update(logprobs=None), "not have the form of"),
+    "two choices": (lambda a, c: a["choices"].append(c), "not have the form of"),
     "another history": (lambda a, c: a.update(prompt_token_ids=[3, 1]), "history of 2 tokens"),
     "other tokens scored": (lambda a, c: c["logprobs"]["content"][1].update(token_id=8), "others"),
     "a log-prob too few": (lambda a, c: c["logprobs"]["content"].pop(), "others"),

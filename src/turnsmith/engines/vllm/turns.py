@@ -58,7 +58,7 @@ def read_turn(
         logprobs = [entry["logprob"] for entry in scored]
         scored_ids = [entry["token_id"] for entry in scored]
     except (KeyError, TypeError, ValueError) as error:
-        raise EngineError(f"vLLM's answer has not the form of {ROUTE}: {type(error).__name__}: {error}") from None
+        raise EngineError(f"vLLM's answer does not have the form of {ROUTE}: {type(error).__name__}: {error}") from None
     problem = (
         find_wrong_tokens(token_ids, scored_ids, history, request.token_ids, vocabulary)
         or find_wrong_logprobs(logprobs)
