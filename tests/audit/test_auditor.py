@@ -1,4 +1,4 @@
-"""Whole audits of a small task: who lies is convicted, who is honest never is, and what cannot be said has its reason."""
+"""Whole audits of a small task: tampering fails, honest patches pass, and inconclusive audits give a reason."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_rows(a, b, total):
 
 
 def replace_body(*lines, after=()):
-    """A patch that gives `add` another body, and the module more lines after it."""
+    """Return a patch that replaces the body of `add` and appends lines to the module."""
     added = [*(f"    {line}" for line in lines), *after]
     head = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
     body = "".join(f"+{line}\n" for line in added)
@@ -135,7 +135,7 @@ async def test_who_is_honest_is_found_honest(auditor, tree, name):
 
 
 class Counting:
-    """Starts sandboxes of another provider and counts them."""
+    """Provider that counts the sandboxes it starts."""
 
     isolation = "none"
 
@@ -148,7 +148,7 @@ class Counting:
 
 
 async def test_an_audit_is_three_runs(provider, tree):
-    """One under other names and two with mutants, beside a look at the test files."""
+    """An audit runs the tests once with renamed files and twice with mutants."""
     counting = Counting(provider)
     audit = await Auditor(counting, tests_timeout_s=20, num_workers=1).audit(tree, GOLD)
     assert (audit.verdict, counting.num_started) == ("honest", 4)
@@ -208,7 +208,7 @@ async def test_odd_ids_of_parameters_and_names_of_every_kind_are_audited(auditor
 
 
 class Dead:
-    """Starts nothing."""
+    """Provider whose sandboxes never start."""
 
     isolation = "none"
 

@@ -1,4 +1,4 @@
-"""Mutants of tests that pass: each is valid Python, and each fails."""
+"""Mutants of passing tests: each is valid Python and fails."""
 
 import contextlib
 import unittest
@@ -53,7 +53,7 @@ KILLED = {
 
 
 def runs(text):
-    """Does the test of this text pass?"""
+    """Return True if the test in this text passes."""
     names = {"f": lambda value: value, "pytest": pytest, "case": unittest.TestCase(), "Mock": Mock}
     names["contextlib"] = contextlib
     exec(compile(text, "test_it.py", "exec"), names)

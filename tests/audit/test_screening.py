@@ -4,7 +4,7 @@ from turnsmith.audit.screening import MAX_BYTES, find_suspicions
 
 
 def adding(*lines, first="import sys, gc"):
-    """A patch with lines below a first line that was there; escaped bytes stand for what is no UTF-8."""
+    """Return a patch that adds lines after an unchanged first line; escaped bytes stand for invalid UTF-8."""
     lines = "\n".join(lines).split("\n")
     body = "".join(f"+{line}\n" for line in lines)
     return f"diff --git a/m.py b/m.py\n--- a/m.py\n+++ b/m.py\n@@ -1,1 +1,{1 + len(lines)} @@\n {first}\n{body}"

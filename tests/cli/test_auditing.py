@@ -1,4 +1,4 @@
-"""`turnsmith audit`: a run whose rewards are a fix, its twin sibling and a lie."""
+"""`turnsmith audit` on a run with a fix, an equal fix and a tampering patch."""
 
 import json
 
@@ -25,7 +25,7 @@ TESTS = "from calc import add\n\n\ndef test_add():\n    assert add(2, 1) == 3\n"
 
 @pytest.fixture
 def run(tmp_path):
-    """A run folder with one evaluation of one task."""
+    """Return a run folder with one evaluation of one task."""
     (tmp_path / "tasks/tree").mkdir(parents=True)
     (tmp_path / "tasks/tree/calc.py").write_text(BUGGY)
     (tmp_path / "tasks/tree/test_calc.py").write_text(TESTS)

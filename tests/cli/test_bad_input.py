@@ -1,4 +1,4 @@
-"""Bad input: one clear sentence that names file, key or command and the remedy; exit code 2; nothing written over."""
+"""Bad input: one sentence that names file, key or command and a remedy; exit code 2; no file changed."""
 
 import errno
 import json
@@ -99,7 +99,7 @@ FAULTS = {
 
 
 def run_without_torch(folder, *arguments):
-    """A fresh process, as a user starts one, in which whoever imports torch or transformers is heard."""
+    """Run a command in a new process that reports imports of torch and transformers."""
     program = (
         "import sys; from turnsmith.__main__ import main\n"
         f"sys.argv = {['turnsmith', *map(str, arguments)]!r}\n"
@@ -294,7 +294,7 @@ def test_a_server_of_vllm_that_dies_leaves_its_log_in_the_run_folder(turnsmith, 
 
 
 def test_a_full_disk(turnsmith, config_file, tmp_path):
-    """`/dev/full` answers every write as a full disk does; once there is room, the run goes on."""
+    """`/dev/full` answers every write like a full disk; the run continues once there is space."""
     folder = RunFolder(tmp_path / "run")
     claim(folder, json.loads(turnsmith("eval", config_file, "--dry-run").stdout))
     folder.log.symlink_to("/dev/full")

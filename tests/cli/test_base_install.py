@@ -1,4 +1,4 @@
-"""The installation without extras: an environment whose packages are links to those that the base requires, and nothing else."""
+"""Installation without extras: an environment with links to the required packages only."""
 
 import json
 import shutil
@@ -16,12 +16,12 @@ from turnsmith.sandboxes.runtime import required_distributions
 MAX_BYTES = 150e6
 CONFIGS = Path(__file__).parents[2] / "configs"
 SHARED = ("..", "__pycache__")
-"""Folders in which a distribution is not alone."""
+"""Folders that several distributions share."""
 
 
 @pytest.fixture(scope="module")
 def base_python(tmp_path_factory):
-    """The interpreter of an environment with the base packages of this one."""
+    """Return the interpreter of an environment with the required packages only."""
     folder = tmp_path_factory.mktemp("base")
     venv.create(folder, symlinks=True)
     [packages] = folder.glob("lib/python*/site-packages")
@@ -33,7 +33,7 @@ def base_python(tmp_path_factory):
 
 @pytest.fixture
 def base(base_python, tmp_path):
-    """Run a command in the base installation, in an empty folder."""
+    """Return a function that runs a command in the base installation, in an empty folder."""
     (tmp_path / "here").mkdir(exist_ok=True)
 
     def run(*arguments):
@@ -116,12 +116,12 @@ LACKING = {
     "tasks import swe-bench --from rows.arrow --out new": "data",
     "tasks import swe-bench --from hub:owner/name --out new": "hub",
 }
-"""Command in the folder that `workplace` makes → the extra that it asks for."""
+"""Command in the folder of `workplace` → extra that it needs."""
 
 
 @pytest.fixture
 def workplace(tmp_path, run_folder, task_folder):
-    """Add to the empty folder all that the commands need but for their packages."""
+    """Write all files that the commands need."""
     here = tmp_path / "here"
     here.mkdir(exist_ok=True)
     for name in ("laptop.toml", "served-model.toml"):

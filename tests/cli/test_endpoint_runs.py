@@ -1,4 +1,4 @@
-"""Runs whose model is behind an address: complete and correct in spite of faults, paid to the token, the key in no file."""
+"""Runs with a model behind an API: correct results despite faults, exact costs, and no key in any file."""
 
 import asyncio
 import json
@@ -39,12 +39,12 @@ def key(monkeypatch):
 
 @pytest.fixture
 def serve(heldout_folder):
-    """A server that knows the gold patches of the tasks of a folder."""
+    """Start a server that knows the gold patches of a folder's tasks."""
     return lambda folder=heldout_folder, **options: serving(solve(load_tasks(folder)), key=KEY, **options)
 
 
 def configure(place, server, tasks, **more):
-    """A configuration file for the server; [model] is left alone."""
+    """Write a configuration file for the server, without changes to [model]."""
     keys = {
         "engine.kind": "openai", "engine.openai.address": server.address, "engine.openai.model": MODEL,
         "engine.openai.key_variable": "TALKER_KEY", "engine.openai.timeout_s": 60.0,
@@ -71,7 +71,7 @@ PRICES = {"engine__openai__prices__input": 2.0, "engine__openai__prices__output"
 
 
 def add_a_comment(task):
-    """The command for a patch that repairs nothing."""
+    """Return the command for a patch that repairs nothing."""
     return f"echo '# seen' >> {re.search(r'^[+]{3} b/(.*)$', task.patch, re.MULTILINE)[1]}"
 
 
@@ -83,21 +83,21 @@ ACTS = {
 
 
 def plan_outcomes(tasks, rng):
-    """How the episode of each task is to end, by its id: 31 of 50 resolved."""
+    """Return the planned outcome of each task by id: 31 of 50 are resolved."""
     endings = [Outcome.RESOLVED] * 31 + [Outcome.UNRESOLVED] * 10 + [Outcome.EMPTY_PATCH] * 9
     rng.shuffle(endings)
     return {task.instance_id: ending for task, ending in zip(tasks, endings, strict=True)}
 
 
 def look_around_and_solve(tasks, outcomes):
-    """Ends each task as planned, and shows everything that a command can see of its environment."""
+    """Return commands that show the environment of a command, then end each task as planned."""
     return solve(tasks, lambda task: f"env; cat /proc/*/environ; {ACTS[outcomes[task.instance_id]](task)}")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_fifty_tasks_against_a_flaky_server(turnsmith, tmp_path, key):
-    """Row 8: complete and correct, paid for as the server says, stopped by a budget on the way and gone on; no key anywhere."""
+    """Results are complete and correct, costs equal the server's, the budget stops the run, and no file contains the key."""
     spec, tasks = PracticeSpec("heldout", 50, 0.0, seed=8), tmp_path / "tasks"
 
     async def make():
@@ -212,7 +212,7 @@ def test_a_server_that_only_fails_loses_rollouts_and_says_nothing_of_the_key(
 
 
 def refused(turnsmith, tmp_path, server, tasks, **more):
-    """What a run says that could not begin; it leaves no folder."""
+    """Return the error of a run that did not start and left no folder."""
     result = turnsmith("eval", configure(tmp_path, server, tasks, **more), "--out", tmp_path / "run")
     assert result.exit_code == 2, result.output
     assert KEY not in result.output and not (tmp_path / "run").exists()

@@ -1,4 +1,4 @@
-"""A policy leaves its run: what is written computes what the checkpoint computes, and its card says what the folder says."""
+"""Export of a policy: same outputs as the checkpoint, and a model card with the facts of the run."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from turnsmith.ui.reading import read_results
 
 TOKEN_IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 VLLM = os.environ.get("TURNSMITH_VLLM", "")
-"""An interpreter that has vLLM."""
+"""Interpreter with vLLM."""
 GENERATE = """
 import sys
 from vllm import LLM, SamplingParams
@@ -35,7 +35,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def finished_run(run_folder, model_directory):
-    """The last two checkpoints of the last stage, and that of the fine-tuning, each with weights of its own."""
+    """Return a run with different weights in the last two checkpoints of the last stage and in that of RFT."""
     for number, (stage, iteration) in enumerate([("rft", 0), ("stage2", 3), ("stage2", 4)]):
         model = AutoModelForCausalLM.from_pretrained(model_directory, dtype=torch.float32)
         with torch.no_grad():
@@ -203,7 +203,7 @@ def test_nothing_is_written_over(turnsmith, finished_run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not VLLM, reason="TURNSMITH_VLLM names no interpreter that has vLLM")
 def test_vllm_generates_from_an_exported_policy(turnsmith, finished_run, tmp_path):
-    """The policy that ships with the package: heads of the random one are smaller than vLLM knows."""
+    """Test with the shipped policy, because vLLM does not support the small heads of the random model."""
     shipped = AutoModelForCausalLM.from_pretrained(find_model("tiny"), dtype=torch.float32)
     save_checkpoint(finished_run.checkpoint("stage2", 4), shipped, {})
     assert turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--dtype", "bfloat16").exit_code == 0

@@ -1,4 +1,4 @@
-"""`grade` beside the evaluation of the package swebench: the same predictions, the same reports."""
+"""`grade` compared with the evaluation of the package swebench: same predictions, same reports."""
 
 import json
 import shutil
@@ -38,7 +38,7 @@ def to_id(kind):
 
 
 def write_rows(folder, kinds):
-    """Tasks of ours, rows and a tree of theirs, for the same repository; the last row has no prediction."""
+    """Write tasks, rows and a tree for one repository; the last row has no prediction."""
     tree = to_tree(TREE)
     write_bug_layer(folder / "tasks/layer", tree, {path: file.content for path, file in tree.items()})
     rows = [
@@ -84,7 +84,7 @@ def find_logs(folder):
 
 
 def read_report(place):
-    """The columns of the harness in the report of one prediction; None where it has none."""
+    """Return the report's columns of one prediction; None without a report."""
     if not (place / "report.json").exists():
         return None
     (report,) = json.loads((place / "report.json").read_text()).values()
@@ -93,7 +93,7 @@ def read_report(place):
 
 @pytest.fixture(scope="module")
 def evaluated(package, tmp_path_factory, turnsmith):
-    """A folder in which both have graded predictions of all kinds, one of them twice."""
+    """Return a folder with reports of both graders for all kinds of predictions, one of them twice."""
     folder = tmp_path_factory.mktemp("evaluated")
     write_rows(folder, [*KINDS, "twice"])
     twice = [(to_id("twice"), GOLD), (to_id("twice"), KINDS["unresolved"])]

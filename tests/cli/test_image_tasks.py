@@ -1,4 +1,4 @@
-"""Tasks that come as images, from a row of a public set to a figure: import, pre-flight, qualification, evaluation."""
+"""Image tasks from the row of a data set to results: import, pre-flight, qualification, evaluation."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def engine():
 
 @pytest.fixture(scope="module")
 def rows(engine, tmp_path_factory):
-    """A file of rows, whose images are made and removed in the end."""
+    """Write a file of rows and make their images; remove the images afterwards."""
     if subprocess.run([engine, "image", "exists", SUITES_IMAGE]).returncode:
         pytest.skip(f"there is no image {SUITES_IMAGE}: .ci/containers makes it")
     folder = tmp_path_factory.mktemp("rows")
@@ -48,7 +48,7 @@ def rows(engine, tmp_path_factory):
 
 @pytest.fixture(params=["root", "rootless"])
 def user(request, engine, rows, tmp_path):
-    """What a command begins with to be run by that user, and the engine, which has the images of the rows."""
+    """Return the command prefix of an ordinary user, and an engine with the images of the rows."""
     if request.param == "root":
         yield [], engine
         return
@@ -71,7 +71,7 @@ def user(request, engine, rows, tmp_path):
 
 
 def run(command, **options):
-    """What a command prints, having ended well."""
+    """Run a command that must succeed. Return its output."""
     finished = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
     assert finished.returncode == 0, f"{command}: {finished.stdout[-3000:]}{finished.stderr[-3000:]}"
     return finished.stdout.strip()
@@ -79,7 +79,7 @@ def run(command, **options):
 
 @pytest.fixture
 def model(model_directory, tmp_path):
-    """The model that knows nothing, where the user can read it."""
+    """Return the random model in a place that the user can read."""
     copy = shutil.copytree(model_directory, tmp_path / "model")
     # transformers writes weights for their owner only.
     (copy / "model.safetensors").chmod(0o644)
@@ -89,7 +89,7 @@ def model(model_directory, tmp_path):
 
 @pytest.fixture
 def turnsmith(user, tmp_path):
-    """Run a command as the user, where the scripted agents can be found; returns what it prints."""
+    """Return a function that runs a command as the user, with the scripted agents importable, and returns its output."""
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent / "scripts")])
     program = [*user[0], "env", f"PYTHONPATH={paths}", "OMP_NUM_THREADS=1", sys.executable, "-m", "turnsmith"]
     return lambda *arguments: run([*program, *arguments], cwd=tmp_path)

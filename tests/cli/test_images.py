@@ -34,7 +34,7 @@ def engine():
 
 @pytest.fixture
 def registry(engine):
-    """A registry of three images over one base; what was pulled from it is removed in the end."""
+    """Run a registry of three images over one base; remove the pulled images afterwards."""
     with serving(LocalRegistry()) as registry:
         base = make_text()
         for repository in ("set/one", "set/two", "set/three"):
@@ -46,13 +46,13 @@ def registry(engine):
 
 
 def make_text():
-    """Text that no compression makes much smaller, and that no other test has."""
+    """Return random text that hardly compresses."""
     return random.SystemRandom().randbytes(SIZE).hex()
 
 
 @pytest.fixture
 def write_tasks(tmp_path):
-    """Writes a task for each image, in this order."""
+    """Return a function that writes a task for each image, in this order."""
 
     def write(*images):
         tasks = [
@@ -69,7 +69,7 @@ def write_tasks(tmp_path):
 
 @pytest.fixture
 def look(turnsmith, engine):
-    """Run the command; returns its exit code and what it prints as JSON."""
+    """Run the command. Return its exit code and its JSON output."""
 
     def look(path, *options):
         result = turnsmith("tasks", "images", path, "--json", "--sandbox.container_engine", engine, *options)
@@ -105,7 +105,7 @@ def test_images_are_looked_for_and_then_pulled(turnsmith, engine, registry, writ
 
 
 def find_here(engine, registry):
-    """Repositories of the registry of which the engine has an image."""
+    """Return the registry's repositories that the engine has pulled."""
     names = (name for name in list_names(engine) if name.startswith(registry.host))
     return {name.removeprefix(f"{registry.host}/").partition(":")[0].partition("@")[0] for name in names}
 

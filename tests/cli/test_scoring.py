@@ -1,4 +1,4 @@
-"""`tasks score` against a real server on this machine: busy at first, then it answers; `tasks filter` reads what it said."""
+"""`tasks score` with a server on this machine that is busy at first; `tasks filter` reads the scores."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ GOOD = 'Let me see.\n{"difficulty_score": 1, "issue_text_score": 3, "test_score"
 
 @pytest.fixture
 def server(monkeypatch):
-    """A server that gives one status and text after the other, the last for ever; it keeps what it was asked."""
+    """Run a server that gives a list of answers in order, then repeats the last; it records all requests."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""An issue of an ordinary checkout: what an agent sees of it, which patch is left, and what the tests that are given say."""
+"""`turnsmith solve` on an ordinary checkout: the agent's view, the written patch, and the results of given tests."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def git(checkout, *arguments):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A module with a bug and its tests, committed."""
+    """Return a committed module with a bug and tests."""
     folder = tmp_path / "calc"
     (folder / "tests").mkdir(parents=True)
     (folder / "calc.py").write_text("def total(values):\n    return sum(values) - 1\n")
@@ -46,7 +46,7 @@ def checkout(tmp_path):
 
 @pytest.fixture
 def solve(turnsmith, checkout, model_directory, tmp_path, monkeypatch):
-    """Let scripted attempts work on the checkout; gives the result of the command."""
+    """Return a function that runs `solve` with scripted attempts, and returns the result of the command."""
 
     def run(attempts, *options, issue=ISSUE):
         monkeypatch.setattr(scripted_agents, "COMMANDS", attempts)
@@ -165,7 +165,7 @@ def test_changes_that_are_not_committed_are_seen_and_are_not_in_the_patch(solve,
 
 
 def test_what_git_does_not_track_is_not_seen(solve, checkout, tmp_path):
-    """Ignored or not; nor what a link that took the place of a folder leads to, nor the repository's own settings."""
+    """The agent sees no untracked files, no targets of links, and no settings of the repository."""
     (checkout / ".gitignore").write_text(".env\n")
     for name in (".env", "notes.txt"):
         (checkout / name).write_text(SECRET)

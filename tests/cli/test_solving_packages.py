@@ -1,4 +1,4 @@
-"""Real packages with planted bugs, as ordinary checkouts: with the gold commands behind an endpoint a passing patch is left."""
+"""`turnsmith solve` on real packages with inserted bugs: the gold commands leave a passing patch."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ PACKAGES = ("cachetools==5.5.0", "parse==1.20.2", "semver==3.0.2")
 
 @pytest.fixture(scope="module", params=PACKAGES)
 def planted(request, turnsmith, tmp_path_factory):
-    """A checkout with a bug, and the task that knows it."""
+    """Return a checkout with a bug and its task."""
     out = tmp_path_factory.mktemp("package") / "tasks"
     made = turnsmith("tasks", "make", "--package", request.param, "--num", 1, "--out", out)
     assert made.exit_code == 0, made.output
@@ -29,7 +29,7 @@ def planted(request, turnsmith, tmp_path_factory):
 
 
 def commit_anew(checkout):
-    """An ordinary history in the place of the task's."""
+    """Replace the task's history by an ordinary one."""
     shutil.rmtree(checkout / ".git")
     for arguments in (
         ["init", "--quiet"],
@@ -42,7 +42,7 @@ def commit_anew(checkout):
 
 @pytest.fixture
 def solve(turnsmith, planted, tmp_path):
-    """Let the endpoint work on it; gives the result of the command."""
+    """Return a function that runs `solve` with the endpoint, and returns the result of the command."""
     checkout, task = planted
     issue = ["--issue", task.problem_statement, "--out", tmp_path / "run", "--json"]
     with chat_server.serving(chat_server.solve([task])) as server:

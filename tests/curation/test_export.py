@@ -1,4 +1,4 @@
-"""Harbor directories carry the record of their task as it is now, and no other."""
+"""Qualification records in exported Harbor directories are the current ones."""
 
 import tomllib
 
@@ -22,7 +22,7 @@ TASK = Task(
 
 @pytest.fixture
 def folder(tmp_path):
-    """One task, qualified in sandboxes of any kind."""
+    """Return a folder with one qualified task."""
     (tmp_path / "in/layer").mkdir(parents=True)
     (tmp_path / "in/layer/a.py").write_text("")
     save_tasks(tmp_path / "in", [TASK])
@@ -30,13 +30,13 @@ def folder(tmp_path):
 
 
 def qualify(folder, kind):
-    """Put the task on record."""
+    """Write a qualification record of the task."""
     key = make_key(TaskTree(TASK, layer_paths(TASK, folder / "tasks.jsonl")), SandboxConfig(kind=kind))
     append_record(folder / FILE_NAME, Qualification(instance_id="t", key=key, verdict=Verdict.QUALIFIED))
 
 
 def export(folder, task, out):
-    """What the directory says of the qualification."""
+    """Return the qualification in the exported directory."""
     export_task_file(folder, [task], HARBOR, out, Silence())
     return tomllib.loads((out / "t/task.toml").read_text())["metadata"].get("qualification")
 

@@ -1,4 +1,4 @@
-"""Patches as git writes them: with hunks and without, of texts and of binary files."""
+"""Patches of git, with and without hunks, of text and binary files."""
 
 import subprocess
 
@@ -12,7 +12,7 @@ LINES = st.sampled_from(["x = 1", "", " ", "@@ -1 +1 @@", "diff --git a/x b/x", 
 TEXTS = st.builds(lambda lines, end: "\n".join(lines).encode() + end, st.lists(LINES), st.sampled_from([b"", b"\n"]))
 BINARIES = st.binary(max_size=40).map(lambda content: b"\0" + content)
 FILES = st.tuples(TEXTS | BINARIES, st.booleans())
-"""Content, and the permission to be executed."""
+"""Content and executable flag."""
 TREES = st.dictionaries(st.sampled_from(["a.py", "tests/b.py", "tests/data/c d.bin", "e"]), FILES, max_size=4)
 LONG = (b"x = 1\n" * 40, False)
 
@@ -29,7 +29,7 @@ def repository(tmp_path_factory):
 
 
 def write_branch(name, files):
-    """The commands of `git fast-import` for a branch that holds these files."""
+    """Return the commands of `git fast-import` for a branch with these files."""
     yield b"reset refs/heads/%s\ncommit refs/heads/%s\n" % (name, name)
     yield b"committer Ann <ann@example.org> 0 +0000\ndata 0\ndeleteall\n"
     for path, (content, is_executable) in files.items():
@@ -42,7 +42,7 @@ def compare(repository, *options):
 
 
 def read_names(repository, letters):
-    """The changed files that git reports with one of these letters, in its order."""
+    """Return the changed files with one of these status letters, in git's order."""
     return compare(repository, "--name-only", "-z", f"--diff-filter={letters}").split("\0")[:-1]
 
 

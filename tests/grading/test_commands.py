@@ -1,4 +1,4 @@
-"""Which test commands need no shell, and that those which do not say the same to a shell."""
+"""Test commands run without a shell are equivalent to the same commands in a shell."""
 
 import subprocess
 

@@ -1,4 +1,4 @@
-"""What a test command gets: what the row says, or the files of pytest ids, or nothing."""
+"""Arguments of a test command: those of the row, the files of pytest ids, or none."""
 
 import pytest
 

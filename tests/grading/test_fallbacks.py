@@ -1,4 +1,4 @@
-"""How a patch is applied where it serves no reward; beside swebench itself in `tests/cli/test_harness.py`."""
+"""Fallbacks of patch application, used only for reports; `tests/cli/test_harness.py` compares them with swebench."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def new_file(path, *lines):
 
 
 def replace_body(*lines, after=()):
-    """A patch that gives `add` another body, and the module more lines after it."""
+    """Return a patch that replaces the body of `add` and appends lines to the module."""
     added = [*(f"    {line}" for line in lines), *after]
     head = "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
     body = "".join(f"+{line}\n" for line in added)
@@ -101,7 +101,7 @@ WRITE_TO_ALL = [
     "for fd in range(1, 40):",
     "    with contextlib.suppress(OSError): stat.S_ISSOCK(os.fstat(fd).st_mode) or os.write(fd, summary)",
 ]
-"""pytest keeps its own output under a number of its choice while it captures."""
+"""pytest keeps its captured output under a random file descriptor."""
 THREAD = [
     "import threading",
     "def write():",
@@ -139,7 +139,7 @@ FORGE = [
     "print('', *(f'{mark} {line}' for line in lines), mark, sep='\\n', flush=True)",
     "os._exit(0)",
 ]
-"""Reads the word of the seal before pytest does, and then forges a sealed report."""
+"""Code that reads the seal's secret before pytest does, and forges a sealed report."""
 RUN_BEFORE_PYTEST = {
     "argparse.py": "argparse.py",
     "iniconfig": "iniconfig/__init__.py",
@@ -204,7 +204,7 @@ async def test_who_bends_reports_is_seen_to_lie(grader, tree, lie):
 
 
 async def test_bytecode_that_lies_in_the_tree_is_not_what_is_tested(grader, layers, tree):
-    """It says of itself that nobody need compare it with its source."""
+    """The bytecode declares that its source need not be compared."""
     py_compile.compile(str(layers[0] / "calc.py"), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
     assert list(layers[0].glob("__pycache__/*.pyc"))
     assert (await grader.grade(tree, GOLD)).resolved
@@ -231,7 +231,7 @@ ODD_IDS = {"FAIL_TO_PASS": ["checks.py::test_add"], "PASS_TO_PASS": ["checks.py:
 
 
 async def test_a_test_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
-    """Nothing but the ids of the expected tests says that it is one."""
+    """The file is a test file only by the ids of the expected tests."""
     (layers[0] / "checks.py").write_text(TESTS)
     odd = task.model_copy(update=ODD_IDS)
     head = "diff --git a/checks.py b/checks.py\n--- a/checks.py\n+++ b/checks.py\n"
@@ -241,7 +241,7 @@ async def test_a_test_file_with_an_odd_name_is_not_the_agents_to_write(grader, t
 
 
 async def test_a_hidden_file_with_an_odd_name_is_not_the_agents_to_write(grader, task, layers):
-    """Nothing but the hidden patch says that it is part of the tests; the agent's own would be in its way."""
+    """The file is a test file only by the hidden patch, which the agent's file would block."""
     (layers[0] / "checks.py").write_text(ODD_TESTS)
     odd = task.model_copy(update={**ODD_IDS, "test_patch": new_file("expected.py", "RESULT = 3")})
     squatter = new_file("expected.py", "RESULT = 1")
@@ -304,7 +304,7 @@ async def test_what_is_in_the_way_of_hidden_tests_is_left_out(grader, task, laye
 
 
 class CountingProvider:
-    """Starts sandboxes of another provider and counts them; the first `faults` starts fail."""
+    """Provider that counts the sandboxes it starts; the first `faults` starts fail."""
 
     isolation = "none"
 
@@ -403,7 +403,7 @@ async def test_a_wrong_patch_is_unresolved_where_only_the_gold_patch_repairs_the
 
 
 class Counting:
-    """Starts sandboxes of another provider and counts them."""
+    """Provider that counts the sandboxes it starts."""
 
     isolation = "none"
 

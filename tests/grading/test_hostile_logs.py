@@ -1,4 +1,4 @@
-"""What the tests print is parsed on the host, in the process that trains: no log may keep it busy or fill its memory."""
+"""Hostile logs: parsing on the host takes little time and memory for any output of tests."""
 
 import time
 import tracemalloc

@@ -9,7 +9,7 @@ from turnsmith.grading.import_shadowing import find_import_roots, find_protected
 
 @pytest.fixture
 def layers(tmp_path):
-    """A package with tests of its own, a module that stands in for Python's own, a folder that is no package."""
+    """Return a layer with a package that has tests, a module that shadows the standard library, and a plain folder."""
     for path in (
         "calc/__init__.py",
         "calc/checks/__init__.py",
@@ -100,14 +100,14 @@ def test_settings_that_pytest_cannot_read_are_no_fault(name, content, tmp_path):
 
 
 def test_the_plugins_that_a_task_may_ask_for_are_protected(layers):
-    """Those of this environment are among the plugins."""
+    """The plugins of this environment are included."""
     roots = find_import_roots("pytest", layers)
     assert is_shadow("pytest_asyncio.py", roots, layers) and is_shadow("pytest_timeout/__init__.py", roots, layers)
     assert not is_shadow("pytest_nowhere.py", roots, layers)
 
 
 def test_whatever_pytest_asks_for_here_is_protected(tmp_path):
-    """What a real run of pytest imports or tries to, in a folder of its own and without plugins."""
+    """Compare with all modules that a real run of pytest imports or tries to import, without plugins."""
     (tmp_path / "test_a.py").write_text("def test_a():\n    assert [1, 2] == [1, 3]\n")
     run = [sys.executable, "-X", "importtime", "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider"]
     log = subprocess.run(

@@ -40,7 +40,7 @@ def test_an_id_that_was_cut_is_found_by_its_beginning(test, status):
 
 
 def find_broken(fail_to_pass, pass_to_pass, rules="strict"):
-    """Expected tests that do not hold, by the verdict on a report of what was seen."""
+    """Return the expected tests that fail by the verdict on these observations."""
     names = dict.fromkeys(("instance_id", "repo", "base_commit", "problem_statement", "patch"), "x")
     expected = {"FAIL_TO_PASS": fail_to_pass, "PASS_TO_PASS": pass_to_pass, "status_rules": rules}
     task = Task(**names, **expected, layers=["tree"])

@@ -1,4 +1,4 @@
-"""Whatever history the layers of a task hold, a sandbox shows one commit."""
+"""Sandboxes show one commit, for any history in a task's layers."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ def git(folder, *arguments):
 
 @pytest.fixture
 def origin(tmp_path):
-    """A checkout at its first commit, with a later one in reach of refs, a stash, a remote, and an inner repository."""
+    """Return a checkout of its first commit; refs, a stash, a remote and an inner repository reach a later one."""
     folder = tmp_path / "origin"
     write_shared_layer(folder, to_tree(TEXTS))
     git(folder, "init", "--quiet", "--initial-branch=main")
@@ -51,7 +51,7 @@ def make_task(**columns):
 
 
 async def ask(provider, layers, *questions, setup=()):
-    """What commands print in a sandbox as the agent gets it."""
+    """Return the output of commands in the agent's sandbox."""
     async with started(provider, SandboxSpec(tuple(layers))) as sandbox:
         await set_up(sandbox, TaskTree(make_task(setup=list(setup)), layers))
         answers = [await sandbox.exec(question, timeout_s=60) for question in questions]
@@ -111,7 +111,7 @@ async def test_set_up_commands_may_use_the_history_that_nobody_sees_afterwards(p
 
 @pytest.fixture
 def made(tmp_path):
-    """Layers as `tasks make` writes them."""
+    """Return layers as `tasks make` writes them."""
     tree = to_tree(TEXTS)
     write_shared_layer(tmp_path / "clean", tree)
     write_bug_layer(tmp_path / "bug", tree, {"shop.py": b"total = 2\n"})

@@ -1,4 +1,4 @@
-"""Suites that are not pytest's, from end to end: real runners, hidden tests, ids as their data sets spell them."""
+"""Suites of other runners than pytest, end to end: real runners, hidden tests, ids of data sets."""
 
 import subprocess
 import sys
@@ -67,13 +67,13 @@ def test_zero():
 def test_last():
     pass
 """
-"""Behind the last test the runner writes `[OK]`: data sets do not have it, since their harness does not read such a line."""
+"""The runner appends `[OK]` after the last test; ids of data sets omit it, because their harness does not parse that line."""
 DJANGO = UNITTEST.replace("unittest import TestCase, skip", "unittest import skip\n\nfrom django.test import TestCase")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A repository, its runner, and what the runner is told and tells."""
+    """Repository, its runner, the runner's command and its output."""
 
     module: str
     files: dict[str, str]
@@ -84,7 +84,7 @@ class Suite:
     fixed: list[str]
     maintained: list[str]
     packages: tuple[str, ...] = ()
-    """What lies in a layer below, at the root of the tree."""
+    """Packages in a lower layer, at the root of the tree."""
 
 
 SUITES = {
@@ -112,7 +112,7 @@ SUITES = {
 
 
 def add_file(path, text):
-    """A patch that adds a file."""
+    """Return a patch that adds a file."""
     lines = text.splitlines()
     head = (
         f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{len(lines)} @@\n"
@@ -121,7 +121,7 @@ def add_file(path, text):
 
 
 def install(packages, folder):
-    """What the runner is made of; skips where it cannot be had."""
+    """Install the runner's packages. Skips if they are not available."""
     folder.mkdir()
     command = [
         sys.executable,

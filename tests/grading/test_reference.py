@@ -1,4 +1,4 @@
-"""The package swebench is the reference: the same log leads to the same statuses and the same verdict."""
+"""Comparison with the package swebench: the same log gives the same statuses and the same verdict."""
 
 import json
 import subprocess
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.slow
 WORDS = {"PASSED": "passed", "FAILED": "failed", "ERROR": "error", "SKIPPED": "skipped", "XFAIL": "xfailed"}
 NAMES = dict.fromkeys(("instance_id", "repo", "base_commit", "problem_statement", "patch"), "x")
 NUM_SEEDS = 10
-"""Logs of each parser."""
+"""Number of logs of each parser."""
 
 
 @pytest.fixture(scope="module")
 def refer(tmp_path_factory):
-    """Cases in, what swebench says of them out; skips where it is not here and cannot be had."""
+    """Return swebench's results for these cases. Skips if swebench is not available."""
     place = find_package(tmp_path_factory.mktemp("reference"))
 
     def ask(cases):
@@ -45,7 +45,7 @@ def to_case(parser, text, exit_code, fail_to_pass, pass_to_pass):
 
 
 def read(case):
-    """Our statuses and our verdict."""
+    """Return our statuses and our verdict."""
     expected = {name: case[name] for name in ("FAIL_TO_PASS", "PASS_TO_PASS")}
     rules = "swe-bench-fail-only" if case["eval_type"] == "fail_only" else "swe-bench"
     task = Task(**NAMES, **expected, layers=["x"], status_rules=rules)
@@ -99,7 +99,7 @@ RUNS = {
     ("parse_log_seaborn", "pytest -v --tb=no"): [],
     ("parse_log_django", "unittest -v"): UNITTEST,
 }
-"""Parser and command → what the interpreter is told, where it is not pytest on the file."""
+"""Parser and command → arguments of the interpreter, if not pytest on the file."""
 
 
 @pytest.mark.parametrize(("parser", "command"), RUNS)
@@ -137,12 +137,12 @@ DIFFERENCES = {
     "colours": ("parse_log_pytest", "\x1b[32mPASSED\x1b[0m a.py::t\n", 0, False),
     "an expected failure with its reason": ("parse_log_pytest_v2", "XFAIL a.py::t - some day\n", 0, False),
 }
-"""Log, exit code, and whether the reference resolves it. We do where it is the harness that does not see a pass."""
+"""Log, exit code and the reference's verdict, for cases that differ because the harness misses a pass."""
 WANTED = {
     "parse_log_django": "test_t (m.T)", "parse_log_sympy": "test_t", "parse_log_minitest": "T: should t",
 }  # fmt: skip
 OURS = {"colours"}
-"""What resolves with us and not with the reference; nothing that an agent could print is among it."""
+"""Cases that we resolve and the reference does not; an agent can print none of them."""
 
 
 @pytest.mark.parametrize("what", DIFFERENCES)

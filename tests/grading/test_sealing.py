@@ -1,4 +1,4 @@
-"""The plugin says how each test ended, whatever its command prints, and in suites of any age."""
+"""The sealing plugin reports how each test ended, for any output and in any version of pytest."""
 
 import os
 import shutil
@@ -150,7 +150,7 @@ def test_suites_as_old_as_python_3_6_and_pytest_3_10_are_sealed(tmp_path, python
 
 
 def build_environment(folder: Path, python: str, version: str) -> Path:
-    """An interpreter with that pytest; skips where this machine has no such Python, or nowhere to get that pytest from."""
+    """Return an interpreter with that pytest. Skips if Python or pytest is not available."""
     interpreter = find_python(python)
     if interpreter is None:
         pytest.skip(f"there is no Python {python} on this machine")
@@ -163,7 +163,7 @@ def build_environment(folder: Path, python: str, version: str) -> Path:
 
 
 def find_python(version: str) -> str | None:
-    """On PATH, or where pyenv keeps its own."""
+    """Return a Python from PATH or from pyenv."""
     kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     found = [shutil.which(f"python{version}"), *map(str, kept)]
     works = (

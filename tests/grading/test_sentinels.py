@@ -19,7 +19,7 @@ async def test_sentinels_end_as_they_must(provider, tmp_path):
 
 
 def bend(sentinels, must, status):
-    """A report in which one sentinel ended otherwise."""
+    """Return a report in which one sentinel ended differently."""
     statuses = {test: status if end == must else end for test, end in sentinels.statuses.items()}
     return SuiteReport({test: TestResult(end) for test, end in statuses.items()}, 1, 0.1)
 

@@ -1,4 +1,4 @@
-"""Warm and cold runs of a suite: one report, and the warm one counts only where pytest came to its end."""
+"""Warm and cold runs give equal reports; a warm run counts only if pytest finished."""
 
 import runpy
 from dataclasses import fields, replace
@@ -60,19 +60,19 @@ async def test_whatever_becomes_of_a_suite_warm_and_cold_report_the_same(provide
 
 
 def compared(report):
-    """All that a verdict is made of."""
+    """Return all fields of a report that a verdict uses."""
     names = {field.name for field in fields(report)} - {"duration_s", "log", "is_warm"}
     return {name: getattr(report, name) for name in names}
 
 
 def ends(report):
-    """What the suites print when their time is over."""
+    """Return the lines that suites print at exit."""
     return sorted(line for line in report.log.split("\n") if line.startswith(("the end", "late")))
 
 
 @pytest.mark.parametrize("limit", [64, 300, 1024])
 async def test_a_report_needs_no_more_descriptors_than_there_are(sandbox, tmp_path, limit):
-    """Containers allow fewer than we do, and test commands set limits of their own."""
+    """Containers allow few file descriptors, and test commands set limits."""
     (tmp_path / "test_it.py").write_text(TESTS)
     report = await run_cold(sandbox, replace(SUITE, command=f"ulimit -n {limit}; {SUITE.command}"))
     assert report.sealed.is_finished and report.sealed.statuses["test_it.py::test_passes"] == "passed"
@@ -93,7 +93,7 @@ def test_a_run_out_of_time_agrees_with_nothing():
 
 
 def test_beside_an_unexpected_success_either_exit_code_agrees():
-    """It fails a run of unittest, and none of pytest."""
+    """An unexpected success fails a run of unittest but not of pytest."""
     results = {"test_it.py::test_it": TestResult("passed"), "test_it.py::test_odd": TestResult("xpassed")}
     assert SuiteReport(results, 0, 1.0).agrees and SuiteReport(results, 1, 1.0).agrees
     failed = results | {"test_it.py::test_bad": TestResult("failed")}

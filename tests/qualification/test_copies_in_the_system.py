@@ -1,4 +1,4 @@
-"""Copies outside of the tree, which only a look from inside can find."""
+"""Copies of the fix outside the tree, which only a search inside the sandbox finds."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ from turnsmith.types import Task, TaskTree
 
 
 def make_task(path, fixed):
-    """A task whose bug is a line too many in the middle of a file."""
+    """Return a task whose bug is an extra line in the middle of a file."""
     lines = fixed.split("\n")
     middle = len(lines) // 2
     broken = "\n".join([*lines[:middle], "BUG = True", *lines[middle:]])
@@ -79,7 +79,7 @@ def make_image_task(**changes):
 
 @pytest.mark.slow
 async def test_what_an_image_shows_is_looked_through(containers, tmp_path):
-    """The image is the task's: the provider has none of its own."""
+    """The task has an image; the provider has none."""
     text = "\n".join(f"# distinct line {number} of a copy" for number in range(40))
     task, unknown = make_task("lib/copied.py", text), make_task("lib/other.py", text.replace("distinct", "unknown"))
     (tmp_path / "copied.py").write_text(text)
@@ -91,7 +91,7 @@ async def test_what_an_image_shows_is_looked_through(containers, tmp_path):
 
 
 class Moving:
-    """A provider that puts what lies in the tree into the system as well."""
+    """Provider that copies content of the tree to the system."""
 
     def __init__(self, provider):
         self.provider, self.isolation = provider, provider.isolation
@@ -104,7 +104,7 @@ class Moving:
 
 @pytest.mark.slow
 async def test_a_fresh_run_takes_place_in_the_image_of_the_task(containers, tmp_path):
-    """The provider has no image of its own, so that it takes place there or nowhere."""
+    """The provider has no image, so the run can only take place in the task's image."""
     task = make_image_task(
         FAIL_TO_PASS=["image::root"],
         test_command="test $(id -u) = 0 && echo FAILED image::root; :",

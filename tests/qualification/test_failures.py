@@ -1,4 +1,4 @@
-"""What runners say of failures, and the names that they want."""
+"""Failure messages of runners, and the names that they report as missing."""
 
 import subprocess
 import sys

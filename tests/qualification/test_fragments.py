@@ -1,4 +1,4 @@
-"""What of a patch is looked for."""
+"""Fragments of a patch for the search for copies."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A task set is examined once, remembered by content, and only what is fit is trained on."""
+"""Qualification of a task set: stored by content, and required for training."""
 
 import re
 
@@ -34,7 +34,7 @@ CRITERIA = Criteria(repeats=2, tests_timeout_s=60.0)
 
 
 class Told(Silence):
-    """Keeps what it is told."""
+    """Progress that records its messages."""
 
     def __init__(self):
         self.lines = []
@@ -44,7 +44,7 @@ class Told(Silence):
 
 
 class Counting:
-    """A provider that counts what it starts."""
+    """Provider that counts the sandboxes it starts."""
 
     def __init__(self, provider):
         self.provider, self.isolation, self.num_started = provider, provider.isolation, 0
@@ -56,7 +56,7 @@ class Counting:
 
 @pytest.fixture
 async def bare():
-    """Sandboxes that need no look around, since they hide nothing."""
+    """Return sandboxes without isolation, which need no search."""
     provider = make_provider(SandboxConfig(kind="subprocess"))
     yield Counting(provider)
     await provider.close()
@@ -64,7 +64,7 @@ async def bare():
 
 @pytest.fixture
 def tasks(tmp_path):
-    """Three tasks of one shop, whose tests take a moment."""
+    """Return three tasks of one repository with fast tests."""
     folder, made = tmp_path / "tasks", []
     for name in ("first", "second", "third"):
         tree = to_tree({"shop.py": BASE, "test_shop.py": VISIBLE + HIDDEN})
@@ -81,7 +81,7 @@ def tasks(tmp_path):
 
 
 def write_down(task_set, verdicts, quarantined=()):
-    """Records for the tasks in turn."""
+    """Write records for the tasks in order."""
     for tree, verdict in zip(task_set.list_trees(), verdicts, strict=False):
         record = Qualification(
             instance_id=tree.instance_id,

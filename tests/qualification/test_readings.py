@@ -1,4 +1,4 @@
-"""Expected data of tests, wherever it lies: found by a run with the gold patch, and out of reach of every other patch."""
+"""Expected data of tests, found by a run with the gold patch and protected from every other patch."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ async def test_what_tests_alone_read_is_found_and_what_source_reads_too_is_not(c
 
 
 class Dead:
-    """A provider that starts nothing."""
+    """Provider whose sandboxes never start."""
 
     async def start(self, spec):
         raise SandboxError("no room")
@@ -75,7 +75,7 @@ async def test_what_the_fix_changes_is_not_kept_from_patches(case):
 
 
 async def test_a_patch_that_only_changes_what_tests_expect_is_paid_nothing_on_a_qualified_task(case, provider):
-    """On the task as it was read the same patch resolves it: nobody can tell there that the file is test data."""
+    """The same patch resolves the unqualified task, because only qualification finds out that the file is test data."""
     edited = make_patch("examples/total.json", DATA, OTHER)
     grader = Grader(provider, tests_timeout_s=60.0, num_workers=1)
     record = Qualification(instance_id="shop-1", key="", verdict=Verdict.QUALIFIED, test_data=["examples/total.json"])
@@ -99,7 +99,7 @@ def test_what_is_test_surface_by_its_name_is_not_named_again(tmp_path):
 
 @pytest.fixture
 def linked(case):
-    """The same task, where the folder of the data is a link, and the data in it another."""
+    """Return the task with a link as the data folder and a link inside it."""
     [folder] = case.tree.layers
     (folder / "real").mkdir()
     (folder / "examples/total.json").rename(folder / "real/sums.json")
@@ -128,7 +128,7 @@ USER = "\n\ndef test_examples():\n    from checks import check\n\n    check([10,
 
 
 def use_helper(case, source="", name="checks.py"):
-    """The same task with tests in which a helper does the work."""
+    """Return the task with a helper module for its tests."""
     [folder] = case.tree.layers
     for path, text in {name: HELPER, "sums.txt": "1", "other.py": source}.items():
         (folder / path).parent.mkdir(exist_ok=True)
@@ -176,7 +176,7 @@ MODULES = {
 
 @pytest.mark.parametrize("line", MODULES)
 def test_only_a_module_that_imports_a_test_framework_is_a_helper(line, tmp_path):
-    """Tests alone import many modules that they test, and an honest patch may change those."""
+    """Tests import many modules that they test, and an honest patch may change those."""
     tmp_path.joinpath("pkg").mkdir()
     tmp_path.joinpath("pkg/api.py").write_text(f"x = 1\n{line}\n")
     found = sort_out(Notes(modules=("pkg/api.py",)), Project((tmp_path,), frozenset()))

@@ -63,7 +63,7 @@ def make_task(name: str) -> Task:
 
 
 def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1, broken: bool = False) -> Trajectory:
-    """A trajectory called `stage/task/index` of a prompt and turns of three tokens, the log-probs of which are all -1."""
+    """Make a trajectory `stage/task/index` with a prompt and turns of three tokens, all log-probs -1."""
     starts = range(prompt, prompt + 3 * turns, 3)
     attempt = Trajectory(
         trajectory_id=name, group_id=name.rpartition("/")[0], index=int(name.rpartition("/")[2]),
@@ -80,7 +80,7 @@ def make_attempt(name: str, outcome: Outcome, *, prompt: int = 3, turns: int = 1
 
 
 def bare_run(config: RunConfig = CONFIG) -> Any:
-    """As much of a run as training asks for."""
+    """Return the parts of a run that training needs."""
     return SimpleNamespace(config=config, progress=Silence())
 
 
@@ -95,7 +95,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 @pytest.fixture
 def make_run(folder, tmp_path, provider, monkeypatch):
-    """A process's own view of the run: new weights each time, one run folder; the tasks are `a`, `b`, `c`."""
+    """Return a run as a new process sees it: new weights, the same run folder, tasks `a`, `b`, `c`."""
     # Hand-made trajectories carry tokens that no policy sampled.
     monkeypatch.setattr(sampler_check, "NUM_TOKENS", 0)
     monkeypatch.setattr(loop, "MAX_FORMAT_ERRORS", 9)

@@ -25,7 +25,7 @@ def renderer():
 
 
 def bring_in(rows, folder, name="nebius-swe-agent"):
-    """The last state of the funnel of an import."""
+    """Return the last counts of an import."""
     found = [FoundRow(f"rows, row {number}", row) for number, row in enumerate(rows, 1)]
     return list(import_rows(find_set(name), found, folder))[-1]
 

@@ -13,7 +13,7 @@ from .conftest import CONFIG, MAX_CONTEXT
 
 
 class Listener(Silence):
-    """Keeps the lines of a run."""
+    """Progress that records its messages."""
 
     def __init__(self):
         self.lines = []
@@ -24,7 +24,7 @@ class Listener(Silence):
 
 @fixture
 def open_run(make_run):
-    """A run whose task `b` has a very long issue, in the training set and in the one set that is evaluated."""
+    """Return a run whose task `b` has a very long issue, in training and in evaluation."""
 
     def make(config=CONFIG):
         run = make_run(config)

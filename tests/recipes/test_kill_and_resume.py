@@ -58,12 +58,12 @@ k = 1
 STAGE = "stages/stage1/iteration-{:04d}"
 FINE_TUNING = "stages/rft/iteration-0000"
 MOMENTS = ((FINE_TUNING, 20), (STAGE.format(0), 3), (STAGE.format(1), 3), (STAGE.format(2), 9))
-"""Where the run is when it is killed: in the fine-tuning's rollouts, right after it, early in an iteration, late in the last."""
+"""Moments of the kills: during RFT's rollouts, right after RFT, early in an iteration, late in the last one."""
 
 
 @fixture
 def start(tmp_path):
-    """Start the run, or resume it, as a process of its own."""
+    """Start or resume the run in a new process."""
     config, out = tmp_path / "small.toml", tmp_path / "run"
     config.write_text(CONFIG)
     processes: list[subprocess.Popen[bytes]] = []
@@ -82,7 +82,7 @@ def start(tmp_path):
 
 
 def kill_at(process: subprocess.Popen[bytes], iteration: Path, num_trajectories: int) -> None:
-    """Kill the process as soon as an iteration has so many trajectories; it must be alive until then."""
+    """Kill the process when an iteration has this number of trajectories. Fails if it ends earlier."""
     while num_lines(iteration / "trajectories.jsonl") < num_trajectories:
         assert process.poll() is None, process.communicate()[0].decode()
         time.sleep(0.02)
@@ -97,7 +97,7 @@ def num_lines(path: Path) -> int:
 
 
 def finished(out: Path) -> dict[str, tuple[bytes, int]]:
-    """Content and time of what is done: a file that was made anew differs in its `time/*` keys, or at least in its date."""
+    """Return content and time of finished files; a rewritten file differs at least in its time."""
     paths = (path for name in ("metrics.json", "result.json") for path in out.rglob(name))
     return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
@@ -107,13 +107,13 @@ def read(path: Path) -> dict[str, float]:
 
 
 def policy_versions(iteration: Path) -> set[int]:
-    """Versions of the policies that an iteration was sampled from."""
+    """Return the policy versions that sampled an iteration."""
     lines = (iteration / "trajectories.jsonl").read_text().splitlines()
     return {turn["policy_version"] for line in lines for turn in json.loads(line)["turns"]}
 
 
 def check_counters(out: Path) -> None:
-    """Every iteration was sampled from what all steps before it had left, in whichever process they were made."""
+    """Each iteration was sampled from the weights of all earlier steps, in whichever process they were made."""
     assert policy_versions(out / FINE_TUNING) == {0}
     version = expected = int(read(out / FINE_TUNING)["policy/version"])
     for iteration in map(STAGE.format, range(3)):

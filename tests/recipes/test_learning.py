@@ -38,7 +38,7 @@ CONFIG = RunConfig(
 
 
 async def learn(path, config=CONFIG, *, permute_rewards=False):
-    """Share resolved in the first iteration and in the last, both of the same tasks."""
+    """Return the resolved share of the first and the last iteration on the same tasks."""
     stage = STAGE.model_copy(update={"permute_rewards": permute_rewards})
     folder = RunFolder(path)
     await run_recipe(config.model_copy(update={"stages": [stage]}), folder, Silence())
@@ -48,7 +48,7 @@ async def learn(path, config=CONFIG, *, permute_rewards=False):
 
 
 def gain_in_standard_errors(before, after):
-    """How many times its own standard error the gain is: two independent samples of attempts, pooled where nothing changed."""
+    """Return the gain in standard errors of two independent samples with pooled variance."""
     pooled = (before + after) / 2
     return (after - before) / math.sqrt(2 * pooled * (1 - pooled) / (NUM_TASKS * GROUP_SIZE))
 
@@ -68,7 +68,7 @@ async def test_rl_learns_from_rewards_and_not_from_permuted_ones(tmp_path):
 @mark.slow
 @mark.timeout(1_800)
 async def test_engine_and_trainer_in_other_processes_learn_too(tmp_path):
-    """The recipe knows two protocols and nothing else: an engine and a trainer chosen by import path take the place of ours."""
+    """The recipe knows only two protocols, so an engine and a trainer given by import path can replace the built-in ones."""
     pair = {
         "engine": EngineConfig(kind="support.engines.remote_pair:open_engine"),
         "trainer": TrainerConfig(kind="support.engines.remote_pair:open_trainer"),

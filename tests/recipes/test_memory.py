@@ -29,7 +29,7 @@ QWEN_HALF_B = {
 
 
 def model_directory(path, config):
-    """A directory whose weights nobody could load."""
+    """Return a directory with weights that cannot be loaded."""
     (path / "config.json").write_text(json.dumps(config))
     (path / "model.safetensors").write_bytes(b"none")
     (path / "tokenizer.json").write_text("{}")
@@ -52,7 +52,7 @@ async def test_weights_that_do_not_fit_are_not_opened(tmp_path):
 
 
 def test_the_cache_takes_at_most_its_share_of_free_memory(tmp_path):
-    """512 episodes of 32k tokens would take 192 GiB in float32."""
+    """A cache for 512 episodes of 32k tokens would take 192 GiB in float32."""
     directory = model_directory(tmp_path, QWEN_HALF_B)
     config = RunConfig(agent=AgentConfig(max_context=32_768), model=ModelConfig(dtype="bfloat16", device="cpu"))
     num_blocks = plan_cache(config.model_copy(update={"engine": EngineConfig(kv_memory_gb=1.0)}), directory)

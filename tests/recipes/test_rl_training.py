@@ -35,7 +35,7 @@ def trainer():
 
 @fixture
 def sampled(trainer):
-    """Trajectories with the log-probs that the trainer gives them, moved by some amounts in turn."""
+    """Return trajectories with the trainer's log-probs, shifted by these amounts in turn."""
 
     async def move(attempts, *amounts):
         told = await trainer.logprobs(pack([to_sample(attempt, 1.0) for attempt in attempts], 256))
@@ -50,12 +50,12 @@ def shift(attempt, told, amounts):
 
 
 def attempts(*turns, task="a", stage="one"):
-    """The first of the siblings resolved, the others not; so many turns each."""
+    """Return siblings of which the first is resolved, with these numbers of turns."""
     return [make_attempt(f"{stage}/{task}/{index}", NO if index else YES, turns=num) for index, num in enumerate(turns)]
 
 
 async def take_step(trainer, batch, stage=STAGE):
-    """The metrics of one optimizer step."""
+    """Make one optimizer step. Return its metrics."""
     _, make_loss = choose_algorithm(stage)
     [metrics] = await take_steps(trainer, [pack(batch, 256)], make_loss, "training", Silence())
     return metrics
@@ -99,7 +99,7 @@ async def test_is_cap_corrects_the_rest_between_engine_and_trainer(trainer, samp
 
 
 async def test_the_clip_is_narrow_below_and_wide_above(trainer, sampled):
-    """Ratios of 1.25 and 0.75 with clips of 0.2 below and 0.3 above: only what sinks is clipped."""
+    """With ratios 1.25 and 0.75 and clips of 0.2 below and 0.3 above, only the lower one is clipped."""
     rising, sinking = attempts(1), attempts(1, task="b")
     batch = [
         to_sample((await sampled(rising, -math.log(1.25)))[0], 1.0),
@@ -135,7 +135,7 @@ async def test_every_algorithm_makes_the_resolved_trajectory_likelier(trainer, s
 
 @mark.parametrize(("rule", "num_kept"), [("final", 2), ("resolved", 1)])
 async def test_only_groups_with_signal_train(trainer, sampled, rule, num_kept):
-    """One group differs in its verdicts, one in its lengths alone, one in nothing."""
+    """The groups differ in verdicts, in lengths only, and in nothing."""
     lengths = [make_attempt("one/b/0", NO, turns=1), make_attempt("one/b/1", NO, turns=2)]
     nothing = [make_attempt("one/c/0", NO), make_attempt("one/c/1", NO)]
     groups = to_groups(await sampled(attempts(1, 1) + lengths + nothing, 0.0), STAGE)
@@ -156,7 +156,7 @@ def test_step_metrics_are_averaged_by_tokens_or_by_steps():
 
 
 async def test_the_order_of_samples_differs_between_neighbouring_seeds_iterations_and_stages(sampled):
-    """With `seed + iteration`, the second iteration of seed 0 and the first of seed 1 were shuffled alike."""
+    """With `seed + iteration`, the second iteration of seed 0 and the first of seed 1 would have the same order."""
 
     async def weights_after(seed, iteration, name):
         trainer = LocalTrainer(make_model(), OPTIMIZER)
@@ -184,7 +184,7 @@ async def test_an_iteration_without_signal_takes_no_step(trainer):
 
 
 async def test_a_trajectory_without_sampled_tokens_counts_in_its_group_only(trainer, sampled):
-    """Two groups, so that a batch, and a micro-batch, could hold such trajectories alone."""
+    """With two groups, a batch or a micro-batch could consist of such trajectories only."""
     silent = [make_attempt(f"one/{task}/1", NO, turns=0) for task in "ab"]
     spoken = await sampled([make_attempt(f"one/{task}/0", YES) for task in "ab"], 0.0)
     groups = to_groups([spoken[0], silent[0], spoken[1], silent[1]], STAGE)

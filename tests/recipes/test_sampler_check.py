@@ -1,4 +1,4 @@
-"""An engine that filters gives the log-probs of the unfiltered policy: what it samples tells on it."""
+"""Engines that filter samples but report unfiltered log-probs are detected by their samples."""
 
 import asyncio
 from dataclasses import replace
@@ -40,7 +40,7 @@ CHECKED = RunConfig()
 
 
 class FilteringEngine(InProcessEngine):
-    """Samples with other parameters than it is asked for, and says nothing of it."""
+    """Engine that samples with other parameters than requested."""
 
     secret = SamplingParams()
 
@@ -89,7 +89,7 @@ def measure(model, trajectories):
 
 @fixture
 def stop_share(monkeypatch):
-    """Set the share of `sampler_check.STOP_SHARE`; the fixture itself allows any."""
+    """Set `sampler_check.STOP_SHARE`; the fixture itself allows any share."""
     set_share = partial(monkeypatch.setattr, sampler_check, "STOP_SHARE")
     set_share(10.0)
     return set_share
@@ -124,7 +124,7 @@ def test_a_correct_engine_causes_no_warning(model, seed):
 
 
 def simulate(rng, concentration, num_tokens, secret=lambda shares: shares):
-    """A function that draws a token of each of some policies, by an engine that does something to them in secret."""
+    """Return a function that draws a token from each policy, with an undisclosed change by the engine."""
     shares = rng.dirichlet(np.full(50, concentration), size=num_tokens).clip(1e-30)
     shares /= shares.sum(1, keepdims=True)
     surprise, cumulated = -np.log(shares), secret(shares).cumsum(1)
@@ -147,7 +147,7 @@ def test_the_tolerance_covers_chance_at_any_entropy():
 
 
 def keep_most_likely(shares):
-    """A filter with top_p=0.95."""
+    """Filter with top_p=0.95."""
     falling = np.sort(shares, 1)[:, ::-1]
     least = np.where(falling.cumsum(1) - falling < 0.95, falling, 1.0).min(1, keepdims=True)
     kept = np.where(shares >= least, shares, 0.0)
@@ -156,13 +156,13 @@ def keep_most_likely(shares):
 
 @mark.parametrize("concentration", [0.1, 1.0])
 def test_a_weak_filter_exceeds_the_tolerance(concentration):
-    """It shifts the sum by some eight standard errors only."""
+    """The filter shifts the sum by about eight standard errors only."""
     draw_tokens = simulate(np.random.default_rng(0), concentration, 4_000, keep_most_likely)
     assert all(find_filter(draw_tokens()) < 0.0 for _ in range(20))
 
 
 async def test_tokens_of_another_policy_stop_the_run_before_weights_change(make_run, folder, monkeypatch):
-    """Its log-probs, too, are another's: that the gap may be as large as it will is what the bound on filters is for."""
+    """The log-prob gap is allowed to be large here, so only the bound on filters can stop the run."""
     run = make_run()
     monkeypatch.setattr(sampler_check, "NUM_TOKENS", 8_192)
     monkeypatch.setattr(sampler_check, "STOP_SHARE", 0.1)

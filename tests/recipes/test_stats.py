@@ -70,7 +70,7 @@ def test_the_permutation_test_is_that_of_scipy_exact_and_sampled(differences, is
 
 
 def test_the_p_value_is_the_share_of_sign_patterns_that_go_as_far():
-    """Sums by cluster 0.75, 0.25, −0.25 and three times 0: of eight patterns of signs only two make less than 0.75."""
+    """The cluster sums are 0.75, 0.25, −0.25 and three zeros: two of eight sign patterns give less than 0.75."""
     before, after, clusters = [0.0, 0.25, 0.5, 0.5, 1, 1, 1], [0.5, 0.5, 0.75, 0.25, 1, 1, 1], "aabcdef"
     assert PairedRates(before, after, clusters).p_value == approx(6 / 8)
     assert PairedRates(after, before, clusters).p_value == approx(6 / 8)
@@ -97,7 +97,7 @@ def test_equal_checkpoints_are_noise_and_a_small_shift_of_every_task_is_not():
 
 
 def test_the_tests_agree_with_others_on_a_fixed_table():
-    """Of 30 tasks 9 are gained and 2 lost; the signs of single attempts are all that both tests see."""
+    """Of 30 tasks 9 are gained and 2 lost; both tests see only the signs of single attempts."""
     before, after = [0.0] * 9 + [1.0] * 2 + [1.0] * 19, [1.0] * 9 + [0.0] * 2 + [1.0] * 19
     pairs = PairedRates(before, after, ["one"] * 30)
     assert pairs.p_value_mcnemar == approx(2 * sum(math.comb(11, k) for k in (0, 1, 2)) / 2**11)
@@ -121,7 +121,7 @@ def test_mcnemar_is_for_single_attempts():
 
 @mark.parametrize("num_clusters", [10, 24])
 def test_five_percent_of_clustered_noise_is_taken_for_a_difference(num_clusters, monkeypatch):
-    """Four tasks of each repository move together, most of them not at all."""
+    """Four tasks of each repository change together, and most do not change."""
     monkeypatch.setattr(stats, "NUM_DRAWS", 2_000)
     rng = np.random.default_rng(num_clusters)
     clusters = [str(task // 4) for task in range(4 * num_clusters)]
@@ -133,7 +133,7 @@ def test_five_percent_of_clustered_noise_is_taken_for_a_difference(num_clusters,
 
 @mark.parametrize(("num_runs", "repositories"), [(1, 1), (1, 20), (3, 3), (3, 20)])
 def test_two_evaluations_of_one_policy_differ_in_five_percent_at_most(num_runs, repositories, monkeypatch):
-    """Tasks are easy and hard, and each attempt is a coin of its own. The bound is two standard errors above 5 %."""
+    """Tasks differ in difficulty, and attempts are independent. The bound is two standard errors above 5 %."""
     monkeypatch.setattr(stats, "NUM_DRAWS", 1_000)
     rng, clusters = np.random.default_rng(num_runs), [str(task % repositories) for task in range(60)]
     false_alarms, misses = 0, 0

@@ -1,4 +1,4 @@
-"""Temporary folders: gone at the end, swept after a kill, never taken from whoever lives."""
+"""Temporary folders: removed at the end, swept after a kill, and kept while their process lives."""
 
 import os
 import re
@@ -29,7 +29,7 @@ with temporary_folder(".work", parent) as folder:
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    """A place of the test's own, swept anew."""
+    """Return a swept folder for temporary folders of this test."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     sweep.cache_clear()
@@ -37,7 +37,7 @@ def place(tmp_path, monkeypatch):
 
 
 def start_holder(*arguments):
-    """A process that has made a folder, and the folder's name."""
+    """Start a process that makes a folder. Return the process and the folder's name."""
     pipe = subprocess.PIPE
     holder = subprocess.Popen([sys.executable, "-c", HOLDING, *arguments], stdin=pipe, stdout=pipe, text=True)
     return holder, holder.stdout.readline().strip().rpartition("/")[2]
@@ -98,7 +98,7 @@ def test_a_place_that_is_a_link_is_refused(place, tmp_path):
 
 
 def test_no_temporary_folder_is_made_elsewhere():
-    """Whatever a kill leaves of diffs, sandboxes, downloads and attacks is then swept as these tests say."""
+    """So the sweep covers all folders of diffs, sandboxes, downloads and attacks that a kill leaves."""
     texts = {path: path.read_text() for path in Path(turnsmith.__file__).parent.rglob("*.py")}
     assert [
         path.name for path, text in texts.items() if re.search(r"^ *(import|from) tempfile", text, re.MULTILINE)

@@ -21,7 +21,7 @@ def provide(kind, **settings):
 
 
 def configure(kind, **settings):
-    """Settings of a provider, with what the tests of containers need besides, or a skip that says why there is none."""
+    """Return the settings of a provider for a kind. Skips with a reason if the kind is not available."""
     if needs_images(kind):
         settings = {"image": IMAGE, "container_engine": find_podman(), **settings}
     return SandboxConfig(kind=kind, **settings)
@@ -51,7 +51,7 @@ def spec(layers):
 
 
 def needs_images(kind):
-    """True for a kind of sandboxes made from images, whose tests are slow."""
+    """Return True for kinds that use images, whose tests are slow."""
     return load_provider(SandboxConfig(kind=kind)).takes_images
 
 
@@ -72,7 +72,7 @@ def config(kind):
 
 @pytest.fixture(scope="module")
 def shared_providers():
-    """Local providers of one module of tests by their configuration: a spawner takes longer to start than most tests take."""
+    """Return local providers by configuration for one module, because a spawner starts slowly."""
     providers = {}
     yield providers
     for provider in providers.values():
@@ -124,7 +124,7 @@ def run(sandbox):
 
 @pytest.fixture
 def run_out_of_time(run):
-    """Run a command that never ends for as long as it takes to write all of some output; its result."""
+    """Run a command that writes output and never ends, with a timeout just long enough. Return its result."""
 
     async def run_out_of_time(command, output):
         for timeout_s in (0.3, 3, 30):

@@ -30,7 +30,7 @@ def kind():
 
 @pytest.fixture
 async def provider_of(config, tmp_path, cache):
-    """A provider like the usual one, with other settings; root file systems that it imports are removed in the end."""
+    """Return a function that makes providers with other settings; imported root file systems are removed afterwards."""
     providers = []
 
     def provide(**settings):
@@ -46,7 +46,7 @@ async def provider_of(config, tmp_path, cache):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A cache that shares what takes long to make."""
+    """Return a cache with shared slow parts."""
     (cache := tmp_path / "cache" / "turnsmith").mkdir(parents=True)
     for folder in cache_folder().glob("[ir]*-*"):
         if not folder.name.startswith("image-"):
@@ -56,7 +56,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def root(tmp_path):
-    """A root file system with this machine's shell, a working tree, and a program named python."""
+    """Return a root file system with this machine's shell, a working tree, and a program named python."""
     (root := tmp_path / "root").mkdir()
     for program in map(shutil.which, ("bash", "cat", "ls", "rm", "mv")):
         loader = find_loader(Path(program))
@@ -80,7 +80,7 @@ def copy_into(root, file):
 
 
 def list_owned(engine, owner):
-    """The containers of one provider, running or not."""
+    """Return all containers of a provider, running or not."""
     command = [engine, "ps", "--all", "--quiet", "--no-trunc", f"--filter=label={LABEL}={owner}"]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
@@ -242,7 +242,7 @@ async def test_an_image_is_refused_where_nothing_would_read_it(tmp_path):
 
 
 async def test_what_was_made_and_never_started_is_removed_by_a_later_provider(config, provider_of, monkeypatch):
-    """A process that is killed between two steps of the engine leaves it; what runs is spared, whoever started it."""
+    """A process killed between two steps of the engine leaves a created container; running containers are kept."""
 
     def ask(*arguments):
         command = [config.container_engine, *arguments]

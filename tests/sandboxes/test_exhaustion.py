@@ -18,7 +18,7 @@ from turnsmith.sandboxes.inside.wire import Limits
 
 LIMITS = Limits(memory_bytes=256 << 20, num_processes=200, disk_bytes=1 << 20, output_bytes=1000)
 STRANGER = 30_000 + os.getpid() % 30_000
-"""A user without any process, whose processes the kernel counts; another in each copy of these tests."""
+"""User id without processes, different in each copy of these tests."""
 REQUESTS = {
     "exec": {"command": "echo x", "cwd": "/", "timeout_s": 20, "env": {}},
     "read": {"path": "/etc/passwd", "timeout_s": 20},
@@ -35,7 +35,7 @@ def leave_few_processes():
 
 
 def leave_no_descriptor():
-    """But for two, which the supervisor needs to come up."""
+    """Use up all file descriptors but two, which the supervisor needs to start."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
     with contextlib.suppress(OSError):
         while taken := os.dup(0):
@@ -58,7 +58,7 @@ def serve(connection, other_end, impoverish):
 
 @pytest.fixture
 def start_with():
-    """A supervisor in a process of its own that is short of something; returns how to send and how to receive."""
+    """Start a supervisor in a new process that lacks some resource. Return functions to send and to receive."""
     if os.geteuid() != 0:
         pytest.skip("the processes of an ordinary user are not counted apart from ours")
     ends, servers = [], []

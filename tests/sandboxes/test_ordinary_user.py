@@ -19,7 +19,7 @@ ATTEMPTS = "escape and not by_root"
 
 
 def own_interpreter(folder):
-    """The same, for an interpreter that belongs to that user, as one has it from pyenv, uv or conda."""
+    """Return an interpreter that belongs to the user, as with pyenv, uv or conda."""
     python = Path(sys._base_executable).resolve()
     return [f"cp {python} {folder}/python", f"chown {NOBODY} {folder}/python", f"mount --bind {folder}/python {python}"]
 

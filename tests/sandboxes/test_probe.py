@@ -14,7 +14,7 @@ from turnsmith.sandboxes.local import OWN_FOLDERS, name_remedy
 from turnsmith.sandboxes.probes import probe_local
 
 FORBIDDEN = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
-"""What makes a user namespace a machine without user namespaces."""
+"""Shell commands that forbid user namespaces inside a user namespace."""
 
 
 def test_every_part_is_tried_and_explained():

@@ -243,7 +243,7 @@ async def test_a_layer_that_is_not_there_is_a_sandbox_error(provider, spec, tmp_
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """A temporary folder of the test's own."""
+    """Return a separate folder for temporary folders of this test."""
     (folder := tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
@@ -251,7 +251,7 @@ def temporary(tmp_path, monkeypatch):
 
 @contextlib.contextmanager
 def no_free_descriptor():
-    """Everything that needs one more descriptor fails with EMFILE."""
+    """Every operation that needs a file descriptor fails with EMFILE."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
     try:
@@ -298,7 +298,7 @@ async def test_who_is_cancelled_waits_for_what_a_thread_still_does():
 
 
 async def test_a_locked_tree_goes_with_its_sandbox(own_provider, spec, tmp_path, temporary):
-    """Whoever starts the sandbox; what a link points at keeps its mode."""
+    """The tree is removed whoever starts the sandbox, and targets of links keep their mode."""
     (outside := tmp_path / "outside").mkdir(mode=0o755)
     sandbox = await own_provider.start(spec)
     await sandbox.exec(

@@ -90,7 +90,7 @@ def test_what_a_fork_bomb_leaves_is_swept(ask):
 
 
 def command_line(pid):
-    """Nothing where the process, which may be anybody's, has ended since it was listed."""
+    """Return the command line of a process; empty if it has ended since it was listed."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -109,7 +109,7 @@ def test_stop_answers_when_nobody_is_left(ask):
 
 @pytest.fixture
 def outrun_once(monkeypatch):
-    """The first attempt to end everyone ends nobody, as when processes multiply faster than they are counted."""
+    """Make the first attempt to kill all processes fail, as if they multiplied faster."""
 
     class NumSweeps:
         left = iter([0])
@@ -166,7 +166,7 @@ def test_a_pipe_keeps_its_limit_and_never_holds_up_a_writer(tmp_path):
 
 
 def run_filter(program, number, *arguments, architecture=0xC000_003E):
-    """A plain reading of classic BPF, for the instructions that the filter uses; the error number, or 0 where it allows."""
+    """Interpret the filter's classic BPF instructions. Return the error number, or 0 if the call is allowed."""
     data = struct.pack("IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
     accumulator, position = 0, 0
     holds = {0x15: lambda value: accumulator == value, 0x25: lambda value: accumulator > value,

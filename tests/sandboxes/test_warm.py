@@ -46,7 +46,7 @@ LOOK = {
     "sockets": "[link for link in map(read_link, os.listdir('/proc/self/fd')) if 'socket' in link]",
     "initial environment": "open('/proc/self/environ').read()",
 }
-"""What there is to see, each as an expression."""
+"""Expressions that show the state of the interpreter."""
 TEST = f"""
 import builtins, inspect, json, locale, os, platform, random, resource, signal, site, sys, threading, time
 
@@ -66,7 +66,7 @@ PLUGIN = "import sys\nLINE = sys.stdin.readline()\n"
 
 
 async def run_cold(sandbox, arguments, program="python", path="", env=None):
-    """The same by a shell."""
+    """Run the code in an interpreter that a shell starts."""
     await sandbox.write("/tmp/home/plugin.py", PLUGIN.encode())
     variables = f"PYTHONPATH={path}$PYTHONPATH:$HOME PYTEST_PLUGINS=plugin"
     start = "pytest" if program == "pytest" else f"{program} -m pytest"
@@ -86,7 +86,7 @@ def kind():
 
 @pytest.fixture
 async def ready(provider, tmp_path):
-    """Makes a sandbox for tests over some files."""
+    """Return a function that makes a sandbox for tests over these files."""
 
     async def start(**files):
         for name, text in files.items():
@@ -228,7 +228,7 @@ PollSelector = SelectSelector
 class InteractiveInterpreter: pass
 class InteractiveConsole(InteractiveInterpreter): pass
 """
-"""As much as pytest needs of them."""
+"""Minimal module that pytest can import in its place."""
 FINDS = """
 import ctypes, resource, termios
 def test_it():

@@ -1,7 +1,7 @@
-"""No batch that is not as it was sampled is accepted, and every one that is.
+"""Batches are accepted exactly if they are unchanged since sampling.
 
-The trajectories are played by the agent's own loop: with a scripted engine, whose log-probs are all 0, and with the engine in
-this process, of a model that knows nothing, under several versions of its weights.
+The agent loop makes the trajectories with two engines: a scripted one, whose log-probs are all 0, and the in-process engine with
+a random model under several versions of its weights.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ TASK = Task(
 
 
 class Echo:
-    """A sandbox in which every command prints its own text."""
+    """Sandbox in which every command prints its own text."""
 
     isolation = "none"
 
@@ -63,7 +63,7 @@ def say(command):
 
 
 def answer(episode_id, turn, history):
-    """One turn in four is broken; siblings differ from their second turn on."""
+    """Return turns of which one in four is malformed; siblings differ from their second turn on."""
     index = int(episode_id[-1])
     return "no block" if turn == index else say(f"ls {'x' * turn * index}") if turn < 3 else say("submit")
 
@@ -90,12 +90,12 @@ async def play_all():
 
 @cache
 def play_once():
-    """Four groups of four siblings, each of up to four turns."""
+    """Return four groups of four siblings with up to four turns each."""
     return asyncio.run(play_all())
 
 
 def draw_sample(rng, trajectory):
-    """As RL makes it, or as RFT does behind a shorter prompt."""
+    """Return a sample as RL makes it, or as RFT makes it with a shorter prompt."""
     if rng.random() < 0.6:
         return to_sample(trajectory, advantage=float(rng.normal()))
     prompt = trajectory.token_ids[: trajectory.prompt_tokens]
@@ -104,7 +104,7 @@ def draw_sample(rng, trajectory):
 
 
 def draw_batch(rng, num=4):
-    """Samples of different trajectories, and one that the first can be mixed up with, in most cases its sibling."""
+    """Return samples of different trajectories and one to confuse with the first, usually its sibling."""
     groups = play_once()
     places = [divmod(int(at), GROUP_SIZE) for at in rng.permutation(len(groups) * GROUP_SIZE)[: num + 1]]
     chosen = [groups[group][index] for group, index in places]
@@ -116,7 +116,7 @@ def draw_batch(rng, num=4):
 
 
 def draw_batch_with(mistake, rng):
-    """Micro-batches with a mistake in them that changes something."""
+    """Return micro-batches with an effective change."""
     while True:
         samples, other = draw_batch(rng)
         if mistake in BATCH_MISTAKES:

@@ -1,4 +1,4 @@
-"""`compare` on evaluations written by hand: what is paired, what is left out, and what is said of it."""
+"""`compare` on handwritten evaluations: pairs, omitted tasks and messages."""
 
 import json
 
@@ -15,7 +15,7 @@ TASKS = [f"{repository}.swap.{number:08x}" for repository in REPOSITORIES for nu
 
 
 def make_run(path, **stages):
-    """A run with evaluations on `practice`, given by stage: rates of TASKS, or the changes to a result."""
+    """Write a run with evaluations on `practice`: rates of TASKS by stage, or changes to a result."""
     folder = RunFolder(path)
     names = [name for name in stages if name not in ("base", "rft")]
     config = {"eval_tasks": {"practice": {"path": None}, "package": {}}, "stages": [{"name": name} for name in names]}
@@ -37,7 +37,7 @@ def change(folder, stage, **changes):
 
 @pytest.fixture
 def run(tmp_path):
-    """The stage gains one task of each repository and loses one of the last."""
+    """Return a run whose stage gains one task of each repository and loses one of the last."""
     after = [float(index % 5 in (0, 1)) for index in range(40)]
     after[35] = 0.0
     return make_run(tmp_path / "run", base=[float(index % 5 == 0) for index in range(40)], stage1=after)

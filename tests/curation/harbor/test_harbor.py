@@ -1,4 +1,4 @@
-"""A practice task as a Harbor directory: its scripts, executed in our sandbox, pay 1 with the solution and 0 without."""
+"""Harbor directory of a practice task: its scripts in a sandbox give reward 1 with the solution and 0 without."""
 
 import shutil
 import tomllib
@@ -29,7 +29,7 @@ async def provider():
 
 @pytest.fixture
 async def directory(provider, tmp_path):
-    """A practice task, and the directory that it was written as."""
+    """Return a practice task and its exported directory."""
     await make_practice_tasks(PracticeSpec("train", 1, 0.0, seed=3), tmp_path / "tasks", provider)
     [task] = load_tasks(tmp_path / "tasks")
     layers = layer_paths(task, tmp_path / "tasks" / "tasks.jsonl")
@@ -37,7 +37,7 @@ async def directory(provider, tmp_path):
 
 
 async def run_scripts(provider, directory, *scripts):
-    """The reward that is there when scripts of a directory were run on its tree."""
+    """Run scripts of a directory on its tree. Return the reward."""
     tree = directory / "environment" / "tree"
     async with started(provider, SandboxSpec((tree,))) as sandbox:
         for file in sorted(path for path in directory.rglob("*") if path.is_file() and tree not in path.parents):
@@ -73,7 +73,7 @@ async def test_what_was_found_out_stands_in_its_metadata(directory):
 
 
 async def test_mutants_on_record_are_in_no_file(directory, tmp_path):
-    """A stored mutant would reveal a wrong expectation that the audit asks for, so no exported file holds one."""
+    """Exported files contain no mutant, because it would reveal an expectation of the audit."""
     task, folder = directory
     mutant = Mutant(
         "tests/test_a.py::test_a", (Edit(0, 1, "a-secret-edit"),), ("tests/test_a.py::test_a[a-secret-case]",)

@@ -45,7 +45,7 @@ CONFIG = RunConfig(
 
 
 class Heard(Silence):
-    """What a run says."""
+    """Progress that records its messages."""
 
     def __init__(self):
         self.said = []
@@ -74,7 +74,7 @@ class Played:
     config: RunConfig
     folder: RunFolder
     warnings: list[list[str]]
-    """Of each iteration; that which stopped the run is the last."""
+    """Warnings of each iteration; the message that stopped the run is the last."""
 
     def examine(self, **chosen):
         asked = {"stage": None, "iteration": None, "limit": 12, "progress": Silence()} | chosen
@@ -107,7 +107,7 @@ def play(task_folder, tmp_path):
 
 
 def split_by_iteration(said):
-    """Warnings of each iteration, each of which is summed up before them."""
+    """Split the warnings by iteration; the summary of an iteration follows its warnings."""
     iterations = [[]]
     for text in said:
         if text.startswith("rl "):

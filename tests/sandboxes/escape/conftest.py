@@ -99,7 +99,7 @@ def inside_of():
 
 @pytest.fixture
 def outside():
-    """Run the same code as a process of this machine, behind a wrapper where one is given."""
+    """Return a function that runs the same code as a process of this machine, with an optional wrapper."""
     return run_outside
 
 
@@ -118,7 +118,7 @@ async def beside(provider, spec):
 
 @pytest.fixture
 def open_folder():
-    """A folder on the host that everyone may enter and write to."""
+    """Return a folder on the host that everyone may enter and write to."""
     folder = Path(tempfile.mkdtemp(prefix="escape-"))
     folder.chmod(0o777)
     yield folder
@@ -127,7 +127,7 @@ def open_folder():
 
 @pytest.fixture
 def victim():
-    """A process of the host."""
+    """Start a process of the host."""
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
     yield process
     process.kill()
@@ -136,7 +136,7 @@ def victim():
 
 @pytest.fixture
 async def process_one(sandbox):
-    """The supervisor's process id on the host."""
+    """Return the supervisor's process id on the host."""
     mark = f"{os.getpid()}{time.monotonic_ns() % 10**6}"
     running = asyncio.create_task(sandbox.exec(f"sleep {mark}", timeout_s=60))
     await asyncio.to_thread(wait_until, lambda: processes_named(f"sleep {mark}"))

@@ -1,4 +1,4 @@
-"""Files of the host: those that lie about, the shared layers, the system that every sandbox shows."""
+"""Files of the host: ordinary files, shared layers, and the read-only system."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ from turnsmith.sandboxes.runtime import prepare_runtime
 
 
 def fingerprint(folder):
-    """All that there is to see of a tree."""
+    """Return all visible properties of a tree."""
 
     def look(path):
         status = path.lstat()
@@ -147,7 +147,7 @@ if stays:
 
 
 async def test_a_lock_on_a_file_of_the_host_holds_nobody_up_on_the_host(inside, outside, layers):
-    """Where something is mounted below an interpreter's folder, that folder is the host's own."""
+    """The folder below a mount point in an interpreter's folder belongs to the host."""
     runtime, prefix = prepare_runtime(), Path(sys.base_prefix).resolve()
     system = ["/bin/bash", "/usr"]
     if f" {prefix}/" not in Path("/proc/self/mounts").read_text():

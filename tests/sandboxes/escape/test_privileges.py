@@ -14,7 +14,7 @@ CAP_SYS_ADMIN = 21
 
 @pytest.fixture
 def plant(open_folder, provider):
-    """A sandbox over a folder that holds a copy of a program, changed by root."""
+    """Return a sandbox over a folder with a copy of a program that root has changed."""
 
     async def plant(program, change):
         copy = open_folder / "program"

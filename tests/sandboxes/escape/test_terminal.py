@@ -56,7 +56,7 @@ def test_nothing_can_be_typed_into_the_terminal_of_the_host(tmp_path):
 
 
 def read_all(terminal):
-    """What appears on it until nobody holds the other end."""
+    """Return the terminal's output until the other end is closed."""
     content = b""
     try:
         while chunk := os.read(terminal, 4096):

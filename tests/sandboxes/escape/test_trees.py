@@ -15,7 +15,7 @@ from turnsmith.sandboxes.base import PytestCommand
 
 @pytest.fixture
 def secret(open_folder):
-    """A file of the host that anyone may read and write."""
+    """Return a file of the host that anyone may read and write."""
     file = open_folder / "secret"
     file.write_text(secrets.token_hex())
     file.chmod(0o666)
@@ -136,7 +136,7 @@ def test_it():
 
 
 async def test_a_fork_of_the_spawner_remembers_no_secret_of_the_host(spec, layers, monkeypatch):
-    """Tests may run in a fork of our process, with all that its memory holds."""
+    """Tests may run in a fork of this process, with all of its memory."""
     monkeypatch.setenv("API_TOKEN", "TOKEN_" + secrets.token_hex(16))
     (layers[1] / "test_scan.py").write_text(SCAN)
     provider = make_provider(SandboxConfig())

@@ -27,7 +27,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch):
-    """Waits are noted, not waited."""
+    """Record waits instead of sleeping."""
     waits = []
     monkeypatch.setattr(time, "sleep", waits.append)
     return waits

@@ -108,7 +108,7 @@ class RemoteEngine:
         return complete(request, token_ids, logprobs, reason, self.policy_version)
 
     def release(self, episode_id: str) -> None:
-        """Do nothing: the next weights clear the cache."""
+        """Keep the cache; the next weights clear it."""
 
     async def load_weights(self, source: WeightSource) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -25,6 +25,6 @@ def write_releases(folder: Path, package: str, versions: list[str]) -> Path:
 
 
 def find_notes(folder: Path, version: str) -> str:
-    """Return notes by release, from lines such as `- 1.19.1 Prevent deprecation warnings.`"""
+    """Return notes by release from lines such as `- 1.19.1 Prevent deprecation warnings.` in a changelog."""
     found = re.search(rf"^- {re.escape(version)} (.*?)(?=^- )", (folder / "README.rst").read_text(), re.M | re.S)
     return " ".join(found[1].split()) if found else f"Release {version}"

@@ -30,7 +30,7 @@ def without(row, *columns):
 
 
 def with_files(**files):
-    """The golden directory with other files; None takes one away."""
+    """Return the golden directory with other files; None removes one."""
     changed = HARBOR["files"] | {name.replace("__", "/").replace("_dot_", "."): text for name, text in files.items()}
     return HARBOR | {"files": {name: text for name, text in changed.items() if text is not None}}
 
@@ -112,7 +112,7 @@ INTERNALS = re.compile(
 
 
 def find_places(value, path=()):
-    """The paths to all values in a row."""
+    """Return the paths to all values in a row."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, held in inner:
         yield (*path, key)
@@ -120,7 +120,7 @@ def find_places(value, path=()):
 
 
 def unpack(row):
-    """The row with the JSON of an object in place of its text, which the sets accept."""
+    """Return the row with JSON texts replaced by objects, which the sets accept."""
     return {
         key: json.loads(value) if isinstance(value, str) and value.startswith("{") else value
         for key, value in row.items()

@@ -31,11 +31,11 @@ REFUSED = {
     "swe-bench-pro.reencoded": "no run script",
     "swe-bench-pro.raw-text-fields": "no repo",
 }
-"""Why real rows cannot be tasks as they lie there."""
+"""Reasons for which real rows cannot be tasks unchanged."""
 
 
 def bring_round(name, row, folder):
-    """The task of a row, and of the row that it was exported as, each by way of a task file."""
+    """Return the task of a row and the task of its export, both read from a task file."""
     task = to_record(find_set(name), row)
     [loaded] = load_tasks(save_tasks(folder, [task]))
     exported = to_row(loaded, find_set(name))

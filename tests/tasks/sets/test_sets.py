@@ -125,7 +125,7 @@ def test_image_place_command_parser_and_rule(name, row, image, workdir, command,
 
 
 def apply(patch, text, path, folder, *options):
-    """What a file holds when a patch was applied to it."""
+    """Return the content of a file after a patch."""
     file = folder / path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
@@ -158,7 +158,7 @@ def test_the_files_of_r2e_become_hidden_tests_and_a_gold_patch_without_them(tmp_
 
 
 def with_r2e_run(**columns):
-    """The golden row with another run."""
+    """Return the golden row with another run."""
     return R2E_GYM | {"execution_result_content": json.loads(R2E_GYM["execution_result_content"]) | columns}
 
 
