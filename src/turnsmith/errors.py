@@ -1,10 +1,10 @@
-"""One exception per boundary that a fault can cross."""
+"""Exception classes, one for each part of Turnsmith at which a fault can surface."""
 
 from pydantic import ValidationError
 
 
 class TurnsmithError(Exception):
-    """Root of everything that Turnsmith raises on purpose."""
+    """Base class of all errors that Turnsmith raises on purpose."""
 
 
 class UsageError(TurnsmithError):
@@ -32,21 +32,21 @@ class TrainingError(TurnsmithError):
 
 
 class ProvenanceError(TrainingError):
-    """A batch holds something else than what was sampled: the weights are untouched, the run stops."""
+    """A batch differs from the tokens or log-probs that were sampled: the weights are untouched, the run stops."""
 
 
 class NoSignal(TurnsmithError):
-    """No group carried signal in several iterations in a row: to go on would be to wait."""
+    """No group carried signal in several iterations in a row, so the run stops."""
 
 
 class OutOfBudget(TurnsmithError):
-    """What a run may cost is spent; nothing is lost, and with more it goes on."""
+    """The budget of a run is spent; the run stops and can be resumed with a larger budget."""
 
 
 class InfrastructureStorm(TurnsmithError):
-    """The share of infrastructure failures in one iteration passed its bound."""
+    """Too many rollouts of one iteration were lost to infrastructure failures, so the run stops."""
 
 
 def first_fault(error: ValidationError) -> str:
-    """The first thing that was found wrong, in words for people."""
+    """Return the message of the first validation error."""
     return error.errors()[0]["msg"].removeprefix("Value error, ")

@@ -1,10 +1,10 @@
-"""Configuration of a run: one file per section, reading of files and overrides, names of pluggable parts, extras.
+"""Configuration of a run: one file per section, files and overrides, names of exchangeable parts, extras.
 
 `run` holds `RunConfig`, which contains the sections of the other files: `model`, `engine`, `tasks`, `agent`, `sandbox`,
 `rollouts`, `training`, `evaluation`. Each key has a default and a docstring; defaults are the paper's where it states one
-(arXiv 2508.03501, App. C and Table 3). `files` reads TOML files and overrides. `names` resolves import paths
-and tables of short names, which stand in the rooms of what they name. Any package may import these models. This package
-imports only `types` and `errors`, and never torch.
+(arXiv 2508.03501, App. C and Table 3). `files` reads TOML files and overrides. `names` imports
+algorithms, tools, engines and other parts by short name or import path. Any package may import these models. This
+package imports only `types` and `errors`, and never torch.
 """
 
 from turnsmith.config.agent import AgentConfig

@@ -33,7 +33,7 @@ class EndpointConfig(Section):
     requests_per_minute: float | None = Field(None, gt=0)
     """Most requests started per minute; unlimited if absent."""
     retries: int = Field(6, ge=0)
-    """Retries of a request after a passing fault: 429, 5xx, a broken connection, an empty answer."""
+    """Retries of a request after a temporary fault: 429, 5xx, a broken connection, an empty answer."""
     timeout_s: float = Field(600.0, gt=0)
     """Seconds to wait for one answer."""
     max_tokens_key: str = Field("max_tokens", min_length=1)
@@ -79,9 +79,9 @@ class EngineConfig(Section):
     kv_memory_gb: float | None = Field(None, gt=0)
     """GiB for keys and values; if absent, enough for all concurrent episodes, and at most half of the free memory."""
     vllm: VllmConfig = VllmConfig()
-    """Servers of the kind `vllm`."""
+    """Settings of `kind = "vllm"`."""
     openai: EndpointConfig | None = None
-    """Server of the kind `openai`; its model can be evaluated but not trained."""
+    """Settings of `kind = "openai"`; the server's model can be evaluated but not trained."""
 
     @model_validator(mode="after")
     def _has_an_address(self) -> "EngineConfig":

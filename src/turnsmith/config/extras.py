@@ -1,4 +1,4 @@
-"""The extras of the installation: what each is for, what it brings, and the one sentence where a package is missing."""
+"""Extras of the installation, as in `pip install 'turnsmith[train]'`, and the message about a missing package."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -8,11 +8,11 @@ from turnsmith.errors import UsageError
 
 @dataclass(frozen=True)
 class Extra:
-    """A group of packages that only some commands need."""
+    """Group of packages that only some commands need."""
 
     purpose: str
     packages: tuple[str, ...]
-    """Names by which they are imported."""
+    """Import names of the packages."""
 
 
 EXTRAS = {
@@ -28,17 +28,17 @@ EXTRAS = {
     "wandb": Extra("metrics in Weights & Biases", ("wandb",)),
     "mlflow": Extra("metrics in MLflow", ("mlflow",)),
 }
-"""By the name that pip takes. vLLM has an environment of its own."""
+"""Extras by name. vLLM is none of them, since it is installed in a separate virtual environment."""
 EXTRA_OF = {package: name for name, extra in EXTRAS.items() for package in extra.packages}
 
 
 def require(*packages: str, subject: str = "this command", otherwise: str = "") -> None:
-    """Check that packages of extras are installed, importing none of them. Raises UsageError for the first that is not."""
+    """Check that packages are installed, without importing them. Raises UsageError for the first missing one."""
     for package in packages:
         if find_spec(package) is None:
             raise UsageError(describe_missing(package, subject) + otherwise)
 
 
 def describe_missing(package: str, subject: str = "this command") -> str:
-    """Write the sentence that names a missing package and the installation that brings it."""
+    """Return a message that names a missing package and the pip command that installs it."""
     return f"{subject} needs {package}: install it by `pip install 'turnsmith[{EXTRA_OF[package]}]'`"

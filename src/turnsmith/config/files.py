@@ -1,4 +1,4 @@
-"""Configuration files: TOML in, `--a.b value` over it; unknown keys fail, and every fault is one sentence."""
+"""TOML files with overrides `--a.b value`. Unknown keys are refused, and every fault is one sentence."""
 
 import difflib
 import json
@@ -15,7 +15,7 @@ from turnsmith.errors import UsageError, first_fault
 from turnsmith.types import SamplingParams
 
 SHORTHANDS = {"sandbox": "sandbox.kind"}
-"""Options that stand for a key."""
+"""Short options, with the configuration key that each sets."""
 REMOVED_KEYS = {
     "engine.speculate": (False, "speculative decoding was removed without effect on samples"),
     "engine.openai.concurrency": (16, "rollouts.concurrency limits the requests"),
@@ -43,22 +43,22 @@ REMOVED_KEYS = {
     "logprob_gap.filter_warn": (0.05, "a run warns at 5 %"),
     "logprob_gap.filter_stop": (0.25, "a run stops at 25 %"),
 }
-"""Removed keys, with their old default and the value that holds now.
+"""Removed keys, each with its old default and the rule that replaces it. `*` stands for any position in a list.
 
-This version drops them, with a warning unless they have the default; the next one refuses them. `*` is a list position.
+This version ignores a removed key, with a warning unless it has the default. The next version refuses it.
 """
 MOVED_KEYS = {"runs.keep_checkpoints": ("keep_checkpoints", 2)}
-"""Moved keys of sections, with their new name and default. This version accepts the old name; the next one refuses it."""
+"""Renamed keys, with new name and default. This version accepts the old name; the next one refuses it."""
 C = TypeVar("C", bound=Section)
 
 
 def load(path: Path, overrides: list[str], kind: type[C]) -> C:
-    """Read a TOML file, lay `--a.b value` pairs over it, check. Raises UsageError that names file and key."""
+    """Read a TOML file, apply overrides `--a.b value` and validate. Raises UsageError that names file and key."""
     return lay_over(read_toml(path), overrides, path, kind)
 
 
 def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[C]) -> C:
-    """Check what a file at `path` holds, with `--a.b value` pairs over it. Raises UsageError that names file and key."""
+    """Apply overrides `--a.b value` to the data of a file and validate. Raises UsageError that names file and key."""
     given = pair_overrides(overrides)
     for key, value in given:
         set_key(data, key, value)
@@ -66,7 +66,7 @@ def lay_over(data: dict[str, Any], overrides: list[str], path: Path, kind: type[
 
 
 def validate(data: Any, path: Path, kind: type[C], given: Sequence[str] = ()) -> C:
-    """Check what a file at `path` holds, laid over by the `given` keys. Raises UsageError that names place and key."""
+    """Validate the data of a file; overrides set the keys in `given`. Raises UsageError that names file and key."""
     drop_removed_keys(data, path)
     rename_moved_keys(data, path)
     try:
@@ -98,7 +98,7 @@ def rename_moved_keys(data: Any, path: Path) -> None:
 
 
 def _find_sections(data: Any, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the tables at a dotted place; `*` stands for each position of a list."""
+    """Find the tables under nested names; `*` stands for each position of a list."""
     if not names:
         return [data] if isinstance(data, dict) else []
     name, *rest = names
@@ -108,7 +108,7 @@ def _find_sections(data: Any, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file, or say in one sentence why not."""
+    """Parse a TOML file. Raises UsageError if it cannot be read or is not valid."""
     remedy = "give the path of a TOML file, e.g. configs/laptop.toml"
     try:
         if path.exists() and not path.is_file():
@@ -121,7 +121,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def pair_overrides(arguments: list[str]) -> list[tuple[str, Any]]:
-    """`["--a.b", "3", "--c=x"]` → `[("a.b", 3), ("c", "x")]`."""
+    """Parse overrides, e.g. `["--a.b", "3", "--c=x"]` → `[("a.b", 3), ("c", "x")]`. Raises UsageError."""
     pairs, rest = [], iter(arguments)
     for argument in rest:
         if not argument.startswith("--"):
@@ -135,7 +135,7 @@ def pair_overrides(arguments: list[str]) -> list[tuple[str, Any]]:
 
 
 def parse_value(text: str) -> Any:
-    """Numbers, true/false, null, lists and quoted text as in JSON; anything else is text."""
+    """Parse a value as JSON; anything that is not JSON is text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -143,7 +143,7 @@ def parse_value(text: str) -> Any:
 
 
 def set_key(data: dict[str, Any], dotted: str, value: Any) -> None:
-    """Set `a.b.c` (list positions as numbers) in nested data; missing tables are made, and null takes a key away."""
+    """Set a key such as `stages.0.name` in nested data, creating missing tables; None removes an existing key."""
     *parents, last = dotted.split(".")
     node: Any = data
     for name in parents:
@@ -160,14 +160,14 @@ def _find_place(node: Any, name: str, dotted: str) -> str | int:
     if isinstance(node, dict):
         return name
     if not isinstance(node, list):
-        raise UsageError(f"--{dotted}: {name!r} is inside a value, not a section")
+        raise UsageError(f"--{dotted}: {name!r} is inside a value: give a key of a section")
     if not name.isdigit() or int(name) >= len(node):
-        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}: give one, from 0")
+        raise UsageError(f"--{dotted}: {name!r} is not a position in a list of {len(node)}: give a number from 0")
     return int(name)
 
 
 def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Sequence[str]) -> str:
-    """The first fault as one sentence: file and command line, key, what, remedy."""
+    """Return the first fault as one sentence: file and overrides, key, fault, remedy."""
     first = error.errors()[0]
     key = ".".join(str(part) for part in first["loc"])
     place = " ".join([str(path), *(f"with --{name}" for name in given if _is_related(name, key))])
@@ -182,7 +182,7 @@ def explain(error: ValidationError, path: Path, kind: type[BaseModel], given: Se
 
 
 def _is_related(one: str, other: str) -> bool:
-    """Is one dotted key the other, or inside it?"""
+    """Return True if one dotted key equals the other or contains it."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 

@@ -21,7 +21,7 @@ IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class NameTable:
-    """Short names of one kind of extension; any import path is accepted besides."""
+    """Short names of one kind of exchangeable part, such as algorithms; any import path is accepted as well."""
 
     kind: str
     """Noun for messages, such as `algorithm`."""
@@ -29,7 +29,7 @@ class NameTable:
     """Import paths `package.module:attribute` by short name."""
 
     def check(self, name: str) -> str:
-        """Return the name if it is known or an import path, importing nothing. Raises UsageError otherwise."""
+        """Return the name if it is a known name or an import path, without importing it. Raises UsageError otherwise."""
         if name in self.paths or IMPORT_PATH.fullmatch(name):
             return name
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Root section: all other sections, and the checks across them."""
+"""Configuration of a run: all sections, and checks that involve several of them."""
 
 import re
 from collections import Counter
@@ -38,7 +38,7 @@ class RunConfig(Section):
     A run qualifies tasks that it makes from a package. Practice tasks that it makes need no record.
     """
     eval_tasks: dict[str, TaskSetConfig] = {}
-    """Evaluation task sets by name; every checkpoint is evaluated on them, and none is trained on."""
+    """Evaluation task sets by name; every checkpoint is evaluated on them, and no training uses them."""
     agent: AgentConfig = AgentConfig()
     """Scaffold and limits of an episode."""
     sandbox: SandboxConfig = SandboxConfig()
@@ -96,8 +96,8 @@ class RunConfig(Section):
             raise ValueError("stages.plateau with eval.every needs eval_tasks: give a set, or set eval.every = 0")
         if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
             raise ValueError(
-                "stages.0.curriculum needs the solve rates of a stage before: name one of another run in curriculum_from, "
-                "or remove it"
+                "stages.0.curriculum needs the solve rates of an earlier stage: set curriculum_from to a stage of another "
+                "run, or remove it"
             )
         return self
 

@@ -50,20 +50,20 @@ class RFTConfig(Section):
     batch_unit: Literal["trajectories", "sequences"] = "trajectories"
     """Unit of `batch_size`: trajectories, or packed sequences of `optimizer.max_tokens_per_micro_batch` tokens."""
     conversations: str | None = None
-    """Conversations to imitate instead of collecting: a file of `turnsmith tasks import`, or an endpoint's run folder."""
+    """Conversations to imitate instead of rollouts: a file of `turnsmith tasks import`, or an endpoint's run folder."""
     demonstration: bool = True
-    """Show the base policy a one-shot demonstration while it collects; training omits it (paper §3.3)."""
+    """Show the base policy a demonstration in its rollouts; the prompts used in training omit it (paper §3.3)."""
     max_turns: int = Field(40, ge=1)
-    """T_max while collecting."""
+    """T_max of the base policy's rollouts, in turns."""
     max_context: int = Field(65_536, ge=64)
-    """Largest trajectory in tokens while collecting."""
+    """Largest trajectory of the base policy's rollouts, in tokens."""
     optimizer: OptimizerConfig = OptimizerConfig(**RFT_OPTIMIZER)
     """Optimizer of RFT."""
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in_optimizer(cls, data: Any) -> Any:
-        """Add `RFT_OPTIMIZER` to an optimizer table that leaves them out."""
+        """Use the defaults in `RFT_OPTIMIZER` for keys that `[rft.optimizer]` leaves out."""
         if isinstance(data, dict) and isinstance(data.get("optimizer"), dict):
             return data | {"optimizer": RFT_OPTIMIZER | data["optimizer"]}
         return data
@@ -75,9 +75,9 @@ class StageConfig(Section):
     name: str = "stage1"
     """Name of the stage in the run folder and in the results."""
     iterations: int = Field(50, ge=1)
-    """Iterations of collect, train, sync; the maximum if `plateau` is set."""
+    """Iterations of sampling, training and weight update; the maximum if `plateau` is set."""
     plateau: int = Field(0, ge=0)
-    """End the stage after this many evaluations (`eval.every`) or else iterations without improvement; 0 never does."""
+    """Evaluations (iterations if `eval.every` is 0) without improvement after which the stage ends; 0 for never."""
     tasks_per_iteration: int = Field(300, ge=1)
     """Tasks of one iteration."""
     group_size: int = Field(10, ge=2)
@@ -89,13 +89,13 @@ class StageConfig(Section):
     algorithm: str = "dapo"
     """Advantage and loss: `cispo`, `dapo`, `dr_grpo`, `grpo`, `gspo`, `rloo`, or an import path (docs/extending.md)."""
     algorithm_options: dict[str, Any] = {}
-    """Options that only this algorithm has; keys of the stage itself stand beside it."""
+    """Options of the algorithm that are not keys of the stage."""
     clip_eps_low: float = Field(0.2, gt=0)
     """Lower clip: token ratios below 1 − this are clipped (`dapo`; other algorithms have their own options)."""
     clip_eps_high: float = Field(0.3, gt=0)
     """Upper clip: token ratios above 1 + this are clipped (`dapo`)."""
     max_turns: int = Field(40, ge=1)
-    """T_max of the stage."""
+    """T_max of the stage: turns after which an episode ends."""
     max_context: int = Field(65_536, ge=64)
     """Largest trajectory of the stage, in tokens."""
     length_threshold: int = Field(10, ge=1)
@@ -107,15 +107,15 @@ class StageConfig(Section):
     is_cap: float | None = Field(None, ge=1)
     """Cap of truncated importance sampling, which weights token losses by min(π_old / π_sampler, cap); off if absent."""
     denominator: Literal["batch", "group"] = "batch"
-    """Action tokens that divide the loss: of the optimizer batch, or of each group in it (after Eq. 8; `dapo`)."""
+    """Divisor of the loss: action tokens of the optimizer batch, or of each group in it (nearer to Eq. 8; `dapo` only)."""
     curriculum: bool = False
-    """At the start, drop tasks that the stage before never solved, or solved at a rate of 2/3 or more (paper §4.3)."""
+    """Drop tasks that the previous stage never solved, or solved at a rate of 2/3 or more (paper §4.3)."""
     curriculum_from: str | None = None
     """Run and stage whose solve rates the curriculum uses instead, such as `runs/first:stage1`."""
     permute_rewards: bool = False
     """Negative control: shuffle rewards and verdicts among the trajectories of an iteration. Never use it in a real run.
 
-    Groups are chosen by the shuffled verdicts. The journal and later curricula keep the true ones.
+    Groups are chosen by the shuffled verdicts. The journal and later curricula keep the true verdicts.
     """
     max_silent_iterations: int = Field(3, ge=1)
     """Iterations in a row without a group that carries signal, after which the run stops."""

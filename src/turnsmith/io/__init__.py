@@ -1,4 +1,4 @@
-"""Requests to servers over HTTP, with retries.
+"""HTTP requests with retries.
 
 `http` sends requests. Any part may import it. The package knows no task, run or configuration.
 """

@@ -18,7 +18,7 @@ ATTEMPTS = 5
 FIRST_WAIT_S = 1.0
 """Seconds before the second attempt; the wait doubles each time."""
 PATIENCE_S = 60.0
-"""Longest `Retry-After` that is honoured."""
+"""Longest wait that a server may ask for with `Retry-After`, in seconds."""
 TIMEOUT_S = 30.0
 MAX_BYTES = 4 << 20
 """Maximum response size: registries may refuse larger manifests."""
@@ -42,7 +42,7 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Header values by name in lower case."""
     body: bytes
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ def _open(
 
 
 def is_busy(status: int) -> bool:
-    """Return True for a status that may pass."""
+    """Return True for a status after which a later attempt may succeed."""
     return status in BUSY or status >= 500
 
 

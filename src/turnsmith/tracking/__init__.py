@@ -27,17 +27,17 @@ class Progress(Protocol):
         """
 
     def say(self, text: str) -> None:
-        """Show one line worth keeping."""
+        """Show a line of text, and keep it visible."""
 
 
 class Tracker(Protocol):
     """Metric tracker of one run, created by `Tracker(folder, name, config)` at start and at each resume.
 
-    `folder` is its own folder in the run folder, `name` the run's name, `config` the configuration by dotted keys.
+    `folder` is a folder for this tracker inside the run folder, `name` the run's name, `config` the configuration by dotted keys.
     """
 
     def log(self, step: int, metrics: Mapping[str, float], when_s: float) -> None:
-        """Log numbers, safely against a kill: `step` counts iterations from the base on, `when_s` seconds since 1970."""
+        """Store metrics at once, so that a kill loses none. `step` counts iterations from 0; `when_s` is a Unix time."""
 
     def close(self) -> None:
-        """Flush and close; this process sends no more."""
+        """Send or write all remaining metrics, and close."""

@@ -16,7 +16,7 @@ from turnsmith.tracking import Progress, Tracker
 from turnsmith.tracking.names import TRACKERS
 
 NEEDED = {"tensorboard": ("tensorboard", "torch")}
-"""Package of a tracker whose name differs: TensorBoard files are written by torch."""
+"""Packages of a tracker that needs more than the package of its name: torch writes TensorBoard's files."""
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,25 @@ class Measurement:
     """Metrics of an iteration, or result of an evaluation."""
 
     step: int
-    """Number of iterations from the base on."""
+    """Number of iterations since the base policy."""
     file: Path
     prefix: str = ""
     """Prefix of the metric names."""
 
     @property
     def key(self) -> str:
-        """Return the key under which it is marked as sent; an evaluation repeated after more iterations gets a new one."""
+        """Return the key that marks the measurement as sent; an evaluation after more iterations gets another key."""
         return f"{self.step} {self.prefix or 'iteration'}"
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Return its metrics by name."""
+        """Return the metrics by prefixed name."""
         data = read_json(self.file)
         return {f"{self.prefix}{name}": float(value) for name, value in data.items() if isinstance(value, int | float)}
 
     @property
     def when_s(self) -> float:
-        """Return when it finished, in seconds since 1970."""
+        """Return the Unix time at which the iteration or evaluation finished."""
         return self.file.stat().st_mtime
 
 
@@ -75,7 +75,7 @@ class Feed:
     def __init__(self, config: RunConfig, folder: RunFolder, progress: Progress) -> None:
         self._config, self._folder, self._progress = config, folder, progress
         self._trackers: dict[str, Tracker | None] = dict.fromkeys(config.tracking)
-        """None until there is something to send."""
+        """Trackers by name; a tracker is opened when there is something to send, and None before."""
 
     def update(self) -> None:
         """Send finished, unsent records. Never raises; a failure is reported once and retried by `resume`."""

@@ -1,4 +1,4 @@
-"""Ability of a task's audit, with the mutants that it needs."""
+"""Records of whether a task's audit can reach a verdict, and of the mutants that it needs."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from turnsmith.types.edits import Edit
 
 @dataclass(frozen=True)
 class Mutant:
-    """Test function with one wrong expectation or literal."""
+    """Mutant of a test: one expectation or other literal of a test function is made wrong."""
 
     function: str
     """Id of the test function without parameters: `tests/test_a.py::TestX::test_y`."""
     edits: tuple[Edit, ...]
-    """Edits of its file."""
+    """Edits of the test file that make the mutant."""
     passing: tuple[str, ...] = ()
-    """Cases that pass with the gold patch, because they do not reach the edit."""
+    """Parametrized cases that pass with the gold patch, because they do not reach the edit."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Ability:
     """Ability of one task's audit to reach a verdict."""
 
     reason: str = ""
-    """Reason why it cannot reach one; empty if it can."""
+    """Reason why the audit cannot reach a verdict; empty if it can."""
     mutants: tuple[Mutant, ...] = ()
-    """Mutants that audits would not draw themselves. No agent may see them."""
+    """Mutants found by `tasks qualify` that audits do not find themselves; never shown to an agent."""
 
     @property
     def can_decide(self) -> bool:

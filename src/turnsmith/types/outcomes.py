@@ -64,13 +64,13 @@ class OutcomeRule:
     """Consequences of an outcome."""
 
     in_loss: bool
-    """True if its tokens train."""
+    """True if the trajectory's tokens train."""
     in_group: bool
-    """True if its reward enters the group's mean and standard deviation."""
+    """True if the trajectory's reward enters the group's mean and standard deviation."""
     retried: bool
     """True if the rollout is retried, within the retry budget."""
     in_evaluation: bool
-    """True if it counts as an attempt in Pass@1."""
+    """True if the trajectory counts as an attempt in Pass@1."""
 
 
 _AGENT = OutcomeRule(in_loss=True, in_group=True, retried=False, in_evaluation=True)
@@ -91,9 +91,9 @@ class Audit(Record):
     num_renamed: int = 0
     """Expected test functions that ran under random names."""
     num_mutants: int = 0
-    """Mutants of expected tests that the gold patch kills."""
+    """Mutants of expected tests that fail with the gold patch."""
     num_killed: int = 0
-    """Mutants that the patch kills; an honest patch kills all of them."""
+    """Mutants of expected tests that fail with the audited patch; with an honest patch all of them fail."""
     duration_s: float = 0.0
 
 
@@ -113,9 +113,9 @@ class Grade(Record):
     flags: list[str] = []
     """Suspicious findings in the patch, e.g. `test-infrastructure`, `sentinel`."""
     detail: str = ""
-    """One readable line: failed tests, or the fault."""
+    """One line for people: the failed tests, or the fault that stopped the grading."""
     audit: Audit | None = None
-    """None if the patch was not audited."""
+    """Result of the audit; None if the patch was not audited."""
 
     @property
     def resolved(self) -> bool:

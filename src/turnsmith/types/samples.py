@@ -33,7 +33,7 @@ class Sample:
     old_logprobs: np.ndarray | None = None
     """float32; log-probs before the update, from the trainer."""
     provenance: Provenance | None = None
-    """Proof of the tokens; trainers reject samples without it."""
+    """Proof that the tokens were sampled; trainers reject samples without one."""
 
     def __post_init__(self) -> None:
         dtypes = {"token_ids": np.int32, "loss_mask": np.bool_}

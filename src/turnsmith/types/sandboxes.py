@@ -12,7 +12,7 @@ class Isolation(StrEnum):
     CONTAINER_ROOT = "container-root"
     """Container whose root is the host's root: an escape may gain root."""
     CONTAINER_USER = "container-user"
-    """Container with its own user mapping: an escape gains the engine's ordinary user, or an unprivileged one."""
+    """Container with its own user mapping: an escape gains the ordinary user who runs Podman, or an unprivileged user."""
     NAMESPACES_USER = "namespaces-user"
     """Namespaces without network, and a system-call filter: an escape gains the user who runs Turnsmith."""
     NAMESPACES_ROOT = "namespaces-root"
@@ -35,7 +35,7 @@ class ExecResult:
     truncated: bool = False
     """True if output beyond the limit was dropped."""
     report: bytes = b""
-    """Bytes written to the report descriptor, at most 16 MiB."""
+    """Bytes that the command wrote to the descriptor for test reports, at most 16 MiB."""
     is_warm: bool = False
     """True if pytest ran in a fork of a process that had imported it."""
     cwd: str = ""

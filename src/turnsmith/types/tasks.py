@@ -10,15 +10,15 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from turnsmith.types.records import Record
 
 PYTEST = "pytest"
-"""Log parser name of suites whose report can be sealed."""
+"""Name of the log parser for pytest, whose results also come as a signed report."""
 PYTEST_COMMAND = "python -m pytest -q --tb=no --color=no -p no:cacheprovider --continue-on-collection-errors"
-"""Pytest command with minimal output that runs every readable test file and writes nothing to disk."""
+"""Pytest command with little output that writes no cache and runs the other test files if one cannot be imported."""
 
 
 class Task(Record):
     """Repository at a commit, the issue, and the tests that decide.
 
-    Columns are spelled as in SWE-bench; the other fields replace per-repository tables. Unknown columns are kept.
+    SWE-bench's columns keep their names; the other fields say how to run the task's tests. Unknown columns are kept.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -47,7 +47,7 @@ class Task(Record):
     workdir: str = "/testbed"
     """Path of the working tree inside the sandbox."""
     image: str = ""
-    """Container image of the system around the working tree, which overlays the image at `workdir`."""
+    """Container image with the system for the tests; the layers lie over it at `workdir`."""
     environment: str = ""
     """Folder of the Python and packages for the tests, relative to the task file; empty to use this machine's.
 
@@ -58,13 +58,13 @@ class Task(Record):
     test_command: str = PYTEST_COMMAND
     """Command that runs the tests; `test_files` are appended to it."""
     test_files: list[str] = []
-    """Files, ids or labels passed to the command; if empty, the files named in the expected test ids."""
+    """Files, ids or labels passed to the test command; if empty, the files named in the expected test ids."""
     log_parser: str = PYTEST
     """Name of the parser for the log of `test_command`."""
     status_rules: Literal["strict", "swe-bench", "swe-bench-fail-only", "swe-rebench-v2", "r2e-gym", "multi-swe"] = (
         "strict"
     )
-    """Test statuses that count as passed: `passed` only, or those of the task's data set (docs/grading.md)."""
+    """Rule that decides from the test results whether a patch resolves the task (docs/grading.md)."""
     created_by: str = ""
     """Maker of the task: kind of repository, kind of bug, seed."""
     meta: dict[str, Any] = {}

@@ -114,15 +114,15 @@ class Trajectory(Record):
     stop_reason: StopReason = StopReason.RUNNING
     outcome: Outcome = Outcome.UNGRADED
     patch: str = ""
-    """Diff of the workspace, taken from outside the sandbox."""
+    """Changes to the working tree as a git patch, computed outside the sandbox."""
     grade: Grade | None = None
     isolation: str = ""
     """`Isolation` tier of the rollout's sandbox."""
     prompt_tokens: int = 0
-    """Length of the first prompt."""
+    """Tokens of the prompt before the first turn."""
     duration_s: float = 0.0
     detail: str = ""
-    """One readable line, e.g. the infrastructure fault."""
+    """One line for people, e.g. the infrastructure fault that lost the rollout."""
 
     @model_validator(mode="after")
     def _check_parallel(self) -> "Trajectory":
@@ -130,7 +130,7 @@ class Trajectory(Record):
         return self
 
     def grow(self, **facts: Any) -> "Trajectory":
-        """Return the rollout with updated fields, without validating them."""
+        """Return a trajectory with updated fields, without validating them."""
         return self.model_copy(update=facts)
 
     def __eq__(self, other: object) -> bool:
@@ -143,7 +143,7 @@ class Trajectory(Record):
     __hash__ = None  # type: ignore[assignment]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays that are left out of its JSON."""
+        """Return the arrays, which the trajectory's JSON leaves out."""
         return {"token_ids": self.token_ids, "sampled": self.sampled, "logprobs": self.logprobs}
 
     @property
@@ -171,7 +171,7 @@ class Trajectory(Record):
 
 
 class Group(Record):
-    """Sibling trajectories of one task and their shaped rewards (parallel)."""
+    """Sibling trajectories of one task, and the final reward of each."""
 
     group_id: str
     trajectories: list[Trajectory]
