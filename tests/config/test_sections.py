@@ -186,7 +186,7 @@ def test_a_list_takes_a_value_at_its_position(write):
 
 
 def test_errors_distinguish_a_missing_file_from_a_folder(tmp_path):
-    with pytest.raises(UsageError, match=r"/none.toml: No such file or directory.*TOML"):
+    with pytest.raises(UsageError, match=r"/none.toml .*No such file or directory.*TOML"):
         load(tmp_path / "none.toml", [], RunConfig)
     with pytest.raises(UsageError, match=r"regular file.* TOML"):
         load(tmp_path, [], RunConfig)

@@ -15,6 +15,7 @@ from turnsmith.curation.rows import parse_row
 from turnsmith.curation.similarity import measure_likeness, shingle_issue, shingle_patch
 from turnsmith.curation.splits import choose_part, cut_by_date, parse_parts
 from turnsmith.errors import UsageError
+from turnsmith.io.files import Line
 
 SEEDS = (7001, 7002)
 """Thresholds were tuned on seeds 0 to 9, by `bench/curation.py`."""
@@ -22,7 +23,7 @@ ALL = frozenset({"patch", "issue"})
 
 
 def to_row(columns):
-    return parse_row(json.dumps(columns).encode(), "here")
+    return parse_row(Line("here", json.dumps(columns).encode()))
 
 
 def find(train, evaluated, *ways):

@@ -17,10 +17,11 @@ from turnsmith.curation.rows import RunFacts, count_rows, parse_row, read_rows
 from turnsmith.curation.scores import read_scores
 from turnsmith.errors import UsageError
 from turnsmith.git.patches import count_files, count_lines, read_hunks
+from turnsmith.io.files import Line
 
 
 def look(name, row, facts=None):
-    parsed = replace(parse_row(json.dumps(row).encode(), "here"), facts=facts)
+    parsed = replace(parse_row(Line("here", json.dumps(row).encode())), facts=facts)
     return parse_filter(name).look(parsed)
 
 
@@ -104,7 +105,7 @@ def test_judgements_of_the_second_set_are_read_in_both_forms(as_list):
 
 def test_a_row_that_nobody_judged_has_no_scores():
     for meta in ({"llm_metadata": None}, {"llm_metadata": []}, {"llm_metadata": [{"code": None}]}, None):
-        assert read_scores(parse_row(json.dumps(make_v2_row() | {"meta": meta}).encode(), "here")) == {}
+        assert read_scores(parse_row(Line("here", json.dumps(make_v2_row() | {"meta": meta}).encode()))) == {}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_the_paper_s_funnel_on_as_many_tasks_as_it_had(tmp_path):
 
 def test_what_cannot_be_told_falls_out_where_that_is_asked_for():
     funnel = Funnel(choose_filters(["llm-score"]), drop_unknown=True)
-    dropped = funnel.judge(parse_row(json.dumps(make_rebench_row(scores=(-1, 0, 0))).encode(), "here"))
+    dropped = funnel.judge(parse_row(Line("here", json.dumps(make_rebench_row(scores=(-1, 0, 0))).encode())))
     assert dropped.reason == "no difficulty_score" and funnel.num_left == 0
 
 

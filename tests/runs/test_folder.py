@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pydantic import field_validator
 
 from turnsmith.errors import UsageError
+from turnsmith.io.files import replacing
 from turnsmith.runs.folder import (
     RunFolder,
     append_record,
@@ -17,7 +18,6 @@ from turnsmith.runs.folder import (
     locked,
     read_json,
     read_records,
-    replacing,
     sweep,
     write_json,
 )
@@ -98,6 +98,10 @@ def test_a_folder_is_held_while_a_process_works_in_it_and_not_by_those_who_look(
         fcntl.flock(look, fcntl.LOCK_SH)
         assert not is_held(folder)
     assert not is_held(folder)
+
+
+def test_a_folder_without_a_configuration_is_not_held(tmp_path):
+    assert not is_held(RunFolder(tmp_path))
 
 
 def test_a_damaged_line_of_a_journal_is_named(tmp_path):

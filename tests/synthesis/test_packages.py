@@ -198,7 +198,7 @@ def test_an_invalid_package_name_is_refused(package):
 
 
 def test_a_folder_without_git_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="could not read the commit of"):
+    with pytest.raises(UsageError, match="read the commit of"):
         fetch_source(str(tmp_path))
 
 

@@ -127,7 +127,7 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, text):
 
 
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path):
-    with pytest.raises(UsageError, match="no predictions"):
+    with pytest.raises(UsageError, match=r"preds .*give JSON lines"):
         read_predictions(tmp_path / "preds")
     (tmp_path / "preds").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="UTF-8"):

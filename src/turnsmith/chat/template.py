@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jinja2 import TemplateError
 
 from turnsmith.config import ChatConfig
-from turnsmith.errors import UsageError
+from turnsmith.io.files import read_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -42,14 +42,8 @@ def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Mes
 
 def read_template(path: str) -> str:
     """Read a custom template. Raises UsageError if there is no such file."""
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UsageError(
-            f"cannot read the chat template {path} ({reason}): give model.chat.template a Jinja file, "
-            "as-shipped, or keep-turns"
-        ) from None
+    remedy = "give model.chat.template a Jinja file, as-shipped, or keep-turns"
+    return read_text(Path(path), "the chat template", remedy)
 
 
 def pin_date(template: str) -> str:

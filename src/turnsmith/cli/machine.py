@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -16,6 +15,8 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from turnsmith.config.extras import EXTRAS
+from turnsmith.errors import UsageError
+from turnsmith.io.programs import run_program
 from turnsmith.sandboxes.probes import MachineCheck, probe_local, probe_podman
 
 MIN_MEMORY_BYTES = 3 * 2**30
@@ -90,13 +91,9 @@ def examine_accelerators(devices: Path = Path("/dev"), command: Sequence[str] = 
 def ask_torch(command: Sequence[str]) -> dict[str, Any] | str:
     """Return torch's build and devices, or the reason why there is no answer."""
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return f"torch did not answer within {TIMEOUT_S:.0f} s"
-    if result.returncode != 0:
-        last = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
-        return f"torch cannot be imported: {last}"
-    return json.loads(result.stdout.splitlines()[-1])
+        return json.loads(run_program(command, "torch cannot be imported", timeout_s=TIMEOUT_S).splitlines()[-1])
+    except UsageError as error:
+        return str(error)
 
 
 def examine_memory(meminfo: Path = Path("/proc/meminfo")) -> MachineCheck:
@@ -132,10 +129,10 @@ def examine_git() -> MachineCheck:
     """Check for git, which applies patches."""
     remedy = "install git, e.g. `apt install git`"
     try:
-        result = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
+        version = run_program(["git", "--version"], "git does not work").decode().strip()
+    except UsageError as error:
         return MachineCheck("git", False, str(error), remedy)
-    return MachineCheck("git", True, result.stdout.strip().removeprefix("git version "))
+    return MachineCheck("git", True, version.removeprefix("git version "))
 
 
 def _compare_bytes(name: str, found: int, wanted: int, remedy: str) -> MachineCheck:

@@ -21,6 +21,7 @@ from turnsmith.cli.options import (
 from turnsmith.cli.tasks import describe_number
 from turnsmith.config import SandboxConfig, TaskSetConfig
 from turnsmith.errors import UsageError
+from turnsmith.io.files import read_text
 from turnsmith.runs.folder import read_json
 from turnsmith.tasks.dataset import load_tasks
 from turnsmith.ui.tables import make_table
@@ -157,12 +158,10 @@ def choose_writer(url: str | None, prompt: Path | None, model: str | None) -> "I
 
 def read_packages(file: Path) -> list[str]:
     """Read package names, one per line; `#` begins a comment. Raises UsageError."""
-    try:
-        lines = [line.partition("#")[0].strip() for line in file.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not UTF-8 text'}") from None
+    remedy = "give name==version, one per line"
+    lines = [line.partition("#")[0].strip() for line in read_text(file, "the packages", remedy).splitlines()]
     if not any(lines):
-        raise UsageError(f"{file} names no package: give name==version, one per line")
+        raise UsageError(f"{file} names no package: {remedy}")
     return [line for line in lines if line]
 
 

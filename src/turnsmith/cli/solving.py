@@ -16,6 +16,7 @@ from turnsmith.config import RunConfig
 from turnsmith.config.extras import require
 from turnsmith.config.files import lay_over, read_toml
 from turnsmith.errors import OutOfBudget, UsageError
+from turnsmith.io.files import read_text
 from turnsmith.recipes.paths import make_paths_absolute
 from turnsmith.runs.folder import RunFolder, claim, locked, remove_unless_named
 from turnsmith.runs.versions import record_versions
@@ -87,10 +88,7 @@ def read_issue(given: str) -> str:
     """Return the issue from a file, or the given text itself. Raises UsageError if it is empty or a missing file."""
     is_text = "\n" in given or "\0" in given or len(given) > MAX_NAME
     if not is_text and Path(given).is_file():
-        try:
-            text = Path(given).read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise UsageError(f"--issue {given} is not UTF-8 text: give a text file") from None
+        text = read_text(Path(given), "--issue", "give a text file")
     elif given.strip() and len(given.split()) == 1:
         raise UsageError(
             f"--issue {given}: there is no such file, and one word is too short for an issue: describe the problem"

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from turnsmith.config import Section
 from turnsmith.errors import UsageError, first_fault
+from turnsmith.io.files import read_text
 from turnsmith.types import SamplingParams
 
 SHORTHANDS = {"sandbox": "sandbox.kind"}
@@ -113,9 +114,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"{path} is no regular file: {remedy}")
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}: {remedy}") from None
+        return tomllib.loads(read_text(path, "", remedy))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from None
 

@@ -4,13 +4,12 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from turnsmith.errors import UsageError
-from turnsmith.runs.folder import parse_json
+from turnsmith.io.files import Line, parse_json, read_json_lines
 
 PLACES = ("layers", "environment")
 """Columns with folder paths relative to the task file."""
@@ -80,50 +79,28 @@ class TaskRow:
 def read_rows(file: Path, limit: int | None = None) -> Iterator[TaskRow]:
     """Yield the rows of a task file, up to `limit`. Raises UsageError that names file and line."""
     seen: set[str] = set()
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if limit is not None and len(seen) >= limit:
-                return
-            content = line.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else line.strip()
-            if content:
-                row = parse_row(content, f"{file}, line {number}")
-                if row.instance_id in seen:
-                    raise UsageError(
-                        f"{row.place}: instance_id {row.instance_id!r} occurred before: ids must be unique"
-                    )
-                seen.add(row.instance_id)
-                yield row
+    for line in islice(read_json_lines(file), limit):
+        row = parse_row(line)
+        if row.instance_id in seen:
+            raise UsageError(f"{row.place}: instance_id {row.instance_id!r} occurred before: ids must be unique")
+        seen.add(row.instance_id)
+        yield row
 
 
-def parse_row(line: bytes, place: str) -> TaskRow:
-    """Parse one JSON line. Raises UsageError that names its place."""
-    try:
-        columns = from_json(line)
-    except ValueError:
-        columns = _parse_slowly(line, place)
+def parse_row(line: Line) -> TaskRow:
+    """Parse one line. Raises UsageError that names its place."""
+    columns = line.parse()
     if not isinstance(columns, dict):
-        raise UsageError(f"{place}: a task is an object")
+        raise UsageError(f"{line.place}: a task is an object")
     name = columns.get("instance_id")
     if not isinstance(name, str) or not name:
-        raise UsageError(f"{place}: column 'instance_id' is missing or not text")
-    return TaskRow(line, columns, place)
-
-
-def _parse_slowly(line: bytes, place: str) -> Any:
-    """Parse with the standard library, which accepts lone surrogates and gives better errors."""
-    try:
-        return parse_json(line.decode())
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{place}: not UTF-8 text ({error.reason} at byte {error.start})") from None
-    except ValueError as error:
-        raise UsageError(f"{place}: not valid JSON: {error}") from None
+        raise UsageError(f"{line.place}: column 'instance_id' is missing or not text")
+    return TaskRow(line.raw, columns, line.place)
 
 
 def count_rows(file: Path, limit: int | None = None) -> int:
     """Count the rows of a file, for progress, up to `limit`."""
-    with file.open("rb") as lines:
-        num_rows = sum(1 for line in lines if line.strip())
-    return num_rows if limit is None else min(limit, num_rows)
+    return sum(1 for _ in islice(read_json_lines(file), limit))
 
 
 def relocate(row: TaskRow, source: Path, target: Path) -> bytes:

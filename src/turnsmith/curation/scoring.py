@@ -10,6 +10,7 @@ from typing import Protocol
 from turnsmith.curation.rows import TaskRow
 from turnsmith.curation.scores import BEST, NAMES, WORST
 from turnsmith.errors import UsageError
+from turnsmith.io.files import read_text
 from turnsmith.types import Record
 
 FILE_NAME = "scores.jsonl"
@@ -38,10 +39,7 @@ class ScoreRecord(Record):
 
 def read_prompt(file: Path) -> Template:
     """Read a prompt with $issue, $patch and $tests. Raises UsageError if it is invalid."""
-    try:
-        prompt = Template(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"no prompt at {file}: give a text file") from None
+    prompt = Template(read_text(file, "the prompt", "give a text file"))
     if not prompt.is_valid() or "issue" not in prompt.get_identifiers():
         raise UsageError(f"{file} is not a prompt: it needs $issue, may have $patch and $tests, and $$ stands for $")
     if unknown := set(prompt.get_identifiers()) - {"issue", "patch", "tests"}:

@@ -18,6 +18,7 @@ from turnsmith.environments.workplace import UPPER, WORK, Workplace
 from turnsmith.errors import TurnsmithError
 from turnsmith.git.diff import is_excluded
 from turnsmith.git.layers import walk_merged
+from turnsmith.io.programs import run_program
 from turnsmith.runs.folder import write_json
 from turnsmith.runs.temporary import temporary_folder
 from turnsmith.sandboxes.inside.local.root import ENVIRONMENT
@@ -106,7 +107,8 @@ def build(recipe: Recipe, layers: tuple[Path, ...], workdir: str, folder: Path, 
 def copy_python(python: Python, target: Path) -> None:
     """Copy the folder of a Python interpreter, by hard links if possible. For the system's interpreter, create a venv."""
     if str(python.prefix) in SYSTEM:
-        subprocess.run([python.program, "-m", "venv", "--without-pip", target], check=True, capture_output=True)
+        command = [str(python.program), "-m", "venv", "--without-pip", str(target)]
+        run_program(command, f"cannot make an environment of {python.program}", error=BuildFailed)
     else:
         shutil.copytree(python.prefix, target, symlinks=True, ignore=UNUSED, copy_function=_link)
     (target / SHARED).mkdir()

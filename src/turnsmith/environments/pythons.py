@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from turnsmith.errors import UsageError
+from turnsmith.io.programs import run_program
 
 PLACES = (
     ("PYENV_ROOT", ".pyenv", "versions/*/bin/python3"),
@@ -89,10 +89,9 @@ def _ask(program: Path) -> Python | None:
     """Ask a program for its Python version and prefix. Return None if it is no working Python."""
     command = [str(program), "-I", "-S", "-c", ASK]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True).stdout
-        version, prefix = answer.splitlines()
+        version, prefix = run_program(command, "no answer", timeout_s=TIMEOUT_S).decode().splitlines()
         return Python(Version(version), program, Path(os.path.realpath(prefix)))
-    except (OSError, subprocess.SubprocessError, ValueError):
+    except (UsageError, ValueError):
         return None
 
 

@@ -7,17 +7,17 @@ is not seen, ignored or not, since that is where secrets lie. Submodules are lef
 import errno
 import os
 import re
-import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnsmith.errors import UsageError
+from turnsmith.errors import TurnsmithError, UsageError
 from turnsmith.git.diff import read_file
 from turnsmith.git.history import MAX_TREE_BYTES, GitHistory
 from turnsmith.git.layers import Place, open_layers
 from turnsmith.git.one_commit import TreeFile
 from turnsmith.git.patch_policy import PatchRefused, read_patch, to_bytes
+from turnsmith.io.programs import run_program
 
 SUBMODULE = b"160000"
 APPLY = ("git", "apply", "--whitespace=nowarn", "-")
@@ -108,18 +108,18 @@ def apply_patch(checkout: Checkout, before: Mapping[str, TreeFile], patch: str) 
     """
     try:
         paths = sorted({path for file in read_patch(patch) for path in file.paths})
-        content = to_bytes(patch)
     except PatchRefused as refusal:
         raise UsageError(f"the patch is not applied: {refusal}") from None
     if changed := find_changed(checkout, before, paths):
         raise UsageError(f"the patch is not applied: {changed[0]} of {checkout.path} has changed since it was copied")
-    done = subprocess.run(
-        APPLY, input=content, cwd=checkout.path, env={"PATH": os.environ["PATH"], **NO_REPOSITORY}, capture_output=True
-    )
-    if done.returncode:
-        complaint = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        raise UsageError(f"the patch is not applied: {complaint}")
+    run_apply(patch, checkout.path, "the patch is not applied")
     return paths
+
+
+def run_apply(patch: str, folder: Path, fault: str, error: type[TurnsmithError] = UsageError) -> None:
+    """Apply a patch to a folder as if it were in no repository. Raises PatchRefused; `error` if it does not apply."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), **NO_REPOSITORY}
+    run_program(APPLY, fault, stdin=to_bytes(patch), cwd=folder, env=environment, error=error)
 
 
 def find_changed(checkout: Checkout, before: Mapping[str, TreeFile], paths: Iterable[str]) -> list[str]:

@@ -8,13 +8,13 @@ import errno
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from turnsmith.errors import SandboxError, UsageError
 from turnsmith.git.layers import Node, Place, open_layers, overlooking_changes, walk
+from turnsmith.io.programs import run_program
 from turnsmith.runs.temporary import temporary_folder
 
 EXCLUDED = {"__pycache__", ".pytest_cache", ".hypothesis"}
@@ -176,17 +176,12 @@ def _entry(path: bytes, file: GitFile) -> bytes:
 
 def _run_git(repository: Path, arguments: list[str], stdin: bytes = b"") -> bytes:
     home = {"GIT_DIR": str(repository), "HOME": str(repository), "GIT_CONFIG_NOSYSTEM": "1"}
-    try:
-        finished = subprocess.run(
-            ["git", *_SETTINGS, *arguments],
-            input=stdin,
-            env={"PATH": os.environ.get("PATH", os.defpath), **home},
-            cwd=repository,
-            capture_output=True,
-            timeout=GIT_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise SandboxError(f"cannot take a diff: {error}") from None
-    if finished.returncode:
-        raise SandboxError(f"cannot take a diff: git reported {finished.stderr.decode(errors='replace').strip()!r}")
-    return finished.stdout
+    return run_program(
+        ["git", *_SETTINGS, *arguments],
+        "cannot take a diff",
+        stdin=stdin,
+        env={"PATH": os.environ.get("PATH", os.defpath), **home},
+        cwd=repository,
+        timeout_s=GIT_TIMEOUT_S,
+        error=SandboxError,
+    )

@@ -1,7 +1,6 @@
 """The history of a git repository, read by git itself; nothing of it is checked out, and no hook of it runs."""
 
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from turnsmith.errors import UsageError
 from turnsmith.git.diff import check_git
 from turnsmith.git.one_commit import EXECUTABLE, REGULAR, SYMLINK, TreeFile
+from turnsmith.io.programs import run_program
 
 RECORD, FIELD = "\x01", "\x02"
 FORMAT = f"{RECORD}%H{FIELD}%P{FIELD}%cI{FIELD}%B{FIELD}"
@@ -57,14 +57,7 @@ class GitHistory:
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """What git prints. Raises UsageError with its complaint."""
         command = ["git", "-c", "core.quotePath=false", "-C", str(self.path), *arguments]
-        try:
-            result = subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired:
-            raise UsageError(f"git {arguments[0]} took longer than {TIMEOUT_S:.0f} s in {self.path}") from None
-        if result.returncode:
-            complaint = result.stderr.decode(errors="replace").strip().rpartition("\n")[2] or "no reason given"
-            raise UsageError(f"git {arguments[0]} failed in {self.path}: {complaint}")
-        return result.stdout
+        return run_program(command, f"git {arguments[0]} failed in {self.path}", stdin=stdin, timeout_s=TIMEOUT_S)
 
 
 def open_history(path: Path, name: str = "") -> GitHistory:

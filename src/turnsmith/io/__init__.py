@@ -1,4 +1,5 @@
-"""HTTP requests with retries.
+"""Input and output shared by all parts: files, programs, and requests over HTTP.
 
-`http` sends requests. Any part may import it. The package knows no task, run or configuration.
+`files` reads text and JSON, and writes atomically. `programs` runs programs. `http` sends requests. Any part may import
+them. The package knows no task, run or configuration.
 """

@@ -6,7 +6,6 @@ expected tests of all these tasks passed without tampering; otherwise each task 
 
 import asyncio
 import hashlib
-import subprocess
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +13,11 @@ from pathlib import Path
 
 from turnsmith.audit.ability import GoldTrial
 from turnsmith.errors import GradingError, SandboxError
+from turnsmith.git.checkout import run_apply
 from turnsmith.git.layers import walk_merged
 from turnsmith.git.one_commit import read_entry
-from turnsmith.git.patch_policy import PatchRefused, to_bytes
-from turnsmith.grading.cases import APPLY, Case
+from turnsmith.git.patch_policy import PatchRefused
+from turnsmith.grading.cases import Case
 from turnsmith.grading.patch_selection import select_gold
 from turnsmith.grading.testing import CLEAN_STATUSES
 from turnsmith.qualification.fragments import changed_paths
@@ -119,7 +119,5 @@ def apply_gold(case: Case, places: Mapping[str, Path]) -> dict[str, bytes | None
             if path in places and places[path].is_file() and not places[path].is_symlink():
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_bytes(places[path].read_bytes())
-        applied = subprocess.run(APPLY, input=to_bytes(patch), cwd=folder, capture_output=True, shell=True, check=False)
-        if applied.returncode:
-            raise SandboxError(f"the gold patch of {case.task.instance_id} does not apply")
+        run_apply(patch, folder, f"the gold patch of {case.task.instance_id} does not apply", SandboxError)
         return {path: (folder / path).read_bytes() if (folder / path).is_file() else None for path in paths}

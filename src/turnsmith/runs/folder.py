@@ -34,6 +34,7 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from turnsmith.errors import UsageError, first_fault
+from turnsmith.io.files import lock, parse_json, write_file
 from turnsmith.runs.new_folders import refuse_taken
 
 LEFTOVERS = (
@@ -234,28 +235,22 @@ def locked(folder: RunFolder) -> Iterator[None]:
 
 
 def is_held(folder: RunFolder) -> bool:
-    """Return True where a process is at work in a run folder."""
+    """Return True if a process works in a run folder."""
+    if not folder.config.exists():
+        return False
     with folder.config.open("rb") as file:
-        return not _lock(file, fcntl.LOCK_SH)
+        return not lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 def hold(file: BinaryIO) -> None:
-    """Keep other processes from work on the same file until it is closed. Raises UsageError where one is at it."""
-    if _lock(file, fcntl.LOCK_EX):
+    """Lock an open file against other processes until it is closed. Raises UsageError if one holds it."""
+    kind = fcntl.LOCK_EX | fcntl.LOCK_NB
+    if lock(file, kind):
         return
     time.sleep(LOOK_S)
-    if not _lock(file, fcntl.LOCK_EX):
+    if not lock(file, kind):
         folder = Path(file.name).parent
         raise UsageError(f"another process is at work in {folder}: wait for it, or stop it first")
-
-
-def _lock(file: BinaryIO, kind: int) -> bool:
-    """Take a lock if it is free; closing the file gives it back."""
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def find_stage(reference: str) -> tuple[RunFolder, str]:
@@ -345,10 +340,8 @@ def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write JSON so that a reader sees the old file or the new one, never half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(data, indent=2, default=str) + "\n")
+    """Write JSON atomically, creating missing folders."""
+    write_file(path, json.dumps(data, indent=2, default=str) + "\n")
 
 
 def read_json(path: Path) -> Any:
@@ -361,27 +354,3 @@ def read_json(path: Path) -> Any:
         raise UsageError(f"cannot read {path}: {error.strerror}: give a run folder") from None
     except ValueError as error:
         raise UsageError(f"{path} is damaged ({error}): put back a copy of it, or start a new run") from None
-
-
-def parse_json(text: str) -> Any:
-    """What a text of JSON holds. Raises ValueError that says in a few words what is wrong with it, and where."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        line = f"line {error.lineno}, " if error.lineno > 1 else ""
-        raise ValueError(f"{error.msg.removesuffix(' at')} at {line}column {error.colno}") from None
-    except ValueError:
-        raise ValueError("a number in it has too many digits") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place when the block ends well."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)  # noqa: PTH105  (atomic, over an existing file)
-    finally:
-        temporary.unlink(missing_ok=True)

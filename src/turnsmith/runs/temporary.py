@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from turnsmith.errors import UsageError
+from turnsmith.io.files import lock
 
 
 @contextmanager
@@ -74,8 +75,4 @@ def _lock(folder: Path, kind: int, held: ExitStack) -> bool:
     """Lock a folder until the end of `held`; False where somebody else has, or the file system knows no locks."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, opened)
-    try:
-        fcntl.flock(opened, kind)
-    except OSError:
-        return False
-    return True
+    return lock(opened, kind)

@@ -2,13 +2,14 @@
 
 import os
 import platform
-import subprocess
 from datetime import datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from turnsmith import __version__
+from turnsmith.errors import UsageError
+from turnsmith.io.programs import run_program
 from turnsmith.runs.folder import RunFolder, append_record, read_records
 from turnsmith.types import Record
 
@@ -61,10 +62,9 @@ def find_commit(checkout: Path) -> str:
         return ""
     ask = ["git", "--no-optional-locks", "-C", str(checkout), "describe", "--always", "--abbrev=12", "--exclude=*"]
     try:
-        answer = subprocess.run([*ask, "--dirty=, changed"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
+        return f"commit {run_program([*ask, '--dirty=, changed'], 'cannot read the commit').decode().strip()}"
+    except UsageError:
         return "commit unknown"
-    return f"commit {answer.stdout.strip()}"
 
 
 def _find_installed(package: str) -> str:

@@ -1,10 +1,12 @@
 """Calls of podman, or of a compatible container engine, by its command line."""
 
 import json
+import shutil
 import subprocess
 from collections.abc import Sequence
 
 from turnsmith.errors import UsageError
+from turnsmith.io.programs import run_program
 from turnsmith.sandboxes.inside.local.identity import FREE_ID
 
 PODMAN = "podman"
@@ -25,7 +27,8 @@ def find_users(program: str) -> list[str]:
 
     Raises UsageError if podman is missing or does not answer.
     """
-    answer = ask(program, ["info", "--format", "{{json .}}"], patience_s=FIRST_ANSWER_S)
+    fault = f"{program} does not answer: check that `{program} info` works, or choose --sandbox.kind local"
+    answer = ask(program, ["info", "--format", "{{json .}}"], patience_s=FIRST_ANSWER_S, fault=fault)
     try:
         is_rootless = json.loads(answer)["host"]["security"]["rootless"]
     except (ValueError, LookupError, TypeError):
@@ -43,27 +46,13 @@ def ask(
     fault: str = "",
 ) -> str:
     """Run a podman command and return its stdout. Raises UsageError with a message that starts with `fault`."""
-    try:
-        finished = subprocess.run(
-            [program, *arguments], stdin=stdin, capture_output=True, text=True, errors="replace", timeout=patience_s
-        )
-    except FileNotFoundError:
+    if not shutil.which(program):
         raise UsageError(
             f"{program} is not installed on this machine: install it, name another by --sandbox.container_engine, "
             "or choose --sandbox.kind local"
-        ) from None
-    except OSError as error:
-        raise UsageError(f"{program} cannot be started: {error}") from None
-    except subprocess.TimeoutExpired:
-        raise UsageError(
-            f"{program} did not answer in {patience_s:g} s: check that `{program} {arguments[0]}` works, "
-            "or choose --sandbox.kind local"
-        ) from None
-    if finished.returncode:
-        *_, complaint = ["it did not say why", *finished.stderr.strip().splitlines()]
-        fault = fault or f"{program} does not work on this machine"
-        raise UsageError(f"{fault}: {complaint.removeprefix('Error: ')}")
-    return finished.stdout
+        )
+    fault = fault or f"{program} does not work on this machine"
+    return run_program([program, *arguments], fault, stdin=stdin, timeout_s=patience_s).decode(errors="replace")
 
 
 def remove_owned(program: str, owner: str) -> None:

@@ -7,6 +7,7 @@ from string import Template
 
 from turnsmith.engines.endpoint.ask import ChatEndpoint
 from turnsmith.errors import UsageError
+from turnsmith.io.files import read_text
 from turnsmith.types import Task
 
 
@@ -28,10 +29,10 @@ class EndpointWriter:
 
 def read_issue_prompt(path: Path) -> Template:
     """Read a prompt with the placeholders `$patch`, `$failures`, `$repo`. Raises UsageError."""
+    remedy = "it may name $patch, $failures, $repo"
+    template = Template(read_text(path, "the prompt", remedy))
     try:
-        template = Template(path.read_text("utf-8"))
         template.substitute(patch="", failures="", repo="")
-    except (OSError, UnicodeDecodeError, KeyError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"the prompt {path} cannot be used ({reason}): it may name $patch, $failures, $repo") from None
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"the prompt {path} cannot be used ({error}): {remedy}") from None
     return template

@@ -6,16 +6,15 @@ Archives are read in memory, so their members cannot write files.
 import io
 import os
 import re
-import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from turnsmith.errors import UsageError
 from turnsmith.git.one_commit import EXECUTABLE, REGULAR, TreeFile
+from turnsmith.io.programs import run_program
 from turnsmith.runs.temporary import temporary_folder
 
 REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9._+!-]*)")
@@ -83,7 +82,8 @@ def _download(requirement: str, name: str, folder: Path) -> None:
     options = [*quietly, "--no-deps", "--no-binary", name, "--dest", str(folder)]
     command = [sys.executable, "-m", "pip", "download", *options, requirement]
     try:
-        _run(command, f"fetch {requirement}", {**os.environ, "TMPDIR": str(temporary)})
+        environment = {**os.environ, "TMPDIR": str(temporary)}
+        run_program(command, f"cannot fetch {requirement}", env=environment, timeout_s=DOWNLOAD_TIMEOUT_S)
     except UsageError as error:
         lines = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         raise UsageError(find_fault(requirement, lines) or str(error)) from None
@@ -102,21 +102,10 @@ def find_fault(requirement: str, log: str) -> str:
 
 def _export_checkout(path: Path) -> PackageSource:
     git = ["git", "-C", str(path)]
-    commit = _run([*git, "rev-parse", "--short=8", "HEAD"], f"read the commit of {path}").decode().strip()
+    commit = run_program([*git, "rev-parse", "--short=8", "HEAD"], f"cannot read the commit of {path}").decode().strip()
     name = re.sub(r"[^A-Za-z0-9._+-]", "-", path.name)
-    return PackageSource(name, commit, read_archive(_run([*git, "archive", "HEAD"], f"export {path}"), strip=0))
-
-
-def _run(command: list[str], purpose: str, environment: Mapping[str, str] | None = None) -> bytes:
-    """Run a command and return its standard output. Raises UsageError with the last line of standard error."""
-    try:
-        result = subprocess.run(command, capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, env=environment)
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"could not {purpose}: no answer in {DOWNLOAD_TIMEOUT_S:.0f} s; try again") from None
-    if result.returncode != 0:
-        complaints = result.stderr.decode(errors="replace").strip().splitlines() or ["no error message"]
-        raise UsageError(f"could not {purpose}: {complaints[-1]}")
-    return result.stdout
+    archive = run_program([*git, "archive", "HEAD"], f"cannot export {path}", timeout_s=DOWNLOAD_TIMEOUT_S)
+    return PackageSource(name, commit, read_archive(archive, strip=0))
 
 
 def read_archive(data: bytes, strip: int) -> dict[str, TreeFile]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")
+ESCAPED = re.compile(rb"\\u[dD][89a-fA-F]")
 """First escape of a surrogate, lone or paired, in JSON text."""
 
 

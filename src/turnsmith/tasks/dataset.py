@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from turnsmith.errors import UsageError, first_fault
-from turnsmith.runs.folder import parse_json, replacing
+from turnsmith.io.files import Line, read_json_lines, write_file
 from turnsmith.runs.new_folders import make_folder
 from turnsmith.tasks.characters import ESCAPED, mend
 from turnsmith.types import Task
@@ -25,11 +25,10 @@ def load_tasks(path: Path) -> list[Task]:
 def stream_tasks(path: Path) -> Iterator[Task]:
     """Yield the tasks of a file one at a time; like `load_tasks`."""
     file, ids = find_task_file(path), Counter[str]()
-    for number, line in enumerate(_read_lines(file), 1):
-        if line.strip():
-            task = _parse(line, file, number)
-            ids[task.instance_id] += 1
-            yield task
+    for line in read_json_lines(file):
+        task = _parse(line, file)
+        ids[task.instance_id] += 1
+        yield task
     if not ids:
         raise UsageError(f"{file} holds no task: make some with `turnsmith tasks make`")
     name, count = ids.most_common(1)[0]
@@ -39,16 +38,14 @@ def stream_tasks(path: Path) -> Iterator[Task]:
 
 def find_mended(path: Path) -> list[str]:
     """List the ids of tasks whose texts hold lone surrogates, which `load_tasks` replaces."""
-    rows = [parse_json(line) for line in _read_lines(find_task_file(path)) if ESCAPED.search(line)]
+    rows = [line.parse() for line in read_json_lines(find_task_file(path)) if ESCAPED.search(line.raw)]
     return [found["instance_id"] for row in rows if (found := mend(row)) != row]
 
 
 def save_tasks(folder: Path, tasks: Iterable[Task]) -> Path:
     """Write tasks to `tasks.jsonl` in a folder, atomically; return the file."""
-    make_folder(folder)
-    file = folder / FILE_NAME
-    with replacing(file) as temporary:
-        temporary.write_text("".join(task.model_dump_json() + "\n" for task in tasks), encoding="utf-8")
+    file = make_folder(folder) / FILE_NAME
+    write_file(file, "".join(task.model_dump_json() + "\n" for task in tasks))
     return file
 
 
@@ -57,6 +54,12 @@ def find_task_file(path: Path) -> Path:
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"no task file at {file}: give a .jsonl file or the folder that holds {FILE_NAME}")
+    if file.suffix in (".parquet", ".arrow"):
+        from turnsmith.tasks.sets.recognition import recognise_file
+
+        found = recognise_file(file)
+        remedy = f"make tasks of them by `turnsmith tasks import {found or 'SET'} --from {file} --out DIR`"
+        raise UsageError(f"{file} holds rows of {found or 'a data set'}, not tasks yet: {remedy}")
     return file
 
 
@@ -97,31 +100,8 @@ def _find_fault_of_layer(layer: Path, count: int) -> str:
     return f"names the layer {layer} {count} times: once is enough" if count > 1 else ""
 
 
-def _read_lines(file: Path) -> Iterator[str]:
-    offset = 0
-    try:
-        with file.open("rb") as lines:
-            for line in lines:
-                yield line.decode("utf-8" if offset else "utf-8-sig").removesuffix("\n")
-                offset += len(line)
-    except UnicodeDecodeError as error:
-        if file.suffix in (".parquet", ".arrow"):
-            from turnsmith.tasks.sets.recognition import recognise_file
-
-            found = recognise_file(file)
-            remedy = f"make tasks of them by `turnsmith tasks import {found or 'SET'} --from {file} --out DIR`"
-            raise UsageError(f"{file} holds rows of {found or 'a data set'}, not tasks yet: {remedy}") from None
-        reason = f"{error.reason} at byte {offset + error.start}"
-        raise UsageError(f"{file} is not UTF-8 text ({reason}): is it a task file?") from None
-
-
-def _parse(line: str, file: Path, number: int) -> Task:
-    try:
-        row = parse_json(line)
-    except ValueError as error:
-        raise UsageError(f"{file}, line {number}: not valid JSON: {error}") from None
-    if ESCAPED.search(line):
-        row = mend(row)
+def _parse(line: Line, file: Path) -> Task:
+    row = mend(line.parse()) if ESCAPED.search(line.raw) else line.parse()
     try:
         task = Task.model_validate(row)
     except ValidationError as error:
@@ -129,10 +109,10 @@ def _parse(line: str, file: Path, number: int) -> Task:
 
         if isinstance(row, dict) and (found := recognise(row)):
             remedy = f"make tasks of them by `turnsmith tasks import {found.name} --from {file} --out DIR`"
-            raise UsageError(f"{file}, line {number}: a row of {found.name}, not a task yet: {remedy}") from None
-        raise UsageError(f"{file}, line {number}: {_explain(error)}") from None
+            raise UsageError(f"{line.place}: a row of {found.name}, not a task yet: {remedy}") from None
+        raise UsageError(f"{line.place}: {_explain(error)}") from None
     if fault := _find_fault_of_tests(task):
-        raise UsageError(f"{file}, line {number}: {task.instance_id} {fault}")
+        raise UsageError(f"{line.place}: {task.instance_id} {fault}")
     return task
 
 

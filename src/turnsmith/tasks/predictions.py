@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.runs.folder import parse_json, replacing
+from turnsmith.io.files import parse_rows, read_text, write_file
 
 UNNAMED = "unnamed"
 """Model name of predictions without one."""
@@ -45,13 +45,11 @@ def find_files(folder: Path) -> list[Path]:
 
 def _read_file(file: Path) -> list[Prediction]:
     """Read JSONL, a list of rows, one row, or a mapping of ids to rows. Raises UsageError."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"no predictions at {file}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file} is not UTF-8 text ({error.reason} at byte {error.start}): is it JSON?") from None
-    return [_read_row(row, f"{file}, {place}") for place, row in _find_rows(text, file)]
+    text = read_text(file, "the predictions", "give JSON lines, or a run folder of SWE-agent or OpenHands")
+    rows = parse_rows(text, file)
+    if text.lstrip().startswith("{") and len(rows) == 1:
+        rows = list(_split_mapping(rows[0], file))
+    return [_read_row(row, place) for place, row in rows]
 
 
 def keep_last(predictions: Iterable[Prediction]) -> list[Prediction]:
@@ -63,39 +61,17 @@ def write_predictions(file: Path, predictions: Iterable[Prediction]) -> None:
     """Write predictions in SWE-bench's JSONL format, atomically."""
     columns = ("instance_id", "model_name_or_path", "model_patch")
     rows = (dict(zip(columns, (each.instance_id, each.model, each.patch), strict=True)) for each in predictions)
-    with replacing(file) as temporary:
-        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_file(file, "".join(json.dumps(row) + "\n" for row in rows))
 
 
-def _find_rows(text: str, file: Path) -> Iterator[tuple[str, Any]]:
-    """Yield each row with its place in the file."""
-    whole = _parse_whole(text)
-    if isinstance(whole, list):
-        yield from ((f"row {number}", row) for number, row in enumerate(whole, 1))
-    elif isinstance(whole, dict) and ("instance_id" in whole or _is_of_openhands(whole)):
-        yield "line 1", whole
-    elif isinstance(whole, dict):
-        for name, row in whole.items():
-            yield f"row {name!r}", {"instance_id": name, **row} if isinstance(row, dict) else row
-    else:
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                yield f"line {number}", _parse_line(line, f"{file}, line {number}")
-
-
-def _parse_whole(text: str) -> Any:
-    """Parse text as one JSON document; None if it is not."""
-    try:
-        return parse_json(text)
-    except ValueError:
-        return None
-
-
-def _parse_line(line: str, place: str) -> Any:
-    try:
-        return parse_json(line)
-    except ValueError as error:
-        raise UsageError(f"{place}: not valid JSON: {error}") from None
+def _split_mapping(found: tuple[str, dict[str, Any]], file: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the rows of a mapping of ids to rows, or the object itself if it is a row."""
+    _, rows = found
+    if "instance_id" in rows or _is_of_openhands(rows):
+        yield found
+        return
+    for name, row in rows.items():
+        yield f"{file}, row {name!r}", {"instance_id": name, **row} if isinstance(row, dict) else row
 
 
 def _read_row(row: Any, place: str) -> Prediction:

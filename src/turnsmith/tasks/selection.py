@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from turnsmith.errors import UsageError
+from turnsmith.io.files import read_text
 from turnsmith.types import Task
 
 BUILT_IN = {file.stem: file for file in sorted(Path(__file__).parent.glob("*.txt"))}
@@ -55,12 +56,8 @@ def select_subset(tasks: Iterable[Task], subset: str) -> list[Task]:
 
 def read_ids(subset: str) -> list[str]:
     """Read the unique ids of a subset, skipping blank lines and `#` comments. Raises UsageError."""
-    file = BUILT_IN.get(subset, Path(subset))
-    try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError):
-        known = ", ".join(BUILT_IN)
-        raise UsageError(f"no subset {subset!r}: give {known}, or a text file with one id per line") from None
+    remedy = f"give {', '.join(BUILT_IN)}, or a text file with one id per line"
+    lines = map(str.strip, read_text(BUILT_IN.get(subset, Path(subset)), "the subset", remedy).splitlines())
     ids = list(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
     if not ids:
         raise UsageError(f"the subset {subset} holds no id: give one per line")

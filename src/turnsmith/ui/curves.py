@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
-from turnsmith.runs.folder import RunFolder, replacing
+from turnsmith.io.files import replacing
+from turnsmith.runs.folder import RunFolder
 from turnsmith.ui.reading import FinishedIteration, read_iterations, read_outline, read_results
 
 INK, FAINT, BAND = "#333333", "#9a9a9a", "#f4f4f2"

@@ -73,5 +73,5 @@ def test_short_texts_are_vague():
 def test_a_malformed_export_is_refused(tmp_path, text):
     file = tmp_path / "issues.json"
     file.write_text(text)
-    with pytest.raises(UsageError, match="give JSON or JSONL"):
+    with pytest.raises(UsageError, match=r"issues\.json.*(not valid JSON|give JSON or JSONL)"):
         read_export(file)

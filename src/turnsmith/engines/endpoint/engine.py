@@ -17,8 +17,8 @@ from turnsmith.engines.endpoint.answers import read_reply, read_usage
 from turnsmith.engines.endpoint.faults import HOPELESS, PassingFault, Refusal, judge
 from turnsmith.engines.endpoint.pace import Pace
 from turnsmith.errors import EngineError, OutOfBudget, UsageError
+from turnsmith.io.files import parse_json
 from turnsmith.io.http import find_wait
-from turnsmith.runs.folder import parse_json
 from turnsmith.types.estimates import encode
 
 CONNECTIONS = Limits(max_connections=1_000, max_keepalive_connections=100, keepalive_expiry=2.0)

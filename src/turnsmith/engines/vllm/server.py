@@ -12,6 +12,7 @@ from pathlib import Path
 from turnsmith.engines.vllm import inside
 from turnsmith.engines.vllm.client import Client
 from turnsmith.errors import EngineError, UsageError
+from turnsmith.io.programs import run_program
 
 SUPPORTED = "0.32."
 """Prefix of the supported vLLM versions; other versions have other routes and classes."""
@@ -100,15 +101,8 @@ class Server:
 def check_interpreter(python: str) -> None:
     """Raise UsageError unless the Python interpreter has a supported version of vLLM."""
     key = "engine.vllm.python"
-    try:
-        found = subprocess.run(
-            [python, "-P", "-c", FIND_VERSION], capture_output=True, text=True, timeout=60, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise UsageError(
-            f"{key}: {python} cannot run as an interpreter ({error}): give the path of a Python"
-        ) from error
-    version = found.stdout.strip()
+    fault = f"{key}: {python} cannot run as an interpreter, give the path of a Python"
+    version = run_program([python, "-P", "-c", FIND_VERSION], fault, timeout_s=60).decode().strip()
     if not version:
         raise UsageError(f"{key}: {python} has no vLLM: give a Python with vllm {SUPPORTED}*, as docs/vllm.md says")
     if not version.startswith(SUPPORTED):

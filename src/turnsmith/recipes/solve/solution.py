@@ -6,8 +6,9 @@ from pydantic import ValidationError
 
 from turnsmith.errors import UsageError, first_fault
 from turnsmith.git.patch_policy import PatchRefused, read_patch
+from turnsmith.io.files import write_file
 from turnsmith.recipes.solve.given_tests import TestRun
-from turnsmith.runs.folder import RunFolder, read_json, replacing, write_json
+from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.runs.journal import read_trajectories
 from turnsmith.types import Record, StopReason, Trajectory
 
@@ -53,8 +54,7 @@ def conclude(folder: RunFolder, test_command: str) -> Solution:
     solution = Solution(test_command=test_command, attempts=tuple(attempts))
     if kept := choose(attempts):
         patch = next(each.patch for each in trajectories if each.trajectory_id == kept.trajectory_id)
-        with replacing(folder.patch) as temporary:
-            temporary.write_bytes(patch.encode(errors="surrogateescape"))
+        write_file(folder.patch, patch.encode(errors="surrogateescape"))
         verified = bool(kept.tests and kept.tests.passed)
         why = explain_choice(kept, len(attempts), is_tested=bool(test_command))
         facts = {"kept": kept.trajectory_id, "why": why, "patch": str(folder.patch), "verified": verified}

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from turnsmith.errors import UsageError
-from turnsmith.runs.folder import replacing
+from turnsmith.io.files import write_file
 from turnsmith.runs.temporary import remove_tree
 from turnsmith.sandboxes.podman import ask
 from turnsmith.sandboxes.runtime import cache_folder
@@ -41,10 +41,7 @@ class Kept:
 
 def record_pull(image: PulledImage) -> None:
     """Record a pulled image, so that it can be evicted later."""
-    file = _file_of(image.identity)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(file) as temporary:
-        temporary.write_text(image.model_dump_json() + "\n")
+    write_file(_file_of(image.identity), image.model_dump_json() + "\n")
 
 
 def mark_use(identity: str) -> None:

@@ -1,6 +1,5 @@
 """Issue texts of mined tasks, from issues, pull requests and commit messages. The diff is never used."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
+from turnsmith.io.files import parse_rows, read_text
 from turnsmith.tasks.vagueness import find_vagueness
 
 MERGED = re.compile(r"Merge (pull request #\d+ from \S+|(remote-tracking )?branch .*|in \S+ from .*)")
@@ -46,17 +46,12 @@ class Thread:
 
 def read_export(path: Path) -> dict[int, Thread]:
     """Read issues and pull requests from JSON or JSONL with the fields of GitHub's API. Raises UsageError."""
+    remedy = "give JSON or JSONL with number, title and body, as GitHub's API has them"
+    rows = parse_rows(read_text(path, "the issues", remedy), path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        rows = (
-            json.loads(text)
-            if text.lstrip().startswith("[")
-            else [json.loads(line) for line in text.splitlines() if line]
-        )
-        return {thread.number: thread for thread in map(_read_thread, rows)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"cannot read {path} as an export of issues ({type(error).__name__}: {error})"
-        raise UsageError(f"{what}: give JSON or JSONL with number, title and body, as GitHub's API has them") from None
+        return {thread.number: thread for thread in (_read_thread(row) for _, row in rows)}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path} is no export of issues ({type(error).__name__}: {error}): {remedy}") from None
 
 
 def _read_thread(row: Mapping[str, Any]) -> Thread:

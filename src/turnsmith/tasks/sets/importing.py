@@ -20,7 +20,8 @@ from typing import BinaryIO
 from pydantic_core import PydanticSerializationError
 
 from turnsmith.errors import UsageError
-from turnsmith.runs.folder import append_line, cut_torn_line, hold, read_lines, replacing
+from turnsmith.io.files import write_file
+from turnsmith.runs.folder import append_line, cut_torn_line, hold, read_lines
 from turnsmith.tasks.characters import mend
 from turnsmith.tasks.sets.base import PublicSet, Refused, to_record
 from turnsmith.tasks.sets.reading import FoundRow, RowFile, RowSource
@@ -134,8 +135,7 @@ def take_row(row: FoundRow, work: Import) -> str:
 def keep_refused(file: Path, lines: Collection[str]) -> None:
     """Rewrite the refusals if they have changed, dropping rows that became tasks."""
     if [line.decode().rstrip("\n") for _, line in read_lines(file)] != [*lines]:
-        with replacing(file) as temporary:
-            temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        write_file(file, "".join(f"{line}\n" for line in lines))
 
 
 def read_record(source: PublicSet, row: FoundRow) -> Task | Conversation:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from turnsmith.errors import UsageError
-from turnsmith.runs.folder import parse_json
+from turnsmith.io.files import parse_bytes, parse_json, read_json_lines, read_text
 from turnsmith.tasks.sets.base import Refused
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class RowFile:
             return read_parquet(self.path)
         if self.path.suffix == ".arrow":
             return read_arrow(self.path)
-        return read_json_list(self.path) if self.path.suffix == ".json" else read_json_lines(self.path)
+        return read_json_list(self.path) if self.path.suffix == ".json" else read_json_file(self.path)
 
     def count(self) -> int:
         """Return the number of rows, without reading their content if possible."""
@@ -78,8 +78,7 @@ class RowFile:
             return int(_open_parquet(self.path).metadata.num_rows)
         if self.path.suffix in (".arrow", ".json"):
             return sum(1 for _ in self)
-        with self.path.open("rb") as file:
-            return sum(1 for line in file if line.strip())
+        return sum(1 for _ in read_json_lines(self.path))
 
 
 def find_row_files(source: Path, split: str = "") -> list[RowFile]:
@@ -112,35 +111,33 @@ def _split_of(file: Path, source: Path) -> str:
     return file.parent.name if name == "data" and file.parent != source else name
 
 
-def read_json_lines(file: Path) -> "Iterator[dict[str, Any] | Refused]":
-    """Yield a row per non-blank line."""
-    with file.open("rb") as lines:
-        for line in lines:
-            if line.strip():
-                yield _parse(line)
+def read_json_file(file: Path) -> "Iterator[dict[str, Any] | Refused]":
+    """Yield a row per line that is not blank."""
+    return (_parse(line.raw) for line in read_json_lines(file))
 
 
 def _parse(line: bytes) -> "dict[str, Any] | Refused":
     try:
-        row = parse_json(line.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        return Refused("unreadable row", f"it is not UTF-8 text at byte {error.start}")
+        return check_object(parse_bytes(line))
     except ValueError as error:
-        return Refused("unreadable row", f"not valid JSON: {error}")
+        return Refused("unreadable row", str(error))
+
+
+def check_object(row: Any) -> "dict[str, Any] | Refused":
+    """Return a row that is a JSON object."""
     return row if isinstance(row, dict) else Refused("unreadable row", "it is not an object")
 
 
 def read_json_list(file: Path) -> "Iterator[dict[str, Any] | Refused]":
     """Read a JSON list of objects into memory. Raises UsageError."""
+    remedy = "give a file of JSON lines, or a whole list"
     try:
-        rows = parse_json(file.read_text(encoding="utf-8-sig"))
+        rows = parse_json(read_text(file, "the rows", remedy))
     except ValueError as error:
-        raise UsageError(
-            f"{file} cannot be read as JSON ({error}): give a file of JSON lines, or a whole list"
-        ) from None
+        raise UsageError(f"{file} cannot be read as JSON ({error}): {remedy}") from None
     if not isinstance(rows, list):
-        raise UsageError(f"{file} holds no list of rows: give a file of JSON lines, or a list")
-    return (row if isinstance(row, dict) else Refused("unreadable row", "it is not an object") for row in rows)
+        raise UsageError(f"{file} holds no list of rows: {remedy}")
+    return map(check_object, rows)
 
 
 def read_parquet(file: Path) -> Iterator[dict[str, Any]]:

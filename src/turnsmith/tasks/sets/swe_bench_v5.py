@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from turnsmith.errors import UsageError
-from turnsmith.runs.folder import parse_json
+from turnsmith.io.files import parse_json
 from turnsmith.runs.new_folders import to_folder_name
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row, TaskFolders
 from turnsmith.tasks.sets.cells import describe_core, read_text

@@ -1,0 +1,122 @@
+"""Text files, JSON and JSON lines: reads with faults in one sentence, atomic writes, locks."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic_core import from_json
+
+from turnsmith.errors import UsageError
+
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Line of a file, without its line end."""
+
+    place: str
+    """Place such as `tasks.jsonl, line 17`, counted from 1."""
+    raw: bytes
+
+    def parse(self) -> Any:
+        """Parse the line as JSON. Raises UsageError that names the place."""
+        try:
+            return parse_bytes(self.raw)
+        except ValueError as error:
+            raise UsageError(f"{self.place}: {error}") from None
+
+
+def read_text(path: Path, what: str, remedy: str) -> str:
+    """Read a UTF-8 file, without a byte order mark. Raises UsageError: "cannot read WHAT PATH (reason): remedy"."""
+    try:
+        return path.read_text("utf-8-sig")
+    except OSError as error:
+        reason = error.strerror or str(error)
+    except UnicodeDecodeError as error:
+        reason = f"not UTF-8 text at byte {error.start}"
+    except ValueError as error:
+        reason = str(error)
+    raise UsageError(f"cannot read {f'{what} {path}'.strip()} ({reason}): {remedy}")
+
+
+def read_json_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank."""
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if raw := (line.removeprefix(BOM) if number == 1 else line).strip():
+                yield Line(f"{path}, line {number}", raw)
+
+
+def parse_rows(text: str, path: Path) -> list[tuple[str, Any]]:
+    """Parse JSON, a list being one row per item, or else JSON lines; each row with its place. Raises UsageError."""
+    try:
+        whole = parse_json(text)
+    except ValueError:
+        lines = [Line(f"{path}, line {number}", line.encode()) for number, line in enumerate(text.split("\n"), 1)]
+        return [(line.place, line.parse()) for line in lines if line.raw.strip()]
+    if isinstance(whole, list):
+        return [(f"{path}, row {number}", row) for number, row in enumerate(whole, 1)]
+    return [(f"{path}, line 1", whole)]
+
+
+def parse_bytes(raw: bytes) -> Any:
+    """Parse one JSON document. Raises ValueError with a short reason.
+
+    The standard library is the fallback, since it accepts lone surrogates and gives better reasons.
+    """
+    try:
+        return from_json(raw)
+    except ValueError:
+        pass
+    try:
+        return parse_json(raw.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except ValueError as error:
+        raise ValueError(f"not valid JSON: {error}") from None
+
+
+def parse_json(text: str) -> Any:
+    """Parse a JSON text. Raises ValueError with a short reason and the place."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise ValueError(f"{error.msg.removesuffix(' at')} at {line}column {error.colno}") from None
+    except ValueError:
+        raise ValueError("a number in it has too many digits") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part. Text is written as UTF-8."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path` that replaces it if the block succeeds."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)  # noqa: PTH105  (atomic, over an existing file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def lock(file: int | BinaryIO, kind: int) -> bool:
+    """Lock an open file or folder until it is closed; False if another process holds it, or locks are unsupported."""
+    try:
+        fcntl.flock(file, kind)
+    except OSError:
+        return False
+    return True
