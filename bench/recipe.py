@@ -127,7 +127,9 @@ def judge(run: Path, task_set: str) -> Judged:
 
 def count_steps(folder: RunFolder, config: dict) -> float:
     """Count the optimizer steps of all RL stages."""
-    files = [folder.metrics(stage["name"], i) for stage in config["stages"] for i in range(stage["iterations"])]
+    files = [
+        folder.iteration(stage["name"], i).metrics for stage in config["stages"] for i in range(stage["iterations"])
+    ]
     return sum(read_json(file)["optimizer/steps"] for file in files)
 
 

@@ -130,10 +130,12 @@ def run_folder(tmp_path):
             folder.eval_trajectories(stage, "practice"),
             make_trajectory(f"eval-{stage}/practice-1.swap.1f3a9c04/1", Outcome.UNRESOLVED),
         )
-    write_json(folder.metrics("rft", 0), {"rollouts/resolved_rate": 0.09, "rollouts/kept": 45, "optimizer/steps": 3})
+    write_json(
+        folder.iteration("rft", 0).metrics, {"rollouts/resolved_rate": 0.09, "rollouts/kept": 45, "optimizer/steps": 3}
+    )
     for position in range(10):
         metrics = make_metrics(0.3 + 0.025 * position, position)
-        write_json(folder.metrics(f"stage{1 + position // 5}", position % 5), metrics)
+        write_json(folder.iteration(f"stage{1 + position // 5}", position % 5).metrics, metrics)
     return folder
 
 

@@ -28,7 +28,7 @@ def make_run(folder, config, rates=RATES, tasks=TASKS):
     """Write a run folder in which every tenth task is resolved at every stage, so that the base is not at 0."""
     write_json(RunFolder(folder).config, config)
     for stage in config["stages"]:
-        write_json(RunFolder(folder).metrics(stage["name"], 0), {"optimizer/steps": 4.0})
+        write_json(RunFolder(folder).iteration(stage["name"], 0).metrics, {"optimizer/steps": 4.0})
     for stage, rate in rates.items():
         per_task = {task: 1.0 if index % 10 == 0 else rate for index, task in enumerate(tasks)}
         result = {"pass_at_1": sum(per_task.values()) / len(tasks), "sem": 0.02, "per_task": per_task}
@@ -163,7 +163,7 @@ def test_a_control_that_gains_less_than_one_standard_error_is_accepted(judge, ru
 
 def test_a_control_without_optimizer_steps_is_refused(refusals, runs, control):
     for stage in ("stage1", "stage2"):
-        write_json(RunFolder(control).metrics(stage, 0), {"optimizer/steps": 0.0})
+        write_json(RunFolder(control).iteration(stage, 0).metrics, {"optimizer/steps": 0.0})
     assert refusals(*runs, "--control", control) == ["control-0: it took no optimizer step"]
 
 

@@ -130,7 +130,7 @@ def workplace(tmp_path, run_folder, task_folder):
     for name in ("rows.parquet", "rows.arrow"):
         (here / name).write_bytes(b"some bytes\n")
     subprocess.run(["git", "init", "--quiet", here / "repository"], check=True)
-    write_json(run_folder.checkpoint("stage2", 4) / "config.json", {})
+    write_json(run_folder.iteration("stage2", 4).checkpoint / "config.json", {})
     write_json(run_folder.results, [])
     run_folder.path.rename(here / "run")
     (here / "tasks").symlink_to(task_folder)

@@ -198,7 +198,7 @@ def test_one_goes_from_a_task_to_an_attempt_and_back(turnsmith, run_folder, monk
 
 def test_trajectories_are_filtered_and_sorted(turnsmith, run_folder):
     longer = make_trajectory("stage1-0000/other/0", Outcome.TAMPERED).grow(duration_s=9.0)
-    append_trajectory(run_folder.trajectories("stage1", 0), longer)
+    append_trajectory(run_folder.iteration("stage1", 0).trajectories, longer)
 
     def find(*options):
         shown = turnsmith("show", run_folder.path, "--json", *options)

@@ -164,7 +164,7 @@ def test_a_run_of_messages_is_shown_and_imitated_by_another_model(
     assert "endpoint" in " ".join(shown.stdout.split()), shown.output
     learned = turnsmith("rft", config_file, "--rft.conversations", teacher, "--out", tmp_path / "pupil")
     assert learned.exit_code == 0, learned.output
-    told = read_json(RunFolder(tmp_path / "pupil").metrics("rft", 0))
+    told = read_json(RunFolder(tmp_path / "pupil").iteration("rft", 0).metrics)
     assert (told["conversations/kept"], told["conversations/retokenised"]) == (2, 2)
     assert f"{MODEL} at {server.address}" in RunFolder(tmp_path / "pupil").log.read_text()
 

@@ -40,7 +40,7 @@ def finished_run(run_folder, model_directory):
         model = AutoModelForCausalLM.from_pretrained(model_directory, dtype=torch.float32)
         with torch.no_grad():
             model.get_input_embeddings().weight.mul_(2.0 + number)
-        save_checkpoint(run_folder.checkpoint(stage, iteration), model, {})
+        save_checkpoint(run_folder.iteration(stage, iteration).checkpoint, model, {})
     write_json(run_folder.results, read_results(run_folder))
     return run_folder
 
@@ -64,7 +64,7 @@ def test_an_exported_policy_computes_what_its_checkpoint_computes(
     result = turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--json", *options)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["checkpoint"] == (options or [None, "stage2"])[1]
-    checkpoint = finished_run.checkpoint(stage, iteration)
+    checkpoint = finished_run.iteration(stage, iteration).checkpoint
     torch.testing.assert_close(logits(tmp_path / "model"), logits(checkpoint), rtol=0, atol=0)
     ours, theirs = (AutoTokenizer.from_pretrained(path) for path in (tmp_path / "model", checkpoint))
     message = [{"role": "user", "content": "def total"}]
@@ -101,7 +101,7 @@ def test_every_file_that_is_exported_follows_the_umask(turnsmith, finished_run, 
 
 
 def test_a_checkpoint_is_as_readable_as_the_files_beside_it(finished_run):
-    files = finished_run.checkpoint("rft", 0).iterdir()
+    files = finished_run.iteration("rft", 0).checkpoint.iterdir()
     assert len({file.stat().st_mode for file in files}) == 1
 
 
@@ -125,7 +125,7 @@ def test_an_exported_policy_has_the_chat_template_of_its_run(turnsmith, finished
 def test_bfloat16_is_the_rounded_checkpoint(turnsmith, finished_run, tmp_path):
     assert turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--dtype", "bfloat16").exit_code == 0
     assert read_json(tmp_path / "model" / "config.json")["dtype"] == "bfloat16"
-    exact = load(finished_run.checkpoint("stage2", 4), dtype=torch.float32).state_dict()
+    exact = load(finished_run.iteration("stage2", 4).checkpoint, dtype=torch.float32).state_dict()
     for name, tensor in load(tmp_path / "model", dtype="auto").state_dict().items():
         assert torch.equal(tensor, exact[name].to(torch.bfloat16)), name
 
@@ -164,7 +164,7 @@ def want_more_iterations(folder):
 
 def remove_checkpoints(folder):
     for iteration in (3, 4):
-        shutil.rmtree(folder.checkpoint("stage2", iteration))
+        shutil.rmtree(folder.iteration("stage2", iteration).checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_nothing_is_written_over(turnsmith, finished_run, tmp_path):
 def test_vllm_generates_from_an_exported_policy(turnsmith, finished_run, tmp_path):
     """Test with the shipped policy, because vLLM does not support the small heads of the random model."""
     shipped = AutoModelForCausalLM.from_pretrained(find_model("tiny"), dtype=torch.float32)
-    save_checkpoint(finished_run.checkpoint("stage2", 4), shipped, {})
+    save_checkpoint(finished_run.iteration("stage2", 4).checkpoint, shipped, {})
     assert turnsmith("export", finished_run.path, "--out", tmp_path / "model", "--dtype", "bfloat16").exit_code == 0
     script = tmp_path / "generate.py"
     script.write_text(GENERATE)

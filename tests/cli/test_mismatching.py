@@ -21,7 +21,7 @@ def test_the_gap_of_a_run_is_rounding_and_missing_iterations_are_named(turnsmith
     assert (report["iteration"], report["num_trajectories"], report["weights"]) == (0, 2, "the base")
     assert report["gap"] < 1e-5 and report["conclusion"].startswith("nothing")
     assert any("update" in remark for remark in report["remarks"])
-    shutil.rmtree(folder.checkpoint("stage1", 0))
+    shutil.rmtree(folder.iteration("stage1", 0).checkpoint)
     for arguments, sentence in {
         ("--iteration", 7): "stage1/0, stage1/1",
         ("--stage", "rft"): "rollouts",

@@ -22,8 +22,8 @@ def folder(tmp_path):
     folder = RunFolder(tmp_path / "run")
     claim(folder, make_config().model_dump(mode="json"))
     for journal, stage in (
-        (folder.trajectories("rft", 0), "rft"),
-        (folder.trajectories("stage1", 0), "stage1-0000"),
+        (folder.iteration("rft", 0).trajectories, "rft"),
+        (folder.iteration("stage1", 0).trajectories, "stage1-0000"),
         (folder.eval_trajectories("stage1", "practice"), "eval-stage1/practice"),
     ):
         for index in range(2):
@@ -55,7 +55,7 @@ def test_a_run_that_is_whole_is_proven(folder):
 
 def test_one_number_that_differs_in_a_journal_is_the_broken_link(folder):
     """The log-prob of the last token of the second trajectory, by one ulp."""
-    journal, logprob = folder.trajectories("stage1", 0), np.float32(-0.25)
+    journal, logprob = folder.iteration("stage1", 0).trajectories, np.float32(-0.25)
     change(journal, logprob.tobytes(), np.nextafter(logprob, np.float32(0)).tobytes(), at=3)
     told = json.loads(call(folder, "--json", exit_code=1).stdout)["broken"]
     assert told == {
@@ -84,7 +84,7 @@ def test_what_makes_samples_or_batches_wrongly_is_named(folder, monkeypatch):
 
 
 def test_what_cannot_be_proven_is_counted_and_breaks_nothing(folder):
-    journal = folder.trajectories("stage1", 1)
+    journal = folder.iteration("stage1", 1).trajectories
     append_trajectory(journal, make_trajectory("stage1-0001/a/0"))
     append_trajectory(journal, make_trajectory("stage1-0001/a/1", Outcome.ENGINE_FAILED))
     shown = call(folder).stdout

@@ -61,7 +61,7 @@ def test_repeating_a_finished_command_changes_nothing(turnsmith, config_file, tm
     assert turnsmith("rl", config_file, "--out", folder.path).exit_code == 0
     before = {path: path.read_bytes() for path in folder.path.rglob("*.json*")}
     assert len(list(folder.path.glob("stages/stage1/*/metrics.json"))) == 2
-    (folder.iteration("stage1", 1) / ".checkpoint.1.tmp").mkdir()
+    (folder.iteration("stage1", 1).path / ".checkpoint.1.tmp").mkdir()
     for again in (["rl", config_file, "--out", folder.path], ["resume", folder.path]):
         assert turnsmith(*again).exit_code == 0
     assert {path: path.read_bytes() for path in folder.path.rglob("*.json*")} == before
@@ -81,7 +81,10 @@ def test_a_finished_run_can_be_extended(turnsmith, config_file, tmp_path):
     assert "stage1: 1 of 2 iterations" in begun[1]
     assert json.loads(extended.config.read_text()) == json.loads(whole.config.read_text())
     assert len(json.loads(extended.results.read_text())) == 3
-    weights = [next(folder.checkpoint("stage1", 1).rglob("*.safetensors")).read_bytes() for folder in (extended, whole)]
+    weights = [
+        next(folder.iteration("stage1", 1).checkpoint.rglob("*.safetensors")).read_bytes()
+        for folder in (extended, whole)
+    ]
     assert weights[0] == weights[1]
     assert turnsmith("resume", extended.path, "--seed", "3").exit_code == 2
 
@@ -130,8 +133,8 @@ def test_the_base_trains_on_imported_conversations(turnsmith, config_file, tmp_p
     result = turnsmith("rft", config_file, "--rft.conversations", said, "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
     folder = RunFolder(tmp_path / "run")
-    assert read_json(folder.metrics("rft", 0))["conversations/kept"] == 1
-    assert folder.checkpoint("rft", 0).is_dir()
+    assert read_json(folder.iteration("rft", 0).metrics)["conversations/kept"] == 1
+    assert folder.iteration("rft", 0).checkpoint.is_dir()
 
 
 @pytest.mark.usefixtures("obeys_ctrl_c")
@@ -142,7 +145,7 @@ def test_ctrl_c_stops_all_processes_and_the_run_can_be_resumed(turnsmith, config
     process = subprocess.Popen(
         [sys.executable, "-m", "turnsmith", *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )
-    journal = folder.trajectories("stage1", 0)
+    journal = folder.iteration("stage1", 0).trajectories
     while not journal.exists():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)

@@ -34,7 +34,7 @@ async def test_infrastructure_failures_stop_the_run_before_weights_change(make_r
     tasks, outcome = break_down(run)
     with pytest.raises(InfrastructureStorm, match=r"4 of 4 rollouts.* resume"):
         await run_stage(SHORT, tasks, run)
-    assert {t.outcome for t in read_trajectories(folder.trajectories("one", 0))} == {outcome}
+    assert {t.outcome for t in read_trajectories(folder.iteration("one", 0).trajectories)} == {outcome}
     assert all(torch.equal(a, b) for a, b in zip(before, run.policy.engine._model.parameters(), strict=True))
     assert folder.next_iteration("one") == 0
 
@@ -46,6 +46,6 @@ async def test_a_resumed_run_repeats_the_lost_rollouts(make_run, folder):
         await run_stage(SHORT, broken, run)
     again = make_run()
     await run_stage(SHORT, again.train_tasks, again)
-    last = {t.trajectory_id: t.outcome for t in read_trajectories(folder.trajectories("one", 0))}
+    last = {t.trajectory_id: t.outcome for t in read_trajectories(folder.iteration("one", 0).trajectories)}
     assert len(last) == 4 and Outcome.SANDBOX_FAILED not in last.values()
     assert folder.next_iteration("one") == 1

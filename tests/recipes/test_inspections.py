@@ -49,9 +49,9 @@ async def test_training_is_audited_and_evaluation_is_not(listen, audit, is_audit
 async def test_a_failed_audit_raises_the_alarm_for_one_iteration(listen, folder, num_convicted, is_alarmed):
     """All that is resolved is audited then, whatever the rate."""
     run = listen(rate=0.0)
-    write_json(folder.metrics("one", 0), {"audit/convicted": num_convicted})
+    write_json(folder.iteration("one", 0).metrics, {"audit/convicted": num_convicted})
     await rl.collect(Iteration(1, STAGE, run), run.train_tasks)
-    [played, *_] = read_trajectories(folder.trajectories("one", 1))
+    [played, *_] = read_trajectories(folder.iteration("one", 1).trajectories)
     [inspector] = run.generator.inspectors
     [rollout, *_] = plan_rollouts(run.train_tasks.list_trees(), prefix="t", iteration=1, num_each=1, seed_stream="")
     assert await inspector._is_chosen(played, rollout) is is_alarmed

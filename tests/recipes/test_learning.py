@@ -42,7 +42,7 @@ async def learn(path, config=CONFIG, *, permute_rewards=False):
     stage = STAGE.model_copy(update={"permute_rewards": permute_rewards})
     folder = RunFolder(path)
     await run_recipe(config.model_copy(update={"stages": [stage]}), folder, Silence())
-    metrics = [json.loads(folder.metrics("learn", index).read_text()) for index in range(NUM_ITERATIONS)]
+    metrics = [json.loads(folder.iteration("learn", index).metrics.read_text()) for index in range(NUM_ITERATIONS)]
     assert all(iteration["optimizer/steps"] > 0 and iteration["logprob_gap/mean"] < 1e-4 for iteration in metrics)
     return metrics[0]["rollouts/resolved_rate"], metrics[-1]["rollouts/resolved_rate"]
 

@@ -45,7 +45,7 @@ def are_equal(one, other):
 
 
 def saved(folder, stage, iteration):
-    return load_file(folder.checkpoint(stage, iteration) / "model.safetensors")
+    return load_file(folder.iteration(stage, iteration).checkpoint / "model.safetensors")
 
 
 @fixture
@@ -58,7 +58,7 @@ def fill(folder):
             for index, outcome in enumerate((YES, NO)):
                 name = f"{stage.name}-{iteration:04d}/{task.instance_id}/{index}"
                 append_trajectory(
-                    folder.trajectories(stage.name, iteration), make_attempt(name, outcome, turns=1 + index)
+                    folder.iteration(stage.name, iteration).trajectories, make_attempt(name, outcome, turns=1 + index)
                 )
 
     return fill
@@ -72,7 +72,7 @@ def fill_rft(folder):
         for task in "abc":
             for index in range(2):
                 outcome = YES if task != "c" and index == 0 else NO
-                append_trajectory(folder.trajectories("rft", 0), make_attempt(f"rft/{task}/{index}", outcome))
+                append_trajectory(folder.iteration("rft", 0).trajectories, make_attempt(f"rft/{task}/{index}", outcome))
 
     return fill_rft
 
@@ -81,7 +81,7 @@ async def test_a_resumed_stage_has_the_weights_and_counters_of_its_last_checkpoi
     first = make_run()
     fill(first, STAGE, 0)
     await run_stage(STAGE.model_copy(update={"iterations": 1}), first.train_tasks, first)
-    num_steps = json.loads(folder.metrics("one", 0).read_text())["optimizer/steps"]
+    num_steps = json.loads(folder.iteration("one", 0).metrics.read_text())["optimizer/steps"]
     second = make_run()
     base = weights(model_of(second))
     trainer = await second.policy.start_training(STAGE.optimizer)
@@ -101,7 +101,7 @@ async def test_a_stage_in_two_processes_ends_with_the_same_weights_as_in_one(mak
     in_two = weights(model_of(second))
     assert second.policy.engine.policy_version == 4
     for iteration in range(2):
-        folder.metrics("one", iteration).unlink()
+        folder.iteration("one", iteration).metrics.unlink()
     await run_stage(STAGE, first.train_tasks, straight := make_run())
     assert are_equal(in_two, weights(model_of(straight)))
 
@@ -112,14 +112,14 @@ async def test_a_stage_keeps_the_configured_number_of_checkpoints(make_run, fill
     for iteration in range(2):
         fill(run, STAGE, iteration)
     await run_stage(STAGE, run.train_tasks, run)
-    assert [folder.checkpoint("one", iteration).exists() for iteration in range(2)] == [not num_kept, True]
+    assert [folder.iteration("one", iteration).checkpoint.exists() for iteration in range(2)] == [not num_kept, True]
 
 
 async def test_a_resumed_run_loads_finished_rft_and_repeats_nothing(make_run, fill_rft, folder):
     fill_rft()
     first = make_run()
     await run_rft(RFT, first.train_tasks, first)
-    metrics = json.loads(folder.metrics("rft", 0).read_text())
+    metrics = json.loads(folder.iteration("rft", 0).metrics.read_text())
     assert metrics["rollouts/kept"] == 2 and metrics["optimizer/steps"] == metrics["policy/version"] == 1
     assert first.policy.engine.policy_version == 1
     second = make_run()
@@ -216,9 +216,9 @@ async def test_a_curriculum_reads_the_whole_previous_stage(make_run, folder):
             for index in range(2):
                 name = f"one-{iteration:04d}/{task}/{index}"
                 outcome = YES if task == "c" or (iteration, index) == (0, 0) else NO
-                append_trajectory(folder.trajectories("one", iteration), make_attempt(name, outcome))
+                append_trajectory(folder.iteration("one", iteration).trajectories, make_attempt(name, outcome))
     await run_parts(run)
-    played = list(read_trajectories(folder.trajectories("two", 0)))
+    played = list(read_trajectories(folder.iteration("two", 0).trajectories))
     assert sorted({t.instance_id for t in played}) == ["a", "b"] and len(played) == 4
     assert {t.policy_version for t in played} == {run.policy.engine.policy_version}
     assert run.policy.engine.policy_version > 0
@@ -235,9 +235,9 @@ async def test_the_permuted_control_selects_groups_by_permuted_rewards(make_run,
         for task, verdicts in {"a": (YES, YES), "b": (NO, NO), "c": (NO, NO)}.items():
             for index, outcome in enumerate(verdicts):
                 name = f"{stage.name}-0000/{task}/{index}"
-                append_trajectory(folder.trajectories(stage.name, 0), make_attempt(name, outcome))
+                append_trajectory(folder.iteration(stage.name, 0).trajectories, make_attempt(name, outcome))
         await run_stage(stage, run.train_tasks, run)
-        results.append(json.loads(folder.metrics(stage.name, 0).read_text()))
+        results.append(json.loads(folder.iteration(stage.name, 0).metrics.read_text()))
     assert [result["rollouts/resolved_rate"] for result in results] == [2 / 6, 2 / 6]
     assert results[0]["groups/with_signal"] == 0 and results[1]["groups/with_signal"] == 2
 

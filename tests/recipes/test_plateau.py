@@ -31,7 +31,7 @@ def test_scores_are_counted_from_the_first_maximum(scores):
 
 def write_rates(folder, *rates):
     for iteration, rate in enumerate(rates):
-        write_json(folder.metrics("one", iteration), {"rollouts/resolved_rate": rate})
+        write_json(folder.iteration("one", iteration).metrics, {"rollouts/resolved_rate": rate})
 
 
 @mark.parametrize(("plateau", "ends"), [(0, False), (2, True), (3, False)])
@@ -55,9 +55,9 @@ async def test_a_stage_stops_at_a_plateau(make_run, folder):
     run = make_run()
     write_rates(folder, 0.5, 0.5)
     trainer = await run.policy.start_training(STAGE.optimizer)
-    await trainer.save(folder.checkpoint("one", 1))
+    await trainer.save(folder.iteration("one", 1).checkpoint)
     await run_stage(LONG.model_copy(update={"plateau": 1}), run.train_tasks, run)
-    assert folder.next_iteration("one") == 2 and not folder.trajectories("one", 2).exists()
+    assert folder.next_iteration("one") == 2 and not folder.iteration("one", 2).trajectories.exists()
 
 
 def test_evaluations_inside_a_stage_follow_eval_every():
@@ -88,12 +88,12 @@ async def test_an_evaluation_inside_a_stage_uses_the_current_weights(make_run, f
         for task in draw_tasks(run.train_tasks, iteration, STAGE.tasks_per_iteration, CONFIG.seed).tasks:
             for index, outcome in enumerate((Outcome.RESOLVED, Outcome.UNRESOLVED)):
                 attempt = make_attempt(f"one-{iteration:04d}/{task.instance_id}/{index}", outcome, turns=1 + index)
-                append_trajectory(folder.trajectories("one", iteration), attempt)
+                append_trajectory(folder.iteration("one", iteration).trajectories, attempt)
     await run_stage(STAGE, run.train_tasks, run)
     [inside] = folder.path.glob("evals/*")
     played = read_trajectories(folder.eval_trajectories("one@1", "held"))
     assert inside.name == "one@1"
-    assert {t.policy_version for t in played} == {read_json(folder.metrics("one", 0))["optimizer/steps"]}
+    assert {t.policy_version for t in played} == {read_json(folder.iteration("one", 0).metrics)["optimizer/steps"]}
 
 
 def test_a_curriculum_can_use_another_run_and_stores_its_choice(make_run, tmp_path, folder):
@@ -103,12 +103,12 @@ def test_a_curriculum_can_use_another_run_and_stores_its_choice(make_run, tmp_pa
         ("one/a/1", Outcome.UNRESOLVED),
         ("one/b/0", Outcome.UNRESOLVED),
     ):
-        append_trajectory(other.trajectories("one", 0), make_attempt(name, outcome))
-    write_json(other.metrics("one", 0), {})
+        append_trajectory(other.iteration("one", 0).trajectories, make_attempt(name, outcome))
+    write_json(other.iteration("one", 0).metrics, {})
     stage = STAGE.model_copy(update={"name": "two", "curriculum": True, "curriculum_from": f"{other.path}:one"})
     run = make_run()
     assert [task.instance_id for task in choose_pool(run.train_tasks, stage, "", run).tasks] == ["a"]
-    append_trajectory(other.trajectories("one", 0), make_attempt("one/b/1", Outcome.RESOLVED))
+    append_trajectory(other.iteration("one", 0).trajectories, make_attempt("one/b/1", Outcome.RESOLVED))
     assert [task.instance_id for task in choose_pool(run.train_tasks, stage, "", run).tasks] == ["a"]
     assert read_json(folder.curriculum("two")) == ["a"]
 

@@ -78,16 +78,16 @@ def test_the_curriculum_drops_never_solved_and_solved_at_two_thirds(pool, tmp_pa
     for name, num in solved.items():
         for index in range(3):
             outcome = Outcome.RESOLVED if index < num else Outcome.UNRESOLVED
-            append_trajectory(folder.trajectories("one", 0), attempt(name, index, outcome))
-    append_trajectory(folder.trajectories("one", 0), attempt("e", 0, Outcome.SANDBOX_FAILED))
+            append_trajectory(folder.iteration("one", 0).trajectories, attempt(name, index, outcome))
+    append_trajectory(folder.iteration("one", 0).trajectories, attempt("e", 0, Outcome.SANDBOX_FAILED))
     assert [task.instance_id for task in apply_curriculum(pool, folder, "one").tasks] == ["b"]
 
 
 def test_solve_rates_count_all_iterations_of_the_stage(pool, tmp_path):
     folder = RunFolder(tmp_path)
     for iteration, outcome in enumerate([Outcome.RESOLVED, Outcome.UNRESOLVED, Outcome.UNRESOLVED]):
-        append_trajectory(folder.trajectories("one", iteration), attempt("a", 0, outcome))
-        append_trajectory(folder.trajectories("one", iteration), attempt("b", 0, Outcome.RESOLVED))
+        append_trajectory(folder.iteration("one", iteration).trajectories, attempt("a", 0, outcome))
+        append_trajectory(folder.iteration("one", iteration).trajectories, attempt("b", 0, Outcome.RESOLVED))
     assert [task.instance_id for task in apply_curriculum(pool, folder, "one").tasks] == ["a"]
 
 

@@ -169,7 +169,7 @@ async def test_tokens_of_another_policy_stop_the_run_before_weights_change(make_
     for task in run.train_tasks.tasks:
         for index, outcome in enumerate((Outcome.RESOLVED, Outcome.UNRESOLVED)):
             name = f"one-0000/{task.instance_id}/{index}"
-            append_trajectory(folder.trajectories("one", 0), make_attempt(name, outcome, turns=100))
+            append_trajectory(folder.iteration("one", 0).trajectories, make_attempt(name, outcome, turns=100))
     before = [parameter.clone() for parameter in run.policy.engine._model.parameters()]
     with raises(TrainingError, match=r"more surprising .* the limit is 10%"):
         await run_stage(STAGE, run.train_tasks, run)
@@ -183,7 +183,7 @@ async def test_a_weak_temperature_is_named_after_several_iterations(model, make_
     for number in range(8):
         trajectories = await asyncio.to_thread(collect, model, SamplingParams(temperature=0.95), number)
         iteration = Iteration(number, STAGE, run)
-        iteration.metrics.parent.mkdir(parents=True)
+        iteration.files.metrics.parent.mkdir(parents=True)
         warnings.append(list_warnings(await check_sampler(trainer, trajectories, iteration), CHECKED))
     first = next(number for number, said in enumerate(warnings) if said)
     assert first > 0 and "temperature 0.9" in warnings[first][0]

@@ -26,7 +26,7 @@ def check(make_run):
     def check(signals, rate=0.0):
         for number, with_signal in enumerate(signals):
             metrics = {"groups/with_signal": with_signal, "rollouts/resolved_rate": rate}
-            write_json(run.folder.metrics(stage.name, number), metrics)
+            write_json(run.folder.iteration(stage.name, number).metrics, metrics)
         check_silence(stage, run)
 
     return check
@@ -63,12 +63,14 @@ async def test_iterations_without_signal_warn_and_then_stop_the_stage(make_run, 
     for task in run.train_tasks.tasks:
         for index in range(2):
             name = f"one-0000/{task.instance_id}/{index}"
-            append_trajectory(folder.trajectories("one", 0), make_attempt(name, Outcome.UNRESOLVED, turns=1 + index))
+            append_trajectory(
+                folder.iteration("one", 0).trajectories, make_attempt(name, Outcome.UNRESOLVED, turns=1 + index)
+            )
     with pytest.raises(NoSignal, match=r"one: .*1 iteration"):
         await run_stage(stage, run.train_tasks, run)
     assert any(re.match("warning: .* one .*iteration 1", said) for said in heard.said)
-    assert folder.next_iteration("one") == 1 and not folder.trajectories("one", 1).exists()
-    folder.metrics("one", 0).unlink()
+    assert folder.next_iteration("one") == 1 and not folder.iteration("one", 1).trajectories.exists()
+    folder.iteration("one", 0).metrics.unlink()
     telling = stage.model_copy(update={"iterations": 1, "zero_advantage": "final"})
     await run_stage(telling, run.train_tasks, run)
     assert any(re.search(r"logprob_gap\.warn 0\.001.*`turnsmith mismatch RUN`", said) for said in heard.said)

@@ -120,22 +120,22 @@ def test_the_next_iteration_is_the_first_without_metrics(tmp_path):
     folder = RunFolder(tmp_path)
     assert folder.next_iteration("stage1") == 0
     for iteration in (0, 1, 3):
-        write_json(folder.metrics("stage1", iteration), {})
-    append_record(folder.trajectories("stage1", 2), NOTES[0])
+        write_json(folder.iteration("stage1", iteration).metrics, {})
+    append_record(folder.iteration("stage1", 2).trajectories, NOTES[0])
     assert folder.next_iteration("stage1") == 2
 
 
 def test_what_a_kill_left_is_swept_and_nothing_else(tmp_path):
     folder = RunFolder(tmp_path)
     kept = [
-        folder.config, folder.checkpoint("one", 3) / "model.safetensors", folder.task_set("train") / "tasks.jsonl",
+        folder.config, folder.iteration("one", 3).checkpoint / "model.safetensors", folder.task_set("train") / "tasks.jsonl",
         folder.task_set("train") / "bug" / ".git" / ".x.tmp", tmp_path / ".git" / "HEAD",
     ]  # fmt: skip
     left = [
         tmp_path / ".curves.png.12.tmp", tmp_path / "tasks" / ".train.turnsmith-a1b2c3d4" / "tasks.jsonl",
-        folder.iteration("one", 3) / ".checkpoint.12.tmp" / "model.safetensors",
-        folder.iteration("one", 3) / ".checkpoint.12.old" / "model.safetensors",
-        folder.iteration("one", 3) / ".metrics.json.12.tmp", folder.evaluation("base", "x") / ".result.json.12.tmp",
+        folder.iteration("one", 3).path / ".checkpoint.12.tmp" / "model.safetensors",
+        folder.iteration("one", 3).path / ".checkpoint.12.old" / "model.safetensors",
+        folder.iteration("one", 3).path / ".metrics.json.12.tmp", folder.evaluation("base", "x") / ".result.json.12.tmp",
     ]  # fmt: skip
     for path in [*kept, *left]:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,9 +149,9 @@ def test_of_the_iterations_that_are_done_the_last_two_checkpoints_stay(tmp_path)
     folder = RunFolder(tmp_path)
     for stage, num_done in (("one", 4), ("two", 1), ("rft", 1)):
         for iteration in range(num_done):
-            write_json(folder.metrics(stage, iteration), {})
+            write_json(folder.iteration(stage, iteration).metrics, {})
         for iteration in range(num_done + 1):
-            folder.checkpoint(stage, iteration).mkdir(parents=True)
+            folder.iteration(stage, iteration).checkpoint.mkdir(parents=True)
     sweep(folder, 2)
     kept = {str(path.relative_to(tmp_path / "stages")) for path in tmp_path.glob("stages/*/*/checkpoint")}
     places = [("one", 2), ("one", 3), ("one", 4), ("two", 0), ("two", 1), ("rft", 0), ("rft", 1)]
@@ -163,7 +163,7 @@ def test_a_folder_is_claimed_once_and_found_again(tmp_path):
     assert claim(folder, {"seed": 1, "rft": {"epochs": 2}}) is True
     assert claim(folder, {"seed": 1, "rft": {"epochs": 2}}) is False
     assert folder.is_untouched()
-    write_json(folder.metrics("rft", 0), {})
+    write_json(folder.iteration("rft", 0).metrics, {})
     assert not folder.is_untouched()
 
 
@@ -202,8 +202,10 @@ def test_a_difference_is_named_if_and_only_if_there_is_one(old, new):
 def test_so_many_checkpoints_stay_as_are_asked_for_and_0_keeps_all(tmp_path):
     folder = RunFolder(tmp_path)
     for iteration in range(5):
-        write_json(folder.metrics("one", iteration), {})
-        folder.checkpoint("one", iteration).mkdir(parents=True)
+        write_json(folder.iteration("one", iteration).metrics, {})
+        folder.iteration("one", iteration).checkpoint.mkdir(parents=True)
     for num_kept, expected in ((0, 5), (3, 3), (1, 1)):
         drop_old_checkpoints(folder, "one", num_kept)
-        assert [folder.checkpoint("one", at).exists() for at in range(5)] == [at >= 5 - expected for at in range(5)]
+        assert [folder.iteration("one", at).checkpoint.exists() for at in range(5)] == [
+            at >= 5 - expected for at in range(5)
+        ]

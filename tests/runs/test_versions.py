@@ -33,7 +33,7 @@ def test_a_process_writes_its_versions_down_unless_the_last_one_had_the_same(tmp
 
 def test_what_an_older_turnsmith_did_in_a_folder_has_no_versions(tmp_path):
     folder = RunFolder(tmp_path)
-    write_json(folder.metrics("rft", 0), {})
+    write_json(folder.iteration("rft", 0).metrics, {})
     record_versions(folder)
     assert [each.software for each in read_versions(folder)] == [{}, find_versions()]
     assert "versions" in str(read_versions(folder)[0])

@@ -68,7 +68,7 @@ def test_each_record_is_sent_once(tracked, run_folder, listener, notes):
         feed.update()
         feed.close()
     assert len(notes()) == 19
-    write_json(run_folder.metrics("stage2", 5), {"loss/entropy": 0.5})
+    write_json(run_folder.iteration("stage2", 5).metrics, {"loss/entropy": 0.5})
     config = tracked(TRACKER)
     stages = [config.stages[0], config.stages[1].model_copy(update={"iterations": 6})]
     Feed(config.model_copy(update={"stages": stages}), run_folder, listener).update()

@@ -173,7 +173,7 @@ def test_infrastructure_outcomes_do_not_change_the_curriculum(members, lost):
         pool = TaskSet("train", [make_task(task) for task in TASKS], Path("tasks.jsonl"))
         with tempfile.TemporaryDirectory() as folder:
             for trajectory in trajectories:
-                append_trajectory(RunFolder(Path(folder)).trajectories("one", 0), trajectory)
+                append_trajectory(RunFolder(Path(folder)).iteration("one", 0).trajectories, trajectory)
             try:
                 return apply_curriculum(pool, RunFolder(Path(folder)), "one").tasks
             except UsageError:

@@ -129,7 +129,7 @@ def test_repositories_are_those_of_the_task_file_where_there_is_one(run):
         ("{run}:stage2", "{run}", "stage2/.* base/practice, stage1/practice"),
         ("{run}:base/other", "{run}", "no finished evaluation base/other"),
         ("{run}", "{empty}", "empty .*no finished evaluation"),
-        ("{run}/nowhere", "{run}", "is this a run folder"),
+        ("{run}/nowhere", "{run}", "give a run folder"),
         ("{run}", "{other}", "no task in common"),
     ],
 )

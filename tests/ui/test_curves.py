@@ -44,10 +44,12 @@ def test_no_title_or_label_runs_into_another(run_folder):
 
 @pytest.mark.parametrize("gap", [0.0, 2e-7, float("nan")])
 def test_unusual_numbers_are_drawn_without_complaint(run_folder, gap):
-    write_json(run_folder.metrics("stage1", 0), {"rollouts/resolved_rate": 0.0, "logprob_gap/mean": gap})
+    write_json(run_folder.iteration("stage1", 0).metrics, {"rollouts/resolved_rate": 0.0, "logprob_gap/mean": gap})
     for stage in ("stage1", "stage2"):
         for number in range(5):
-            write_json(run_folder.metrics(stage, number), {"rollouts/resolved_rate": 0.5, "logprob_gap/mean": gap})
+            write_json(
+                run_folder.iteration(stage, number).metrics, {"rollouts/resolved_rate": 0.5, "logprob_gap/mean": gap}
+            )
     assert draw_curves(run_folder).exists()
 
 

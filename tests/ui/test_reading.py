@@ -87,7 +87,7 @@ def test_a_short_id_stays_where_a_journal_is_moved_as_of_a_stage_that_goes_on(ru
 
 
 def test_attempts_at_a_task_are_found_in_all_stages(run_folder):
-    append_trajectory(run_folder.trajectories("stage2", 3), make_trajectory("stage2-0003/practice-12/4"))
+    append_trajectory(run_folder.iteration("stage2", 3).trajectories, make_trajectory("stage2-0003/practice-12/4"))
     assert len(find_ids(run_folder, "", "practice-1")) == 9
     assert len(find_ids(run_folder, "", "practice-1.")) == 8
     [entry] = list_entries(run_folder, "stage2", "practice-12")
@@ -118,7 +118,7 @@ def test_a_prompt_is_read_by_the_tokenizer_of_the_model_or_of_a_checkpoint(run_f
     write_json(run_folder.config, config | {"model": {"path": str(tmp_path / "gone")}})
     with pytest.raises(UsageError, match=r"tokenizer\.json .*/gone"):
         read_prompt(run_folder, entry.trajectory)
-    write_tokenizer(run_folder.checkpoint("rft", 0), words)
+    write_tokenizer(run_folder.iteration("rft", 0).checkpoint, words)
     assert read_prompt(run_folder, entry.trajectory) == "<|system|> You"
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/tokenizer.json").write_text("{")

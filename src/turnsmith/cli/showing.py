@@ -139,7 +139,8 @@ def show_run(folder: RunFolder) -> None:
         last = iterations[-1]
         console.print(iterations_table(iterations), "", sep="\n")
         console.print(
-            f"all metrics   {folder.metrics(last.stage, last.number)} and the other iterations", soft_wrap=True
+            f"all metrics   {folder.iteration(last.stage, last.number).metrics} and the other iterations",
+            soft_wrap=True,
         )
     print_next_look(folder)
 

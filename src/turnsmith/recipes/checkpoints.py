@@ -40,7 +40,7 @@ def find_checkpoint(config: RunConfig, folder: RunFolder, name: str = "") -> Che
         raise UsageError(f"{folder.path} has no checkpoint {name or stage!r}: its checkpoints of {stage} are {known}")
     is_last = num_done == folder.next_iteration(stage)
     full_name = stage if is_last else folder.name_checkpoint(stage, num_done)
-    return Checkpoint(full_name, stage, num_done, folder.checkpoint(stage, num_done - 1))
+    return Checkpoint(full_name, stage, num_done, folder.iteration(stage, num_done - 1).checkpoint)
 
 
 def list_stages(config: RunConfig) -> list[str]:
@@ -51,7 +51,7 @@ def list_stages(config: RunConfig) -> list[str]:
 def list_kept(folder: RunFolder, stage: str) -> list[int]:
     """List the iteration counts at which a stage has a checkpoint on disk."""
     done = range(1, folder.next_iteration(stage) + 1)
-    return [number for number in done if (folder.checkpoint(stage, number - 1) / "config.json").is_file()]
+    return [number for number in done if (folder.iteration(stage, number - 1).checkpoint / "config.json").is_file()]
 
 
 def refuse_unfinished(config: RunConfig, folder: RunFolder) -> None:

@@ -1,7 +1,6 @@
 """Objects of a run and of an iteration, passed to every step of a recipe."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnsmith.agent.scaffolds.base import Scaffold
@@ -12,7 +11,7 @@ from turnsmith.recipes.policy.base import Policy
 from turnsmith.rollouts.generator import Generator
 from turnsmith.rollouts.inspection import Inspector
 from turnsmith.rollouts.rollout import draw_seed
-from turnsmith.runs.folder import RunFolder, read_json
+from turnsmith.runs.folder import IterationFolder, RunFolder, read_json
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.tracking.feed import Feed
@@ -71,20 +70,9 @@ class Iteration:
     run: RunContext
 
     @property
-    def trajectories(self) -> Path:
-        return self.run.folder.trajectories(self.stage.name, self.number)
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.run.folder.checkpoint(self.stage.name, self.number)
-
-    @property
-    def metrics(self) -> Path:
-        return self.run.folder.metrics(self.stage.name, self.number)
-
-    @property
-    def evidence(self) -> Path:
-        return self.run.folder.evidence(self.stage.name, self.number)
+    def files(self) -> IterationFolder:
+        """Return the iteration's file names."""
+        return self.run.folder.iteration(self.stage.name, self.number)
 
     @property
     def seed_stream(self) -> str:
@@ -97,10 +85,10 @@ class Iteration:
 
     def read_previous(self) -> Metrics:
         """Read the metrics of the previous iteration; empty before the first."""
-        file = self.run.folder.metrics(self.stage.name, self.number - 1)
+        file = self.run.folder.iteration(self.stage.name, self.number - 1).metrics
         return read_json(file) if file.exists() else {}
 
     def read_previous_evidence(self) -> dict[str, float]:
         """Read the pooled evidence in nats for each sampler setting, up to the previous iteration; empty before the first."""
-        file = self.run.folder.evidence(self.stage.name, self.number - 1)
+        file = self.run.folder.iteration(self.stage.name, self.number - 1).evidence
         return read_json(file) if file.exists() else {}

@@ -30,7 +30,11 @@ STAGE = "rft"
 
 async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     """Run RFT, or load its checkpoint if it is finished. Raises UsageError if no trajectory can be imitated."""
-    policy, checkpoint, metrics = run.token_policy, run.folder.checkpoint(STAGE, 0), run.folder.metrics(STAGE, 0)
+    policy, checkpoint, metrics = (
+        run.token_policy,
+        run.folder.iteration(STAGE, 0).checkpoint,
+        run.folder.iteration(STAGE, 0).metrics,
+    )
     if metrics.exists():
         await policy.take(SavedWeights(read_json(metrics)["policy/version"], checkpoint))
         return
@@ -57,7 +61,7 @@ async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[
 
 def check_others(rft: RFTConfig, run: RunContext) -> None:
     """Raise UsageError if `rft.conversations` are missing, or are about a task that is evaluated."""
-    if not rft.conversations or run.folder.metrics(STAGE, 0).exists():
+    if not rft.conversations or run.folder.iteration(STAGE, 0).metrics.exists():
         return
     about = {each.instance_id for each in open_others(rft, run) if each.resolved}
     known = [task for task in list_known_tasks(RunFolder(Path(rft.conversations))) if task.instance_id in about]
@@ -94,7 +98,7 @@ async def collect(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> list[Traje
 
     Raises UsageError if a trajectory has no digest that proves its tokens were sampled.
     """
-    journal = run.folder.trajectories(STAGE, 0)
+    journal = run.folder.iteration(STAGE, 0).trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
         tasks.list_trees(),

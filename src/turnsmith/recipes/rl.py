@@ -53,7 +53,7 @@ async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
     done = run.folder.next_iteration(stage.name)
     if done:
         run.progress.say(f"{stage.name}: {done} of {stage.iterations} iterations are done; loading the last checkpoint")
-        await trainer.load(run.folder.checkpoint(stage.name, done - 1))
+        await trainer.load(run.folder.iteration(stage.name, done - 1).checkpoint)
         await run.token_policy.take(await trainer.publish())
 
 
@@ -69,15 +69,15 @@ async def run_iteration(iteration: Iteration, pool: TaskSet, trainer: Trainer) -
     metrics |= sampler | await learn(trainer, groups, iteration)
     metrics |= {"time/collect_s": collected - started, "time/train_s": time.monotonic() - collected}
     await run.token_policy.take(await trainer.publish())
-    await trainer.save(iteration.checkpoint)
-    write_json(iteration.metrics, metrics)
+    await trainer.save(iteration.files.checkpoint)
+    write_json(iteration.files.metrics, metrics)
     drop_old_checkpoints(run.folder, stage.name, run.config.keep_checkpoints)
     report(iteration, metrics)
 
 
 async def collect(iteration: Iteration, pool: TaskSet) -> list[Trajectory]:
     """Collect G trajectories of each task. Raises UsageError if one has no digest that proves it was sampled."""
-    number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.trajectories
+    number, stage, run, journal = iteration.number, iteration.stage, iteration.run, iteration.files.trajectories
     refuse_unproven(read_trajectories(journal), journal)
     rollouts = plan_rollouts(
         draw_tasks(pool, number, stage.tasks_per_iteration, run.config.seed).list_trees(),

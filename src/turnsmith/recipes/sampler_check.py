@@ -65,7 +65,7 @@ async def check_sampler(trainer: Trainer, trajectories: Sequence[Trajectory], it
         return {}
     measured = await measure_surprisal(trainer, chosen, iteration.stage)
     evidence = pool(iteration.read_previous_evidence(), measured.evidence, ALARM_NATS)
-    write_json(iteration.evidence, {str(each): nats for each, nats in evidence.items()})
+    write_json(iteration.files.evidence, {str(each): nats for each, nats in evidence.items()})
     return measure_filter(measured) | describe_evidence(evidence)
 
 

@@ -29,7 +29,9 @@ def count_since_best(scores: list[float]) -> int:
 def read_scores(stage: StageConfig, num_done: int, run: RunContext) -> list[float]:
     """Read the mean Pass@1 of each evaluation inside the stage, or else each iteration's solve rate."""
     if not run.config.eval.every:
-        return [read_json(run.folder.metrics(stage.name, at))["rollouts/resolved_rate"] for at in range(num_done)]
+        return [
+            read_json(run.folder.iteration(stage.name, at).metrics)["rollouts/resolved_rate"] for at in range(num_done)
+        ]
     names = [
         run.folder.name_checkpoint(stage.name, at) for at in range(num_done + 1) if is_evaluated(at, run.config.eval)
     ]
@@ -41,7 +43,7 @@ def check_silence(stage: StageConfig, run: RunContext) -> None:
     """Raise NoSignal if no group of the last `max_silent_iterations` iterations carried signal."""
     folder, bound = run.folder, stage.max_silent_iterations
     done = folder.next_iteration(stage.name)
-    last = [read_json(folder.metrics(stage.name, number)) for number in range(max(0, done - bound), done)]
+    last = [read_json(folder.iteration(stage.name, number).metrics) for number in range(max(0, done - bound), done)]
     if len(last) < bound or any(metrics["groups/with_signal"] for metrics in last):
         return
     rate = statistics.fmean(metrics["rollouts/resolved_rate"] for metrics in last)

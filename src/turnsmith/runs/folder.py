@@ -1,20 +1,20 @@
-"""The run folder: names every file in it, writes each at once or not at all, and finds where to resume.
+"""File names of a run folder, its lock, and journals of records.
 
 ```
 RUN/
-  config.json                          resolved configuration; config.json.1, …: those before it was extended
-  versions.jsonl                       versions of the software: a line for the start, and for each resume with others
+  config.json                          resolved configuration; config.json.1, …: those before extensions
+  versions.jsonl                       software versions: one line for the start and for each resume with others
   tasks/<set>/                         tasks.jsonl · qualification.jsonl: task sets of the run
-  stages/<stage>/curriculum.json       ids of the tasks that the stage trains on, where its curriculum chose them
+  stages/<stage>/curriculum.json       ids of the stage's tasks, if its curriculum chose them
   stages/<stage>/iteration-0003/       trajectories.jsonl · trajectories.arrays · checkpoint/
-                                       metrics.json (written last: the iteration is done)
+                                       metrics.json (written last: marks the iteration as finished)
   evals/<stage>/<set>/                 trajectories.jsonl · trajectories.arrays · result.json
-                                       result-<n>-runs.json: what it was before more runs were asked for
-  evals/<stage>@<iterations>/<set>/    the same of a checkpoint that has gone on since
-  tracking/<tracker>/                  sent.json, and what the tracker keeps
-  issue.json · solution.json · solution.patch · tests/attempt-0.json     of `turnsmith solve`, whose attempts lie in evals/solve/
+                                       result-<n>-runs.json: earlier result, before more runs were requested
+  evals/<stage>@<iterations>/<set>/    the same for an earlier checkpoint of the stage
+  tracking/<tracker>/                  sent.json and the tracker's own files
+  issue.json · solution.json · solution.patch · tests/attempt-0.json     of `turnsmith solve`; attempts are in evals/solve/
   results.json · curves.png · run.log · stopped.txt · audits.jsonl · costs.json
-  servers/vllm-0.log                   what the servers say that the run has started
+  servers/vllm-0.log                   logs of servers that the run has started
 ```
 """
 
@@ -34,7 +34,7 @@ from typing import Any, BinaryIO, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from turnsmith.errors import UsageError, first_fault
-from turnsmith.io.files import lock, parse_json, write_file
+from turnsmith.io.files import lock, parse_json, read_text, write_file
 from turnsmith.runs.new_folders import refuse_taken
 
 LEFTOVERS = (
@@ -45,75 +45,60 @@ LEFTOVERS = (
     "evals/*/*/.*.tmp",
     "tracking/*/.*.tmp",
 )
-"""What is being written has such a name until it is whole; a kill leaves it there."""
+"""Patterns of temporary names, which a kill leaves behind."""
 LOOK_S = 0.1
-"""More than `is_held` takes, which locks a folder for a moment."""
+"""Wait before the second attempt to lock; `is_held` holds its lock for less."""
 R = TypeVar("R", bound=BaseModel)
+
+
+class File:
+    """Descriptor of a file below its owner's `path`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: "RunFolder | IterationFolder", kind: type) -> Path:
+        return owner.path / self._name
+
+
+@dataclass(frozen=True)
+class IterationFolder:
+    """File names of one iteration."""
+
+    path: Path
+    trajectories = File("trajectories.jsonl")
+    metrics = File("metrics.json")
+    """Written last: its presence marks the iteration as finished."""
+    evidence = File("evidence.json")
+    """Pooled evidence for other sampler settings, which the next iteration continues."""
+    checkpoint = File("checkpoint")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Knows the name of every file of a run."""
+    """File names of a run."""
 
     path: Path
-
-    @property
-    def config(self) -> Path:
-        return self.path / "config.json"
-
-    @property
-    def versions(self) -> Path:
-        return self.path / "versions.jsonl"
-
-    @property
-    def results(self) -> Path:
-        return self.path / "results.json"
-
-    @property
-    def curves(self) -> Path:
-        return self.path / "curves.png"
-
-    @property
-    def stop_reason(self) -> Path:
-        """Why the run stopped by itself, until it is resumed."""
-        return self.path / "stopped.txt"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "run.log"
-
-    @property
-    def server_logs(self) -> Path:
-        """What the servers say that the run has started: a file for each, which grows when the run goes on."""
-        return self.path / "servers"
-
-    @property
-    def costs(self) -> Path:
-        """What an endpoint was asked and what that cost, by stage."""
-        return self.path / "costs.json"
-
-    @property
-    def audits(self) -> Path:
-        """What `turnsmith audit` found, a line for each patch."""
-        return self.path / "audits.jsonl"
-
-    @property
-    def issue(self) -> Path:
-        """What `turnsmith solve` works on: a task of a checkout."""
-        return self.path / "issue.json"
-
-    @property
-    def solution(self) -> Path:
-        """What came of it."""
-        return self.path / "solution.json"
-
-    @property
-    def patch(self) -> Path:
-        """The patch that it leaves."""
-        return self.path / "solution.patch"
+    config = File("config.json")
+    versions = File("versions.jsonl")
+    results = File("results.json")
+    curves = File("curves.png")
+    stop_reason = File("stopped.txt")
+    """Reason why the run stopped by itself; removed by `resume`."""
+    log = File("run.log")
+    server_logs = File("servers")
+    """Folder of the logs of started servers, one file each."""
+    costs = File("costs.json")
+    """Requests to an endpoint and their costs, by stage."""
+    audits = File("audits.jsonl")
+    """Findings of `turnsmith audit`, one line per patch."""
+    issue = File("issue.json")
+    """Task of `turnsmith solve`."""
+    solution = File("solution.json")
+    patch = File("solution.patch")
 
     def attempt_tests(self, index: int) -> Path:
-        """What the tests that were given did on the patch of an attempt."""
+        """Name the results of the given tests on the patch of an attempt."""
         return self.path / "tests" / f"attempt-{index}.json"
 
     def task_set(self, name: str) -> Path:
@@ -125,22 +110,8 @@ class RunFolder:
     def curriculum(self, stage: str) -> Path:
         return self.stage(stage) / "curriculum.json"
 
-    def iteration(self, stage: str, iteration: int) -> Path:
-        return self.stage(stage) / f"iteration-{iteration:04d}"
-
-    def trajectories(self, stage: str, iteration: int) -> Path:
-        return self.iteration(stage, iteration) / "trajectories.jsonl"
-
-    def metrics(self, stage: str, iteration: int) -> Path:
-        """Written last: where it exists, the iteration is done."""
-        return self.iteration(stage, iteration) / "metrics.json"
-
-    def evidence(self, stage: str, iteration: int) -> Path:
-        """What tokens say of other settings of the sampler, for the next iteration to add to."""
-        return self.iteration(stage, iteration) / "evidence.json"
-
-    def checkpoint(self, stage: str, iteration: int) -> Path:
-        return self.iteration(stage, iteration) / "checkpoint"
+    def iteration(self, stage: str, number: int) -> IterationFolder:
+        return IterationFolder(self.stage(stage) / f"iteration-{number:04d}")
 
     def evaluations(self, stage: str) -> Path:
         return self.path / "evals" / stage
@@ -152,68 +123,68 @@ class RunFolder:
         return self.evaluation(stage, task_set) / "trajectories.jsonl"
 
     def result(self, stage: str, task_set: str) -> Path:
-        """Written last: where it exists, the evaluation is done."""
+        """Name the result, which is written last: its presence marks the evaluation as finished."""
         return self.evaluation(stage, task_set) / "result.json"
 
     def earlier_result(self, stage: str, task_set: str, num_runs: int) -> Path:
-        """Where a result is kept when more runs are asked for."""
+        """Name the copy of a result that is kept when more runs are requested."""
         return self.evaluation(stage, task_set) / f"result-{num_runs}-runs.json"
 
     def tracking(self, name: str) -> Path:
-        """What a tracker keeps of its own, and what was sent to it."""
+        """Name the folder of a tracker."""
         return self.path / "tracking" / name
 
     def sent(self, name: str) -> Path:
         return self.tracking(name) / "sent.json"
 
     def journals(self) -> list[Path]:
-        """Every journal of trajectories there is, those of a stage before those of the checkpoints that it has left behind."""
+        """List all journals of trajectories."""
         return sorted([*self.path.glob("evals/*/*/trajectories.jsonl"), *self.stage_journals()])
 
     def stage_journals(self, stage: str = "*") -> list[Path]:
-        """Those of the iterations of a stage, or of all stages."""
+        """List the journals of the iterations of one stage, or of all."""
         return sorted(self.path.glob(f"stages/{stage}/*/trajectories.jsonl"))
 
     def name_checkpoint(self, stage: str, num_done: int) -> str:
-        """Under which an evaluation inside a stage, or one before it was extended, is kept: `stage1@4` after four iterations."""
+        """Name the evaluation of an intermediate checkpoint: `stage1@4` after four iterations."""
         return f"{stage}@{num_done}"
 
     def earlier_evaluations(self, stage: str) -> list[str]:
-        """Names of the evaluated checkpoints that a stage has left behind, by their iterations: `stage1@4`."""
+        """List the evaluations of intermediate checkpoints, e.g. `stage1@4`, in order."""
         found = (path.name for path in self.path.glob(f"evals/{stage}@*"))
         return sorted(found, key=lambda name: int(name.rpartition("@")[2]))
 
     def unused_copy(self) -> Path:
-        """Where the configuration is kept when another takes its place."""
+        """Find a free name for a copy of the configuration."""
         names = (self.path / f"config.json.{number}" for number in count(1))
         return next(name for name in names if not name.exists())
 
     def is_untouched(self) -> bool:
-        """True where a run was announced and nothing of it was done."""
+        """Return True if the run has no results yet."""
         announced = (self.config, self.versions, self.log, self.stop_reason, self.costs, self.server_logs)
         return set(self.path.iterdir()) <= set(announced)
 
     def next_iteration(self, stage: str) -> int:
-        """The first iteration of a stage that is not done."""
-        return next(iteration for iteration in count() if not self.metrics(stage, iteration).exists())
+        """Find the first unfinished iteration of a stage."""
+        return next(number for number in count() if not self.iteration(stage, number).metrics.exists())
 
 
 def remove_unless_named(folder: RunFolder, error: Exception) -> None:
-    """Remove a run that could not begin, but not where the error sends its reader to a log in there."""
+    """Remove a run that could not begin, unless the error refers to a log in its folder."""
     if str(folder.server_logs) not in str(error):
         shutil.rmtree(folder.path)
 
 
 def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
-    """Take a folder for a run; True where the run is new, False where it goes on.
+    """Create a run folder; return False if it already holds a run of this configuration.
 
-    Raises UsageError where the folder is in use: by a run of another configuration, or for something else.
+    Raises UsageError if it holds another run or other files.
     """
     if folder.config.exists():
         if key := next(list_differences(read_json(folder.config), config), ""):
             raise UsageError(
                 f"{folder.path} holds a run of another configuration (its {key} differs): "
-                f"go on with that one by `turnsmith resume {folder.path}`, or give another --out"
+                f"continue it by `turnsmith resume {folder.path}`, or give another --out"
             )
         return False
     refuse_taken(folder.path)
@@ -228,7 +199,7 @@ def claim(folder: RunFolder, config: dict[str, Any]) -> bool:
 
 @contextmanager
 def locked(folder: RunFolder) -> Iterator[None]:
-    """Hold a run folder against other processes. Raises UsageError where one is at work in it."""
+    """Lock a run folder against other processes. Raises UsageError if one works in it."""
     with folder.config.open("rb") as file:
         hold(file)
         yield
@@ -254,7 +225,7 @@ def hold(file: BinaryIO) -> None:
 
 
 def find_stage(reference: str) -> tuple[RunFolder, str]:
-    """`runs/first:stage1` → the run folder and the stage. Raises UsageError where nothing of such a stage is done."""
+    """Split `runs/first:stage1` into run folder and stage. Raises UsageError if the stage has no finished iteration."""
     path, _, stage = reference.rpartition(":")
     folder = RunFolder(Path(path))
     if not path or not stage or not folder.next_iteration(stage):
@@ -265,9 +236,9 @@ def find_stage(reference: str) -> tuple[RunFolder, str]:
 
 
 def sweep(folder: RunFolder, keep_checkpoints: int) -> None:
-    """Remove what a killed process left: files and folders under temporary names, and checkpoints that nobody needs.
+    """Remove leftovers of a killed process: temporary files and folders, and old checkpoints.
 
-    Only for whoever holds the folder: to another process these names are work in progress.
+    The caller holds the folder's lock; otherwise the temporary names may be in use.
     """
     for leftover in chain.from_iterable(map(folder.path.glob, LEFTOVERS)):
         if leftover.is_dir() and not leftover.is_symlink():
@@ -279,30 +250,30 @@ def sweep(folder: RunFolder, keep_checkpoints: int) -> None:
 
 
 def drop_old_checkpoints(folder: RunFolder, stage: str, num_kept: int) -> None:
-    """Of the iterations of a stage that are done, keep the last checkpoints; 0 keeps all."""
+    """Keep the last checkpoints of the finished iterations of a stage; 0 keeps all."""
     for iteration in range(folder.next_iteration(stage) - num_kept if num_kept else 0):
-        shutil.rmtree(folder.checkpoint(stage, iteration), ignore_errors=True)
+        shutil.rmtree(folder.iteration(stage, iteration).checkpoint, ignore_errors=True)
 
 
 def list_differences(old: Any, new: Any, key: str = "") -> Iterator[str]:
-    """Dotted keys of values that differ: `{"a": {"b": 1}}`, `{"a": {"b": 2}}` → `a.b`."""
+    """Yield dotted keys of values that differ: `{"a": {"b": 1}}`, `{"a": {"b": 2}}` → `a.b`."""
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         old, new = dict(enumerate(old)), dict(enumerate(new))
     if isinstance(old, dict) and isinstance(new, dict):
         for name in {**new, **old}:
-            # `...` stands for a value that is not there.
+            # `...` stands for a missing value.
             yield from list_differences(old.get(name, ...), new.get(name, ...), f"{key}.{name}" if key else str(name))
     elif old != new:
         yield key
 
 
 def append_record(path: Path, record: BaseModel) -> None:
-    """Add one record to a journal as a line of JSON."""
+    """Append a record to a journal as a line of JSON."""
     append_line(path, record.model_dump_json())
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line to a journal and push it to the disk's cache: a kill loses at most a torn last line."""
+    """Append a line to a journal and flush it; a kill leaves at most an incomplete last line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab+") as journal:
         cut_torn_line(journal)
@@ -310,7 +281,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def cut_torn_line(journal: BinaryIO) -> None:
-    """Drop what a kill or a full disk left without its line end, lest the next record be glued to it."""
+    """Remove a last line without line end, which a kill or a full disk has left."""
     end = journal.seek(0, os.SEEK_END)
     journal.seek(max(0, end - 1))
     if journal.read() not in (b"", b"\n"):
@@ -319,7 +290,7 @@ def cut_torn_line(journal: BinaryIO) -> None:
 
 
 def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]:
-    """Read a journal, or its lines that contain a text. Raises UsageError that names a damaged one."""
+    """Yield the records of a journal, or those whose line contains a text. Raises UsageError that names a damaged line."""
     for place, line in read_lines(path, containing):
         try:
             record = kind.model_validate_json(line)
@@ -330,7 +301,7 @@ def read_records(path: Path, kind: type[R], containing: str = "") -> Iterator[R]
 
 
 def read_lines(path: Path, containing: str = "") -> Iterator[tuple[str, bytes]]:
-    """The lines of a journal, or those that contain a text, each with its place; a torn last one is passed over."""
+    """Yield the lines of a journal, or those that contain a text, with their places; skip an incomplete last line."""
     if not path.exists():
         return
     with path.open("rb") as journal:
@@ -345,12 +316,9 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a file of a run. Raises UsageError where there is none, or none that can be read."""
+    """Read a JSON file of a run. Raises UsageError if it is missing or unreadable."""
+    text = read_text(path, "", "give a run folder")
     try:
-        return parse_json(path.read_text())
-    except FileNotFoundError:
-        raise UsageError(f"no file at {path}: is this a run folder?") from None
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}: give a run folder") from None
+        return parse_json(text)
     except ValueError as error:
         raise UsageError(f"{path} is damaged ({error}): put back a copy of it, or start a new run") from None

@@ -1,12 +1,12 @@
-"""Journals of trajectories: a line of facts for each, and its arrays in a file beside it. Both only grow, and survive a kill.
+"""Journals of trajectories: one line of facts per trajectory, and its arrays in a second file. Both are append-only.
 
 ```
-trajectories.jsonl     one line of JSON per trajectory; its `arrays` name a place in
-trajectories.arrays    records of safetensors, one after the other, each beginning at a multiple of 8 bytes
+trajectories.jsonl     one line of JSON per trajectory; its `arrays` names a place in
+trajectories.arrays    safetensors records, one after the other, each aligned to 8 bytes
 ```
 
-Arrays are written first, so a line that is whole has its arrays; what a kill tears is passed over. Readers stream, and map the
-arrays into memory: what nobody looks at is not read from the disk.
+Arrays are written first, so a complete line has its arrays. Readers skip an incomplete last line, stream the lines and
+memory-map the arrays.
 """
 
 import hashlib
@@ -28,23 +28,23 @@ from turnsmith.types import Trajectory
 
 ALIGNMENT = 8
 DTYPES = {"I32": np.int32, "BOOL": np.bool_, "F32": np.float32}
-"""Names of safetensors for what we write."""
+"""Names of dtypes in safetensors."""
 SHORT_ID = 10
-"""Characters of five bits each. Two of a million trajectories share an id once in 2,000 runs."""
+"""Length in base32 characters: two of a million trajectories share an id in one of 2,000 runs."""
 
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """A trajectory as it stands in a journal."""
+    """Trajectory with its place in a journal."""
 
     short_id: str
-    """A digest of its line, which nothing rewrites: it stays the same where the journal is moved."""
+    """Digest of its line, which does not change if the journal is moved."""
     journal: Path
     trajectory: Trajectory
 
 
 def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
-    """Add a trajectory: arrays, then the line that names them. A kill loses at most this one."""
+    """Append a trajectory: arrays, then the line that names them. A kill loses at most this one."""
     journal.parent.mkdir(parents=True, exist_ok=True)
     record = save(trajectory.arrays(), metadata={"trajectory_id": trajectory.trajectory_id})
     with arrays_file(journal).open("ab") as file:
@@ -56,43 +56,38 @@ def append_trajectory(journal: Path, trajectory: Trajectory) -> None:
 
 
 def read_trajectories(journal: Path, containing: str = "") -> Iterator[Trajectory]:
-    """Every trajectory in the order written, or those whose line contains a text. Raises UsageError where one is damaged."""
-    arrays = _map(arrays_file(journal))
-    for place, line in read_lines(journal, containing):
-        yield _read(line, arrays, place)
+    """Yield the trajectories in order, or those whose line contains a text. Raises UsageError if one is damaged."""
+    return (entry.trajectory for entry in read_entries(journal, containing=containing))
 
 
 def read_last(journal: Path) -> list[Trajectory]:
-    """Read the last line of each trajectory: one that is made or audited again has several. Raises UsageError."""
+    """Read the last line of each trajectory, since a repeated rollout or audit adds another. Raises UsageError."""
     return [*{trajectory.trajectory_id: trajectory for trajectory in read_trajectories(journal)}.values()]
 
 
 def read_entries(journal: Path, beginning: str = "", containing: str = "") -> Iterator[JournalEntry]:
-    """Read the trajectory with a short id, or those whose long ids begin so, of lines that contain a text.
-
-    Raises UsageError where one is damaged.
-    """
+    """Yield the trajectories with a short id or a prefix of their id, whose line contains a text. Raises UsageError."""
     arrays = _map(arrays_file(journal))
     for place, line in read_lines(journal, containing):
         short_id = shorten(line)
         if short_id == beginning or beginning.encode() in line:
             trajectory = _read(line, arrays, place)
-            if beginning == short_id or trajectory.trajectory_id.startswith(beginning):
+            if short_id == beginning or trajectory.trajectory_id.startswith(beginning):
                 yield JournalEntry(short_id, journal, trajectory)
 
 
 def shorten(line: bytes) -> str:
-    """Digest a line of a journal into letters and digits that can be copied whole."""
+    """Digest a line of a journal as ten letters and digits."""
     return b32encode(hashlib.blake2b(line, digest_size=10).digest()).decode().lower()[:SHORT_ID]
 
 
 def arrays_file(journal: Path) -> Path:
-    """The file beside a journal."""
+    """Name the file of a journal's arrays."""
     return journal.with_suffix(".arrays")
 
 
 def _map(path: Path) -> np.ndarray:
-    """The bytes of a file, read as they are asked for."""
+    """Memory-map the bytes of a file; empty if it is missing or empty."""
     if not path.exists() or not path.stat().st_size:
         return np.empty(0, np.uint8)
     return np.memmap(path, dtype=np.uint8, mode="r")
@@ -113,10 +108,10 @@ def _read(line: bytes, arrays: np.ndarray, place: str) -> Trajectory:
 
 
 def _find_arrays(arrays: np.ndarray, trajectory_id: str, offset: int, size: int) -> dict[str, np.ndarray]:
-    """Views of the arrays of one record. Raises ValueError where it is torn, or another trajectory's."""
+    """Return views of the arrays of one record. Raises ValueError if it is incomplete or of another trajectory."""
     record = arrays[offset : offset + size]
     if len(record) < size:
-        raise ValueError(f"the arrays of {trajectory_id} are torn: {len(record)} of {size} bytes are there")
+        raise ValueError(f"the arrays of {trajectory_id} are incomplete: {len(record)} of {size} bytes")
     start = 8 + int.from_bytes(record[:8].tobytes(), "little")
     header = json.loads(record[8:start].tobytes())
     owner = header.pop("__metadata__")["trajectory_id"]

@@ -1,4 +1,4 @@
-"""New folders: none is written over, and one can be made so that it appears whole or not at all."""
+"""New folders, created atomically; existing files are not overwritten."""
 
 import hashlib
 import re
@@ -10,16 +10,15 @@ from turnsmith.errors import UsageError
 from turnsmith.runs.temporary import temporary_folder
 
 MARK = "turnsmith"
-"""In the name of the hidden folder; what a killed process leaves under such a name is removed by the next start."""
-
+"""Part of the name of a hidden folder. The next start removes one that a killed process left."""
 MAX_NAME_BYTES = 200
-"""File systems take 255; the rest is for what is added to a name."""
+"""Limit below the 255 of file systems, with room for suffixes."""
 
 
 def to_folder_name(text: str) -> str:
-    """Encode a name that others have chosen as that of one folder: `owner/model` → `owner__model`, `..` → `%2E.`.
+    """Encode an arbitrary name as a folder name: `owner/model` → `owner__model`, `..` → `%2E.`.
 
-    Printable text without `/` and `%` stays as it is, but for a dot at its beginning. A long name ends with a digest.
+    Printable text without `/`, `%` and an initial dot is unchanged. A long name ends with a digest.
     """
     name = "".join(each if each.isprintable() and each != "%" else _escape(each) for each in text.replace("/", "__"))
     name = _escape(".") + name[1:] if name.startswith(".") else name
@@ -34,13 +33,13 @@ def _escape(character: str) -> str:
 
 
 def refuse_taken(out: Path) -> None:
-    """Raises UsageError where something is there: a file, or a folder that is not empty."""
+    """Raise UsageError if the path is a file or a folder with content."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out} exists already: give a new folder, nothing is written over")
+        raise UsageError(f"{out} exists already: give a new folder, since nothing is overwritten")
 
 
 def make_folder(out: Path) -> Path:
-    """A folder that may be there already. Raises UsageError where none can be."""
+    """Create a folder unless it exists. Raises UsageError if it cannot be created."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -50,7 +49,7 @@ def make_folder(out: Path) -> Path:
 
 @contextmanager
 def building(out: Path) -> Iterator[Path]:
-    """A hidden folder beside `out` that takes its place when the block ends well. Raises UsageError where `out` is in use."""
+    """Yield a hidden folder that is renamed to `out` if the block succeeds. Raises UsageError if `out` is taken."""
     refuse_taken(out)
     with ExitStack() as held:
         try:
@@ -64,14 +63,14 @@ def building(out: Path) -> Iterator[Path]:
 
 
 def follow_umask(files: Iterable[Path]) -> None:
-    """Give files the mode of new ones: libraries that write by way of a temporary file leave 0600."""
+    """Set the mode of new files, since libraries that write through a temporary file leave 0600."""
     mode = 0o666 & ~read_umask()
     for file in files:
         file.chmod(mode)
 
 
 def read_umask() -> int:
-    """Read the umask of this process, which `os.umask` cannot do without setting it."""
+    """Read the umask of this process without setting it, as `os.umask` does."""
     status = Path("/proc/self/status").read_text()
     [umask] = re.findall(r"^Umask:\s*(\d+)$", status, re.MULTILINE)
     return int(umask, base=8)

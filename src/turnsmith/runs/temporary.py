@@ -1,6 +1,6 @@
-"""Temporary folders that end with their process: what a killed one left behind is removed by the next to start.
+"""Temporary folders that end with their process. The next process removes those that a killed one has left.
 
-Whoever makes a folder holds a lock on it (flock) for as long as it lives, so that whoever sweeps can tell what is in use.
+A process locks its folder (flock) while it uses it, so other processes can tell which folders are abandoned.
 """
 
 import fcntl
@@ -19,15 +19,15 @@ from turnsmith.io.files import lock
 
 @contextmanager
 def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]:
-    """A new folder named after its purpose, removed at the end if it is still there. Raises OSError, UsageError.
+    """Create a folder named after its purpose and remove it at the end, unless it was moved. Raises OSError, UsageError.
 
-    Below a parent of the caller's choice a purpose must be a name that nobody else gives: such folders are swept there.
+    Below a custom `parent` the purpose must be unique, since folders with that prefix are swept.
     """
     place = parent or find_place()
     sweep(place, f"{purpose}-" if parent else "")
     with ExitStack() as held:
         with ExitStack() as making:
-            # As long as this is held nobody of this user sweeps, so that nobody finds the folder without its lock.
+            # This lock stops sweeps of this user until the new folder has its own lock.
             _lock(find_place(), fcntl.LOCK_SH, making)
             folder = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=place))
             _lock(folder, fcntl.LOCK_EX, held)
@@ -36,7 +36,7 @@ def temporary_folder(purpose: str, parent: Path | None = None) -> Iterator[Path]
 
 
 def find_place() -> Path:
-    """Where all temporary folders of this user are. Raises UsageError where somebody else has taken the name."""
+    """Create the parent of this user's temporary folders. Raises UsageError if another user owns it."""
     place = Path(tempfile.gettempdir(), f"turnsmith-{os.geteuid()}")
     place.mkdir(mode=0o700, exist_ok=True)
     status = place.lstat()
@@ -47,10 +47,7 @@ def find_place() -> Path:
 
 @cache
 def sweep(place: Path, prefix: str) -> None:
-    """Remove the folders whose makers are gone; once in a process for each place and prefix.
-
-    None is removed where somebody is making one at this moment.
-    """
+    """Remove abandoned folders, once per process, place and prefix; none while another process creates one."""
     with ExitStack() as held:
         with ExitStack() as looking:
             if not _lock(find_place(), fcntl.LOCK_EX | fcntl.LOCK_NB, looking):
@@ -62,17 +59,17 @@ def sweep(place: Path, prefix: str) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a tree whatever it forbids its owner, as far as that is possible; links are not followed."""
+    """Remove a tree, also without write permission on its folders. Links are not followed; errors are ignored."""
     for path, names, _ in os.walk(folder):
         for below in (Path(path, name) for name in names):
             if not below.is_symlink():
-                with suppress(OSError):  # somebody else's, or just gone
+                with suppress(OSError):  # owned by another user, or just removed
                     below.chmod(0o700)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(folder: Path, kind: int, held: ExitStack) -> bool:
-    """Lock a folder until the end of `held`; False where somebody else has, or the file system knows no locks."""
+    """Lock a folder until `held` closes; False if another process holds it, or locks are unsupported."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, opened)
     return lock(opened, kind)

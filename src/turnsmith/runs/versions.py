@@ -1,4 +1,4 @@
-"""Versions of the software that a run was made with: a line in its folder for each process that had others than the last."""
+"""Software versions of a run: one line in its folder for each process whose versions differ from the previous one's."""
 
 import os
 import platform
@@ -15,25 +15,23 @@ from turnsmith.types import Record
 
 PACKAGES = ("torch", "transformers")
 ROOT = Path(__file__).parents[2]
-"""The checkout, where Turnsmith runs from one."""
+"""Root of the checkout, if Turnsmith runs from one."""
 
 
 class Versions(Record):
-    """The versions of one process."""
+    """Software versions of one process."""
 
     since: str
-    """When it began: a date and a time of this machine's clock."""
+    """Start of the process in local time."""
     software: dict[str, str]
-    """Name → version; what is not installed is left out. Empty for a Turnsmith that recorded nothing."""
+    """Name → version of installed packages. Empty for a Turnsmith that recorded none."""
 
     def __str__(self) -> str:
-        return (
-            ", ".join(f"{name} {number}" for name, number in self.software.items()) or "versions that nobody recorded"
-        )
+        return ", ".join(f"{name} {number}" for name, number in self.software.items()) or "unrecorded versions"
 
 
 def record_versions(folder: RunFolder) -> None:
-    """Write down the versions of this process, unless the last process had the same."""
+    """Append the versions of this process, unless the previous process had the same."""
     recorded = read_versions(folder)
     if not recorded and not folder.is_untouched():
         append_record(folder.versions, Versions(since="the start", software={}))
@@ -43,13 +41,13 @@ def record_versions(folder: RunFolder) -> None:
 
 
 def read_versions(folder: RunFolder) -> list[Versions]:
-    """Return what is on record, the oldest first; nothing for runs of older versions. Raises UsageError where it is damaged."""
+    """Read the recorded versions, oldest first; none for runs of old versions. Raises UsageError if a line is damaged."""
     return list(read_records(folder.versions, Versions))
 
 
 @cache
 def find_versions() -> dict[str, str]:
-    """Look up the versions of Turnsmith, of what it computes with, of Python and of the kernel."""
+    """Find the versions of Turnsmith, torch, transformers, Python and the kernel."""
     commit = find_commit(ROOT)
     own = f"{__version__} ({commit})" if commit else __version__
     packages = {name: number for name in PACKAGES if (number := _find_installed(name))}
@@ -57,7 +55,7 @@ def find_versions() -> dict[str, str]:
 
 
 def find_commit(checkout: Path) -> str:
-    """Describe the commit of a checkout, as `commit 1a2b3c4d5e6f, changed`; empty where there is no checkout."""
+    """Describe the commit of a checkout, e.g. `commit 1a2b3c4d5e6f, changed`; empty if there is none."""
     if not (checkout / ".git").exists():
         return ""
     ask = ["git", "--no-optional-locks", "-C", str(checkout), "describe", "--always", "--abbrev=12", "--exclude=*"]

@@ -52,7 +52,7 @@ def list_records(config: RunConfig, folder: RunFolder) -> Iterator[Measurement]:
     step = 0
     for stage, num in [("base", 0), *rft, *((stage.name, stage.iterations) for stage in config.stages)]:
         for number in range(min(num, folder.next_iteration(stage))):
-            yield Measurement(step + number + 1, folder.metrics(stage, number))
+            yield Measurement(step + number + 1, folder.iteration(stage, number).metrics)
         inside = {name: step + int(name.rpartition("@")[2]) for name in folder.earlier_evaluations(stage)}
         step += num
         for checkpoint, at in (inside | {stage: step}).items():

@@ -97,7 +97,7 @@ def recipe_part(config: RunConfig, folder: RunFolder, stages: Sequence[str], che
 def count_stage(folder: RunFolder, stage: str, checkpoint: Checkpoint) -> list[object]:
     """Return a row of the recipe: sums over the iterations that led to the checkpoint."""
     num_done = checkpoint.num_done if stage == checkpoint.stage else folder.next_iteration(stage)
-    metrics = [read_json(folder.metrics(stage, number)) for number in range(num_done)]
+    metrics = [read_json(folder.iteration(stage, number).metrics) for number in range(num_done)]
     counts = [{"iterations": 1, "samples/trained": each.get("rollouts/kept", 0), **each} for each in metrics]
     return [stage, *(f"{sum(each.get(key, 0) for each in counts):g}" for key in RECIPE_COLUMNS.values())]
 

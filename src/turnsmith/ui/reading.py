@@ -116,7 +116,7 @@ def read_costs(folder: RunFolder) -> dict[str, Entry]:
 def read_iterations(folder: RunFolder) -> list[FinishedIteration]:
     """Read all finished iterations, in the order of the run. RFT counts as one."""
     return [
-        FinishedIteration(stage, number, read_json(folder.metrics(stage, number)))
+        FinishedIteration(stage, number, read_json(folder.iteration(stage, number).metrics))
         for stage in read_outline(folder).stage_names
         for number in range(folder.next_iteration(stage))
     ]

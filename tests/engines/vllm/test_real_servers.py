@@ -193,10 +193,10 @@ def check_collected(folder):
 
     The checkpoints determine these weights; the engine's version number only has to be constant.
     """
-    base, trained = (load(directory) for directory in (BASE, folder.checkpoint("stage1", 0)))
+    base, trained = (load(directory) for directory in (BASE, folder.iteration("stage1", 0).checkpoint))
     versions = []
     for number, weights in enumerate([base, trained]):
-        trajectories = list(read_trajectories(folder.trajectories("stage1", number)))
+        trajectories = list(read_trajectories(folder.iteration("stage1", number).trajectories))
         assert len(trajectories) == len({each.trajectory_id for each in trajectories}) == 32
         [version] = {turn.policy_version for each in trajectories for turn in each.turns}
         versions.append(version)
@@ -229,7 +229,7 @@ def kill_at(moment, run, folder):
 
 
 def has_come(moment, folder):
-    first = folder.trajectories("stage1", 0)
+    first = folder.iteration("stage1", 0).trajectories
     match moment:
         case "first turn":
             return first.parent.exists()

@@ -140,7 +140,7 @@ async def test_a_fault_is_detected_at_once_and_named(play, name):
     played = await play(name, iterations, group_size=4 * GROUP_SIZE if name == "LowTemperature" else GROUP_SIZE)
     report = played.examine(limit=12 if warning == "log-prob gap" else 4 * NUM_TASKS * GROUP_SIZE)
     assert any(warning in said for said in played.warnings[iterations - 1]), played.warnings
-    if played.folder.metrics("rl", iterations - 1).exists():  # training went on
+    if played.folder.iteration("rl", iterations - 1).metrics.exists():  # training went on
         assert any(remark.startswith("training warned: ") for remark in report.remarks)
     assert re.match(conclusion, report.conclusion), report.conclusion
     for stretches in (report.by_turn, report.by_position):

@@ -21,14 +21,16 @@ def without_digest(attempt):
 
 async def test_rl_trajectories_without_digests_are_refused(make_run):
     iteration = Iteration(0, STAGE, make_run())
-    append_trajectory(iteration.trajectories, without_digest(make_attempt("one/a/0", Outcome.RESOLVED)))
+    append_trajectory(iteration.files.trajectories, without_digest(make_attempt("one/a/0", Outcome.RESOLVED)))
     with pytest.raises(UsageError, match=r"one/a/0 .*digest.*trajectories.jsonl.* resume"):
         await collect(iteration, iteration.run.train_tasks)
 
 
 async def test_rft_trajectories_without_digests_are_refused(make_run):
     run = make_run()
-    append_trajectory(run.folder.trajectories("rft", 0), without_digest(make_attempt("rft/a/0", Outcome.RESOLVED)))
+    append_trajectory(
+        run.folder.iteration("rft", 0).trajectories, without_digest(make_attempt("rft/a/0", Outcome.RESOLVED))
+    )
     with pytest.raises(UsageError, match=r"rft/a/0 .*digest"):
         await collect_for_rft(RFT, run.train_tasks, run)
 
@@ -36,9 +38,9 @@ async def test_rft_trajectories_without_digests_are_refused(make_run):
 def test_an_incomplete_journal_is_refused(tmp_path):
     folder = RunFolder(tmp_path)
     write_json(folder.config, {})
-    append_trajectory(folder.trajectories("one", 0), make_attempt("one/a/0", Outcome.ENGINE_FAILED))
+    append_trajectory(folder.iteration("one", 0).trajectories, make_attempt("one/a/0", Outcome.ENGINE_FAILED))
     assert trace_run(folder).lost == 1
-    write_json(folder.metrics("one", 0), {"rollouts/collected": 2.0})
+    write_json(folder.iteration("one", 0).metrics, {"rollouts/collected": 2.0})
     with pytest.raises(UsageError, match="1 of 2 trajectories"):
         trace_run(folder)
 

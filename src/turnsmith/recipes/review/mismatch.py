@@ -112,7 +112,9 @@ def choose_place(config: RunConfig, folder: RunFolder, stage: str | None, iterat
     if not list_places(config, folder):
         raise UsageError(f"{folder.path} trains nothing, so there are no rollouts to score: give a run with RFT or RL")
     sampled = [
-        place for place in list_places(config, folder) if folder.trajectories(place.stage, place.iteration).exists()
+        place
+        for place in list_places(config, folder)
+        if folder.iteration(place.stage, place.iteration).trajectories.exists()
     ]
     chosen = [place for place in sampled if stage in (None, place.stage) and iteration in (None, place.iteration)]
     if not chosen:
@@ -131,11 +133,16 @@ def list_places(config: RunConfig, folder: RunFolder) -> list[IterationId]:
 def list_standings(config: RunConfig, folder: RunFolder, before: IterationId) -> list[Standing]:
     """List all weights that existed when an iteration began; the last of them sampled it."""
     places = list_places(config, folder)
-    done = [each for each in places[: places.index(before)] if folder.metrics(each.stage, each.iteration).exists()]
+    done = [
+        each for each in places[: places.index(before)] if folder.iteration(each.stage, each.iteration).metrics.exists()
+    ]
     base = Standing("the base", find_model(config.model.path), None)
     return [
         base,
-        *(Standing(f"checkpoint {each}", folder.checkpoint(each.stage, each.iteration), each) for each in done),
+        *(
+            Standing(f"checkpoint {each}", folder.iteration(each.stage, each.iteration).checkpoint, each)
+            for each in done
+        ),
     ]
 
 
@@ -147,7 +154,7 @@ def open_case(config: RunConfig, folder: RunFolder, place: IterationId, limit: i
             f"{standing.name} sampled {place} and is gone: of each stage the last {config.keep_checkpoints} are kept "
             "(keep_checkpoints): examine a later iteration, or keep more"
         )
-    found = [t for t in read_last(folder.trajectories(place.stage, place.iteration)) if t.sampled.any()]
+    found = [t for t in read_last(folder.iteration(place.stage, place.iteration).trajectories) if t.sampled.any()]
     if not found:
         raise UsageError(f"no rollout of {place} holds a turn with tokens: there is nothing to score")
     chosen = random.Random(0).sample(found, min(limit, len(found)))
@@ -174,7 +181,7 @@ def list_seen(standing: Standing, config: RunConfig, folder: RunFolder) -> list[
     """Read the token ids that these weights sampled; an engine may still hold their keys and values."""
     places = list_places(config, folder)
     after = places[places.index(standing.after) + 1 :] if standing.after else places
-    journals = [folder.trajectories(each.stage, each.iteration) for each in after]
+    journals = [folder.iteration(each.stage, each.iteration).trajectories for each in after]
     journal = next(journal for journal in journals if journal.exists())
     return [trajectory.token_ids for trajectory in read_last(journal)]
 
@@ -192,7 +199,7 @@ def list_remarks(case: Examined) -> Iterator[str]:
 
 def recall_training(place: IterationId, config: RunConfig, folder: RunFolder) -> Iterator[str]:
     """Yield the log-prob gap and the warnings that training reported for the iteration."""
-    file = folder.metrics(place.stage, place.iteration)
+    file = folder.iteration(place.stage, place.iteration).metrics
     metrics = read_json(file) if file.exists() else {}
     if gap := metrics.get("logprob_gap/mean"):
         yield f"training measured {gap:.2g} nats per token, over all trained rollouts, against its own log-probs"

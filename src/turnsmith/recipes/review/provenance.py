@@ -82,7 +82,7 @@ def refuse_gaps(journal: Path, num_found: int) -> None:
 
 
 def count_retokenised(folder: RunFolder) -> int:
-    metrics = folder.metrics(RFT, 0)
+    metrics = folder.iteration(RFT, 0).metrics
     return int(read_json(metrics).get("samples/retokenised", 0)) if metrics.exists() else 0
 
 
