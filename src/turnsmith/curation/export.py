@@ -1,4 +1,4 @@
-"""Tasks of a file leave, watched: as rows or folders of a public set, or as Harbor directories."""
+"""Export of task files: rows or folders of a public data set, or Harbor directories."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from turnsmith.sandboxes.names import SANDBOXES
 from turnsmith.tasks.dataset import find_task_file
 from turnsmith.tasks.sets.base import PublicSet, came_from
 from turnsmith.tasks.sets.exporting import export_tasks
-from turnsmith.tasks.sets.harbor import HARBOR
+from turnsmith.tasks.sets.recognition import HARBOR
 from turnsmith.tasks.task_set import TaskSet
 from turnsmith.tracking import Progress
 from turnsmith.tracking.loops import follow
@@ -21,7 +21,7 @@ from turnsmith.types import Task
 
 
 def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: Path, progress: Progress) -> None:
-    """Write tasks of a file to a folder; directories of Harbor are made for those that have none yet. Raises UsageError."""
+    """Write tasks to a folder, as new Harbor directories if they were not imported from Harbor. Raises UsageError."""
     refuse_own_folder(path, tasks, out)
     is_harbor = public is HARBOR
     new = [task for task in tasks if is_harbor and not came_from(task, HARBOR)]
@@ -34,7 +34,7 @@ def export_task_file(path: Path, tasks: Sequence[Task], public: PublicSet, out: 
 
 
 def refuse_own_folder(path: Path, tasks: Sequence[Task], out: Path) -> None:
-    """Raise UsageError where an export would mix with its tasks: in their folder, or in one of their layers."""
+    """Raise UsageError if `out` is the folder of the tasks, or inside one of their layers."""
     folder, place = find_task_file(path).parent.resolve(), out.resolve()
     layers = {(folder / layer).resolve() for task in tasks for layer in task.layers}
     if place == folder or any(place.is_relative_to(layer) for layer in layers):
@@ -42,7 +42,7 @@ def refuse_own_folder(path: Path, tasks: Sequence[Task], out: Path) -> None:
 
 
 def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[Task]:
-    """Write each task as a Harbor directory; gives it when that is done. Raises UsageError."""
+    """Write each task as a Harbor directory, then yield it. Raises UsageError."""
     task_set = TaskSet(path.name, list(tasks), find_task_file(path))
     records = find_records(task_set) if tasks else {}
     for tree in task_set.list_trees():
@@ -51,9 +51,9 @@ def write_directories(path: Path, tasks: Sequence[Task], out: Path) -> Iterator[
 
 
 def find_records(task_set: TaskSet) -> dict[str, Qualification]:
-    """Find the current record of each task. The first kind of sandbox in the table that has one counts.
+    """Find the current record of each task, preferring sandbox kinds that are first in the table.
 
-    A record made with other settings than the default ones is not found.
+    Records made with other than default settings are ignored.
     """
     found: dict[str, Qualification] = {}
     for kind in reversed(SANDBOXES.paths):

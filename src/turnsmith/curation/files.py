@@ -1,11 +1,12 @@
-"""Task files in, task files out: filtered, split and merged as they stream by, with what is on record of their tasks."""
+"""Filters, splits and merges of task files. Rows are streamed; qualification records of kept tasks are copied."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from turnsmith.curation import scoring
 from turnsmith.curation.filters import Filter
@@ -17,45 +18,74 @@ from turnsmith.errors import UsageError
 from turnsmith.qualification import record as qualification
 from turnsmith.qualification.record import Qualification
 from turnsmith.runs.folder import append_record, read_records, write_json
-from turnsmith.runs.new_folders import building
+from turnsmith.runs.new_folders import building, make_folder
 from turnsmith.tasks.dataset import FILE_NAME, find_task_file
 from turnsmith.tracking import Progress
 from turnsmith.tracking.loops import follow
 
 DROPPED, FUNNEL = "dropped.jsonl", "funnel.json"
+PlacedRow = tuple[str, TaskRow]
+"""Subfolder of the output, or "" for the output itself, and a row for its task file."""
 
 
 def filter_task_file(
     path: Path, filters: Sequence[Filter], out: Path, limit: int | None, drop_unknown: bool, progress: Progress
 ) -> Funnel:
-    """Write the tasks that stay into the new folder `out`, with the reasons of the others. Raises UsageError."""
+    """Write the kept tasks to the new folder `out`, with the reasons for the others. Raises UsageError."""
     file, funnel = find_task_file(path), Funnel(filters, drop_unknown)
-    rows = follow(add_facts(read_rows(file, limit), file), progress, f"filtering {path.name}", count_rows(file, limit))
+    rows = add_facts(stream_rows(file, f"filtering {path.name}", progress, limit), file)
     with building(out) as folder:
-        stayed = set()
-        with (folder / FILE_NAME).open("wb") as kept, (folder / DROPPED).open("w", encoding="utf-8") as reasons:
-            for row, dropped in funnel.sift(rows):
-                if dropped:
-                    reasons.write(json.dumps(asdict(dropped)) + "\n")
-                else:
-                    kept.write(relocate(row, file.parent, out) + b"\n")
-                    stayed.add(row.instance_id)
-        if not stayed:
-            raise UsageError(_say_nothing_left(file, funnel))
+        if not write_rows(keep_rows(funnel.sift(rows), folder / DROPPED), file, folder, out):
+            raise UsageError(_explain_empty(file, funnel))
         write_json(folder / FUNNEL, funnel.to_json())
-        copy_records(file, folder, stayed)
     return funnel
 
 
-def _say_nothing_left(file: Path, funnel: Funnel) -> str:
+def _explain_empty(file: Path, funnel: Funnel) -> str:
     if not funnel.num_rows:
         return f"{file} holds no task: make some with `turnsmith tasks make`"
-    fell = ", ".join(f"{stage.num_dropped} at {stage.filter}" for stage in funnel.stages if stage.num_dropped)
-    return f"none of the {funnel.num_rows} tasks in {file} stays ({fell}): give fewer filters, or other limits"
+    dropped = ", ".join(f"{stage.num_dropped} at {stage.filter}" for stage in funnel.stages if stage.num_dropped)
+    return f"none of the {funnel.num_rows} tasks in {file} is left ({dropped}): give fewer filters, or other limits"
+
+
+def keep_rows(judged: Iterable[tuple[TaskRow, Sequence[Any]]], log: Path) -> Iterator[PlacedRow]:
+    """Yield the rows without findings; write the findings of the others to `log`, one JSON line each."""
+    with log.open("w", encoding="utf-8") as lines:
+        for row, findings in judged:
+            lines.writelines(json.dumps(asdict(finding)) + "\n" for finding in findings)
+            if not findings:
+                yield "", row
+
+
+def write_rows(rows: Iterable[PlacedRow], file: Path, folder: Path, out: Path) -> dict[str, int]:
+    """Append rows of `file`, and their records, to task files in `folder`, which becomes `out`. Return counts by subfolder."""
+    names = defaultdict[str, set[str]](set)
+    with ExitStack() as opened:
+        targets: dict[str, Any] = {}
+        for part, row in rows:
+            if part not in targets:
+                targets[part] = opened.enter_context((make_folder(folder / part) / FILE_NAME).open("ab"))
+            targets[part].write(relocate(row, file.parent, out / part) + b"\n")
+            names[part].add(row.instance_id)
+    for part, kept in names.items():
+        copy_records(file, folder / part, kept)
+    return {part: len(kept) for part, kept in names.items()}
+
+
+def copy_records(file: Path, folder: Path, kept: set[str]) -> None:
+    """Copy the last qualification record of each kept task."""
+    records = {record.instance_id: record for record in read_current(file) if record.instance_id in kept}
+    for record in records.values():
+        append_record(folder / qualification.FILE_NAME, record)
+
+
+def stream_rows(file: Path, label: str, progress: Progress, limit: int | None = None) -> Iterator[TaskRow]:
+    """Yield the rows of a task file, reporting progress."""
+    return follow(read_rows(file, limit), progress, label, count_rows(file, limit))
 
 
 def add_facts(rows: Iterable[TaskRow], file: Path) -> Iterator[TaskRow]:
-    """The same rows with what their qualification has shown, and how a model has scored them, where that lies beside."""
+    """Yield the rows with their qualification records and scores, if such files are beside the task file."""
     facts = {record.instance_id: to_facts(record) for record in read_current(file)}
     scored = read_records(file.with_name(scoring.FILE_NAME), scoring.ScoreRecord)
     scores = {record.instance_id: record.scores for record in scored}
@@ -66,14 +96,14 @@ def add_facts(rows: Iterable[TaskRow], file: Path) -> Iterator[TaskRow]:
 
 
 def read_current(file: Path) -> Iterator[Qualification]:
-    """Records beside a task file, of this version and final; of one task the last is the one that counts."""
+    """Yield the final qualification records of the current version beside a task file. The last one of a task counts."""
     beside = file.with_name(qualification.FILE_NAME)
     records = read_records(beside, Qualification, f'"version":{qualification.VERSION},')
     return (record for record in records if record.verdict.is_final)
 
 
 def to_facts(record: Qualification) -> RunFacts:
-    """What filters want to know of a record."""
+    """Convert a qualification record to the facts that filters use."""
     uneven = [
         test
         for test, passes in record.passes.items()
@@ -91,34 +121,25 @@ def to_facts(record: Qualification) -> RunFacts:
 def split_task_file(
     path: Path, parts: Sequence[Part], by: str, seed: int, out: Path, limit: int | None, progress: Progress
 ) -> dict[str, int]:
-    """Write a folder for each part into the new folder `out`; returns the number of tasks of each. Raises UsageError."""
+    """Write one folder per part into the new folder `out`; return the number of tasks of each. Raises UsageError."""
     file = find_task_file(path)
     choose = plan_split(file, parts, by, seed, limit, progress)
-    rows = follow(read_rows(file, limit), progress, f"splitting {path.name}", count_rows(file, limit))
-    with building(out) as folder, ExitStack() as opened:
-        names: dict[str, set[str]] = {part.name: set() for part in parts}
-        for name in names:
-            (folder / name).mkdir()
-        files = {name: opened.enter_context((folder / name / FILE_NAME).open("wb")) for name in names}
-        for row in rows:
-            name = choose(row).name
-            files[name].write(relocate(row, file.parent, out / name) + b"\n")
-            names[name].add(row.instance_id)
-        if empty := [name for name, found in names.items() if not found]:
+    rows = ((choose(row).name, row) for row in stream_rows(file, f"splitting {path.name}", progress, limit))
+    with building(out) as folder:
+        counts = write_rows(rows, file, folder, out)
+        if empty := [part.name for part in parts if part.name not in counts]:
             remedy = ", or another --seed" if by == "id" else ""
             raise UsageError(f"{file}: no task falls into {empty[0]}: give it a larger share{remedy}")
-        for name, found in names.items():
-            copy_records(file, folder / name, found)
-    return {name: len(found) for name, found in names.items()}
+    return {part.name: counts[part.name] for part in parts}
 
 
 def plan_split(
     file: Path, parts: Sequence[Part], by: str, seed: int, limit: int | None, progress: Progress
 ) -> Callable[[TaskRow], Part]:
-    """Plan the part of each row: by its id alone, or by its place among all, which are read first. Raises UsageError."""
+    """Return a function from row to part: by id alone, or by date or repository, which reads all rows. Raises UsageError."""
     if by == "id":
         return lambda row: choose_part(row.instance_id, parts, seed)
-    rows = follow(read_rows(file, limit), progress, "reading the tasks", count_rows(file, limit))
+    rows = stream_rows(file, "reading the tasks", progress, limit)
     if by == "date":
         by_date = cut_by_date(rows, parts)
         return lambda row: by_date[row.instance_id]
@@ -127,37 +148,23 @@ def plan_split(
 
 
 def merge_task_files(paths: Sequence[Path], out: Path, progress: Progress) -> dict[str, int]:
-    """Write the tasks of all into the new folder `out`; returns the number of each file. Raises UsageError."""
+    """Write the tasks of all files to the new folder `out`; return the number of each file. Raises UsageError."""
     if len(paths) < 2:
         raise UsageError(f"{', '.join(map(str, paths))} is one task file, and merging needs two: give another PATH")
     counts, owners = dict[str, int](), dict[str, Path]()
-    with building(out) as folder, (folder / FILE_NAME).open("wb") as merged:
+    with building(out) as folder:
         for file in map(find_task_file, paths):
-            names = set()
-            for row in follow(read_rows(file), progress, f"merging {file.parent.name}", count_rows(file)):
-                claim(row, file, owners)
-                merged.write(relocate(row, file.parent, out) + b"\n")
-                names.add(row.instance_id)
-            copy_records(file, folder, names)
-            counts[str(file)] = len(names)
+            rows = claim_rows(stream_rows(file, f"merging {file.parent.name}", progress), file, owners)
+            counts[str(file)] = write_rows(rows, file, folder, out).get("", 0)
     return counts
 
 
-def claim(row: TaskRow, file: Path, owners: dict[str, Path]) -> None:
-    """Write down which file has this task. Raises UsageError where one had it before, under this id or another."""
-    for key in identify(row):
-        if key in owners:
-            how = "" if key == row.instance_id else f" under another id, made of the commit {key}"
-            raise UsageError(
-                f"{row.place}: {row.instance_id!r} is in {owners[key]} as well{how}: leave one of them out"
-            )
-        owners[key] = file
-
-
-def copy_records(file: Path, folder: Path, stayed: set[str]) -> None:
-    """Bring what is on record of the tasks that stayed."""
-    records: Mapping[str, Qualification] = {
-        record.instance_id: record for record in read_current(file) if record.instance_id in stayed
-    }
-    for record in records.values():
-        append_record(folder / qualification.FILE_NAME, record)
+def claim_rows(rows: Iterable[TaskRow], file: Path, owners: dict[str, Path]) -> Iterator[PlacedRow]:
+    """Yield the rows, recording their file by id and commit. Raises UsageError if an earlier file has the same task."""
+    for row in rows:
+        for key in identify(row):
+            if key in owners:
+                how = "" if key == row.instance_id else f" under another id, made of the commit {key}"
+                raise UsageError(f"{row.place}: {row.instance_id!r} is in {owners[key]} as well{how}: remove one")
+            owners[key] = file
+        yield "", row

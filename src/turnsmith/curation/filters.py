@@ -3,6 +3,7 @@
 A row without the required data is `unknown` to a filter; it is counted and kept by default.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -46,28 +47,29 @@ class Filter:
     def look(self, row: TaskRow) -> Judgement:
         return self.judge(row, self.limit or 0)
 
+    def describe(self) -> str:
+        """Describe the dropped rows, with the limit."""
+        return self.drops.format(limit=f"{self.limit or 0:g}")
+
     def __str__(self) -> str:
         return self.name if self.limit is None else f"{self.name}={self.limit:g}"
 
 
-def at_most(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
-    """Build a rule with an inclusive upper limit."""
-    return _bounded(measure, unit, lambda value, limit: value <= limit)
+def at_most(
+    name: str, limit: float, measure: Measure, unit: str, why: str = "too large a change", drops: str = ""
+) -> Filter:
+    """Build a filter with an inclusive upper limit."""
+    return Filter(name, drops or f"more than {{limit}} {unit}", why, bounded(measure, unit, operator.le), limit)
 
 
-def at_least(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
-    """Build a rule with an inclusive lower limit."""
-    return _bounded(measure, unit, lambda value, limit: value >= limit)
+def at_least(name: str, limit: float, measure: Measure, unit: str, why: str, drops: str) -> Filter:
+    """Build a filter with an inclusive lower limit."""
+    return Filter(name, drops, why, bounded(measure, unit, operator.ge), limit)
 
 
-def below(measure: Measure, unit: str) -> Callable[[TaskRow, float], Judgement]:
-    """Build a rule with an exclusive upper limit."""
-    return _bounded(measure, unit, lambda value, limit: value < limit)
+def bounded(measure: Measure, unit: str, fits: Callable[[float, float], bool]) -> Callable[[TaskRow, float], Judgement]:
+    """Build a rule that compares a measure with the limit."""
 
-
-def _bounded(
-    measure: Measure, unit: str, fits: Callable[[float, float], bool]
-) -> Callable[[TaskRow, float], Judgement]:
     def judge(row: TaskRow, limit: float) -> Judgement:
         value = measure(row)
         if value is None:
@@ -77,22 +79,17 @@ def _bounded(
     return judge
 
 
-def count_modified_files(row: TaskRow) -> float | None:
-    """Return the data set's count of modified files, or else count them in the gold patch."""
-    return _own_number(row, "num_modified_files", count_files)
+def count_modified(name: str, count: Callable[[str], int]) -> Measure:
+    """Build a measure that returns the data set's own count, or else counts in the gold patch."""
 
+    def measure(row: TaskRow) -> float | None:
+        own = row.meta.get(name)
+        if isinstance(own, int | float):
+            return own
+        patch = row.text("patch")
+        return None if patch is None else count(patch)
 
-def count_modified_lines(row: TaskRow) -> float | None:
-    """Return the data set's count of modified lines, or else count them in the gold patch."""
-    return _own_number(row, "num_modified_lines", count_lines)
-
-
-def _own_number(row: TaskRow, name: str, count: Callable[[str], int]) -> float | None:
-    own = row.meta.get(name)
-    if isinstance(own, int | float):
-        return own
-    patch = row.text("patch")
-    return None if patch is None else count(patch)
+    return measure
 
 
 def count_words(column: str) -> Measure:
@@ -115,11 +112,6 @@ def count_tests(column: str) -> Measure:
     return measure
 
 
-def measure_issue_english(row: TaskRow) -> float | None:
-    """Return the share of common English words in the issue's prose."""
-    return measure_english(row.text("problem_statement") or "")
-
-
 def judge_issue(row: TaskRow, limit: float) -> Judgement:
     """Drop a vague issue, with the reason."""
     text = row.text("problem_statement")
@@ -127,11 +119,6 @@ def judge_issue(row: TaskRow, limit: float) -> Judgement:
         return Fate.UNKNOWN, "no issue"
     reason = find_vagueness(text)
     return (Fate.DROPPED, reason) if reason else STAYS
-
-
-def find_difficulty(row: TaskRow) -> float | None:
-    """Return the difficulty score, 0 to 3."""
-    return read_scores(row).get(DIFFICULTY)
 
 
 def judge_scores(row: TaskRow, limit: float) -> Judgement:
@@ -177,20 +164,8 @@ FILTERS = {
             "names cannot be guessed from the issue",
             judge_names,
         ),
-        Filter(
-            "max-files",
-            "more than {limit} modified files",
-            "too large a change",
-            at_most(count_modified_files, "modified files"),
-            7,
-        ),
-        Filter(
-            "max-lines",
-            "more than {limit} modified lines",
-            "too large a change",
-            at_most(count_modified_lines, "modified lines"),
-            499,
-        ),
+        at_most("max-files", 7, count_modified("num_modified_files", count_files), "modified files"),
+        at_most("max-lines", 499, count_modified("num_modified_lines", count_lines), "modified lines"),
         Filter(
             "llm-score",
             "any LLM score of {limit} or worse",
@@ -205,34 +180,24 @@ FILTERS = {
             judge_steadiness,
             50,
         ),
-        Filter(
-            "max-patch-words",
-            "gold patches of more than {limit} words",
-            "too large a change",
-            at_most(count_words("patch"), "words of patch"),
-            500,
-        ),
-        Filter(
+        at_most("max-patch-words", 500, count_words("patch"), "words of patch"),
+        at_least(
             "english",
-            "issues with less than a share of {limit} common English words in their prose",
-            "prompts and models are English",
-            at_least(measure_issue_english, "of the issue is common English"),
             0.15,
+            lambda row: measure_english(row.text("problem_statement") or ""),
+            "of the issue is common English",
+            "prompts and models are English",
+            "issues with less than a share of {limit} common English words in their prose",
         ),
-        Filter(
+        at_least(
             "min-issue-words",
-            "issues of fewer than {limit} words",
-            "the issue says too little",
-            at_least(count_words("problem_statement"), "words of issue"),
             16,
+            count_words("problem_statement"),
+            "words of issue",
+            "the issue says too little",
+            "issues of fewer than {limit} words",
         ),
-        Filter(
-            "max-issue-words",
-            "issues of more than {limit} words",
-            "the issue says too much",
-            at_most(count_words("problem_statement"), "words of issue"),
-            1000,
-        ),
+        at_most("max-issue-words", 1000, count_words("problem_statement"), "words of issue", "the issue says too much"),
         Filter(
             "vague",
             "issues that are a few words, a list of commits or release notes",
@@ -243,29 +208,19 @@ FILTERS = {
             "difficulty",
             "a difficulty of {limit} or more",
             "hours of work for a person",
-            below(find_difficulty, "for difficulty"),
+            bounded(lambda row: read_scores(row).get(DIFFICULTY), "for difficulty", operator.lt),
             3,
         ),
-        Filter(
-            "max-fail-to-pass",
-            "more than {limit} FAIL_TO_PASS tests",
-            "too large a change",
-            at_most(count_tests("FAIL_TO_PASS"), "FAIL_TO_PASS tests"),
-            50,
-        ),
-        Filter(
+        at_most("max-fail-to-pass", 50, count_tests("FAIL_TO_PASS"), "FAIL_TO_PASS tests"),
+        at_most(
             "fail-to-fail",
-            "more than {limit} tests that fail before and after the gold patch",
-            "a suite that is broken for another reason",
-            at_most(count_tests("FAIL_TO_FAIL"), "FAIL_TO_FAIL tests"),
             0,
+            count_tests("FAIL_TO_FAIL"),
+            "FAIL_TO_FAIL tests",
+            "a suite that is broken for another reason",
+            "more than {limit} tests that fail before and after the gold patch",
         ),
-        Filter(
-            "qualified",
-            "tasks that `turnsmith tasks qualify` rejected",
-            "see the verdict",
-            judge_qualification,
-        ),
+        Filter("qualified", "tasks that `turnsmith tasks qualify` rejected", "see the verdict", judge_qualification),
     )
 }
 BUNDLES: dict[str, tuple[str, ...]] = {

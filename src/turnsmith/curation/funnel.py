@@ -48,10 +48,11 @@ class Funnel:
     def num_left(self) -> int:
         return self.stages[-1].num_left if self.stages else self.num_rows
 
-    def sift(self, rows: Iterable[TaskRow]) -> Iterator[tuple[TaskRow, Dropped | None]]:
+    def sift(self, rows: Iterable[TaskRow]) -> Iterator[tuple[TaskRow, list[Dropped]]]:
         """Yield each row with its drop record, if any, counting it."""
         for row in rows:
-            yield row, self.judge(row)
+            dropped = self.judge(row)
+            yield row, [dropped] if dropped else []
 
     def judge(self, row: TaskRow) -> Dropped | None:
         """Pass one row through the stages; return its drop record, if any."""
@@ -70,7 +71,7 @@ class Funnel:
         stages = [
             {
                 "filter": str(stage.filter),
-                "drops": describe(stage.filter),
+                "drops": stage.filter.describe(),
                 "why": stage.filter.why,
                 "seen": stage.num_seen,
                 "dropped": stage.num_dropped,
@@ -80,8 +81,3 @@ class Funnel:
             for stage in self.stages
         ]
         return {"num_rows": self.num_rows, "num_left": self.num_left, "stages": stages}
-
-
-def describe(given: Filter) -> str:
-    """Format a filter's description with its limit."""
-    return given.drops.format(limit=f"{given.limit or 0:g}")

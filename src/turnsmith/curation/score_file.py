@@ -1,4 +1,4 @@
-"""Scores of a task file, asked of an endpoint and kept beside it; what was answered is not asked again."""
+"""Scoring of a task file by an endpoint; answers are stored beside the file and not requested again."""
 
 import os
 from collections import deque
@@ -7,26 +7,26 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from string import Template
 
-from turnsmith.curation.rows import TaskRow, count_rows, read_rows
+from turnsmith.curation.files import stream_rows
+from turnsmith.curation.rows import TaskRow
 from turnsmith.curation.scores import NAMES, read_scores
 from turnsmith.curation.scoring import FILE_NAME, Scorer, ScoreRecord, make_key, score, write_question
 from turnsmith.runs.folder import append_record, hold, read_records
 from turnsmith.tasks.dataset import find_task_file
 from turnsmith.tracking import Progress
-from turnsmith.tracking.loops import follow
 
 
 def score_task_file(
     path: Path, scorer: Scorer, prompt: Template, num_workers: int, limit: int | None, progress: Progress
 ) -> dict[str, int]:
-    """Ask about each task whose set has not scored it; returns counts. Raises UsageError, EngineError."""
+    """Ask for scores of each task that has none; return counts. Raises UsageError, EngineError."""
     file = find_task_file(path)
     journal = file.with_name(FILE_NAME)
     counts = {"asked": 0, "on_record": 0, "scored_by_the_set": 0, "without_an_answer": 0}
     with journal.open("ab") as held:
         hold(held)
         known = {record.key for record in read_records(journal, ScoreRecord)}
-        rows = follow(read_rows(file, limit), progress, f"scoring {path.name}", count_rows(file, limit))
+        rows = stream_rows(file, f"scoring {path.name}", progress, limit)
         for record in _ask_all(_select(rows, prompt, known, counts), scorer, num_workers):
             append_record(journal, record)
             counts["asked"] += 1
@@ -37,7 +37,7 @@ def score_task_file(
 def _select(
     rows: Iterator[TaskRow], prompt: Template, known: set[str], counts: dict[str, int]
 ) -> Iterator[tuple[TaskRow, str]]:
-    """Rows to ask about, with the questions."""
+    """Yield the rows without scores, with their questions."""
     for row in rows:
         question = write_question(row, prompt)
         if len(read_scores(row)) == len(NAMES):
@@ -49,7 +49,7 @@ def _select(
 
 
 def _ask_all(waiting: Iterator[tuple[TaskRow, str]], scorer: Scorer, num_workers: int) -> Iterator[ScoreRecord]:
-    """The answers in order, a few questions at once."""
+    """Yield the answers in order, with `num_workers` questions at once."""
     with ThreadPoolExecutor(num_workers) as pool:
         running: deque[Future[ScoreRecord]] = deque()
         try:
@@ -64,5 +64,5 @@ def _ask_all(waiting: Iterator[tuple[TaskRow, str]], scorer: Scorer, num_workers
 
 
 def find_key() -> str:
-    """The key of the endpoint, from the environment; empty where it needs none."""
+    """Read the endpoint's key from the environment; empty if unset."""
     return os.environ.get("OPENAI_API_KEY", "")
