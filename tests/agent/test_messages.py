@@ -39,7 +39,7 @@ class Talker:
             raise text
         return Reply(text, "stop", self.tokens_per_message * len(request.messages), 10)
 
-    def remark(self):
+    def status(self):
         return ""
 
     async def close(self):

@@ -39,7 +39,7 @@ class Told(Silence):
     def __init__(self):
         self.lines = []
 
-    def say(self, text):
+    def log(self, text):
         self.lines.append(text)
 
 

@@ -18,7 +18,7 @@ class Listener(Silence):
     def __init__(self):
         self.lines = []
 
-    def say(self, text):
+    def log(self, text):
         self.lines.append(text)
 
 

@@ -57,7 +57,7 @@ class Listener(Silence):
     def __init__(self):
         self.said = []
 
-    def say(self, text):
+    def log(self, text):
         self.said.append(text)
 
 

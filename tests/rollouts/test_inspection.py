@@ -30,7 +30,7 @@ class Heard(Silence):
     def __init__(self):
         self.said = []
 
-    def say(self, text):
+    def log(self, text):
         self.said.append(text)
 
 

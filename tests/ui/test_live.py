@@ -107,7 +107,7 @@ def test_a_bar_shows_the_time_left_only_if_it_can_be_estimated(total, left):
 
 def test_a_remark_is_logged_with_its_time_and_without_control_characters(tmp_path, capsys):
     with watching(tmp_path / "run.log") as progress:
-        progress.say("resolved \x1b[2J 12 %")
+        progress.log("resolved \x1b[2J 12 %")
     assert capsys.readouterr().err == "resolved \\x1b[2J 12 %\n"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d resolved \\x1b\[2J 12 %\n", (tmp_path / "run.log").read_text())
 
@@ -119,7 +119,7 @@ def test_bars_disappear_at_the_end_and_show_markup_as_text():
         with bars.work("evaluating [bold]base[/]", 4) as work:
             work.advance(3, note="resolved 1 of 3")
             shown.refresh()
-            bars.say("half [red]way[/] \x1b]0;x\x07")
+            bars.log("half [red]way[/] \x1b]0;x\x07")
         assert not shown.tasks
     text = console.file.getvalue()
     assert "evaluating [bold]base[/]" in text

@@ -17,7 +17,7 @@ from turnsmith.cli.options import (
     Workers,
     answer,
     count_workers,
-    going_on,
+    resumable,
     takes_sandbox,
     work_in_sandboxes,
 )
@@ -78,7 +78,7 @@ def grade(
     report = Report(out, check_name(run or default_name))
     submission = Submission(found, task_set, report, count_workers(workers), timeout_s)
     refuse_other_kinds((tree.task for tree, _ in pair(submission)), sandbox)
-    with going_on():
+    with resumable():
         graded = work_in_sandboxes(sandbox, partial(grade_submission, submission))
     file = report.summary(found[0].model)
     answer(graded.summary, lambda: print_summary(graded.summary, file), as_json=as_json)

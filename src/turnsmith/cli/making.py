@@ -14,7 +14,7 @@ from turnsmith.cli.options import (
     Workers,
     answer,
     count_workers,
-    going_on,
+    resumable,
     takes_sandbox,
     work_in_sandboxes,
 )
@@ -124,7 +124,7 @@ def make_of_packages(
 
     check_one_exists(sources)
     spec = MakingSpec(tuple(dict.fromkeys(sources)), num, seed)
-    with going_on():
+    with resumable():
         work_in_sandboxes(sandbox, partial(make_package_bugs, spec, out, num_workers, writer))
 
 

@@ -19,7 +19,7 @@ from turnsmith.cli.options import (
     answer,
     configure_sandbox,
     count_workers,
-    going_on,
+    resumable,
     work_in_sandboxes,
 )
 from turnsmith.cli.tasks import describe_number, load_reported
@@ -122,7 +122,7 @@ def mine(
     history, threads = open_history(repository, name), read_export(issues) if issues else {}
     folder, config = out.resolve(), configure_sandbox(sandbox)
     mining = MiningJob(history, folder, search, threads, TreeStore(folder))
-    with going_on():
+    with resumable():
         tasks, reasons = work_in_sandboxes(config, partial(mine_tasks, mining))
     answer(
         {"folder": str(out), "num_tasks": len(tasks), "num_commits": reasons.total(), "reasons": reasons},
@@ -191,7 +191,7 @@ def rebuild(
         job = RebuildJob(histories, folder, store, provider, count_workers(workers), wishes)
         return await rebuild_tasks(job, tasks, progress)
 
-    with going_on():
+    with resumable():
         reasons = work_in_sandboxes(configure_sandbox(sandbox), work)
     answer({"folder": str(out), "reasons": reasons}, lambda: show_reasons("tasks", reasons), as_json=as_json)
     if not reasons[REBUILT]:

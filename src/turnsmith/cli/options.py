@@ -98,7 +98,7 @@ def count_workers(wanted: int | None) -> int:
     return wanted or os.cpu_count() or 1
 
 
-def going_on() -> AbstractContextManager[None]:
+def resumable() -> AbstractContextManager[None]:
     """Announce on Ctrl-C that the same command continues the work of this block."""
     return announcing(remark="finished work is kept, and the same command continues")
 

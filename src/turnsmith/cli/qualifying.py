@@ -20,7 +20,7 @@ from turnsmith.cli.options import (
     Workers,
     answer,
     count_workers,
-    going_on,
+    resumable,
     takes_sandbox,
     work_in_sandboxes,
 )
@@ -73,7 +73,7 @@ def qualify(
     config = sandbox.model_copy(update={"hidden": hidden, "test_plugins": plugins or []})
     criteria = Criteria(repeats, timeout_s, needs_names=not keep_missing_names, sandbox=config)
     task_set = open_tasks(path, config, tasks, limit)
-    with going_on():
+    with resumable():
         records = work_in_sandboxes(config, partial(qualify_task_set, task_set, criteria, count_workers(workers)))
     data = [record.model_dump(mode="json") for record in records]
     answer(data, lambda: print_records(records), as_json=as_json)

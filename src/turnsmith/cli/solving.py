@@ -175,7 +175,7 @@ def watch_attempts(assignment: "Assignment") -> None:
     from turnsmith.ui.solving import Screen
 
     screen = Screen(make_console(stderr=True), assignment.folder.log)
-    screen.say(f"run folder {assignment.folder.path}")
+    screen.log(f"run folder {assignment.folder.path}")
     asyncio.run(solve(assignment, screen))
 
 

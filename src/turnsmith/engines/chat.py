@@ -48,7 +48,7 @@ class ChatEngine(Protocol):
     async def chat(self, request: ChatRequest) -> Reply:
         """Sample one turn. Raises EngineError, ContextFull, and UsageError if every request would fail."""
 
-    def remark(self) -> str:
+    def status(self) -> str:
         """Return the cost of all requests so far as readable text; empty if unknown."""
 
     async def close(self) -> None:

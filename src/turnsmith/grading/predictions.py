@@ -70,7 +70,7 @@ async def grade_submission(submission: Submission, provider: SandboxProvider, pr
             verdicts[tree.instance_id] = seen.grade.resolved
         elif seen.grade.outcome is Outcome.GRADER_FAILED:
             lost.append(tree.instance_id)
-            progress.say(f"{tree.instance_id} could not be graded: {seen.grade.detail}")
+            progress.log(f"{tree.instance_id} could not be graded: {seen.grade.detail}")
         return f"resolved {sum(verdicts.values())}/{len(verdicts)}"
 
     label, num_workers = f"grading {report.run}", submission.num_workers
@@ -136,7 +136,7 @@ def report_aside(submission: Submission, progress: Progress) -> list[str]:
     aside = submission.task_set.aside
     names = [each.instance_id for each in submission.predictions if each.instance_id in aside]
     for name in names:
-        progress.say(f"{name} could not be graded: it {aside[name].detail}")
+        progress.log(f"{name} could not be graded: it {aside[name].detail}")
     return names
 
 

@@ -37,7 +37,7 @@ async def qualify_task_set(
         waiting = [case for case in cases if case.task.instance_id not in done]
         if done:
             left = f"{len(waiting)} are left" if waiting else "nothing is run"
-            progress.say(f"{task_set.name}: {len(done)} of {len(cases)} tasks are on record, {left}")
+            progress.log(f"{task_set.name}: {len(done)} of {len(cases)} tasks are on record, {left}")
         if waiting:
             systems = await _look_into_systems(waiting, progress)
             known |= await _examine_all(task_set, waiting, systems, criteria, num_workers, progress)
@@ -99,7 +99,7 @@ async def admit(train_tasks: TaskSet, config: RunConfig, provider: SandboxProvid
         criteria = Criteria(tests_timeout_s=config.rollouts.tests_timeout_s, sandbox=config.sandbox)
         await qualify_task_set(train_tasks, criteria, config.rollouts.grading_workers, provider, progress)
     kept = keep_qualified(train_tasks, config.sandbox, progress)
-    progress.say(f"{kept.name}: {say_abilities(kept.list_abilities())}")
+    progress.log(f"{kept.name}: {say_abilities(kept.list_abilities())}")
     return kept
 
 
@@ -143,9 +143,9 @@ def leave_out(task_set: TaskSet, records: Mapping[str, Qualification], progress:
     if not kept:
         raise UsageError(f"none of the {len(known)} tasks in {task_set.file} is qualified: {counts}")
     if unfit:
-        progress.say(f"{task_set.name}: {unfit.total()} of {len(known)} tasks are left out: {counts}")
+        progress.log(f"{task_set.name}: {unfit.total()} of {len(known)} tasks are left out: {counts}")
     if num_quarantined := sum(len(record.quarantined) for _, record in kept if record):
-        progress.say(f"{task_set.name}: {num_quarantined} tests in quarantine are not asked for")
+        progress.log(f"{task_set.name}: {num_quarantined} tests in quarantine are not asked for")
     return replace(
         task_set,
         tasks=[qualified(task, record) if record else task for task, record in kept],

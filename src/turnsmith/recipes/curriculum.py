@@ -27,7 +27,7 @@ def choose_pool(pool: TaskSet, stage: StageConfig, before: str, run: RunContext)
         kept = apply_curriculum(pool, *past)
         write_json(file, [task.instance_id for task in kept.tasks])
     names = set(read_json(file))
-    run.progress.say(f"curriculum: {len(names)} of {len(run.train_tasks.tasks)} tasks remain")
+    run.progress.log(f"curriculum: {len(names)} of {len(run.train_tasks.tasks)} tasks remain")
     return replace(pool, tasks=[task for task in pool.tasks if task.instance_id in names])
 
 

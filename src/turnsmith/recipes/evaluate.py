@@ -45,7 +45,7 @@ def announce(checkpoint: str, results: Sequence[EvalResult], progress: Progress)
     """Report Pass@1 on each task set, one line each."""
     for result in results:
         note = f" ± {result.sem:.1%}" if result.sem is not None else ""
-        progress.say(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
+        progress.log(f"{checkpoint} on {result.task_set}: Pass@1 {result.pass_at_1:.1%}{note}")
 
 
 def read_finished(config: RunConfig, folder: RunFolder) -> list[EvalResult]:

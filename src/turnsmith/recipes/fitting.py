@@ -57,7 +57,7 @@ def fit(task_set: TaskSet, parts: Sequence[ContextLimit], named: Collection[str]
     if refused := next((name for name in misfits if name in named or not kept), ""):
         raise UsageError(f"task {refused}: {misfits[refused].detail}")
     for line in describe_aside(misfits, len(task_set.tasks), "cannot be played"):
-        run.progress.say(f"{task_set.name}: {line}")
+        run.progress.log(f"{task_set.name}: {line}")
     return replace(task_set, tasks=kept, aside={**task_set.aside, **misfits})
 
 

@@ -62,9 +62,9 @@ def summary(iteration: Iteration, metrics: Metrics) -> str:
 def report(iteration: Iteration, metrics: Metrics) -> None:
     """Report an iteration and its warnings, and send its metrics to the trackers."""
     progress, feed = iteration.run.progress, iteration.run.feed
-    progress.say(summary(iteration, metrics))
+    progress.log(summary(iteration, metrics))
     for warning in find_warnings(iteration, metrics):
-        progress.say(f"warning: {warning}")
+        progress.log(f"warning: {warning}")
     feed.update()
 
 

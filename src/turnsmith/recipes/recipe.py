@@ -58,7 +58,7 @@ async def run_to_end(config: RunConfig, folder: RunFolder, progress: Progress) -
     sweep(folder, config.keep_checkpoints)
     record_versions(folder)
     folder.stop_reason.unlink(missing_ok=True)
-    progress.say(f"run folder {folder.path}: loading model, tasks and finished work")
+    progress.log(f"run folder {folder.path}: loading model, tasks and finished work")
     try:
         results = tell_again(config, folder, progress) or await open_and_run(config, folder, progress)
     except TurnsmithError as error:
@@ -84,7 +84,7 @@ async def open_and_run(config: RunConfig, folder: RunFolder, progress: Progress)
     try:
         check_isolation(config, provider)
         if provider.isolation == Isolation.NONE:
-            progress.say(
+            progress.log(
                 f"warning: sandbox.kind is {config.sandbox.kind}: agents and tests are not isolated from this machine"
             )
         run = await prepare_run(config, folder, progress, policy, provider)

@@ -47,14 +47,14 @@ async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     counts |= describe_training([step["loss/nll"] for step in steps])
     counts["samples/retokenised"] = float(sum(is_retokenised(sample) for sample in samples))
     write_json(metrics, counts | {"policy/version": policy.weights.policy_version})
-    run.progress.say(f"RFT: kept {len(samples)} trajectories, {len(steps)} steps")
+    run.progress.log(f"RFT: kept {len(samples)} trajectories, {len(steps)} steps")
 
 
 async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
     """Make samples of the base's resolved rollouts, with metrics. Raises UsageError if there are none."""
     trajectories = await collect(rft, tasks, run)
     kept = keep_resolved(trajectories)
-    run.progress.say(f"RFT: {len(kept)} of {len(trajectories)} trajectories were resolved")
+    run.progress.log(f"RFT: {len(kept)} of {len(trajectories)} trajectories were resolved")
     metrics = describe(trajectories, kept) | describe_abilities(tasks.list_abilities())
     return render_samples(kept, tasks, run), metrics
 
@@ -86,7 +86,7 @@ def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str
     """Make samples of resolved conversations of another model, with metrics. Raises UsageError."""
     path = Path(rft.conversations or "")
     samples, counts = load_samples(open_others(rft, run), path, run.token_policy.renderer, rft.max_context)
-    run.progress.say(
+    run.progress.log(
         f"RFT: {len(samples)} conversations of {name_origin(RunFolder(path))}, re-tokenised: their text is imitated under the "
         "chat template of model.path"
     )

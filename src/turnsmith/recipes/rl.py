@@ -40,7 +40,7 @@ async def run_stage(stage: StageConfig, pool: TaskSet, run: RunContext) -> None:
         for number in range(run.folder.next_iteration(stage.name), stage.iterations):
             await evaluate_inside(stage.name, number, run)
             if has_plateaued(stage, number, run):
-                run.progress.say(
+                run.progress.log(
                     f"{stage.name} ends after {number} iterations: no new best score in the last {stage.plateau}"
                 )
                 break
@@ -52,7 +52,7 @@ async def resume(trainer: Trainer, stage: StageConfig, run: RunContext) -> None:
     """Load the last checkpoint of the stage, if there is one."""
     done = run.folder.next_iteration(stage.name)
     if done:
-        run.progress.say(f"{stage.name}: {done} of {stage.iterations} iterations are done; loading the last checkpoint")
+        run.progress.log(f"{stage.name}: {done} of {stage.iterations} iterations are done; loading the last checkpoint")
         await trainer.load(run.folder.iteration(stage.name, done - 1).checkpoint)
         await run.token_policy.take(await trainer.publish())
 

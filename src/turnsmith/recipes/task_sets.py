@@ -38,7 +38,7 @@ async def prepare_task_set(
         await make_tasks(name, task_set, config.seed_of(task_set), place, provider, progress)
     found = read_task_set(name, place, PARSERS, task_set)
     for line in found.remarks():
-        progress.say(line)
+        progress.log(line)
     return found
 
 
@@ -60,7 +60,7 @@ def warn_of_older(train: TaskSet, others: Sequence[TaskSet], progress: Progress)
     tasks = {task.instance_id: task for other in others for task in other.tasks}
     dated = filter(None, map(_date_task, tasks.values()))
     if num := sum(date < newest.get(repository, date) for repository, date in dated):
-        progress.say(
+        progress.log(
             f"{num} of the {len(tasks)} evaluated tasks are older than a training task of their repository, whose tree may "
             "hold their fix: split them by `tasks split --by date`"
         )
@@ -114,4 +114,4 @@ async def make_tasks(
             spec = PracticeSpec(config.split, total, config.difficulty, seed)
             tasks = await make_practice_tasks(spec, folder, provider, on_task=lambda task: work.advance())
     if len(tasks) < total:
-        progress.say(f"{name}: {len(tasks)} of {total} tasks: its tests detect no more bugs")
+        progress.log(f"{name}: {len(tasks)} of {total} tasks: its tests detect no more bugs")

@@ -75,7 +75,7 @@ class Generator:
             append_trajectory(journal, trajectory)
             done[rollout.trajectory.trajectory_id] = trajectory
             outcomes[trajectory.outcome] += 1
-            remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", self.dialogues.remark()]
+            remarks = [f"resolved {outcomes[Outcome.RESOLVED]} of {outcomes.total()}", self.dialogues.status()]
             return ", ".join(filter(None, remarks))
 
         await for_each(missing, make, self.progress, label, num_done=len(rollouts) - len(missing), describe=str)

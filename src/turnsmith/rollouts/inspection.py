@@ -51,7 +51,7 @@ class Inspector:
         if audit.verdict != "convicted":
             return trajectory.grow(grade=grade)
         if not self.is_alarmed:
-            self.progress.say(
+            self.progress.log(
                 f"warning: {trajectory.trajectory_id} failed the audit: {audit.reason}; all resolved patches are audited "
                 "until an iteration has no failed audit"
             )

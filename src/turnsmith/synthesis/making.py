@@ -237,4 +237,4 @@ async def make_package_bugs(
             spec, out, provider, num_workers=num_workers, write_issue=write_issue, on_trial=count
         )
     for package, reason in failures.items():
-        progress.say(f"{package}: {reason}")
+        progress.log(f"{package}: {reason}")

@@ -26,7 +26,7 @@ class Progress(Protocol):
         A `total` of None means an unknown number, and hides the remaining time.
         """
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Show a line of text, and keep it visible."""
 
 

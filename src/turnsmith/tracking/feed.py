@@ -96,7 +96,7 @@ class Feed:
             yield
         except Exception as error:  # a tracker failure must not stop the run
             del self._trackers[name]
-            self._progress.say(
+            self._progress.log(
                 f"warning: tracking to {name} has stopped ({type(error).__name__}: {error}); the run goes on, "
                 "and `turnsmith resume` sends what is missing"
             )

@@ -18,7 +18,7 @@ class LogFile:
     def advance(self, num: int = 1, note: str = "") -> None:
         """Ignore finished units."""
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Append one line."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{datetime.now().isoformat(sep=' ', timespec='seconds')} {text}\n")

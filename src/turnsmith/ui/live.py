@@ -38,7 +38,7 @@ def watching(log: Path | None = None) -> Iterator[tracking.Progress]:
     """Show progress on standard error until the block ends, and write remarks to `log` too."""
     bars = make_bars(make_console(stderr=True))
     progress = Bars(bars, log) if bars.console.is_terminal else Lines(bars, log)
-    with bars if bars.console.is_terminal else nullcontext(), announcing(say=progress.say):
+    with bars if bars.console.is_terminal else nullcontext(), announcing(say=progress.log):
         yield progress
 
 
@@ -118,12 +118,24 @@ class Line(Bar):
         self.bars.console.print(", ".join(filter(None, [count, task.fields["note"], remark])), soft_wrap=True)
 
 
-class Bars:
+class Remarks:
+    """Viewer of remarks on a console; they also go to a log file."""
+
+    def __init__(self, console: Console, file: Path | None = None) -> None:
+        self.console, self._file = console, file
+
+    def log(self, text: str) -> None:
+        self.console.print(to_line(text), soft_wrap=True)
+        if self._file:
+            LogFile(self._file).log(to_line(text))
+
+
+class Bars(Remarks):
     """Viewer with a bar for each piece of work in progress, and remarks above them."""
 
-    def __init__(self, bars: Progress, log: Path | None = None) -> None:
+    def __init__(self, bars: Progress, file: Path | None = None) -> None:
+        super().__init__(bars.console, file)
         self._bars = bars
-        self._log = LogFile(log) if log else None
 
     @contextmanager
     def work(self, label: str, total: int | None, num_done: int = 0) -> Iterator[Bar]:
@@ -135,11 +147,6 @@ class Bars:
             yield Bar(self._bars, task)
         finally:
             self._bars.remove_task(task)
-
-    def say(self, text: str) -> None:
-        self._bars.console.print(to_line(text), soft_wrap=True)
-        if self._log:
-            self._log.say(to_line(text))
 
 
 class Lines(Bars):

@@ -2,43 +2,30 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from shlex import quote
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.rule import Rule
-from rich.text import Text
 
 from turnsmith.recipes.solve.given_tests import TestRun
 from turnsmith.recipes.solve.solution import STAGE, Attempt, Solution
 from turnsmith.runs.folder import RunFolder
-from turnsmith.tracking.log_file import LogFile
 from turnsmith.types import Turn
+from turnsmith.ui.live import Remarks
 from turnsmith.ui.tables import make_table
 from turnsmith.ui.terminal import to_line
-from turnsmith.ui.trajectory import INDENT, plain
+from turnsmith.ui.trajectory import INDENT, make_rule, plain
 
 MAX_LINES = 12
 """Maximum number of lines of an observation in the live view; the others are counted."""
 
 
-@dataclass(frozen=True)
-class Screen:
-    """Progress that prints turns to a console and remarks to a log."""
-
-    console: Console
-    log: Path
-
-    def say(self, text: str) -> None:
-        """Print one line, and write it to the log."""
-        self.console.print(to_line(text), soft_wrap=True)
-        LogFile(self.log).say(to_line(text))
+class Screen(Remarks):
+    """Viewer of turns and remarks."""
 
     def work(self, label: str, total: int | None, num_done: int = 0) -> AbstractContextManager["Screen"]:
         """Print a line, since a bar would be mixed with the turns."""
-        self.say(label)
+        self.log(label)
         return nullcontext(self)
 
     def advance(self, num: int = 1, note: str = "") -> None:
@@ -51,8 +38,7 @@ class Screen:
 
 def turn_lines(attempt: int, number: int, turn: Turn) -> Iterator[RenderableType]:
     """Yield a rule, the text and the shortened observation of a turn."""
-    title = f"attempt {attempt + 1} · turn {number} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s"
-    yield Rule(Text(title, style="dim"), align="left", style="dim")
+    yield make_rule(f"attempt {attempt + 1} · turn {number} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s")
     yield Padding(plain(turn.text.strip(), "cyan"), INDENT)
     lines = turn.observation.rstrip().splitlines()
     more = [f"… and {len(lines) - MAX_LINES} more lines"] if len(lines) > MAX_LINES else []

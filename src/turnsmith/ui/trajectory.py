@@ -21,9 +21,9 @@ MAX_TESTS = 20
 def show_trajectory(trajectory: Trajectory, prompt: str, task: Task | None, console: Console) -> None:
     """Print head, prompt, issue, turns, patch and verdict. An issue that the prompt contains is not repeated."""
     console.print(head(trajectory))
-    console.print(_rule(f"prompt · {trajectory.prompt_tokens} tokens"), Padding(plain(prompt.strip()), INDENT))
+    console.print(make_rule(f"prompt · {trajectory.prompt_tokens} tokens"), Padding(plain(prompt.strip()), INDENT))
     if task and task.problem_statement.strip() not in prompt:
-        console.print(_rule("issue"), Padding(plain(task.problem_statement.strip()), INDENT))
+        console.print(make_rule("issue"), Padding(plain(task.problem_statement.strip()), INDENT))
     for number, turn in enumerate(trajectory.turns, 1):
         console.print(*turn_parts(turn, number, trajectory))
     console.print(*verdict_parts(trajectory))
@@ -51,7 +51,7 @@ def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[Rend
     logprobs = trajectory.logprobs[turn.start : turn.end]
     mean = f" · mean log-prob {logprobs.mean():.2f}" if len(logprobs) else ""
     cut = " · cut at the length limit" if turn.finish_reason == "length" else ""
-    yield _rule(
+    yield make_rule(
         f"turn {number} · {turn.end - turn.start} tokens{mean}{cut} · {turn.generate_s:.1f} s + {turn.act_s:.1f} s"
     )
     yield Padding(plain(turn.text.strip(), "cyan"), INDENT)
@@ -65,10 +65,10 @@ def turn_parts(turn: Turn, number: int, trajectory: Trajectory) -> Iterator[Rend
 
 def verdict_parts(trajectory: Trajectory) -> Iterator[RenderableType]:
     """Yield the patch, and the verdict with test results."""
-    yield _rule("patch")
+    yield make_rule("patch")
     patch = Syntax(to_printable(trajectory.patch), "diff", theme="ansi_dark", word_wrap=True)
     yield Padding(patch if trajectory.patch else plain("no changes", "dim"), INDENT)
-    yield _rule("verdict")
+    yield make_rule("verdict")
     yield Padding(plain(trajectory.outcome.value, "bold green" if trajectory.resolved else "bold red"), INDENT)
     if trajectory.detail:
         yield Padding(plain(to_line(trajectory.detail)), INDENT)
@@ -88,5 +88,6 @@ def plain(text: str, style: str = "") -> Text:
     return Text(to_printable(text), style=style)
 
 
-def _rule(title: str) -> Rule:
+def make_rule(title: str) -> Rule:
+    """Make a line with a title at its left end."""
     return Rule(Text(to_line(title), style="dim"), align="left", style="dim")

@@ -203,7 +203,7 @@ async def test_account_has_costs_by_stage_and_survives_a_restart(server, tmp_pat
     async with opened(server, tmp_path, prices=PRICES) as engine:
         long = (*ask().messages, Message(role="assistant", text="x" * 90), Message(role="user", text="and?"))
         await engine.chat(ask(episode="eval-rft/task-1/0", messages=long))
-        assert engine.remark() == f"cost {engine.account.total.cost:.4g}"
+        assert engine.status() == f"cost {engine.account.total.cost:.4g}"
     entries, books = read_entries(tmp_path / "costs.json"), server.books
     assert entries.keys() == {"eval-base", "eval-rft"} and entries["eval-rft"].cached_tokens > 0
     fresh = books.input_tokens - books.cached_tokens

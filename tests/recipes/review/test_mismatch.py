@@ -50,7 +50,7 @@ class Heard(Silence):
     def __init__(self):
         self.said = []
 
-    def say(self, text):
+    def log(self, text):
         self.said.append(text)
 
 
@@ -99,8 +99,8 @@ def play(task_folder, tmp_path):
         try:
             await run_recipe(config, folder, heard)
         except* TrainingError as group:
-            heard.say(f"warning: {group.exceptions[0]}")
-            heard.say("rl 0/0")
+            heard.log(f"warning: {group.exceptions[0]}")
+            heard.log("rl 0/0")
         return Played(config, folder, split_by_iteration(heard.said))
 
     return run

@@ -45,7 +45,7 @@ class DialogueFactory(Protocol):
     def check_budget(self, max_tokens: int) -> None:
         """Raise UsageError if the observation budget cannot hold the truncation notice."""
 
-    def remark(self) -> str:
+    def status(self) -> str:
         """Return a short status for progress output, such as the cost; often empty."""
 
 

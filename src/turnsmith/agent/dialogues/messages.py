@@ -108,8 +108,8 @@ class MessageDialogueFactory:
     def check_budget(self, max_tokens: int) -> None:
         check_bytes(max_tokens)
 
-    def remark(self) -> str:
-        return self.engine.remark()
+    def status(self) -> str:
+        return self.engine.status()
 
 
 def estimate_prompt(system: str, issue: str) -> int:

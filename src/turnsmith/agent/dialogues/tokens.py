@@ -102,5 +102,5 @@ class TokenDialogueFactory:
     def check_budget(self, max_tokens: int) -> None:
         check_budget(max_tokens, self.renderer.tokenizer)
 
-    def remark(self) -> str:
+    def status(self) -> str:
         return ""

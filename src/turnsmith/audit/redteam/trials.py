@@ -105,7 +105,7 @@ async def try_all(
             grade = grade.model_copy(update={"audit": audit})
         trial = Trial(script, target.name, grade)
         if not trial.is_right(when):
-            progress.say(str(trial))
+            progress.log(str(trial))
         return trial
 
     return await for_each(pairs, run, progress, "red team", num_workers=NUM_WORKERS)

@@ -146,7 +146,7 @@ class EndpointEngine:
             self.account.record_loss(stage)
             raise
 
-    def remark(self) -> str:
+    def status(self) -> str:
         """Return the cost so far, e.g. `cost 0.0312`; empty without prices."""
         return f"cost {self.account.total.cost:.4g}" if self.config.prices else ""
 

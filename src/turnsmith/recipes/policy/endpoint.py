@@ -72,7 +72,7 @@ async def open_endpoint(setup: PolicySetup) -> ChatEngine:
     engine = EndpointEngine(endpoint, read_key(endpoint), Account(setup.costs, endpoint.prices))
     try:
         for remark in await check_endpoint(engine, agent.max_context, agent.max_new_tokens):
-            setup.progress.say(remark)
+            setup.progress.log(remark)
     except BaseException:
         await engine.close()
         raise

@@ -60,7 +60,7 @@ async def make_attempt(rollout: Rollout, setup: AttemptSetup) -> Trajectory:
         trajectory = await test_patch(trajectory, setup)
     finally:
         append_trajectory(setup.journal, trajectory)
-    setup.watcher.say(
+    setup.watcher.log(
         f"attempt {trajectory.index + 1}: {trajectory.stop_reason}, {trajectory.outcome} {trajectory.detail}"
     )
     return trajectory

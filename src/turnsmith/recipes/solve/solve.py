@@ -52,19 +52,19 @@ async def solve(assignment: Assignment, watcher: Watcher) -> None:
     provider = make_provider(config.sandbox)
     try:
         if provider.isolation == Isolation.NONE:
-            watcher.say(f"warning: sandbox.kind is {config.sandbox.kind}: the agent is not isolated from this machine")
+            watcher.log(f"warning: sandbox.kind is {config.sandbox.kind}: the agent is not isolated from this machine")
         tree = await lay_out(assignment, watcher)
         tests = open_tests(assignment, tree, provider)
         for remark in await check_command(tests) if tests else []:
-            watcher.say(remark)
+            watcher.log(remark)
         policy = await open_policy(config, assignment.folder, watcher)
         try:
             check_fits([tree.task], policy.dialogues, scaffold, config.agent)
             setup = AttemptSetup(config, assignment.folder, policy, provider, scaffold, tests, watcher)
             await make_attempts(plan_attempts(assignment, tree), setup)
         finally:
-            if remark := policy.dialogues.remark():
-                watcher.say(remark)
+            if remark := policy.dialogues.status():
+                watcher.log(remark)
             await policy.close()
     finally:
         await provider.close()
@@ -79,7 +79,7 @@ async def lay_out(assignment: Assignment, watcher: Watcher) -> TaskTree:
         commit = write_history(layer.with_name("git") / ".git", assignment.tree)
         layers, environment = (layer, layer.with_name("git")), ""
     else:
-        watcher.say("building the environment of the tests, with network")
+        watcher.log("building the environment of the tests, with network")
         built = await build_environment(assignment, layer, folder, assignment.wishes)
         layers, commit = complete_layers(layer, assignment.tree, built)
         environment = str(built.folder)
