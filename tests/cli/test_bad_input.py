@@ -93,7 +93,7 @@ FAULTS = {
     "tracking": ('["no_such_tracker:Tracker"]', "module no_such_tracker"),
     "stages.0.curriculum_from": ("nowhere:one", "curriculum_from 'nowhere:one'"),
     "train_tasks.path": ("nowhere.jsonl", "nowhere.jsonl"),
-    "eval_tasks.practice.subset": ("nowhere.txt", "'nowhere.txt': give verified-50"),
+    "eval_tasks.practice.subset": ("nowhere.txt", "nowhere.txt (No such file or directory): give verified-50"),
     "eval_tasks.more.package": ("no-such", "'no-such'"),
 }
 
@@ -258,7 +258,7 @@ def test_paths_that_lead_through_a_file(turnsmith, config_file, tmp_path):
 
 def test_a_run_folder_whose_configuration_is_no_text(turnsmith, run_folder):
     run_folder.config.write_bytes(b"\xff")
-    assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "is damaged")
+    assert_refused(turnsmith("resume", run_folder.path), run_folder.config, "put back a copy")
 
 
 def test_a_run_of_a_forked_version_can_be_looked_at_but_not_resumed(turnsmith, run_folder):

@@ -53,7 +53,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(checkout, tmp_path):
     ("arguments", "complaint"),
     [
         (["--issues-from", "http://127.0.0.1:9"], "--issues-from, --issue-prompt and --issue-model"),
-        (["--packages", "nowhere.txt"], "nowhere.txt: No such file"),
+        (["--packages", "nowhere.txt"], "nowhere.txt (No such file"),
         (["--practice", "2"], "--package name==version or --practice N"),
     ],
 )

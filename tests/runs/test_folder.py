@@ -72,7 +72,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 
 def test_reading_what_is_no_run_folder_says_so(tmp_path):
-    with pytest.raises(UsageError, match=r"config.json: .*run folder"):
+    with pytest.raises(UsageError, match=r"config.json .*run folder"):
         read_json(RunFolder(tmp_path).config)
     for text, fault in {"{": "at column 2", "[" * 100_000: "nested too deeply", "9" * 5_000: "too many digits"}.items():
         RunFolder(tmp_path).config.write_text(text)

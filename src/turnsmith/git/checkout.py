@@ -1,7 +1,7 @@
-"""An ordinary git checkout: what of it an agent sees, and how a patch gets into it.
+"""Git checkout of a user: the tracked files that an agent sees, and the patch that changes them.
 
-Seen is what git tracks, as it stands in the working tree: changes that are not committed are part of it. What git does not track
-is not seen, ignored or not, since that is where secrets lie. Submodules are left out. Nothing is read through a link.
+Tracked files are read as they are in the working tree, with uncommitted changes. Untracked files are left out, ignored or
+not, since they may hold secrets. Submodules are left out. No link is followed.
 """
 
 import errno
@@ -22,36 +22,34 @@ from turnsmith.io.programs import run_program
 SUBMODULE = b"160000"
 APPLY = ("git", "apply", "--whitespace=nowarn", "-")
 NO_REPOSITORY = {"GIT_DIR": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1", "HOME": "/nonexistent"}
-"""So that no configuration, attribute or hook has a part in how a patch is read."""
+"""Environment in which no configuration, attribute or hook affects how a patch is applied."""
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """A git checkout on this machine."""
+    """Git checkout on this machine."""
 
     git: GitHistory
 
     @property
     def path(self) -> Path:
-        """Its top."""
+        """Return the top folder."""
         return self.git.path
 
     @property
     def name(self) -> str:
-        """That of its folder, as it may name files."""
+        """Return the folder's name, reduced to characters that are safe in file names."""
         return re.sub(r"[^A-Za-z0-9._-]", "-", self.path.name).lstrip(".-") or "checkout"
 
 
 def open_checkout(path: Path) -> Checkout:
-    """The checkout that a folder belongs to. Raises UsageError where there is none, or it is in the middle of a merge."""
+    """Open the checkout that contains a folder. Raises UsageError if there is none, or if it has unmerged files."""
     if not path.is_dir():
         raise UsageError(f"there is no folder {path}: give a git checkout")
     try:
         top = GitHistory(path.resolve(), "").git("rev-parse", "--show-toplevel")
     except UsageError:
-        raise UsageError(
-            f"{path} is no git checkout: give one, or make one of it by `git init` and `git add`"
-        ) from None
+        raise UsageError(f"{path} is not a git checkout: give one, or run `git init` and `git add` there") from None
     root = Path(os.fsdecode(top.removesuffix(b"\n")))
     checkout = Checkout(GitHistory(root, root.name))
     if unmerged := checkout.git.git("ls-files", "--unmerged", "-z"):
@@ -61,7 +59,7 @@ def open_checkout(path: Path) -> Checkout:
 
 
 def read_tree(checkout: Checkout) -> dict[str, TreeFile]:
-    """Every tracked file as it stands. Raises UsageError where there is none, or they are too much."""
+    """Read all tracked files from the working tree. Raises UsageError if there are none, or if they are too large."""
     tree, room = dict[str, TreeFile](), MAX_TREE_BYTES
     with open_layers((checkout.path,)) as roots:
         [root] = roots
@@ -70,26 +68,24 @@ def read_tree(checkout: Checkout) -> dict[str, TreeFile]:
                 tree[path] = file
                 room -= len(file.content)
     if not tree:
-        raise UsageError(
-            f"git tracks no file of {checkout.path}: an agent sees nothing else, so `git add` what it shall see"
-        )
+        raise UsageError(f"git tracks no file of {checkout.path}: `git add` the files that the agent needs")
     return tree
 
 
 def list_tracked(checkout: Checkout) -> list[str]:
-    """Paths from the top, in order. Raises UsageError for a name that is no UTF-8."""
+    """List the tracked paths, relative to the top, in order. Raises UsageError if a name is not UTF-8."""
     paths = []
     for entry in checkout.git.git("ls-files", "--cached", "--stage", "-z").split(b"\0")[:-1]:
         facts, _, name = entry.partition(b"\t")
         try:
             paths += [] if facts.startswith(SUBMODULE) else [name.decode()]
         except UnicodeDecodeError:
-            raise UsageError(f"{checkout.path} tracks the file {name!r}, whose name is no UTF-8: rename it") from None
+            raise UsageError(f"{checkout.path} tracks the file {name!r}, whose name is not UTF-8: rename it") from None
     return paths
 
 
 def _read(root: int, path: str, max_bytes: int = MAX_TREE_BYTES) -> TreeFile | None:
-    """None where no file stands there, or not any more, or only by way of a link. Raises UsageError where it is too large."""
+    """Read a file; None if it is missing or behind a link. Raises UsageError if it is too large."""
     try:
         file = read_file(Place(root, path), max_bytes)
     except OSError as error:
@@ -102,9 +98,9 @@ def _read(root: int, path: str, max_bytes: int = MAX_TREE_BYTES) -> TreeFile | N
 
 
 def apply_patch(checkout: Checkout, before: Mapping[str, TreeFile], patch: str) -> list[str]:
-    """Put a patch into the working tree, whole or not at all; nothing is staged, nothing committed. Gives the files.
+    """Apply a patch to the working tree, completely or not at all, without staging it. Return the changed paths.
 
-    Raises UsageError where it is none that may be applied, or a file that it touches is not what it was `before`.
+    Raises UsageError if the policy refuses the patch, it does not apply, or a file differs from `before`.
     """
     try:
         paths = sorted({path for file in read_patch(patch) for path in file.paths})
@@ -123,12 +119,12 @@ def run_apply(patch: str, folder: Path, fault: str, error: type[TurnsmithError] 
 
 
 def find_changed(checkout: Checkout, before: Mapping[str, TreeFile], paths: Iterable[str]) -> list[str]:
-    """Those of the files that are not what they were; where none was, nothing at all may be."""
+    """List the paths whose content differs from `before`, or that exist now without being a readable file."""
     with open_layers((checkout.path,)) as roots:
         [root] = roots
         now = {path: _read(root, path) for path in paths}
-    return [path for path in paths if now[path] != before.get(path) or (not now[path] and _is_taken(checkout, path))]
-
-
-def _is_taken(checkout: Checkout, path: str) -> bool:
-    return os.path.lexists(checkout.path / path)
+    return [
+        path
+        for path in paths
+        if now[path] != before.get(path) or (not now[path] and os.path.lexists(checkout.path / path))
+    ]

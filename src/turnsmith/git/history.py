@@ -1,4 +1,4 @@
-"""The history of a git repository, read by git itself; nothing of it is checked out, and no hook of it runs."""
+"""Reader of git histories through the git program; nothing is checked out and no hook runs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from turnsmith.io.programs import run_program
 
 RECORD, FIELD = "\x01", "\x02"
 FORMAT = f"{RECORD}%H{FIELD}%P{FIELD}%cI{FIELD}%B{FIELD}"
-"""Commit, parents, date, message; then what git says of its files."""
+"""Format of `git log`: commit, parents, date, message; the changed files follow."""
 RAW = re.compile(r":(\d{6}) (\d{6}) \S+ \S+ ([A-Z])\t(.*)")
 COUNT = re.compile(r"(\d+|-)\t(\d+|-)\t(.*)")
 MODES = {0o100644: REGULAR, 0o100755: EXECUTABLE, 0o120000: SYMLINK}
@@ -23,45 +23,45 @@ ADDRESS = re.compile(r"[:/]([^:/]+)/([^/]+?)(?:\.git)?/?$")
 
 @dataclass(frozen=True)
 class FileChange:
-    """What a commit does to one file."""
+    """Change of one file by a commit."""
 
     path: str
     status: str
-    """`A` added, `M` modified, `D` deleted, `T` of another type."""
+    """`A` added, `M` modified, `D` deleted, `T` changed type."""
     num_lines: int
-    """Added and removed."""
+    """Number of added and removed lines."""
     is_text: bool
-    """Is it an ordinary file with lines, before and after?"""
+    """True for a regular text file, before and after."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """A commit against its first parent: for a merge that is all that was merged."""
+    """Commit compared with its first parent, so a merge contains all merged changes."""
 
     commit: str
     parent: str
     date: str
-    """Of the commit, ISO 8601."""
+    """Commit date, ISO 8601."""
     message: str
     files: tuple[FileChange, ...]
 
 
 @dataclass(frozen=True)
 class GitHistory:
-    """A repository on this machine."""
+    """Git repository on this machine."""
 
     path: Path
     name: str
-    """`owner/name` where its remote says so, else the name of its folder."""
+    """`owner/name` from the remote's URL, or else the folder's name."""
 
     def git(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """What git prints. Raises UsageError with its complaint."""
+        """Run git and return its stdout. Raises UsageError with the last line of stderr."""
         command = ["git", "-c", "core.quotePath=false", "-C", str(self.path), *arguments]
         return run_program(command, f"git {arguments[0]} failed in {self.path}", stdin=stdin, timeout_s=TIMEOUT_S)
 
 
 def open_history(path: Path, name: str = "") -> GitHistory:
-    """Open a repository. Raises UsageError where there is no whole history, or no git."""
+    """Open a repository. Raises UsageError if it has no commit, a shallow history, or if git is missing."""
     check_git()
     if not path.is_dir():
         raise UsageError(f"there is no folder {path}: give a git checkout, or a bare repository")
@@ -70,7 +70,7 @@ def open_history(path: Path, name: str = "") -> GitHistory:
         is_shallow = history.git("rev-parse", "--is-shallow-repository").strip() == b"true"
         history.git("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     except UsageError as error:
-        raise UsageError(f"{path} is no git repository with a commit at HEAD: {error}") from None
+        raise UsageError(f"{path} is not a git repository with a commit at HEAD: {error}") from None
     if is_shallow:
         raise UsageError(
             f"{path} is a shallow clone, without the commits that tasks are made of: git fetch --unshallow"
@@ -88,7 +88,7 @@ def _find_name(history: GitHistory) -> str:
 
 
 def read_commits(history: GitHistory, revision: str = "HEAD") -> Iterator[Commit]:
-    """The commits of the main line, the newest first, each against its first parent; the first of all is left out."""
+    """Yield the commits of the first-parent line, newest first, without the root commit."""
     options = ["--first-parent", "--diff-merges=first-parent", "--no-renames", "--raw", "--numstat", "--no-ext-diff"]
     text = history.git("log", *options, f"--format={FORMAT}", revision, "--").decode(errors="replace")
     for record in text.split(RECORD)[1:]:
@@ -108,15 +108,15 @@ def _read_files(lines: Sequence[str]) -> Iterator[FileChange]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The files of a commit."""
+    """Files of a commit."""
 
     tree: dict[str, TreeFile]
     absent: tuple[str, ...]
-    """Paths whose content the repository lacks, as a partial clone does with large files."""
+    """Paths whose content is missing, e.g. large files of a partial clone."""
 
 
 def read_snapshot(history: GitHistory, commit: str) -> Snapshot:
-    """Every file of a commit that is here; submodules are left out. Raises UsageError where it is too much for a task."""
+    """Read the files of a commit, without submodules. Raises UsageError if the tree is too large."""
     entries, absent = [], []
     for entry in history.git("ls-tree", "-r", "-z", "--full-tree", "--long", commit).split(b"\0")[:-1]:
         facts, _, name = entry.partition(b"\t")
@@ -145,7 +145,7 @@ def _read_blobs(history: GitHistory, blobs: Sequence[bytes]) -> dict[bytes, byte
 
 
 def make_diff(history: GitHistory, commit: Commit, paths: Sequence[str]) -> str:
-    """The patch of a commit to some of its files; empty for none."""
+    """Return the patch of a commit for some of its files; empty if `paths` is empty."""
     if not paths:
         return ""
     options = ["--no-renames", "--no-ext-diff", "--no-color", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/"]
@@ -154,20 +154,19 @@ def make_diff(history: GitHistory, commit: Commit, paths: Sequence[str]) -> str:
 
 
 def read_merged_messages(history: GitHistory, commit: Commit) -> str:
-    """What the commits say that a merge has brought, the oldest first; of an ordinary commit its own message."""
+    """Return the messages of merged commits, oldest first, or the message of an ordinary commit."""
     options = ["--no-merges", "--reverse", "--format=%B"]
     return history.git("log", *options, f"{commit.parent}..{commit.commit}", "--").decode(errors="replace").strip()
 
 
 def find_date(history: GitHistory, commit: str) -> str:
-    """Of a commit, ISO 8601. Raises UsageError."""
-    return (
-        history.git("show", "--no-patch", "--format=%cI", "--end-of-options", f"{commit}^{{commit}}").decode().strip()
-    )
+    """Return the date of a commit, ISO 8601. Raises UsageError."""
+    options = ["--no-patch", "--format=%cI", "--end-of-options"]
+    return history.git("show", *options, f"{commit}^{{commit}}").decode().strip()
 
 
 def find_version(history: GitHistory, commit: str) -> str:
-    """The last version tag before a commit, for what asks git for its version; `0` where there is none."""
+    """Return the version of the last version tag before a commit, for packages that take theirs from git; `0` if none."""
     try:
         tag = history.git("describe", "--tags", "--abbrev=0", "--match=*[0-9].[0-9]*", commit).decode().strip()
     except UsageError:

@@ -317,7 +317,7 @@ def write_json(path: Path, data: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """Read a JSON file of a run. Raises UsageError if it is missing or unreadable."""
-    text = read_text(path, "", "give a run folder")
+    text = read_text(path, "", "give a run folder, or put back a copy of the file")
     try:
         return parse_json(text)
     except ValueError as error:

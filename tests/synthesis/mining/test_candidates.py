@@ -106,14 +106,14 @@ def test_the_date_of_a_commit(shop):
 
 
 def test_a_missing_repository_is_reported(tmp_path):
-    with pytest.raises(UsageError, match="is no git repository"):
+    with pytest.raises(UsageError, match="git repository"):
         open_history(tmp_path)
     with pytest.raises(UsageError, match="no folder"):
         open_history(tmp_path / "nowhere")
 
 
 def test_an_empty_repository_is_reported(tmp_path):
-    with pytest.raises(UsageError, match="is no git repository with a commit"):
+    with pytest.raises(UsageError, match="git repository with a commit"):
         open_history(start(tmp_path / "empty"))
 
 
