@@ -1,6 +1,5 @@
 """Removal of training tasks that duplicate tasks of an evaluation set."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -25,7 +24,7 @@ class Decontamination:
     num_evaluated: int
     num_rows: int = 0
     num_left: int = 0
-    num_found: Counter[str] = field(default_factory=Counter)
+    num_found: dict[str, int] = field(default_factory=dict)
     """Contaminated training rows by criterion; a row may match several."""
     num_too_short: dict[str, int] = field(default_factory=dict)
     """Rows of both sides that are too short to compare, by criterion."""
@@ -34,7 +33,8 @@ class Decontamination:
         """Count the matches of one training row, and return them."""
         self.num_rows += 1
         self.num_left += not matches
-        self.num_found.update(match.by for match in matches)
+        for match in matches:
+            self.num_found[match.by] = self.num_found.get(match.by, 0) + 1
         return matches
 
 
