@@ -1,4 +1,4 @@
-"""Bugs of a tree: one mutation, or two that the tests detected separately."""
+"""Bugs in a source tree. A bug is one mutation, or two mutations that the tests detected separately."""
 
 import hashlib
 from collections import Counter
@@ -19,10 +19,10 @@ COMBINED = "combine"
 
 @dataclass(frozen=True)
 class Bug:
-    """Mutations of one task."""
+    """Bug of one task: one or two mutations of the source."""
 
     mutations: tuple[tuple[str, Mutation], ...]
-    """(path, mutation); two mutations of one file change different functions."""
+    """Pairs (path, mutation). Two mutations of one file change different functions."""
 
     @property
     def family(self) -> str:
@@ -30,20 +30,20 @@ class Bug:
 
     @property
     def mutator(self) -> str:
-        """Return the name of the mutation; `combine_file` or `combine_module` for two."""
+        """Return the name of the bug's mutation; for two mutations `combine_file` (same file) or `combine_module`."""
         if len(self.mutations) == 1:
             return self.mutations[0][1].name
         return "combine_file" if len({path for path, _ in self.mutations}) == 1 else "combine_module"
 
     @property
     def hash8(self) -> str:
-        """Return eight hexadecimal digits that identify the bug within its tree."""
+        """Return eight hexadecimal digits that identify the bug among all bugs in its source tree."""
         names = " + ".join(f"{path} {mutation.hash8}" for path, mutation in self.mutations)
         return hashlib.sha256(names.encode()).hexdigest()[:8]
 
     @cached_property
     def changes(self) -> dict[str, tuple[str, str]]:
-        """Return path → (clean text, buggy text)."""
+        """Map the path of each changed file to its texts (without bug, with bug)."""
         paths = {path: mutation.source for path, mutation in self.mutations}
         return {path: (source, self._apply(path, source)) for path, source in paths.items()}
 
@@ -52,7 +52,7 @@ class Bug:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return columns of `Task.meta`: those of the first mutation, and `parts` if there are two."""
+        """Return the facts about the bug for `Task.meta`: those of the first mutation; `parts` lists both if there are two."""
         parts = [
             {"mutator": each.name, "path": path, "function": each.function, "line": each.line}
             for path, each in self.mutations
@@ -62,7 +62,7 @@ class Bug:
 
 
 def spread(found: Mapping[str, Sequence[Mutation]], rng: Random) -> Iterator[Bug]:
-    """Yield all mutations as bugs. Mutators take turns, and the files within each mutator do too."""
+    """Yield each mutation as a bug. The order alternates between mutators, and for each mutator between files."""
     queues: dict[str, list[tuple[float, Bug]]] = {}
     for path, mutations in found.items():
         turns, seen = Counter[str](), set[tuple[int, int, bytes]]()
@@ -79,7 +79,7 @@ def spread(found: Mapping[str, Sequence[Mutation]], rng: Random) -> Iterator[Bug
 
 
 def combine(bugs: Sequence[Bug], rng: Random) -> Iterator[Bug]:
-    """Yield pairs of bugs in different functions of one file, or in files of one folder, using each bug as rarely as possible."""
+    """Yield bugs of two mutations: in different functions of a file, or in files of one folder. Rarely used bugs come first."""
     uses = Counter[str]()
     pairs = [pair for pair in combinations(bugs, 2) if _is_combinable(*pair)]
     rng.shuffle(pairs)

@@ -1,4 +1,4 @@
-"""Preparation of a package: clean tree, test suite, lines that each test file calls, possible mutations."""
+"""Preparation of a package for bugs: source tree, test suite, lines that each test file calls, possible mutations."""
 
 import asyncio
 import shutil
@@ -17,19 +17,19 @@ from turnsmith.synthesis.sources import PackageSource, fetch_source
 
 @dataclass(frozen=True)
 class Ground:
-    """Package prepared for bugs."""
+    """Package prepared for the insertion of bugs."""
 
     repository: Repository
     suite: Suite
     before: SuiteReport
-    """Report of the suite on the clean tree."""
+    """Report of the test suite's run without a bug."""
     reach: Reach
     found: dict[str, list[Mutation]]
-    """Path → possible mutations."""
+    """Path of a source file → its possible mutations."""
 
 
 async def prepare(package: str, folder: Path, provider: SandboxProvider) -> Ground:
-    """Fetch a package, run its suite, and record the lines that each test file calls. Raises UsageError, SandboxError."""
+    """Fetch a package, run its test suite, and record the lines that each test file calls. Raises UsageError, SandboxError."""
     source = await asyncio.to_thread(fetch_source, package)
     modules, suite = find_modules(source), find_suite(source)
     repository = await asyncio.to_thread(_write_clean, source, folder)
@@ -41,7 +41,7 @@ async def prepare(package: str, folder: Path, provider: SandboxProvider) -> Grou
 
 
 def _write_clean(source: PackageSource, folder: Path) -> Repository:
-    """Write the shared layer, replacing one of a killed process."""
+    """Write the package's source tree as a layer; replace a layer that a killed process left."""
     repository = Repository(source.title, source.tree, folder)
     shutil.rmtree(repository.layer, ignore_errors=True)
     return write_repository(source.title, source.tree, folder)
@@ -50,7 +50,7 @@ def _write_clean(source: PackageSource, folder: Path) -> Repository:
 async def _drop_dependent(
     provider: SandboxProvider, repository: Repository, suite: Suite, before: SuiteReport
 ) -> tuple[Suite, SuiteReport]:
-    """Drop tests whose status differs when their file runs alone, because later runs skip files."""
+    """Drop the tests whose result differs if their file runs alone, since later runs execute only some files."""
     results = dict(before.results)
     for file in suite.files:
         alone = await run_suite(provider, [repository.layer], replace(suite, files=(file,)))

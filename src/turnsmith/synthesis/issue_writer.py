@@ -1,4 +1,4 @@
-"""Issue texts written by a model behind an OpenAI-compatible endpoint, with a custom prompt file."""
+"""Issue texts written by a language model on an OpenAI-compatible server, with the user's prompt file."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from turnsmith.types import Task
 
 @dataclass(frozen=True)
 class EndpointWriter:
-    """Issue writer that asks a model. The model sees the patch and the failing tests."""
+    """Issue writer that asks a language model. The model sees the patch and the failing tests."""
 
     endpoint: ChatEndpoint
     prompt: Template
 
     async def __call__(self, task: Task) -> str:
-        """Write the issue. Raises UsageError if the answer is empty or refused, EngineError if the endpoint does not answer."""
+        """Write a task's issue text. Raises UsageError if the answer is empty or refused, EngineError if no answer comes."""
         question = self.prompt.substitute(patch=task.patch, failures=task.problem_statement, repo=task.repo)
         issue = (await asyncio.to_thread(self.endpoint.ask, question)).strip()
         if not issue:
@@ -28,7 +28,7 @@ class EndpointWriter:
 
 
 def read_issue_prompt(path: Path) -> Template:
-    """Read a prompt with the placeholders `$patch`, `$failures`, `$repo`. Raises UsageError."""
+    """Read a prompt file with the placeholders `$patch`, `$failures` and `$repo`. Raises UsageError."""
     remedy = "it may name $patch, $failures, $repo"
     template = Template(read_text(path, "the prompt", remedy))
     try:

@@ -1,6 +1,7 @@
-"""Issue texts from templates. They quote the failing tests and never the diff.
+"""Issue texts from templates, which quote failing tests and never the diff.
 
-`write_issue` serves practice tasks, with a vagueness. `describe_failures` serves packages, where one bug may fail many tests.
+`write_issue` writes issues of practice tasks, more or less vague. `describe_failures` writes issues of packages, in which one
+bug may fail many tests.
 """
 
 import re
@@ -11,7 +12,7 @@ from turnsmith.grading.testing import SuiteReport, find_test_files
 from turnsmith.types import Task
 
 IssueWriter = Callable[[Task], Awaitable[str]]
-"""Function from a task with a template issue to its final issue text."""
+"""Function that returns the final issue text of a task, given the task with an issue from a template."""
 MAX_NAMED = 5
 """Maximum number of tests or test functions that an issue names."""
 MAX_ID_CHARACTERS = 120
@@ -20,10 +21,10 @@ ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 
 
 def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collection[str] = ()) -> str:
-    """Write a short issue. `vagueness` from 0 to 1 decides how much it reveals.
+    """Write a short issue text that lists the failing tests.
 
-    Up to 1/3 it lists failing tests with messages, up to 2/3 tests alone, above that only their files. Example:
-    `One test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
+    Up to a `vagueness` of 1/3 it gives tests and their messages, up to 2/3 only tests, above only test files. Example: `One
+    test fails:` and `tests/test_a.py::test_b: assert 3 == 4`.
     """
     failing = find_failing(report, known_failures)
     lines = [f"{test}: {shorten(report.results[test].message)}".removesuffix(": ") for test in failing]
@@ -36,7 +37,7 @@ def write_issue(report: SuiteReport, *, vagueness: float, known_failures: Collec
 
 
 def describe_failures(report: SuiteReport, known_failures: Collection[str] = ()) -> str:
-    """Write a short issue that quotes one failing test per test function, with its message.
+    """Write a short issue text that quotes one failing test per test function, with its message.
 
     Example: `tests/test_a.py::test_b[3]: assert 3 == 4 (and 71 more of this function)`.
     """
@@ -50,12 +51,12 @@ def describe_failures(report: SuiteReport, known_failures: Collection[str] = ())
 
 
 def find_failing(report: SuiteReport, known_failures: Collection[str]) -> list[str]:
-    """Find the newly failing tests, in the order of the log."""
+    """List the failing tests that are not known to fail without the bug, in the order of the log."""
     return [test for test in report.with_status("failed", "error") if test not in known_failures]
 
 
 def render(num_failing: int, lines: Sequence[str]) -> str:
-    """Join a headline and lines."""
+    """Join a headline with the number of failing tests, and the lines of an issue."""
     headline = "One test fails:" if num_failing == 1 else f"{num_failing} tests fail:"
     return "\n".join([headline, "", *lines]) + "\n"
 

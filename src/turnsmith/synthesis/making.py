@@ -1,8 +1,8 @@
-"""Tasks from many packages at once. Each task is written when it is found, so a killed command can be resumed.
+"""Tasks from bugs in many packages at once, written one by one, so that a killed command can be resumed.
 
-The folder holds `tasks.jsonl`, `candidates.jsonl` with one result per tried bug, and `making.json` with counts. The kept
-tasks depend on packages, number and seed, and on which tests are fast and stable on this machine. A resumed command measures
-the tests again.
+The output folder holds `tasks.jsonl`, `candidates.jsonl` with the result of each tried bug, and `making.json` with counts.
+The tasks depend on packages, number and seed, and on which tests are fast and stable on this machine. A resumed command runs
+the clean test suites again.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ UNREACHED = "no test reaches it"
 COMBINED_SHARE = 0.2
 """Share of tasks with two bugs."""
 AHEAD = 4
-"""Bugs in progress per worker. Results are read in order, so a slow bug must not block the others."""
+"""Number of bugs in progress per worker. Results are used in order, so a slow bug would otherwise block the workers."""
 
 
 async def make_bugs(
@@ -48,10 +48,10 @@ async def make_bugs(
     write_issue: IssueWriter = keep_template,
     on_trial: Callable[[BugTrial], None] = lambda trial: None,
 ) -> dict[str, str]:
-    """Make tasks in `out`, or resume there; returns packages without tasks, with the reasons.
+    """Make tasks in the folder `out`, or resume there; return each package without tasks and the reason.
 
-    A package may give fewer tasks than requested. A new folder is removed if no bug was tried.
-    Raises UsageError if `out` is in use or no task was made, SandboxError.
+    A package may give fewer tasks than requested. A new folder is removed if no bug was tried. Raises UsageError if `out` is
+    in use or no task was made; raises SandboxError.
     """
     is_new = claim_folder(out, spec)
     with (out / TRIALS).open("ab") as held:
@@ -72,17 +72,17 @@ async def make_bugs(
 
 @dataclass
 class Journal:
-    """Tried bugs and finished tasks in the output folder."""
+    """Journal of tried bugs and finished tasks, kept in the output folder."""
 
     folder: Path
     trials: dict[str, BugTrial]
-    """Instance id → result."""
+    """Task id of each tried bug → its result."""
     tasks: set[str]
-    """Instance ids in the task file."""
+    """Ids of the tasks in the task file."""
     on_trial: Callable[[BugTrial], None]
 
     def keep(self, trial: BugTrial, task: Task | None) -> None:
-        """Append the task, if any, then the result of the bug."""
+        """Record a tried bug: append its task, if there is one, then its result."""
         if task and task.instance_id not in self.tasks:
             append_record(self.folder / FILE_NAME, task)
             self.tasks.add(task.instance_id)
@@ -93,7 +93,7 @@ class Journal:
 
 
 def read_journal(folder: Path, on_trial: Callable[[BugTrial], None]) -> Journal:
-    """Read the results of earlier commands in this folder. Raises UsageError."""
+    """Read the results of earlier commands in an output folder. Raises UsageError."""
     trials = {trial.instance_id: trial for trial in read_records(folder / TRIALS, BugTrial)}
     return Journal(folder, trials, {task.instance_id for task in read_records(folder / FILE_NAME, Task)}, on_trial)
 
@@ -101,7 +101,7 @@ def read_journal(folder: Path, on_trial: Callable[[BugTrial], None]) -> Journal:
 async def make_packages(
     spec: MakingSpec, journal: Journal, provider: SandboxProvider, num_workers: int, write_issue: IssueWriter
 ) -> dict[str, str]:
-    """Make the tasks of all unfinished packages; returns package → reason for those without tasks. Raises SandboxError."""
+    """Make the tasks of all unfinished packages. Map each package without tasks to the reason. Raises SandboxError."""
     finished, failures = read_finished(journal.folder), dict[str, str]()
     free = asyncio.Semaphore(num_workers)
     for trial in journal.trials.values():
@@ -131,7 +131,7 @@ async def make_package(
     num_ahead: int,
     write_issue: IssueWriter,
 ) -> str:
-    """Make the tasks of one package; returns the reason if there are none, else "". Raises SandboxError."""
+    """Make the tasks of one package. Return the reason if there are none, else "". Raises SandboxError."""
     try:
         ground = await prepare(package, journal.folder, provider)
     except UsageError as error:
@@ -151,7 +151,7 @@ async def make_package(
 
 
 def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
-    """Remove the layers of bugs that were in progress when enough tasks were found."""
+    """Remove the layers of bugs that became no task, such as those in progress when enough tasks were found."""
     for layer in repository.layer.parent.glob(f"{repository.name}.*"):
         if layer.name not in kept and not layer.name.startswith(f"{repository.name}.objects."):
             shutil.rmtree(layer)
@@ -159,21 +159,21 @@ def sweep_layers(repository: Repository, kept: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class Trier:
-    """Trial of one package's bugs."""
+    """Trials of one package's bugs, each by a run of its tests."""
 
     ground: Ground
     journal: Journal
     provider: SandboxProvider
     free: asyncio.Semaphore
-    """Limits concurrent trials over all packages."""
+    """Semaphore that limits the concurrent trials of all packages."""
     num_ahead: int
-    """Number of bugs in progress for this package."""
+    """Maximum number of this package's bugs in progress."""
     write_issue: IssueWriter
     meta: dict[str, Any]
-    """Added to `Task.meta`."""
+    """Facts to add to `Task.meta` of each task."""
 
     async def collect(self, bugs: Sequence[Bug], num_wanted: int) -> tuple[list[Bug], int]:
-        """Try bugs in order until enough are kept; returns the kept bugs and the number of tried ones."""
+        """Try bugs in order until `num_wanted` are kept. Return the kept bugs and the number of tried bugs."""
         kept, num_tried = list[Bug](), 0
         if num_wanted > 0:
             async with aclosing(run_in_order(bugs, self.try_bug, self.num_ahead)) as results:
@@ -186,7 +186,7 @@ class Trier:
         return kept, num_tried
 
     async def try_bug(self, bug: Bug) -> tuple[BugTrial, Task | None]:
-        """Run the test files that reach a bug; returns a task if they detect it. A bug in the journal is not run again."""
+        """Run the test files that can detect a bug; return a task if they do. A bug in the journal is not run again."""
         repository, trials = self.ground.repository, self.journal.trials
         instance_id, package = name_bug(repository, bug), self.meta["package"]
         trial = BugTrial(package=package, instance_id=instance_id, mutator=bug.mutator, reason=UNREACHED)
@@ -204,13 +204,13 @@ class Trier:
         return trial, await self.to_task(candidate, verdict, files)
 
     async def compare(self, candidate: Candidate, files: tuple[str, ...]) -> Validation:
-        """Compare one run with the clean tree; qualification repeats it later. Raises SandboxError."""
+        """Run test files with a bug and compare the results with those without. Raises SandboxError."""
         before = restrict(self.ground.before, files)
         suite = replace(self.ground.suite, files=files, known=frozenset(before.passing))
         return compare_suites(before, await run_suite(self.provider, candidate.layers, suite))
 
     async def to_task(self, candidate: Candidate, verdict: Validation, files: tuple[str, ...]) -> Task:
-        """Make the task with its issue. Raises UsageError if no issue can be written."""
+        """Make the task of a detected bug, with its issue text. Raises UsageError if no issue can be written."""
         before, title = restrict(self.ground.before, files), self.ground.repository.name
         issue = describe_failures(verdict.report, before.with_status("failed", "error"))
         task = to_task(candidate, verdict, before, self.ground.suite, issue=issue, created_by=title, meta=self.meta)
@@ -225,7 +225,7 @@ async def make_package_bugs(
     provider: SandboxProvider,
     progress: Progress,
 ) -> None:
-    """Make tasks in `out`, or resume there, showing progress and failed packages. Raises UsageError, SandboxError."""
+    """Make tasks in the folder `out`, or resume there; show progress and failed packages. Raises UsageError, SandboxError."""
     reasons = Counter[str]()
     with progress.work("making tasks of packages", len(spec.packages) * spec.num_tasks) as work:
 

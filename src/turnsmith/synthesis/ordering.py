@@ -1,4 +1,4 @@
-"""Concurrent work with results in input order."""
+"""Concurrent processing of items, with results in the order of the items."""
 
 import asyncio
 from collections import deque
@@ -13,7 +13,10 @@ R = TypeVar("R")
 async def run_in_order(
     items: Iterable[T], work: Callable[[T], Awaitable[R]], num_ahead: int
 ) -> AsyncGenerator[tuple[T, R], None]:
-    """Yield (item, result) in input order, with `num_ahead` items in progress. Closing the generator cancels the rest."""
+    """Process items concurrently, `num_ahead` at a time; yield (item, result) in input order.
+
+    Closing the generator cancels the rest.
+    """
     waiting, running = iter(items), deque[tuple[T, asyncio.Future[R]]]()
     try:
         while True:

@@ -1,4 +1,4 @@
-"""Tasks from real packages: find code and tests, insert bugs, keep the bugs that tests detect."""
+"""Tasks from real Python packages: find code and tests, insert bugs, keep the bugs that tests detect."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ from turnsmith.types import PYTEST_COMMAND, Task
 
 TEST_NAME = re.compile(r"test_.*\.py|.*_test\.py")
 ASIDE = {"setup.py", "conftest.py", "noxfile.py", "tasks.py", "conf.py", "versioneer.py"}
-"""Names of modules that the package itself does not import."""
+"""Names of files that get no bug, since they are build or configuration scripts, not modules of the package."""
 DURATION = re.compile(r"^(\d+\.\d+)s call +(\S.*)$", re.MULTILINE)
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 SLOW_TEST_S = 0.1
@@ -50,9 +50,10 @@ async def make_package_tasks(
     seed: int = 0,
     on_verdict: Callable[[Validation], None] = lambda verdict: None,
 ) -> list[Task]:
-    """Make tasks from `name==version` or a git checkout in the new folder `out`. Raises UsageError if none can be made.
+    """Make tasks from a package (`name==version` or a git checkout) in the new folder `out`.
 
-    The result may hold fewer tasks than requested; `making.json` counts the rejected candidates by reason.
+    The result may hold fewer tasks than requested; `making.json` counts the rejected bugs by reason. Raises UsageError if no
+    task can be made.
     """
     with building(out) as folder:
         source = await asyncio.to_thread(fetch_source, package)
@@ -78,7 +79,7 @@ async def make_package_tasks(
 
 
 def find_suite(source: PackageSource) -> Suite:
-    """Find all test files; `addopts` is cleared, since its plugins are missing. Raises UsageError."""
+    """Find all test files of a package. The tests run without `addopts`, whose plugins are missing. Raises UsageError."""
     tests = sorted(path for path in source.tree if TEST_NAME.fullmatch(PurePosixPath(path).name))
     if not tests:
         raise UsageError(f"{source.title} has no test files: take a version whose source has them, or a git checkout")
@@ -87,7 +88,7 @@ def find_suite(source: PackageSource) -> Suite:
 
 
 def find_modules(source: PackageSource) -> list[str]:
-    """Find files that may get a bug: those of the package or module named like the source, else those of all packages.
+    """Find the files that may get a bug: those of the import package with the source's name, or else of all import packages.
 
     Raises UsageError if there are none.
     """
@@ -110,11 +111,11 @@ def find_modules(source: PackageSource) -> list[str]:
 async def find_steady_suite(
     provider: SandboxProvider, repository: Repository, suite: Suite
 ) -> tuple[Suite, SuiteReport]:
-    """Run the suite three times on the clean tree; keep tests that are fast and have the same status each time.
+    """Run a package's tests three times without a bug; keep the fast tests with the same result each time.
 
-    The third run uses a fresh interpreter, so tests that depend on the fork with pytest imported are dropped. Slow tests are
-    deselected: every grade would run them, and tests of speed fail at random. Raises UsageError if no test passes or the
-    suite is too slow.
+    Earlier runs fork a process that has imported pytest; the third starts a fresh interpreter, so tests that depend on the
+    difference are dropped. Slow tests are deselected, since every grading would run them. Raises UsageError if no test passes
+    or the suite is too slow.
     """
     timed = replace(suite, command=f"{suite.command} --durations=0")
     first = await run_suite(provider, [repository.layer], timed)
@@ -135,12 +136,12 @@ async def find_steady_suite(
 
 
 def find_slow_tests(log: str) -> list[str]:
-    """Find tests slower than SLOW_TEST_S in the output of `--durations`."""
+    """Find the tests slower than SLOW_TEST_S in the log of `pytest --durations`."""
     return [test for duration, test in DURATION.findall(log) if float(duration) > SLOW_TEST_S]
 
 
 async def _name_missing(provider: SandboxProvider, repository: Repository, suite: Suite) -> None:
-    """Raise UsageError that names the packages missing for the tests, if any."""
+    """Raise UsageError if the tests fail to import packages; the message names these packages."""
     shown = replace(suite, command=f"{suite.command} --tb=short")
     log = (await run_suite(provider, [repository.layer], shown, is_cold=True)).log
     own = {part for path in repository.tree for part in PurePosixPath(path).with_suffix("").parts}
@@ -162,14 +163,14 @@ def _check_usable(report: SuiteReport, repository: Repository, suite: Suite) -> 
 def draw_candidates(
     repository: Repository, modules: list[str], rng: random.Random, num_tasks: int
 ) -> Iterator[Candidate]:
-    """Write candidates one by one, alternating between families and files."""
+    """Write bugs to disk one by one, alternating between families of mutations and between files."""
     bugs = find_bugs(repository.tree, modules, FAMILIES)
     for path, mutation in islice(spread(bugs, rng), num_tasks * MAX_TRIES_PER_TASK):
         yield write_candidate(repository, Bug(((path, mutation),)))
 
 
 def find_bugs(tree: Tree, modules: Iterable[str], families: Mapping[str, Mutator]) -> dict[str, list[Mutation]]:
-    """Find possible mutations per file; files that are not Python in UTF-8 are skipped."""
+    """Map each module to its possible mutations; skip files that are not Python in UTF-8."""
     found: dict[str, list[Mutation]] = {}
     for path in modules:
         with suppress(UnicodeDecodeError, cst.ParserSyntaxError):
@@ -178,7 +179,7 @@ def find_bugs(tree: Tree, modules: Iterable[str], families: Mapping[str, Mutator
 
 
 def spread(bugs: Mapping[str, list[Mutation]], rng: random.Random) -> Iterator[tuple[str, Mutation]]:
-    """Yield all mutations; families take turns, and the files within each family do too."""
+    """Yield all mutations with their paths. The order alternates between families, and for each family between files."""
     queues: dict[str, list[tuple[float, str, Mutation]]] = {family: [] for family in FAMILIES}
     for path, mutations in bugs.items():
         turns = Counter[str]()

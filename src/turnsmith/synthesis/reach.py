@@ -1,6 +1,6 @@
-"""Selection of test files that can detect a bug: those that call a function with a changed line.
+"""Selection of the test files that can detect a bug: those that call a function with a changed line.
 
-Other files execute the same code with the bug as without, so they are not run.
+Other test files execute the same code with and without the bug, so they are not run.
 """
 
 import json
@@ -17,20 +17,20 @@ from turnsmith.synthesis.bugs import Bug
 PLUGIN = Path(__file__).with_name("reaching.py").read_text(encoding="utf-8")
 ANSWER = ".turnsmith-reached"
 SLOWDOWN = 5.0
-"""Factor on the time limit of tests that run with the plugin."""
+"""Factor by which the time limit grows for tests that run with the plugin that records called lines."""
 Lines = Mapping[str, frozenset[int]]
-"""Path → line numbers."""
+"""Line numbers by path of the source file."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Lines of the tree that each test file calls."""
+    """Source lines of the functions that each test file calls."""
 
     called: Mapping[str, Lines | None]
-    """Test file → called lines; None if unknown."""
+    """Test file → source lines of the functions that it calls; None if unknown."""
 
     def find_files(self, bug: Bug) -> tuple[str, ...]:
-        """Find the test files that may detect a bug."""
+        """Find the test files that may detect a bug, those that call a changed line or whose calls are unknown."""
         changed: dict[str, set[int]] = {}
         for path, mutation in bug.mutations:
             touched, code = set(mutation.lines), find_code_lines(mutation.source)
@@ -43,7 +43,7 @@ def _is_reached(lines: Lines | None, changed: Mapping[str, set[int]]) -> bool:
 
 
 def find_code_lines(source: str) -> set[int]:
-    """Find the line numbers of a module that hold code. Raises SyntaxError."""
+    """Find the numbers of the lines in a module that hold code. Raises SyntaxError."""
     waiting, lines = [compile(source, "module", "exec", dont_inherit=True)], set[int]()
     while waiting:
         code = waiting.pop()
@@ -53,12 +53,12 @@ def find_code_lines(source: str) -> set[int]:
 
 
 async def find_reach(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite) -> Reach:
-    """Run each test file alone and record the lines it calls. Raises SandboxError."""
+    """Run each test file alone and record the source lines of the functions that it calls. Raises SandboxError."""
     return Reach({file: await find_called(provider, layers, suite, file) for file in suite.files})
 
 
 async def find_called(provider: SandboxProvider, layers: tuple[Path, ...], suite: Suite, file: str) -> Lines | None:
-    """Return the lines that one test file calls; None if it starts processes or does not finish. Raises SandboxError."""
+    """Return the source lines that a test file calls; None if it starts processes or does not finish. Raises SandboxError."""
     write = f'printf %s {quote(PLUGIN)} > "$HOME/turnsmith_reaching.py"'
     path = f'export PYTEST_PLUGINS=turnsmith_reaching PYTHONPATH="$PYTHONPATH:$HOME" TURNSMITH_REACHED={ANSWER}'
     async with started(provider, SandboxSpec(layers, suite.workdir, image=suite.image)) as sandbox:

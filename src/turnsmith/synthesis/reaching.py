@@ -1,6 +1,7 @@
-"""Pytest plugin for sandboxes: writes the lines of all functions that were called. Imports the standard library only.
+"""Pytest plugin for sandboxes that writes the source lines of all called functions to a file.
 
-Calls in child processes are not seen. If a test starts a process, the result is marked as incomplete.
+The plugin imports only the standard library. It cannot record calls in child processes, so the result is marked as incomplete
+if a test starts a process.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Files of `tasks make` next to the tasks: results of tried bugs, settings and counts."""
+"""Files that `turnsmith tasks make` writes next to the tasks: results of tried bugs, settings and counts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ TRIALS, MAKING = "candidates.jsonl", "making.json"
 
 
 class BugTrial(Record):
-    """Result of one tried bug."""
+    """Result of one tried bug of a package."""
 
     package: str
     instance_id: str
     mutator: str
     reason: str
-    """`kept`, or the reason for rejection."""
+    """`kept`, or the reason for rejecting the bug."""
 
 
 @dataclass(frozen=True)
@@ -30,23 +30,23 @@ class MakingSpec:
     """Packages, number and seed of the tasks to make."""
 
     packages: tuple[str, ...]
-    """`name==version`, or paths of git checkouts."""
+    """Packages that get bugs: `name==version`, or paths of git checkouts."""
     num_tasks: int
-    """Per package."""
+    """Number of tasks to make per package."""
     seed: int = 0
 
 
 def claim_folder(out: Path, spec: MakingSpec) -> bool:
-    """Create the folder, or check that an existing one has the same number and seed; return True for a new one.
+    """Create the output folder, or accept one whose tasks have the same number and seed. Return True for a new folder.
 
-    Raises UsageError if it holds anything else.
+    Raises UsageError if the folder holds anything else.
     """
     settings = {"num_tasks": spec.num_tasks, "seed": spec.seed}
     if (out / MAKING).exists():
         found = {name: read_json(out / MAKING).get(name) for name in settings}
         if found != settings:
             settings_text = ", ".join(f"{name} {value}" for name, value in found.items())
-            raise UsageError(f"{out} holds tasks made with {settings_text}: give the same, or another --out")
+            raise UsageError(f"{out} holds tasks made with {settings_text}: give the same settings, or another --out")
         return False
     refuse_taken(out)
     try:
@@ -57,14 +57,14 @@ def claim_folder(out: Path, spec: MakingSpec) -> bool:
 
 
 def read_finished(out: Path) -> list[str]:
-    """Read the names of finished packages."""
+    """Read the names of the finished packages from `making.json`."""
     return list(read_json(out / MAKING).get("finished", []))
 
 
 def write_counts(
     out: Path, spec: MakingSpec, trials: Iterable[BugTrial], finished: Sequence[str], failures: Mapping[str, str]
 ) -> None:
-    """Write settings and counts to `making.json`."""
+    """Write the settings and the counts of tried bugs to `making.json`."""
     by_package = defaultdict[str, list[BugTrial]](list)
     for trial in trials:
         by_package[trial.package].append(trial)
@@ -75,13 +75,13 @@ def write_counts(
 
 
 def count_trials(trials: Iterable[BugTrial]) -> dict[str, Any]:
-    """Count results: `{"num_kept": 12, "num_tried": 40, "reasons": …}`."""
+    """Count the results of tried bugs: `{"num_kept": 12, "num_tried": 40, "reasons": …}`."""
     reasons = Counter(trial.reason for trial in trials)
     return {"num_kept": reasons[KEPT], "num_tried": reasons.total(), "reasons": dict(reasons.most_common())}
 
 
 def count_mutators(trials: Iterable[BugTrial]) -> dict[str, dict[str, int]]:
-    """Count tried and kept bugs per mutator: `{"swap_operands": {"tried": 9, "kept": 4}, …}`."""
+    """Count the tried and kept bugs per mutator: `{"swap_operands": {"tried": 9, "kept": 4}, …}`."""
     counts: dict[str, dict[str, int]] = {}
     for trial in trials:
         count = counts.setdefault(trial.mutator, {"tried": 0, "kept": 0})

@@ -1,8 +1,8 @@
-"""Layers of a task: one clean tree shared by all bugs of a repository, and one small layer per bug.
+"""Layers of tasks with inserted bugs: one layer with the clean source tree, shared by all bugs, and one small layer per bug.
 
-The layer of a bug holds the changed files and a `.git` with one commit, the buggy tree. It hides the clean text in the layer
-below. For many bugs, a layer between the two holds the git objects that bugs of the same files share. It holds nothing of
-these files.
+The layer of a bug holds the changed files, and a `.git` whose one commit is the tree with the bug. Its files hide the clean
+files in the layer below. If there are many bugs, a layer between both holds the git objects that all bugs in the same files
+share.
 """
 
 import difflib
@@ -20,13 +20,13 @@ from turnsmith.synthesis.bugs import Bug
 
 @dataclass(frozen=True)
 class Repository:
-    """Clean tree on disk."""
+    """Source tree without bugs, on disk as a layer."""
 
     name: str
-    """Prefix of task ids, for example `toolz-1.0.0`."""
+    """Name of the repository and prefix of its task ids, for example `toolz-1.0.0`."""
     tree: Tree
     folder: Path
-    """Folder of the task file; layers are written to `layers/` in it."""
+    """Folder of the task file, with the layers in its folder `layers/`."""
 
     @property
     def layer(self) -> Path:
@@ -35,28 +35,28 @@ class Repository:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Bug with its layer written, not yet validated."""
+    """Bug whose layer is written, but which no test has detected yet."""
 
     repository: Repository
     bug: Bug
     instance_id: str
-    """For example `toolz-1.0.0.swap.1f3a9c04`."""
+    """Task id of the bug, for example `toolz-1.0.0.swap.1f3a9c04`."""
     layers: tuple[Path, ...]
     base_commit: str
 
     @property
     def layer(self) -> Path:
-        """Return the layer of this bug alone."""
+        """Return the top layer, which belongs to this bug alone."""
         return self.layers[-1]
 
 
 def to_tree(texts: Mapping[str, str]) -> dict[str, TreeFile]:
-    """Convert path → text to a tree of regular files."""
+    """Convert texts by path to a tree of regular files."""
     return {path: TreeFile(text.encode()) for path, text in texts.items()}
 
 
 def write_shared_layer(folder: Path, tree: Tree) -> None:
-    """Write the files of a tree, without history."""
+    """Write the files of a tree to a folder, without a git history."""
     for name, file in tree.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def write_shared_layer(folder: Path, tree: Tree) -> None:
 
 
 def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], known: Collection[str] = ()) -> str:
-    """Write the changed files and the history of the buggy tree (about 5 ms for 20 files); returns the base commit.
+    """Write the layer of a bug: changed files and a one-commit git history (about 5 ms for 20 files). Return the commit.
 
     `known` are paths in `.git` of objects that a lower layer holds.
     """
@@ -78,7 +78,7 @@ def write_bug_layer(folder: Path, tree: Tree, changed: Mapping[str, bytes], know
 
 
 def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset[str]:
-    """Write the git objects common to all trees that differ only in these files, if missing; returns their paths in `.git`."""
+    """Write the git objects that all trees share which differ only in the files `paths`. Return the objects' paths in `.git`."""
     others = {path: TreeFile(b"", tree[path].mode) for path in paths}
     # Each file is emptied in the second tree, so the objects of these files and their folders are not common.
     common = make_history(tree).objects.keys() & make_history({**tree, **others}).objects.keys()
@@ -90,19 +90,19 @@ def write_objects(folder: Path, tree: Tree, paths: Collection[str]) -> frozenset
 
 
 def write_repository(name: str, tree: Tree, folder: Path) -> Repository:
-    """Write the shared layer of a repository next to the task file."""
+    """Write the clean source tree of a repository as a layer next to the task file."""
     repository = Repository(name, tree, folder)
     write_shared_layer(repository.layer, tree)
     return repository
 
 
 def name_bug(repository: Repository, bug: Bug) -> str:
-    """Return the task id of a bug."""
+    """Return the task id of a bug in a repository."""
     return f"{repository.name}.{bug.family}.{bug.hash8}"
 
 
 def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = False) -> Candidate:
-    """Write the layer of one bug; for one of many, write common git objects to a separate layer."""
+    """Write the layer of one bug. If it is one of many, write git objects that other bugs share to a separate layer."""
     instance_id = name_bug(repository, bug)
     layers, known = [repository.layer], frozenset[str]()
     if is_one_of_many:
@@ -117,7 +117,7 @@ def write_candidate(repository: Repository, bug: Bug, *, is_one_of_many: bool = 
 
 
 def make_patch(path: str, before: str, after: str) -> str:
-    """Make the git patch of one file from its two texts."""
+    """Make a git patch from the two texts of one file."""
     # Not `splitlines`: it also splits at form feeds, and git does not.
     lines = difflib.unified_diff([*StringIO(before)], [*StringIO(after)], f"a/{path}", f"b/{path}")
     body = "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

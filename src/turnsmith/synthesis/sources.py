@@ -1,6 +1,6 @@
-"""Sources of real packages: an sdist from the package index, or a local git checkout without its history.
+"""Sources of real packages: a source archive from the package index, or a local git checkout without its history.
 
-Archives are read in memory, so their members cannot write files.
+Archives are read in memory, so that they cannot write files.
 """
 
 import io
@@ -21,10 +21,10 @@ REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.
 MAX_TREE_BYTES = 200_000_000
 DOWNLOAD_TIMEOUT_S = 600.0
 UNREACHABLE = re.compile(r"Could not fetch URL (\S+): (?!404 )(.*)")
-"""Line in the log of pip for an unreachable index. Status 404 means that the index lacks the package."""
+"""Pattern of the line in pip's log for an unreachable package index. Status 404 only means that the index lacks the package."""
 MAX_CAUSE_CHARACTERS = 200
 LEFT_OUT = re.compile(r"(.*/)?(\.git|__pycache__|[^/]+\.egg-info|\.pytest_cache)(/.*)?|.*\.pyc|PKG-INFO")
-"""Paths to skip: git histories, caches and packaging metadata."""
+"""Pattern of paths to skip in a source: git histories, caches and packaging metadata."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PackageSource:
 
     name: str
     version: str
-    """Version in the index, or the short commit of a checkout."""
+    """Version in the package index, or the short commit hash of a git checkout."""
     tree: dict[str, TreeFile]
 
     @property
@@ -42,12 +42,12 @@ class PackageSource:
 
     @property
     def import_root(self) -> str:
-        """Return the folder to add to PYTHONPATH: `src` or ""."""
+        """Return the folder from which the package is imported: `src` or ""."""
         return "src" if any(path.startswith("src/") and path.endswith(".py") for path in self.tree) else ""
 
 
 def fetch_source(package: str) -> PackageSource:
-    """Fetch `name==version` from the package index, or HEAD of the git checkout at a path. Raises UsageError."""
+    """Fetch a package's source: `name==version` from the package index, or HEAD of a git checkout. Raises UsageError."""
     check_source(package)
     requirement = REQUIREMENT.fullmatch(package)
     if requirement:
@@ -56,7 +56,7 @@ def fetch_source(package: str) -> PackageSource:
 
 
 def check_source(package: str) -> None:
-    """Check that a package is `name==version` or a folder; fetches nothing. Raises UsageError."""
+    """Check that a package is given as `name==version` or as a folder, without fetching it. Raises UsageError."""
     is_requirement = REQUIREMENT.fullmatch(package)
     if not is_requirement and not Path(package).is_dir():
         raise UsageError(f"no package {package!r}: give name==version, or the path of a git checkout")
@@ -65,7 +65,7 @@ def check_source(package: str) -> None:
 
 
 def _fetch_sdist(name: str, version: str) -> PackageSource:
-    """Download the source with pip. Like any installation, pip runs the package's build to read its metadata."""
+    """Download a package's source with pip. As in any installation, pip runs the package's build code to read its metadata."""
     with temporary_folder("sdist") as folder:
         _download(f"{name}=={version}", name, folder)
         archives = list(folder.glob("*.tar.*"))
@@ -75,7 +75,7 @@ def _fetch_sdist(name: str, version: str) -> PackageSource:
 
 
 def _download(requirement: str, name: str, folder: Path) -> None:
-    """Download a source with pip, using temporary folders in `folder`. Raises UsageError with the cause."""
+    """Download a source archive to `folder` with pip. Raises UsageError that names the cause."""
     log, temporary = folder / "pip.log", folder / "temporary"
     temporary.mkdir()
     quietly = ["--quiet", "--disable-pip-version-check", "--log", str(log)]
@@ -90,7 +90,7 @@ def _download(requirement: str, name: str, folder: Path) -> None:
 
 
 def find_fault(requirement: str, log: str) -> str:
-    """Find the cause of a failed download in the log of pip: index unreachable, or version missing. Returns "" for others."""
+    """Return the cause of a failed download in pip's log: index unreachable or version missing; "" for other causes."""
     if unreachable := UNREACHABLE.search(log):
         place, cause = unreachable.groups()
         remedy = "check the network, or name another index in PIP_INDEX_URL"
@@ -109,7 +109,7 @@ def _export_checkout(path: Path) -> PackageSource:
 
 
 def read_archive(data: bytes, strip: int) -> dict[str, TreeFile]:
-    """Read the regular files of a tar archive, dropping `strip` leading folders of each path. Raises UsageError if too large."""
+    """Read the regular files of a tar archive; drop `strip` leading folders of each path. Raises UsageError if too large."""
     tree: dict[str, TreeFile] = {}
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         members = [member for member in archive if member.isreg()]

@@ -1,4 +1,4 @@
-"""Validation of bugs and conversion to tasks.
+"""Validation of inserted bugs by tests, and conversion to tasks.
 
 A bug becomes a task if at least one passing test fails with the bug and at least one still passes.
 """
@@ -20,10 +20,10 @@ from turnsmith.types import Task
 
 @dataclass(frozen=True)
 class Validation:
-    """Result of one candidate."""
+    """Result of the tests with one bug."""
 
     reason: str
-    """`kept`, or the reason for rejection."""
+    """`kept`, or the reason for rejecting the bug."""
     fail_to_pass: list[str]
     pass_to_pass: list[str]
     report: SuiteReport
@@ -43,9 +43,9 @@ async def validate(
     num_workers: int = 2,
     on_verdict: Callable[[Validation], None] = lambda verdict: None,
 ) -> tuple[list[tuple[Candidate, Validation]], Counter[str]]:
-    """Try candidates until enough are kept; returns the kept ones, and counts of all by reason.
+    """Run the tests with one bug after another until `num_wanted` are kept. Return the kept bugs, and counts of all by result.
 
-    The result depends only on the order of the candidates, not on timing. Layers of rejected candidates are removed.
+    The result depends only on the order of the bugs, not on timing. Layers of rejected bugs are removed.
     """
     suite = replace(suite, known=frozenset(before.passing))
     undecided, kept, reasons = deque[Candidate](), list[tuple[Candidate, Validation]](), Counter[str]()
@@ -74,7 +74,7 @@ async def validate(
 
 
 def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
-    """Compare the reports without and with the bug. Tests that failed before do not count."""
+    """Decide from the test reports without and with a bug if the bug is kept. Tests that fail without the bug do not count."""
     pass_to_pass = [test for test in before.passing if holds(after.status(test), before.status(test))]
     fail_to_pass = [test for test in before.with_status("passed") if after.status(test) != "passed"]
     faults = {"too slow": after.timed_out, "no test fails": not fail_to_pass, "no test passes": not pass_to_pass}
@@ -83,7 +83,7 @@ def compare_suites(before: SuiteReport, after: SuiteReport) -> Validation:
 
 
 def restrict(report: SuiteReport, files: Collection[str]) -> SuiteReport:
-    """Keep only the results of tests in these files."""
+    """Return a report with only the results of the tests in the given files."""
     results = {test: result for test, result in report.results.items() if test.partition("::")[0] in files}
     return replace(report, results=results)
 
@@ -98,7 +98,7 @@ def to_task(
     created_by: str,
     meta: Mapping[str, Any],
 ) -> Task:
-    """Make the task of a kept candidate. `before` is the report of the clean tree, `issue` the issue text."""
+    """Make the task of a kept bug. `before` is the test report without the bug; `issue` is the issue text."""
     bug, repository = candidate.bug, candidate.repository
     expected = [*verdict.fail_to_pass, *verdict.pass_to_pass]
     return Task(

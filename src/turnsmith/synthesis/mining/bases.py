@@ -1,4 +1,4 @@
-"""Base of a mined task on disk: tree of a commit, environment, and a history of one commit over both."""
+"""Starting state of a mined task on disk: a commit's source tree, a Python environment, and a git history of one commit."""
 
 import asyncio
 import hashlib
@@ -23,18 +23,18 @@ UNBUILT = "environment could not be built"
 
 @dataclass(frozen=True)
 class Base:
-    """Base of a task on disk."""
+    """Starting state of a task on disk: layers of the working tree, and a Python environment."""
 
     commit: str
-    """Hash of the only commit."""
+    """Hash of the single commit in the task's git history."""
     layers: tuple[Path, ...]
-    """Lowest first."""
+    """Folders that are stacked to make the working tree, lowest first."""
     environment: Path
     absent: tuple[str, ...]
-    """Paths missing from the repository."""
+    """Paths in the commit that the git repository does not hold, such as submodules."""
 
     def describe(self, folder: Path) -> dict[str, Any]:
-        """Return the columns of a task whose file is in `folder`."""
+        """Return the columns of the task that describe its starting state, with paths relative to `folder`."""
         return {
             "base_commit": self.commit,
             "workdir": WORKDIR,
@@ -45,14 +45,14 @@ class Base:
 
 @dataclass
 class TreeStore:
-    """Writer of trees next to a task file. Equal files of several trees are hard links to one file."""
+    """Writer of source trees to layers next to a task file. Equal files of several trees are hard links to one file."""
 
     folder: Path
     _written: dict[tuple[str, int], Path] = field(default_factory=dict)
-    """(Digest, mode) → file of an earlier tree."""
+    """(Digest, mode) of a file's content → path of an equal file in an earlier tree."""
 
     def write(self, name: str, tree: Mapping[str, TreeFile]) -> Path:
-        """Write a tree as a layer, without history."""
+        """Write a source tree as a layer, without a git history."""
         layer = self.folder / "layers" / name / "tree"
         shutil.rmtree(layer, ignore_errors=True)  # left by a killed process
         new: dict[str, TreeFile] = {}
@@ -83,7 +83,7 @@ def _identify(file: TreeFile) -> tuple[str, int]:
 def complete_layers(
     layer: Path, tree: Mapping[str, TreeFile], environment: Environment
 ) -> tuple[tuple[Path, ...], str]:
-    """Commit tree and build results; returns all layers, lowest first, and the base commit."""
+    """Add a one-commit git history of a source tree and its build results. Return all layers, lowest first, and the commit."""
     built = read_layer(environment.layer)
     git = layer.with_name("git")
     shutil.rmtree(git, ignore_errors=True)
@@ -92,7 +92,7 @@ def complete_layers(
 
 
 def read_layer(layer: Path) -> dict[str, TreeFile]:
-    """Read all files of a layer."""
+    """Read all files of a layer: path → content and mode."""
     files = {}
     for path, place in walk_merged((layer,)):
         if place.is_symlink() or place.is_file():
@@ -103,9 +103,9 @@ def read_layer(layer: Path) -> dict[str, TreeFile]:
 async def make_base(
     store: TreeStore, name: str, history: GitHistory, commit: str, *, date: str, wishes: Wishes
 ) -> Base:
-    """Make the base of the task `name` in a thread; cancellation stops the thread.
+    """Write a commit's tree and build its environment, in a thread that cancellation stops.
 
-    `date` limits package versions; "" means the commit's date. Raises BuildFailed, UsageError.
+    `date` limits the versions of installed packages; "" means the commit's date. Raises BuildFailed, UsageError.
     """
     stopped = Event()
 

@@ -9,38 +9,38 @@ from turnsmith.git.history import Commit, FileChange
 from turnsmith.grading.patch_selection import HunkClass, classify
 
 TEST_FILE = re.compile(r"(test_.*|.*_test|tests?)\.py")
-"""Names of test files, as test runners find them."""
+"""Pattern of the names of test files, as test runners find them."""
 DOCUMENTS = re.compile(
     r"(.*/)?(docs?|changes|changelog\.d|news|newsfragments|releasenotes|\.github)/.*|.*\.(md|rst|txt)", re.I
 )
-"""Paths of documentation, which is neither source nor test. It often describes the fix."""
+"""Pattern of documentation paths. Documentation is neither source nor test, and often describes the fix."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Maximum size of a change."""
+    """Maximum size of a commit's change to source files."""
 
     max_files: int = 7
     """Maximum number of source files, as in the paper's filter (§4)."""
     max_lines: int = 500
-    """Maximum number of added and removed source lines."""
+    """Maximum number of added and removed lines in source files."""
 
 
 @dataclass(frozen=True)
 class FixCommit:
-    """Commit that changes source and tests."""
+    """Commit that changes source files and tests together."""
 
     commit: Commit
     source: tuple[str, ...]
-    """Paths of the gold patch."""
+    """Paths of the changed source files, which make the gold patch."""
     tests: tuple[str, ...]
-    """Paths of the hidden tests and of other files in test folders."""
+    """Paths of the changed test files and of other changed files in test folders."""
     test_files: tuple[str, ...]
-    """Test files after the commit: arguments of the test command."""
+    """Test files of the commit that still exist after it, given to the test command as arguments."""
 
 
 def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
-    """Make a candidate of a commit, or return the reason for rejection."""
+    """Return a commit as a candidate for a task, or the reason for its rejection."""
     kinds = {file.path: classify_change(file) for file in commit.files}
     source = [file for file in commit.files if kinds[file.path] == "source"]
     tests = [file for file in commit.files if kinds[file.path] == "test"]
@@ -60,7 +60,7 @@ def consider(commit: Commit, bounds: Bounds) -> FixCommit | str:
 
 
 def classify_change(file: FileChange) -> str:
-    """Classify a changed file as `test`, `source` or `other` (documentation, or refused in patches)."""
+    """Classify a changed file as `test`, `source` or `other` (documentation, or a file that patches may not change)."""
     kind = classify(file.path)
     if kind is HunkClass.TEST_SURFACE or (is_in_test_folder(file.path) and kind is not HunkClass.GENERATED):
         return "test"
@@ -70,7 +70,7 @@ def classify_change(file: FileChange) -> str:
 
 
 def is_in_test_folder(path: str) -> bool:
-    """Return True for a file in a test folder, for example `conftest.py`."""
+    """Return True if a file lies in a test folder, for example `tests/conftest.py`."""
     return bool({"test", "tests"} & set(PurePosixPath(path).parts[:-1]))
 
 

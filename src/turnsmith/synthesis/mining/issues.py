@@ -1,4 +1,4 @@
-"""Issue texts of mined tasks, from issues, pull requests and commit messages. The diff is never used."""
+"""Issue texts of mined tasks, taken from issues, pull requests and commit messages, never from the diff."""
 
 import re
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ TRAILER = re.compile(
 REFERENCE = re.compile(
     r"(?:\b(?P<word>fix(?:e[sd])?|clos(?:e[sd]?)|resolv(?:e[sd]?))\b:? +)?(?<![\w/.-])#(?P<number>\d+)", re.I
 )
-"""Reference such as `fixes #7`. References to other repositories (`python/cpython#7`) do not match."""
+"""Pattern of a reference such as `fixes #7`. References to other repositories (`python/cpython#7`) do not match."""
 
 
 @dataclass(frozen=True)
 class Issue:
-    """Issue text and its source."""
+    """Issue text of a task, and where the text comes from."""
 
     text: str
     source: str
-    """`issue`, `pull request` or `commit message`."""
+    """Kind of text: `issue`, `pull request` or `commit message`."""
 
     @property
     def is_vague(self) -> bool:
@@ -36,7 +36,7 @@ class Issue:
 
 @dataclass(frozen=True)
 class Thread:
-    """Issue or pull request of an export."""
+    """Issue or pull request in a file exported from GitHub."""
 
     number: int
     title: str
@@ -45,8 +45,8 @@ class Thread:
 
 
 def read_export(path: Path) -> dict[int, Thread]:
-    """Read issues and pull requests from JSON or JSONL with the fields of GitHub's API. Raises UsageError."""
-    remedy = "give JSON or JSONL with number, title and body, as GitHub's API has them"
+    """Read issues and pull requests, by number, from a JSON or JSONL file with the fields of GitHub's API. Raises UsageError."""
+    remedy = "give JSON or JSONL with number, title and body, as in GitHub's API"
     rows = parse_rows(read_text(path, "the issues", remedy), path)
     try:
         return {thread.number: thread for thread in (_read_thread(row) for _, row in rows)}
@@ -60,7 +60,7 @@ def _read_thread(row: Mapping[str, Any]) -> Thread:
 
 
 def find_issue(message: str, threads: Mapping[int, Thread]) -> Issue:
-    """Find the issue of a commit: one that it closes, else one that its message names, else the message itself."""
+    """Find the issue text of a commit: an issue that the message closes, else one that the message names, else the message."""
     title = message.partition("\n")[0]
     named = [each for each in REFERENCE.finditer(message) if int(each["number"]) in threads]
     for reference in sorted(named, key=lambda each: (not each["word"], each.start() > len(title))):
@@ -71,7 +71,10 @@ def find_issue(message: str, threads: Mapping[int, Thread]) -> Issue:
 
 
 def clean_message(message: str) -> str:
-    """Remove text that tools add: `Merge pull request #7 from a/b`, `(#7)`, trailers. The result may be empty."""
+    """Remove text that tools add to a commit message: `Merge pull request #7 from a/b`, `(#7)`, trailers.
+
+    The result may be empty.
+    """
     lines = [SQUASHED.sub("", line.rstrip()) for line in message.splitlines()]
     kept = [line for line in lines if not MERGED.fullmatch(line) and not TRAILER.fullmatch(line.strip())]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()

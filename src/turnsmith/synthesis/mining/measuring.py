@@ -1,4 +1,4 @@
-"""Measurement of tests that fail before a change and pass after it, by repeated runs."""
+"""Search for tests that fail before a commit's change and pass after it, by repeated runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ COMMANDS = (
     (f"{PYTEST_COMMAND} -o addopts=", "pytest"),
     ("python -m unittest -v", "unittest"),
 )
-"""(Test command, log parser) in the order of trial: pytest with the repository's options, pytest without, unittest."""
+"""Pairs (test command, log parser), tried in this order: pytest with the repository's options, pytest without, unittest."""
 
 MAX_ERROR_CHARACTERS = 200
-"""Maximum length of an error quoted in a reason."""
+"""Maximum length of a quoted error message."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Expected tests found by the runs."""
+    """Expected tests of a candidate, found by test runs before and after its change."""
 
     fail_to_pass: tuple[str, ...]
     pass_to_pass: tuple[str, ...]
     reason: str
-    """Reason for rejection, with the last error of the log after a colon; "" if a task can be made."""
+    """Reason for rejecting the candidate, with the last error of the log; "" if it can become a task."""
 
 
 async def find_command(
     case: Case, gold: str, commands: Sequence[tuple[str, str]] = COMMANDS
 ) -> tuple[Case, SuiteReport]:
-    """Return the case with the first command under which tests pass or time out after the change, and its report.
+    """Return the case with the first test command under which tests pass or time out after the change, and the run's report.
 
-    If there is none, the last command is used. Raises PatchRefused, SandboxError, GradingError.
+    If no command works, the last one is returned. Raises PatchRefused, SandboxError, GradingError.
     """
     for command, parser in commands:
         task = case.task.model_copy(update={"test_command": command, "log_parser": parser})
@@ -45,9 +45,10 @@ async def find_command(
 
 
 async def measure(case: Case, gold: str, first: SuiteReport, *, repeats: int) -> Measured:
-    """Compare `repeats` runs before the change with as many after it, including `first`. Stops at the first fault.
+    """Run the tests `repeats` times before and after the change, and find the expected tests.
 
-    Raises PatchRefused, SandboxError, GradingError.
+    `first` is the report of a run after the change. The function stops at the first reason for rejection. Raises
+    PatchRefused, SandboxError, GradingError.
     """
     after, before = [first], list[SuiteReport]()
     for number in range(repeats):
@@ -76,7 +77,7 @@ def _find_fault(after: Sequence[SuiteReport]) -> str:
 
 
 def compare(before: Sequence[SuiteReport], after: Sequence[SuiteReport]) -> Measured:
-    """Compare reports. A test counts if it passed in every run after the change, and in all or none before it."""
+    """Find the expected tests: those that passed in every run after the change, and in all or in no run before the change."""
     tests = after[0].with_status("passed")
     steady = [test for test in tests if all(report.status(test) == "passed" for report in after)]
     passes = {test: [report.status(test) == "passed" for report in before] for test in steady}

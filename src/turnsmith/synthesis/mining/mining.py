@@ -1,4 +1,4 @@
-"""Mining of a git history: read commits, build environments, run tests, write tasks and a journal of all commits."""
+"""Mining of tasks from a git history: read commits, build environments, run tests, write tasks and a journal."""
 
 import asyncio
 import hashlib
@@ -32,53 +32,53 @@ from turnsmith.types import Task, TaskTree
 from turnsmith.types.records import Record
 
 JOURNAL = "mining.jsonl"
-"""Results of all candidates, next to the task file. A later command resumes from it."""
+"""Name of the journal next to the task file: the result of each candidate, from which a later command resumes."""
 KEPT = "kept"
 KIND = "mined"
 
 
 class Mined(Record):
-    """Result of one commit."""
+    """Result of one candidate commit in the journal."""
 
     commit: str
     reason: str
-    """`kept`, or the reason for rejection, from a fixed set."""
+    """`kept`, or the reason for rejecting the commit, one of a fixed set."""
     detail: str = ""
     asked: str = ""
-    """Digest of the search settings. With other settings the commit is tried again."""
+    """Digest of the search settings; with other settings the commit is tried again."""
 
 
 class NoTask(TurnsmithError):
-    """Rejection of a candidate. The message is `reason` or `reason: detail`."""
+    """Error raised if a candidate commit becomes no task. The message is `reason` or `reason: detail`."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Settings of a search."""
+    """Settings of a search for tasks in a git history."""
 
     revision: str = "HEAD"
     bounds: Bounds = field(default_factory=Bounds)
     wishes: Wishes = field(default_factory=Wishes)
     commands: tuple[tuple[str, str], ...] = COMMANDS
-    """(Test command, log parser), in the order of trial."""
+    """Pairs (test command, log parser), in the order in which they are tried."""
     num_tasks: int | None = None
     num_commits: int | None = None
-    """Number of commits to consider on the main line, newest first."""
+    """Number of newest commits on the main line to consider; None for all."""
     repeats: int = 2
     timeout_s: float = 300.0
-    """Limit for one run of the tests."""
+    """Time limit of one test run, in seconds."""
     num_workers: int = 2
 
     @property
     def digest(self) -> str:
-        """Return a digest of the settings that decide if a candidate is kept."""
+        """Return a digest of the settings that decide whether a candidate commit is kept."""
         asked = [asdict(self.wishes), self.commands, self.timeout_s]
         return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
 class MiningJob:
-    """History to job, output folder and settings."""
+    """Inputs of mining: git history, output folder, search settings, issue texts."""
 
     history: GitHistory
     folder: Path
@@ -89,12 +89,12 @@ class MiningJob:
 
 @dataclass
 class Tally:
-    """Counts of a search in progress."""
+    """Counts of a search in progress: candidate commits, tried commits, kept tasks."""
 
     num_candidates: int
     num_wanted: int | None
     num_kept: int
-    """Number of tasks, including those of earlier runs."""
+    """Number of tasks found, including those of earlier runs."""
     num_tried: int = 0
 
     @property
@@ -103,18 +103,18 @@ class Tally:
 
     @property
     def num_done(self) -> int:
-        """Return the progress: found tasks if a number is requested, else tried commits."""
+        """Return the progress of the search: found tasks if a number of tasks is wanted, else tried commits."""
         return self.num_tried if self.num_wanted is None else min(self.num_kept, self.num_wanted)
 
     @property
     def note(self) -> str:
-        """Return the count that the progress bar does not show."""
+        """Return a text with the count, tasks or tried commits, that the progress bar does not show."""
         if self.num_wanted is None:
             return f"{self.num_kept} tasks"
         return f"{self.num_tried} of {self.num_candidates} commits tried"
 
     def count(self, mined: Mined) -> int:
-        """Count one commit; returns the increase of `num_done`."""
+        """Count the result of one commit; return the increase of `num_done`."""
         num_before = self.num_done
         self.num_tried += 1
         self.num_kept += mined.reason == KEPT
@@ -122,9 +122,9 @@ class Tally:
 
 
 async def mine_tasks(job: MiningJob, provider: SandboxProvider, progress: Progress) -> tuple[list[Task], Counter[str]]:
-    """MiningJob a history; returns all tasks, including those of earlier runs, and counts of commits by reason.
+    """Find tasks in a git history. Return all tasks, including those of earlier runs, and counts of commits by result.
 
-    Each task is written when it is finished. Raises UsageError, SandboxError.
+    Each task is written as soon as it is found. Raises UsageError, SandboxError.
     """
     with (make_folder(job.folder) / JOURNAL).open("ab") as journal:
         hold(journal)
@@ -144,13 +144,13 @@ async def mine_tasks(job: MiningJob, provider: SandboxProvider, progress: Progre
 
 
 def consider_commits(job: MiningJob) -> dict[str, FixCommit | str]:
-    """Read the newest commits; returns commit → candidate or reason for rejection."""
+    """Read the newest commits; map each hash to a candidate for a task or to the reason for rejection."""
     commits = islice(read_commits(job.history, job.search.revision), job.search.num_commits)
     return {commit.commit: consider(commit, job.search.bounds) for commit in commits}
 
 
 def refuse_others(job: MiningJob) -> None:
-    """Raise UsageError if the folder holds tasks that were not mined from this history."""
+    """Raise UsageError if the output folder holds tasks that were not mined from this history."""
     for task in read_tasks(job.folder):
         if task.meta.get("kind") != KIND or task.repo != job.history.name:
             raise UsageError(
@@ -160,19 +160,19 @@ def refuse_others(job: MiningJob) -> None:
 
 
 def read_tasks(folder: Path) -> Iterator[Task]:
-    """Read the tasks written so far."""
+    """Read the tasks in the folder's task file, if there is one."""
     return read_records(folder / FILE_NAME, Task)
 
 
 def read_journal(folder: Path) -> dict[str, Mined]:
-    """Read the last record of each commit. Kept commits whose task is missing from the file are left out."""
+    """Read the last result of each commit from the journal, without kept commits whose task is missing from the task file."""
     there = {task.instance_id for task in read_tasks(folder)}
     records = {record.commit: record for record in read_records(folder / JOURNAL, Mined)}
     return {commit: each for commit, each in records.items() if each.reason != KEPT or each.detail in there}
 
 
 def is_settled(record: Mined | None, asked: str) -> bool:
-    """Return True if another trial is unnecessary. Failed builds are repeated, because the network may have failed."""
+    """Return True if a commit need not be tried again. Failed builds are tried again, because the network may have failed."""
     if record is None or record.reason == UNBUILT:
         return False
     return record.reason == KEPT or record.asked == asked
@@ -181,7 +181,7 @@ def is_settled(record: Mined | None, asked: str) -> bool:
 async def _work_through(
     job: MiningJob, candidates: Sequence[FixCommit], num_kept: int, provider: SandboxProvider, progress: Progress
 ) -> None:
-    """Try candidates, newest first, until enough are kept. Candidates in progress are finished."""
+    """Try candidate commits, newest first, until enough tasks are kept; then finish those in progress."""
     waiting = iter(candidates)
     num_wanted = job.search.num_tasks
     tally = Tally(len(candidates), num_wanted, num_kept)
@@ -202,7 +202,7 @@ async def _work_through(
 
 
 async def _try_candidate(job: MiningJob, candidate: FixCommit, provider: SandboxProvider) -> Mined:
-    """Make and write a task, or return the reason for rejection and remove the layers."""
+    """Try a candidate commit: write its task, or remove its layers if it is rejected. Return the result."""
     name = name_task(job.history, candidate)
     try:
         task = await make_task(job, candidate, name, provider)
@@ -220,12 +220,12 @@ async def _try_candidate(job: MiningJob, candidate: FixCommit, provider: Sandbox
 
 
 def name_task(history: GitHistory, candidate: FixCommit) -> str:
-    """Return a task id such as `owner__name-1a2b3c4d`."""
+    """Return the task id of a commit, such as `owner__name-1a2b3c4d`."""
     return re.sub(r"[^\w.-]", "-", history.name.replace("/", "__")) + f"-{candidate.commit.commit[:8]}"
 
 
 async def make_task(job: MiningJob, candidate: FixCommit, name: str, provider: SandboxProvider) -> Task:
-    """Build the base, run the tests, and make the task of a candidate.
+    """Build a candidate's environment, run its tests, and make its task.
 
     Raises NoTask, BuildFailed, PatchRefused, UsageError, SandboxError, GradingError.
     """
@@ -242,7 +242,7 @@ async def make_task(job: MiningJob, candidate: FixCommit, name: str, provider: S
 
 
 def draft_task(job: MiningJob, candidate: FixCommit, name: str, base: Base) -> tuple[Task, str]:
-    """Make the task without expected tests, and its graded gold patch. Raises NoTask, PatchRefused, SetupFailed."""
+    """Make a candidate's task, still without expected tests, and its gold patch. Raises NoTask, PatchRefused, SetupFailed."""
     commit = candidate.commit
     issue = find_text(job, commit)
     columns = base.describe(job.folder) | {"environment": str(base.environment)}
@@ -274,7 +274,7 @@ def draft_task(job: MiningJob, candidate: FixCommit, name: str, base: Base) -> t
 
 
 def find_text(job: MiningJob, commit: Commit) -> Issue:
-    """Find the issue text of a commit; for a merge without text, use the merged commits. Raises NoTask."""
+    """Find the issue text of a commit; for a merge without text, use the texts of the merged commits. Raises NoTask."""
     issue = find_issue(commit.message, job.threads)
     if not issue.text.strip():
         issue = find_issue(read_merged_messages(job.history, commit), job.threads)
@@ -284,7 +284,7 @@ def find_text(job: MiningJob, commit: Commit) -> Issue:
 
 
 def _sort_tasks(folder: Path) -> list[Task]:
-    """Sort the task file by date, newest first, and drop duplicates left by a killed process."""
+    """Sort the task file by date, newest first; drop duplicates that a killed process left. Return the tasks."""
     tasks = {task.instance_id: task for task in read_tasks(folder)}
     ordered = sorted(tasks.values(), key=lambda task: (task.meta["date"], task.instance_id), reverse=True)
     if ordered:

@@ -1,4 +1,7 @@
-"""Public tasks without their images: tree from a local git history, environment from the columns of the row."""
+"""Preparation of tasks from public data sets to run without container images.
+
+The source tree comes from a local git clone; the environment is built from the task's columns.
+"""
 
 import re
 import shutil
@@ -33,12 +36,12 @@ REBUILT = "rebuilt"
 UNGRADABLE = "cannot be graded"
 DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])-\d\d")
 TRIAL_TIMEOUT_S = 300.0
-"""Time limit for a trial run of the grader's plugin."""
+"""Time limit of a trial run of the grader's pytest plugin, in seconds."""
 PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.!+-]+)")
 
 
 class Rebuilt(Record):
-    """Result of one row."""
+    """Result of one task of the data set."""
 
     instance_id: str
     reason: str
@@ -47,7 +50,7 @@ class Rebuilt(Record):
 
 @dataclass(frozen=True)
 class RebuildJob:
-    """Histories by repository name, output folder, sandboxes and settings."""
+    """Inputs of a rebuild: git histories by repository name, output folder, sandbox provider, settings."""
 
     histories: Mapping[str, GitHistory]
     folder: Path
@@ -55,11 +58,11 @@ class RebuildJob:
     provider: SandboxProvider
     num_workers: int
     wishes: Wishes = field(default_factory=Wishes)
-    """Python version and commands that replace those of the rows."""
+    """Python version and install commands that replace those of the tasks."""
 
 
 async def rebuild_tasks(job: RebuildJob, tasks: Sequence[Task], progress: Progress) -> Counter[str]:
-    """Rebuild the missing tasks; returns counts of all tasks by reason. Raises UsageError, SandboxError."""
+    """Rebuild the tasks that the output folder lacks; return counts of all tasks by result. Raises UsageError, SandboxError."""
     with (make_folder(job.folder) / JOURNAL).open("ab") as journal:
         hold(journal)
         done = read_journal(job.folder)
@@ -75,18 +78,18 @@ async def rebuild_tasks(job: RebuildJob, tasks: Sequence[Task], progress: Progre
 
 
 def read_journal(folder: Path) -> dict[str, str]:
-    """Read the last result of each row."""
+    """Map each task id to its last result in the folder's journal."""
     return {record.instance_id: record.reason for record in read_records(folder / JOURNAL, Rebuilt)}
 
 
 def _drop_repeats(folder: Path) -> None:
-    """Drop duplicate tasks left by a killed process."""
+    """Drop duplicate tasks, left by a killed process, from the task file."""
     if tasks := {task.instance_id: task for task in read_records(folder / FILE_NAME, Task)}:
         save_tasks(folder, tasks.values())
 
 
 async def _try_row(job: RebuildJob, task: Task) -> Rebuilt:
-    """Rebuild and write one task, or return the reason for rejection and remove the layers."""
+    """Rebuild a task and write it, or remove its layers if it is rejected. Return the result."""
     name = task.instance_id
     if to_folder_name(name) != name:
         return Rebuilt(instance_id=name, reason="unusable id", detail="it names the folder of its layers")
@@ -106,13 +109,13 @@ async def _try_row(job: RebuildJob, task: Task) -> Rebuilt:
 
 
 async def rebuild(job: RebuildJob, task: Task) -> Task:
-    """Replace the image of a task by layers and an environment.
+    """Replace the container image of a task by layers and a built environment.
 
     Raises BuildFailed, Refused, UsageError, SandboxError, GradingError.
     """
     history = job.histories.get(task.repo)
     if history is None:
-        raise UsageError(f"no history of {task.repo} is given: add --history {task.repo}=PATH")
+        raise UsageError(f"no git history of {task.repo} is given: add --history {task.repo}=PATH")
     name, date, wishes = task.instance_id, read_date(task), choose_wishes(task, job.wishes)
     base = await make_base(job.store, name, history, task.base_commit, date=date, wishes=wishes)
     columns = {
@@ -127,7 +130,7 @@ async def rebuild(job: RebuildJob, task: Task) -> Task:
 
 
 async def refuse_ungradable(task: Task, base: Base, provider: SandboxProvider) -> None:
-    """Refuse a task if the grader's plugin fails in its environment. Raises GradingError, SandboxError."""
+    """Raise GradingError if the grader's pytest plugin fails in a task's environment. Raises SandboxError."""
     task = task.model_copy(update={"environment": str(base.environment)})
     case = Case(TaskTree(task, base.layers), provider, TRIAL_TIMEOUT_S)
     if case.is_sealed:
@@ -135,19 +138,19 @@ async def refuse_ungradable(task: Task, base: Base, provider: SandboxProvider) -
 
 
 def choose_wishes(task: Task, given: Wishes) -> Wishes:
-    """Replace the row's Python and commands by those of the command line. Raises Refused."""
+    """Return the settings of a task's environment: its columns, overridden by the command line. Raises Refused."""
     wishes = read_wishes(task)
     return replace(wishes, python=given.python or wishes.python, commands=given.commands)
 
 
 def read_date(task: Task) -> str:
-    """Read the date of the issue; "" if the row has none (R2E-Gym, SWE-smith) or counts milliseconds."""
+    """Read the date of a task's issue; "" if the data set has none (R2E-Gym, SWE-smith) or gives milliseconds."""
     stated = str((task.model_extra or {}).get("created_at", ""))
     return stated if DATE.match(stated) else ""
 
 
 def read_wishes(task: Task) -> Wishes:
-    """Read SWE-rebench's columns: Python version, packages for the tests, installed versions. Raises Refused."""
+    """Return the Python version and install commands of a task: its columns, or those given by the user. Raises Refused."""
     columns: dict[str, Any] = task.model_extra or {}
     config = read_dict(columns, "install_config")
     entries = read_list(config, "pip_packages") if config.get("pip_packages") else []

@@ -1,8 +1,7 @@
-"""Mutators that put bugs into Python source. `families` holds small ones, `procedural` those of SWE-smith.
+"""Mutators, which insert bugs into Python source. `families` holds small mutators, and `procedural` the mutators of SWE-smith.
 
-Mutations change classes, and the bodies and default values of functions. Docstrings, annotations, decorators, imports
-and the text of raised errors stay unchanged, because tests rarely detect such changes. Makers of tasks import
-`find_mutations`. A mutator sees one module and knows no tests.
+Mutations change classes, and the bodies and default values of functions. Docstrings, annotations, decorators, imports and the
+text of raised errors stay unchanged, because tests rarely detect such changes. A mutator sees one module and knows no tests.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,11 +17,11 @@ __all__ = ["FAMILIES", "PROCEDURAL", "Mutation", "Mutator", "find_mutations"]
 DECLARATIONS = {cst.Global, cst.Nonlocal, cst.Import, cst.ImportFrom}
 UNTOUCHED = {cst.Annotation, cst.Decorator, cst.Raise, cst.TypeParameters, *DECLARATIONS}
 BLANK = {cst.SimpleWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.ParenthesizedWhitespace, cst.Comma, cst.Dot}
-"""Nodes that cannot hold a bug: half of all nodes."""
+"""Types of syntax nodes in which no bug is possible; they make up half of all nodes."""
 
 
 def find_mutations(source: str, families: Mapping[str, Mutator] = FAMILIES) -> list[Mutation]:
-    """Find all mutations of these families in a module, in source order. Raises libcst.ParserSyntaxError."""
+    """Find all mutations of the given families in a module's source, in source order. Raises libcst.ParserSyntaxError."""
     tree = SourceTree(source)
     return [
         Mutation(family, edit.name, 1 + tree.data.count(b"\n", 0, edit.start), function, edit, source)
@@ -33,7 +32,7 @@ def find_mutations(source: str, families: Mapping[str, Mutator] = FAMILIES) -> l
 
 
 def _walk(node: cst.CSTNode, scope: tuple[str, ...], inside: bool = False) -> Iterator[tuple[cst.CSTNode, str]]:
-    """Yield classes and nodes inside functions, parents first, with the dotted name of their class or function."""
+    """Yield all classes, and all nodes inside functions, with the dotted name of their class or function; parents come first."""
     if type(node) in UNTOUCHED or type(node) in BLANK or _is_docstring(node):
         return
     if isinstance(node, cst.FunctionDef | cst.ClassDef):
@@ -45,5 +44,5 @@ def _walk(node: cst.CSTNode, scope: tuple[str, ...], inside: bool = False) -> It
 
 
 def _is_docstring(node: cst.CSTNode) -> bool:
-    """Return True for any string used as a statement."""
+    """Return True if a node is a string used as a statement."""
     return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)

@@ -1,4 +1,4 @@
-"""Small mutator families: bugs at one place inside a function. Practice tasks use these."""
+"""Families of small mutators, each of which changes one place inside a function. Practice tasks use these families."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -24,12 +24,12 @@ OPERATORS = (
 )
 OFF_BY_ONE = {b"<": b"<=", b"<=": b"<", b">": b">=", b">=": b">"}
 ORDERED = (cst.Subtract, cst.Divide, cst.FloorDivide, cst.Modulo, cst.Power, cst.LeftShift, cst.RightShift)
-"""Operators whose result depends on operand order for every type."""
+"""Operators for which the order of operands matters for every type."""
 TEXT = (cst.SimpleString, cst.FormattedString)
 
 
 def mutate_operators(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`a + b` → `a - b`, `a == b` → `a != b`, `a and b` → `a or b`, `-a` → `a`."""
+    """Yield edits that change an operator: `a + b` → `a - b`, `a == b` → `a != b`, `a and b` → `a or b`, `-a` → `a`."""
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus | cst.BitInvert):
         yield tree.replace("sign", node, tree.text(node.expression))
     for name, kind, others in OPERATORS:
@@ -38,7 +38,7 @@ def mutate_operators(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def mutate_constants(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`3` → `4` and `2`, `"abc"` → `"ab"`, `True` → `False`."""
+    """Yield edits that change a constant: `3` → `4` and `2`, `"abc"` → `"ab"`, `True` → `False`."""
     match node:
         case cst.Integer(evaluated_value=value):
             yield tree.replace("integer", node, str(value + 1).encode())
@@ -52,7 +52,7 @@ def mutate_constants(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def mutate_conditions(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`if a` → `if not (a)`, `a and b` → `a`, `a < b` → `a <= b`; also exchange the branches of an `if`."""
+    """Yield edits that change a condition: `if a` → `if not (a)`, `a and b` → `a`, `a < b` → `a <= b`, exchanged branches."""
     match node:
         case cst.BaseCompOp() if other := OFF_BY_ONE.get(tree.text(node)):
             yield tree.replace("off_by_one", node, other)
@@ -67,7 +67,7 @@ def mutate_conditions(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]
 
 
 def negate(test: cst.BaseExpression, tree: SourceTree) -> bytes:
-    """`a < b` → `not (a < b)`, `not a` → `a`."""
+    """Return the negated condition: `a < b` → `not (a < b)`, `not a` → `a`."""
     match test:
         case cst.UnaryOperation(operator=cst.Not()):
             return tree.text(test.expression)
@@ -76,7 +76,7 @@ def negate(test: cst.BaseExpression, tree: SourceTree) -> bytes:
 
 
 def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Remove an `if` without `else`, a re-assignment, a call or a loop exit; `return sorted(x, key=f)` → `return x`."""
+    """Yield edits that remove an `if` without `else`, a re-assignment, a call or a loop exit; `return sorted(x)` → `return x`."""
     match node:
         case cst.IndentedBlock():
             for statement in node.body:
@@ -88,7 +88,7 @@ def mutate_removals(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def name_removal(statement: cst.CSTNode) -> str:
-    """Return the kind of removal, or "". First assignments stay: removing one only causes NameError."""
+    """Return the name of the mutation that removes a statement; "" if it must stay, such as a variable's first assignment."""
     match statement:
         case cst.If(orelse=None):
             return "remove_if"
@@ -105,7 +105,7 @@ def name_removal(statement: cst.CSTNode) -> str:
 
 
 def _updates(assignment: cst.Assign) -> bool:
-    """Return True if an assignment changes an attribute, an item, or a name that it also reads."""
+    """Return True if an assignment changes an attribute, an item, or a variable that the right-hand side reads."""
     targets = [target.target for target in assignment.targets]
     if all(isinstance(target, cst.Attribute | cst.Subscript) for target in targets):
         return True
@@ -114,7 +114,7 @@ def _updates(assignment: cst.Assign) -> bool:
 
 
 def mutate_swaps(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`a - b` → `b - a`, `f(a, b)` → `f(b, a)`; also exchange neighbouring statements."""
+    """Yield edits that exchange operands, arguments or neighbouring statements: `a - b` → `b - a`, `f(a, b)` → `f(b, a)`."""
     match node:
         case cst.BinaryOperation() if order_matters(node):
             yield from tree.exchange("operands", tree.span(node.left), tree.span(node.right))
@@ -127,21 +127,21 @@ def mutate_swaps(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def swap_arguments(name: str, call: cst.Call, tree: SourceTree) -> Iterator[TextEdit]:
-    """Exchange neighbouring positional arguments."""
+    """Yield edits that exchange two neighbouring positional arguments of a call."""
     positional = [tree.span(arg.value) for arg in call.args if arg.keyword is None and not arg.star]
     for first, second in pairwise(positional):
         yield from tree.exchange(name, first, second)
 
 
 def order_matters(node: cst.BinaryOperation) -> bool:
-    """Return True if exchanging the operands changes the result."""
+    """Return True if exchanging the operands of an operation changes its result."""
     if isinstance(node.operator, cst.Add):
         return isinstance(node.left, TEXT) or isinstance(node.right, TEXT)
     return isinstance(node.operator, ORDERED)
 
 
 def _is_movable(statement: cst.CSTNode) -> bool:
-    """Return True for assignments and calls."""
+    """Return True if a statement may be exchanged with its neighbour: an assignment or a call."""
     return isinstance(statement, cst.SimpleStatementLine) and all(
         isinstance(part, cst.Assign | cst.AugAssign)
         or (isinstance(part, cst.Expr) and isinstance(part.value, cst.Call))

@@ -1,4 +1,4 @@
-"""Procedural mutators of SWE-smith, in four families: classes, control flow, removals, expressions."""
+"""Mutators of SWE-smith, which it calls procedural, in four families: classes, control flow, removals, expressions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,11 +24,11 @@ RENAMED = {
     "remove_if": "remove_conditional",
     "unwrap_return": "remove_wrapper",
 }
-"""Name of a removal among the small families → name of the procedural mutator."""
+"""Name of a removal in `families` → name of SWE-smith's mutator for the same edit."""
 
 
 def mutate_classes(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Apply `remove_base`, `remove_methods` and `shuffle_methods`."""
+    """Yield the edits of SWE-smith's class mutators: `remove_base`, `remove_methods` and `shuffle_methods`."""
     if isinstance(node, cst.ClassDef):
         yield from remove_base(node, tree)
         yield from remove_methods(node, tree)
@@ -36,7 +36,7 @@ def mutate_classes(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def remove_base(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
-    """`class A(B)` → `class A`; `class A(B, C)` → `class A(C)` and `class A(B)`."""
+    """Yield edits that remove a base class: `class A(B)` → `class A`; `class A(B, C)` → `class A(C)` and `class A(B)`."""
     spans = [tree.span(argument) for argument in (*node.bases, *node.keywords)]
     match node:
         case cst.ClassDef(lpar=cst.LeftParen() as left, rpar=cst.RightParen() as right) if len(spans) == 1:
@@ -49,14 +49,17 @@ def remove_base(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def remove_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
-    """Remove a method that a base class or the language may replace; any other removal only causes AttributeError."""
+    """Yield edits that remove a method for which a base class or Python may provide another.
+
+    Others would only raise AttributeError.
+    """
     for method in _list_methods(node):
         if node.bases or method.name.value.startswith("__"):
             yield tree.remove("remove_methods", tree.definition_span(method), is_alone=len(node.body.body) == 1)
 
 
 def shuffle_methods(node: cst.ClassDef, tree: SourceTree) -> Iterator[TextEdit]:
-    """Exchange two methods if order matters: both have one name, or the second's decorators or defaults name the first."""
+    """Yield edits that exchange two methods whose order matters: equal names, or the second's decorators use the first."""
     for first, second in combinations(_list_methods(node), 2):
         names = set[str]().union(*(find_names(part) for part in (*second.decorators, second.params)))
         if first.name.value == second.name.value or first.name.value in names:
@@ -68,13 +71,13 @@ def _list_methods(node: cst.ClassDef) -> list[cst.FunctionDef]:
 
 
 def mutate_control(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Apply `invert_if` and `shuffle_lines`."""
+    """Yield the edits of SWE-smith's control-flow mutators: `invert_if` and `shuffle_lines`."""
     yield from invert_if(node, tree)
     yield from shuffle_lines(node, tree)
 
 
 def invert_if(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Exchange the branches of `if … else` and of `a if b else c`; negate the condition of an `if` without `else`."""
+    """Yield edits that exchange the branches of `if … else` or `a if b else c`, or negate an `if` without `else`."""
     match node:
         case cst.If(body=cst.IndentedBlock() as first, orelse=cst.Else(body=cst.IndentedBlock() as second)):
             yield from tree.exchange("invert_if", tree.block_span(first), tree.block_span(second))
@@ -85,7 +88,7 @@ def invert_if(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def shuffle_lines(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Exchange neighbouring statements, except exits, declarations and definitions."""
+    """Yield edits that exchange neighbouring statements, except exits, declarations and definitions."""
     if isinstance(node, cst.IndentedBlock):
         for before, after in pairwise(node.body):
             if _is_movable(before) and _is_movable(after):
@@ -109,7 +112,7 @@ def _is_action(part: cst.CSTNode) -> bool:
 
 
 def mutate_by_removal(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Apply `remove_assignment`, `remove_conditional`, `remove_loop` and `remove_wrapper`."""
+    """Yield the edits of SWE-smith's removals: `remove_assignment`, `remove_conditional`, `remove_loop`, `remove_wrapper`."""
     for edit in mutate_removals(node, tree):
         if edit.name in RENAMED:
             yield replace(edit, name=RENAMED[edit.name])
@@ -119,7 +122,7 @@ def mutate_by_removal(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]
 
 
 def remove_condition(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`[x for x in xs if x]` → `[x for x in xs]`, and `a if b else c` → `a` and `c`."""
+    """Yield edits that remove a condition: `[x for x in xs if x]` → `[x for x in xs]`, `a if b else c` → `a` and `c`."""
     match node:
         case cst.CompIf():
             start, end = tree.span(node)
@@ -130,7 +133,7 @@ def remove_condition(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def remove_loop(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Remove a loop, or run its body at most once: `while a:` → `if a:`."""
+    """Yield edits that remove a loop, or that run its body at most once: `while a:` → `if a:`."""
     match node:
         case cst.IndentedBlock(body=statements):
             for loop in statements:
@@ -142,14 +145,14 @@ def remove_loop(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def _has_exit(node: cst.CSTNode) -> bool:
-    """Return True if a `break` or `continue` below the node belongs to the loop around it."""
+    """Return True if a node holds a `break` or `continue` that belongs to a loop around the node."""
     if isinstance(node, cst.For | cst.While | cst.FunctionDef | cst.ClassDef | cst.Lambda):
         return False
     return isinstance(node, cst.Break | cst.Continue) or any(map(_has_exit, node.children))
 
 
 def remove_wrapper(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`try: a() except B: c()` → `a()`, and `with a: b()` → `b()` if the `with` binds no name."""
+    """Yield edits that remove `try` or `with`: `try: a() except B: c()` → `a()`; `with a: b()` → `b()` if no name is bound."""
     match node:
         case cst.Try(body=cst.IndentedBlock() as body) | cst.TryStar(body=cst.IndentedBlock() as body):
             yield from _unwrap(node, body, tree)
@@ -158,7 +161,7 @@ def remove_wrapper(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def _unwrap(node: cst.CSTNode, body: cst.IndentedBlock, tree: SourceTree) -> Iterator[TextEdit]:
-    """Replace a compound statement by its body. Bodies with multi-line strings are skipped: dedenting would change the string."""
+    """Yield the edit that replaces a compound statement by its body; none if dedenting changes a multi-line string."""
     (start, end), (first, last) = tree.line_span(node), tree.block_span(body)
     lines, outer, inner = tree.data[first:last].splitlines(keepends=True), tree.indent(start), tree.indent(first)
     if not any(quotes in tree.data[first:last] for quotes in (b'"""', b"'''")):
@@ -167,7 +170,7 @@ def _unwrap(node: cst.CSTNode, body: cst.IndentedBlock, tree: SourceTree) -> Ite
 
 
 def mutate_expressions(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """Apply `break_chain`, `change_constant`, `change_operator` and `swap_operands`."""
+    """Yield edits of SWE-smith's expression mutators: `break_chain`, `change_constant`, `change_operator`, `swap_operands`."""
     yield from break_chain(node, tree)
     for edit in mutate_constants(node, tree):
         yield replace(edit, name="change_constant")
@@ -176,7 +179,7 @@ def mutate_expressions(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit
 
 
 def break_chain(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`a and b` → `a` and `b`, `a + b + c` → `a + c` and `a + b`, `a < b < c` → `a < b`, `a.b().c()` → `a.b()`."""
+    """Yield edits that shorten a chain: `a and b` → `a` and `b`, `a + b + c` → `a + c` and `a + b`, `a.b().c()` → `a.b()`."""
     match node:
         case cst.BooleanOperation(left=left, right=right):
             yield tree.replace("break_chain", node, tree.text(left))
@@ -191,7 +194,7 @@ def break_chain(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def change_operator(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`a + b` → `a - b`, `a < b` → `a > b` and `a <= b`, `a and b` → `a or b`, `-a` → `a`."""
+    """Yield edits that change an operator: `a + b` → `a - b`, `a < b` → `a > b` and `a <= b`, `a and b` → `a or b`."""
     for edit in mutate_operators(node, tree):
         yield replace(edit, name="change_operator")
     if isinstance(node, cst.BaseCompOp) and (other := OFF_BY_ONE.get(tree.text(node))):
@@ -199,7 +202,7 @@ def change_operator(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
 
 
 def swap_operands(node: cst.CSTNode, tree: SourceTree) -> Iterator[TextEdit]:
-    """`a - b` → `b - a`, `a < b` → `b < a`, `f(a, b)` → `f(b, a)`."""
+    """Yield edits that exchange operands or arguments: `a - b` → `b - a`, `a < b` → `b < a`, `f(a, b)` → `f(b, a)`."""
     match node:
         case cst.BinaryOperation(left=left, right=right) if order_matters(node):
             yield from tree.exchange("swap_operands", tree.span(left), tree.span(right))
@@ -216,4 +219,4 @@ PROCEDURAL: dict[str, Mutator] = {
     "remove": mutate_by_removal,
     "operator": mutate_expressions,
 }
-"""Families of SWE-smith's procedural bugs: thirteen mutators."""
+"""Name of each family of SWE-smith's procedural mutators → its mutator function."""

@@ -1,5 +1,5 @@
-"""Practice repositories: small Python projects with tests, written from a seed.
+"""Practice repositories: small Python projects with tests, generated from a random seed.
 
-`functions` and `rules` define what the code computes. `repository` writes the files, and `making` turns them into
-tasks. Recipes import `making`. The package needs no network and no foreign source.
+`functions` and `rules` define the computations of the generated code. `repository` writes the files, and `making` turns
+repositories into tasks. The package needs no network.
 """

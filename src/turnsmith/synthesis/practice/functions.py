@@ -1,6 +1,7 @@
-"""Generated functions: parameters, one to three rules, example arguments; and the kinds of module that hold them.
+"""Functions of generated practice repositories: parameters, one to three rules, example arguments.
 
-Two kinds are held out: they never occur in training, and no other kind has their shapes.
+Each kind of module has its own shape of functions. Two kinds are held out: training tasks contain neither these kinds nor
+their shapes.
 """
 
 import random
@@ -14,27 +15,27 @@ from turnsmith.synthesis.practice.rules import Rule, cap, choose, compute, floor
 
 @dataclass(frozen=True)
 class Function:
-    """Function of a practice module."""
+    """Generated function of a practice repository."""
 
     name: str
     params: dict[str, str]
-    """Name → type: `number`, `text` or `numbers`."""
+    """Parameter name → type: `number`, `text` or `numbers`."""
     rules: tuple[Rule, ...]
 
     @property
     def sentence(self) -> str:
-        """Return an English description without a full stop."""
+        """Return an English description of the function, without a full stop."""
         return "; ".join(rule.english for rule in self.rules)
 
     @property
     def source(self) -> str:
-        """Return the Python source."""
+        """Return the Python source of the function."""
         body = [line for rule in self.rules for line in rule.code]
         lines = [f'"""Here {self.sentence}."""', *body, f"return {self.rules[-1].target}"]
         return f"def {self.name}({', '.join(self.params)}):\n" + "".join(f"    {line}\n" for line in lines)
 
     def draw_arguments(self, rng: random.Random) -> tuple[object, ...]:
-        """Draw arguments for which the rules usually change the result."""
+        """Draw random arguments of the parameters' types."""
         return tuple(_draw(sort, rng) for sort in self.params.values())
 
 
@@ -47,7 +48,7 @@ def _draw(sort: str, rng: random.Random) -> object:
 
 
 def _operand(known: list[str], rng: random.Random) -> str:
-    """Draw a known name, or sometimes a small number."""
+    """Draw an operand: one of the known variables, or sometimes a small number."""
     return str(rng.randint(2, 9)) if rng.random() < 0.25 else rng.choice(known)
 
 
@@ -56,7 +57,7 @@ def _numbers(names: Iterable[str]) -> dict[str, str]:
 
 
 def arithmetic(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a chain of sums, differences and products."""
+    """Generate a function that computes a chain of sums, differences and products."""
     params = words[: rng.choice((2, 3))]
     rules, known = list[Rule](), list(params)
     for last, target in pairwise([params[0], *words[len(params) :][:num_rules]]):
@@ -66,7 +67,7 @@ def arithmetic(name: str, words: list[str], num_rules: int, rng: random.Random) 
 
 
 def clamped(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a function that computes a value and limits it to bounds."""
+    """Generate a function that computes a value and limits it to bounds."""
     value, other, low, high, target = words[:5]
     computed, bounds = compute(target, value, other, rng), {high: cap(target, high), low: floor(target, low)}
     held = [] if num_rules == 1 else rng.sample(list(bounds.values()), num_rules - 1)
@@ -75,7 +76,7 @@ def clamped(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
 
 
 def chosen(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a function that selects one of two values by a comparison."""
+    """Generate a function that selects one of two values by a comparison."""
     left, right, yes, no, target, last = words
     rules = [choose(target, yes, no, (left, right), rng)]
     if num_rules > 1:
@@ -84,7 +85,7 @@ def chosen(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 
 def tallied(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a sum over a list."""
+    """Generate a function that sums over a list."""
     items, bound, target, last = words[0] + "s", *words[1:4]
     rules = [rng.choice((tally, tally_all))(target, items, bound, rng)]
     if num_rules > 1:
@@ -93,7 +94,7 @@ def tallied(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
 
 
 def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a function that joins texts."""
+    """Generate a function that joins texts."""
     params = words[: rng.choice((2, 3))]
     steps = pairwise([params[0], *words[len(params) :][:num_rules]])
     others = islice(cycle([*params[1:], params[0]]), num_rules)
@@ -103,20 +104,20 @@ def joined(name: str, words: list[str], num_rules: int, rng: random.Random) -> F
 
 NUM_LINES = {"compute": 1, "bound": 2, "choose": 4, "tally": 4}
 MAX_BODY_LINES = 6
-"""Maximum lines of a blend without its return, so that a window of ten lines shows all of it."""
+"""Maximum lines of a function with mixed rules, without `return`, so that a window of ten lines shows the whole function."""
 HELD_OUT_BLENDS = {("bound", "bound"), ("bound", "bound", "bound"), ("compute", "tally")}
-"""Rule types reserved for the held-out kinds. A third bound is excluded too, because it often repeats another."""
+"""Sequences of rule types that only held-out modules use. Three bounds are excluded too, since they often repeat a bound."""
 BLENDS = [
     sorts
     for num_rules in (2, 3)
     for sorts in product(NUM_LINES, repeat=num_rules)
     if sum(NUM_LINES[sort] for sort in sorts) <= MAX_BODY_LINES and sorts not in HELD_OUT_BLENDS
 ]
-"""Sequences of two or three rule types, without held-out ones."""
+"""Sequences of two or three rule types that a function with mixed rules may have, without held-out ones."""
 
 
 def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a function of two or three rules of mixed types; `num_rules` is ignored."""
+    """Generate a function of two or three rules of mixed types; `num_rules` is ignored."""
     first, *others = words[:3]
     items, last, rules = first + "s", first, list[Rule]()
     for sort, target in zip(rng.choice(BLENDS), words[3:6], strict=False):
@@ -128,7 +129,7 @@ def blended(name: str, words: list[str], num_rules: int, rng: random.Random) -> 
 
 
 def _step(sort: str, target: str, last: str, others: list[str], items: str, rng: random.Random) -> Rule:
-    """Make one rule of a blend that continues from `last`."""
+    """Make one rule of a function with mixed rules, which continues from the variable `last`."""
     left, right = rng.sample(others, 2)
     if sort == "compute":
         return compute(target, last, _operand(others, rng), rng)
@@ -140,14 +141,14 @@ def _step(sort: str, target: str, last: str, others: list[str], items: str, rng:
 
 
 def fenced(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a function that limits a parameter to two bounds. This shape is held out."""
+    """Generate a function that limits a parameter to two bounds. Only held-out modules have this shape."""
     value, low, high = words[:3]
     rules = (cap(value, high), floor(value, low))
     return Function(name, _numbers(words[:3]), tuple(rng.sample(rules, 2)))
 
 
 def scaled_tally(name: str, words: list[str], num_rules: int, rng: random.Random) -> Function:
-    """Make a function that computes a number, then a sum over a list with it. This shape is held out."""
+    """Generate a function that computes a number and uses it in a sum over a list. Only held-out modules have this shape."""
     items, left, right, scale, target = words[0] + "s", *words[1:5]
     scaled = compute(scale, left, _operand([right], rng), rng)
     summed = rng.choice((tally, tally_all))(target, items, scale, rng)
@@ -166,7 +167,7 @@ SHAPES: dict[str, tuple[Shape, ...]] = {
     "voyages": (fenced,),
     "orchards": (scaled_tally,),
 }
-"""Kind of module → shapes of its functions."""
+"""Kind of module → functions that generate its functions."""
 
 HELDOUT_KINDS = ("voyages", "orchards")
 TRAIN_KINDS = tuple(kind for kind in SHAPES if kind not in HELDOUT_KINDS)

@@ -1,4 +1,4 @@
-"""Practice tasks: bugs in generated repositories, at most one per function, each detected by the repository's tests."""
+"""Practice tasks: bugs in generated repositories, at most one per function, which the repositories' tests detect."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -21,22 +21,25 @@ from turnsmith.tasks.dataset import save_tasks
 from turnsmith.types import PYTEST_COMMAND, Task
 
 MAX_TASKS = 5_000
-"""Maximum number of tasks per set: repository names are distinct and their number is limited."""
+"""Maximum number of tasks per set, since only a limited number of distinct repository names exists."""
 
 
 @dataclass(frozen=True)
 class PracticeSpec:
-    """Split, number, difficulty and seed of practice tasks. The split is part of every seed, so splits share no repository."""
+    """Split, number, difficulty and seed of practice tasks. Random seeds contain the split, so splits share no repository."""
 
     split: str
-    """`train`, `heldout`, or `base` (training data of the shipped base policy)."""
+    """Split of the tasks: `train`, `heldout`, or `base` (training data of the packaged base policy)."""
     num_tasks: int
     difficulty: float
     seed: int
 
 
 def draw_repositories(spec: PracticeSpec) -> Iterator[PracticeRepository]:
-    """Yield repositories with distinct names, without end. Half of the held-out ones use kinds that no other split uses."""
+    """Generate repositories with distinct names, without end.
+
+    Half of the held-out ones use kinds of modules that no other split uses.
+    """
     names = set()
     for index in count():
         unseen = spec.split == "heldout" and index % 2 == 0
@@ -50,9 +53,9 @@ def draw_repositories(spec: PracticeSpec) -> Iterator[PracticeRepository]:
 async def make_practice_tasks(
     spec: PracticeSpec, out: Path, provider: SandboxProvider, on_task: Callable[[Task], None] = lambda task: None
 ) -> list[Task]:
-    """Make tasks and write them to the new folder `out`.
+    """Make practice tasks and write them to the new folder `out`.
 
-    Raises UsageError if `out` is in use, a suite does not run, or `num_tasks` exceeds MAX_TASKS; raises SandboxError.
+    Raises UsageError if `out` is in use, if tests do not run, or if `num_tasks` exceeds MAX_TASKS. Raises SandboxError.
     """
     if spec.num_tasks > MAX_TASKS:
         raise UsageError(
@@ -73,7 +76,7 @@ async def make_practice_tasks(
 async def make_repository_tasks(
     practice: PracticeRepository, spec: PracticeSpec, folder: Path, provider: SandboxProvider
 ) -> list[Task]:
-    """Make the tasks of one repository, at most one per function. Raises UsageError if its tests do not run."""
+    """Make the tasks of one generated repository, at most one per function. Raises UsageError if its tests do not run."""
     repository = write_repository(practice.name, to_tree(practice.files), folder)
     suite = Suite(PYTEST_COMMAND, tuple(sorted(path for path in practice.files if path.startswith("tests/"))))
     before = await run_suite(provider, (repository.layer,), suite)
@@ -93,7 +96,7 @@ async def make_repository_tasks(
 
 
 def draw_bugs(practice: PracticeRepository) -> Iterator[tuple[str, Mutation]]:
-    """Draw one bug per function: first a family, then a mutation of it."""
+    """Draw one bug for each function of a repository: first the family, then the mutation."""
     rng = random.Random(f"bugs {practice.name}")
     for module in practice.modules:
         path = f"{practice.name}/{module.name}.py"

@@ -1,4 +1,4 @@
-"""Generated practice repositories: a small package of several modules with docstrings and a pytest suite."""
+"""Generator of practice repositories, each a small package of several modules with docstrings and pytest tests."""
 
 import keyword
 import random
@@ -10,7 +10,7 @@ from typing import Any
 from turnsmith.synthesis.practice.functions import SHAPES, Function
 
 INVENTED_SHARE = 0.35
-"""Share of invented words among the names in a module."""
+"""Share of invented words among the names that a module uses."""
 
 NOUNS: dict[str, str] = {
     "ledgers": "amount balance charge cost credit debit deposit fee gain income loan margin price profit rate rent "
@@ -30,10 +30,10 @@ NOUNS: dict[str, str] = {
     "orchards": "acre apple bloom branch bush cherry crop fence frost fruit garden harvest hedge hive ladder leaf "
     "orchard pear plum root row soil stem trunk",
 }
-"""Kind of module → its nouns. The last two kinds appear only in held-out tasks."""
+"""Kind of module → nouns for its names. The last two kinds occur only in held-out tasks."""
 
 _TAKEN = {noun for nouns in NOUNS.values() for noun in nouns.split()} | sys.stdlib_module_names
-"""Words that are never invented: a package named like a standard module would hide it from the tests."""
+"""Words that are never invented as names: nouns, and standard modules, which a package of that name would hide."""
 
 VERBS = "add apply check count draw fill find fit fix get join keep list make mark merge pick read rate rank scale set".split()
 ADJECTIVES = "base daily early extra final first full gross inner joint late local main net next old open outer raw spare".split()
@@ -43,7 +43,7 @@ _VOWELS = "a e i o u ai ea oo".split()
 _CODAS = "b ck d g l ll m n nd nt p r rd rn s sk st t x".split()
 
 RESERVED = {"each", "list", "max", "min", "range", "self", "set", "str", "sum", "test"}
-"""Names that the generated code uses."""
+"""Names that the generated code needs, which are not drawn as variable names."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Module:
     """Module of a practice repository."""
 
     name: str
-    """Name and kind of the module."""
+    """Name of the module, which is also its kind, for example `ledgers`."""
     functions: tuple[Function, ...]
 
 
 @dataclass(frozen=True)
 class PracticeRepository:
-    """Generated package: modules, and files as path → text."""
+    """Generated repository: its modules, and its files as path → text."""
 
     name: str
     modules: tuple[Module, ...]
@@ -65,7 +65,7 @@ class PracticeRepository:
 
 
 def make_repository(kinds: tuple[str, ...], difficulty: float, seed: str) -> PracticeRepository:
-    """Generate a repository. Higher `difficulty` adds rules and modules, and drops test messages."""
+    """Generate a practice repository. Higher `difficulty` means more rules and modules, and fewer messages in tests."""
     rng = random.Random(f"practice {seed}")
     name = invent_word(rng)
     drawn = rng.sample(kinds, min(len(kinds), 2 + round(2 * difficulty)))
@@ -74,7 +74,7 @@ def make_repository(kinds: tuple[str, ...], difficulty: float, seed: str) -> Pra
 
 
 def make_module(kind: str, difficulty: float, rng: random.Random) -> Module:
-    """Generate a module of two to four functions with distinct names."""
+    """Generate a module with two to four functions."""
     num_functions = rng.randint(2, 3) + round(difficulty)
     words = draw_words(kind, rng, 2 + num_functions * 6, INVENTED_SHARE)
     made = []
@@ -88,12 +88,12 @@ def make_module(kind: str, difficulty: float, rng: random.Random) -> Module:
 
 
 def draw_num_rules(difficulty: float, rng: random.Random) -> int:
-    """Draw a number of rules from 1 to 3, larger for higher difficulty."""
+    """Draw a function's number of rules, from 1 to 3, larger for higher difficulty."""
     return 1 + (rng.random() < 0.15 + 0.7 * difficulty) + (rng.random() < 0.5 * difficulty)
 
 
 def write_files(name: str, modules: tuple[Module, ...], difficulty: float, rng: random.Random) -> dict[str, str]:
-    """Write all files of the repository."""
+    """Generate all files of a practice repository: path → text."""
     files = {
         "README.md": f"# {name}\n\nModules: {', '.join(module.name for module in modules)}.\n",
         f"{name}/__init__.py": f'"""The {name} package."""\n',
@@ -106,19 +106,19 @@ def write_files(name: str, modules: tuple[Module, ...], difficulty: float, rng: 
 
 
 def write_module(module: Module) -> str:
-    """Write the source of a module."""
+    """Generate the Python source of a module."""
     return "\n\n".join([f'"""Functions on {module.name}."""\n', *(function.source for function in module.functions)])
 
 
 def write_tests(package: str, module: Module, difficulty: float, rng: random.Random) -> str:
-    """Write the tests of a module. The share of tests with a message is 1 − `difficulty`."""
+    """Generate the test file of a module. The share of tests with an assertion message is 1 − `difficulty`."""
     names = ", ".join(function.name for function in module.functions)
     tests = [write_test(function, rng.random() >= difficulty, rng) for function in module.functions]
     return "\n\n".join([f"from {package}.{module.name} import {names}\n", *tests])
 
 
 def write_test(function: Function, has_message: bool, rng: random.Random) -> str:
-    """Write a test with four argument tuples; running the function gives the expected values."""
+    """Generate a test of a function with four argument tuples. The expected values come from running the function."""
     call = load_function(function)
     cases = [function.draw_arguments(rng) for _ in range(4)]
     table = "".join(f"        ({arguments!r}, {call(*arguments)!r}),\n" for arguments in cases)
@@ -130,7 +130,7 @@ def write_test(function: Function, has_message: bool, rng: random.Random) -> str
 
 
 def load_function(function: Function) -> Callable[..., object]:
-    """Execute the generated source and return the function."""
+    """Execute a generated function's source and return the Python function."""
     namespace: dict[str, Any] = {}
     exec(function.source, namespace)
     return namespace[function.name]
@@ -143,7 +143,7 @@ def invent_word(rng: random.Random) -> str:
 
 
 def draw_words(kind: str, rng: random.Random, num_words: int, invented_share: float) -> list[str]:
-    """Draw distinct names for one module: nouns of its kind and invented words."""
+    """Draw distinct names for one module: nouns of its kind, and invented words."""
     nouns = NOUNS[kind].split()
     rng.shuffle(nouns)
     words: list[str] = []
@@ -155,5 +155,5 @@ def draw_words(kind: str, rng: random.Random, num_words: int, invented_share: fl
 
 
 def is_name(word: str) -> bool:
-    """Return False if the word or its plural is reserved in Python or in the generated code."""
+    """Return True if a word and its plural can be names: reserved neither in Python nor in the generated code."""
     return not any(form in RESERVED or keyword.iskeyword(form) for form in (word, word + "s"))
