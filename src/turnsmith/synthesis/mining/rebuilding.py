@@ -150,7 +150,7 @@ def read_date(task: Task) -> str:
 
 
 def read_wishes(task: Task) -> Wishes:
-    """Return the Python version and install commands of a task: its columns, or those given by the user. Raises Refused."""
+    """Read SWE-rebench's columns on a task's environment: Python version, test packages, pinned versions. Raises Refused."""
     columns: dict[str, Any] = task.model_extra or {}
     config = read_dict(columns, "install_config")
     entries = read_list(config, "pip_packages") if config.get("pip_packages") else []
