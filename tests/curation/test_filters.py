@@ -188,7 +188,7 @@ def test_the_paper_s_funnel_on_as_many_tasks_as_it_had(tmp_path):
     assert count_rows(file) == len(kinds) == 21_336
     funnel = Funnel(choose_filters(["paper"]))
     rows = (replace(row, facts=plan[kind][2]) for row, kind in zip(read_rows(file), kinds, strict=True))
-    dropped = Counter(found.filter for _, found in funnel.sift(rows) if found)
+    dropped = Counter(each.filter for _, found in funnel.sift(rows) for each in found)
     assert dropped == {
         "missing-names": 4_000,
         "max-files": 3_500,
