@@ -54,7 +54,7 @@ def read_json_lines(path: Path) -> Iterator[Line]:
 
 
 def parse_rows(text: str, path: Path) -> list[tuple[str, Any]]:
-    """Parse JSON, a list being one row per item, or else JSON lines; each row with its place. Raises UsageError."""
+    """Parse rows with their places: the items of a JSON list, a single JSON value, or JSON lines. Raises UsageError."""
     try:
         whole = parse_json(text)
     except ValueError:
@@ -68,7 +68,7 @@ def parse_rows(text: str, path: Path) -> list[tuple[str, Any]]:
 def parse_bytes(raw: bytes) -> Any:
     """Parse one JSON document. Raises ValueError with a short reason.
 
-    The standard library is the fallback, since it accepts lone surrogates and gives better reasons.
+    Bytes that pydantic's parser refuses are parsed again by `json`, which accepts lone surrogates and gives better reasons.
     """
     try:
         return from_json(raw)
@@ -90,7 +90,7 @@ def parse_json(text: str) -> Any:
         line = f"line {error.lineno}, " if error.lineno > 1 else ""
         raise ValueError(f"{error.msg.removesuffix(' at')} at {line}column {error.colno}") from None
     except ValueError:
-        raise ValueError("a number in it has too many digits") from None
+        raise ValueError("it contains a number with too many digits") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
