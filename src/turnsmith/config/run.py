@@ -97,7 +97,7 @@ class RunConfig(Section):
         if self.stages and self.stages[0].curriculum and not self.stages[0].curriculum_from:
             raise ValueError(
                 "stages.0.curriculum needs the solve rates of an earlier stage: set curriculum_from to a stage of another "
-                "run, or remove it"
+                "run, or set curriculum = false"
             )
         return self
 
