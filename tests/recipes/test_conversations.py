@@ -10,11 +10,12 @@ from support.data_sets.golden_rows import NEBIUS_OPENHANDS, NEBIUS_SWE_AGENT
 from support.models.small_tokenizers import make_tokenizer
 from turnsmith.chat.renderer import ChatRenderer
 from turnsmith.errors import UsageError
-from turnsmith.recipes.conversations import load_samples, read_conversations, render_conversation
+from turnsmith.recipes.imitation import load_samples, read_conversations, render_conversation
 from turnsmith.tasks.sets.base import Refused, to_record
 from turnsmith.tasks.sets.importing import import_rows
 from turnsmith.tasks.sets.reading import FoundRow
 from turnsmith.tasks.sets.recognition import find_set, recognise
+from turnsmith.types import Isolation
 
 ROWS = Path(os.environ.get("TURNSMITH_ROWS", "/nonexistent"))
 
@@ -79,19 +80,19 @@ def test_import_keeps_several_conversations_of_a_task_and_no_duplicates(tmp_path
     }
     assert bring_in([NEBIUS_SWE_AGENT, other], tmp_path).imported == 2
     assert str(bring_in([NEBIUS_SWE_AGENT, other], tmp_path)) == "imported 2 (2 were there) · refused 0"
-    assert [each.instance_id for each in read_conversations(tmp_path)] == ["shop-tools__shop-17"] * 2
+    assert [each.instance_id for each in read_conversations(tmp_path, Isolation.NONE)] == ["shop-tools__shop-17"] * 2
 
 
 def test_unresolved_and_too_long_conversations_are_left_out_and_counted(renderer, tmp_path):
     unresolved = NEBIUS_SWE_AGENT | {"target": False, "trajectory": [*NEBIUS_SWE_AGENT["trajectory"][:5]]}
     bring_in([NEBIUS_SWE_AGENT, unresolved | {"instance_id": "b"}], tmp_path)
-    samples, told = load_samples(read_conversations(tmp_path), tmp_path, renderer, max_tokens=4096)
+    samples, told = load_samples(read_conversations(tmp_path, Isolation.NONE), tmp_path, renderer, max_tokens=4096)
     assert [sample.group_id for sample in samples] == ["shop-tools__shop-17"]
     assert [told[f"conversations/{name}"] for name in ("read", "resolved", "kept", "retokenised")] == [2, 1, 1, 1]
     with pytest.raises(UsageError, match=r"8 tokens \(2 read, 1 resolved\)"):
-        load_samples(read_conversations(tmp_path), tmp_path, renderer, max_tokens=8)
+        load_samples(read_conversations(tmp_path, Isolation.NONE), tmp_path, renderer, max_tokens=8)
     with pytest.raises(UsageError, match=str(tmp_path)):
-        read_conversations(tmp_path / "none")
+        read_conversations(tmp_path / "none", Isolation.NONE)
 
 
 @pytest.mark.skipif(not ROWS.is_dir(), reason="TURNSMITH_ROWS names no folder of real rows")

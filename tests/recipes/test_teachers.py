@@ -6,8 +6,8 @@ import pytest
 
 from turnsmith.config import RunConfig
 from turnsmith.errors import UsageError
+from turnsmith.recipes.imitation import read_run
 from turnsmith.recipes.review.audit import AuditedPatch
-from turnsmith.recipes.teachers import read_run
 from turnsmith.runs.folder import RunFolder, append_record, claim
 from turnsmith.runs.journal import append_trajectory
 from turnsmith.types import Audit, Grade, Isolation, Message, Outcome, StopReason, Trajectory, Turn

@@ -4,6 +4,7 @@ Finished work is stored in the run folder and never repeated, so the same call s
 """
 
 from contextlib import closing
+from pathlib import Path
 
 from turnsmith.agent.scaffolds.base import load_scaffold
 from turnsmith.audit.auditor import Auditor
@@ -136,10 +137,10 @@ async def run_parts(run: RunContext) -> list[EvalResult]:
     config, pool = run.config, run.train_tasks
     if config.rft or config.stages:
         # Training imports torch, which a run with an endpoint does not need.
-        from turnsmith.recipes.rft import check_others, run_rft
+        from turnsmith.recipes.rft import check_conversations, run_rft
         from turnsmith.recipes.rl import run_stage
-    if config.rft:
-        check_others(config.rft, run)
+    if config.rft and config.rft.conversations:
+        check_conversations(Path(config.rft.conversations), run)
     results = await evaluate_all(run.eval_tasks, BASE, run)
     if config.rft:
         await run_rft(config.rft, pool, run)

@@ -1,6 +1,5 @@
 """Rejection fine-tuning (paper §4.2): collect rollouts of the base, keep the resolved ones, imitate them."""
 
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,44 +12,48 @@ from turnsmith.config import RFTConfig
 from turnsmith.engines.base import SavedWeights
 from turnsmith.errors import UsageError
 from turnsmith.recipes.context import RunContext
-from turnsmith.recipes.conversations import load_samples, read_conversations
+from turnsmith.recipes.imitation import load_samples, name_origin, read_conversations, refuse_evaluated
 from turnsmith.recipes.steps import deal, take_steps
-from turnsmith.recipes.teachers import list_known_tasks, name_origin, read_run
 from turnsmith.rollouts.inspection import describe_audits
 from turnsmith.rollouts.provenance import refuse_unproven
 from turnsmith.rollouts.rollout import draw_seed, plan_rollouts
 from turnsmith.rollouts.samples import to_rft_sample
 from turnsmith.runs.folder import RunFolder, read_json, write_json
 from turnsmith.runs.journal import read_trajectories
-from turnsmith.tasks.task_set import TaskSet, find_shared
-from turnsmith.types import OUTCOMES, Conversation, MicroBatch, Sample, Trajectory
+from turnsmith.tasks.task_set import TaskSet
+from turnsmith.types import OUTCOMES, MicroBatch, Sample, Trajectory
 
 STAGE = "rft"
 
 
 async def run_rft(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> None:
     """Run RFT, or load its checkpoint if it is finished. Raises UsageError if no trajectory can be imitated."""
-    policy, checkpoint, metrics = (
-        run.token_policy,
-        run.folder.iteration(STAGE, 0).checkpoint,
-        run.folder.iteration(STAGE, 0).metrics,
-    )
-    if metrics.exists():
-        await policy.take(SavedWeights(read_json(metrics)["policy/version"], checkpoint))
+    policy, files = run.token_policy, run.folder.iteration(STAGE, 0)
+    if files.metrics.exists():
+        await policy.take(SavedWeights(read_json(files.metrics)["policy/version"], files.checkpoint))
         return
-    samples, counts = load_others(rft, run) if rft.conversations else await collect_own(rft, tasks, run)
+    if rft.conversations:
+        samples, counts = load_conversations(Path(rft.conversations), rft, run)
+    else:
+        samples, counts = await collect_samples(rft, tasks, run)
     batches = make_epochs(samples, rft, run.config.seed)
     with closing(await policy.start_training(rft.optimizer, total_steps=len(batches))) as trainer:
         steps = await take_steps(trainer, batches, make_loss, "RFT: training", run.progress)
         await policy.take(await trainer.publish())
-        await trainer.save(checkpoint)
-    counts |= describe_training([step["loss/nll"] for step in steps])
-    counts["samples/retokenised"] = float(sum(is_retokenised(sample) for sample in samples))
-    write_json(metrics, counts | {"policy/version": policy.weights.policy_version})
+        await trainer.save(files.checkpoint)
+    sources = [sample.provenance.source for sample in samples if sample.provenance]
+    counts |= {
+        "loss/nll_first": steps[0]["loss/nll"],
+        "loss/nll_last": steps[-1]["loss/nll"],
+        "optimizer/steps": len(steps),
+        "samples/retokenised": float(sources.count("tokenizer")),
+        "policy/version": policy.weights.policy_version,
+    }
+    write_json(files.metrics, counts)
     run.progress.log(f"RFT: kept {len(samples)} trajectories, {len(steps)} steps")
 
 
-async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
+async def collect_samples(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
     """Make samples of the base's resolved rollouts, with metrics. Raises UsageError if there are none."""
     trajectories = await collect(rft, tasks, run)
     kept = keep_resolved(trajectories)
@@ -59,33 +62,16 @@ async def collect_own(rft: RFTConfig, tasks: TaskSet, run: RunContext) -> tuple[
     return render_samples(kept, tasks, run), metrics
 
 
-def check_others(rft: RFTConfig, run: RunContext) -> None:
-    """Raise UsageError if `rft.conversations` are missing, or are about a task that is evaluated."""
-    if not rft.conversations or run.folder.iteration(STAGE, 0).metrics.exists():
-        return
-    about = {each.instance_id for each in open_others(rft, run) if each.resolved}
-    known = [task for task in list_known_tasks(RunFolder(Path(rft.conversations))) if task.instance_id in about]
-    for task_set in run.eval_tasks:
-        same = {evaluated for evaluated, _ in find_shared(known, task_set.tasks)}
-        if shared := sorted(same | about.intersection(task.instance_id for task in task_set.tasks)):
-            raise UsageError(
-                f"{rft.conversations} holds conversations about {len(shared)} tasks that are evaluated, e.g. {shared[0]} of "
-                f"eval_tasks.{task_set.name}: remove them from one"
-            )
+def check_conversations(path: Path, run: RunContext) -> None:
+    """Raise UsageError if the conversations for RFT are missing, or are about a task that is evaluated."""
+    if not run.folder.iteration(STAGE, 0).metrics.exists():
+        refuse_evaluated(read_conversations(path, run.config.sandbox.min_isolation), path, run.eval_tasks)
 
 
-def open_others(rft: RFTConfig, run: RunContext) -> Iterator[Conversation]:
-    """Read conversations from a file, or from the run folder of an endpoint. Raises UsageError."""
-    path = Path(rft.conversations or "")
-    teacher = RunFolder(path)
-    is_run = teacher.config.is_file()
-    return read_run(teacher, run.config.sandbox.min_isolation) if is_run else read_conversations(path)
-
-
-def load_others(rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
+def load_conversations(path: Path, rft: RFTConfig, run: RunContext) -> tuple[list[Sample], dict[str, float]]:
     """Make samples of resolved conversations of another model, with metrics. Raises UsageError."""
-    path = Path(rft.conversations or "")
-    samples, counts = load_samples(open_others(rft, run), path, run.token_policy.renderer, rft.max_context)
+    conversations = read_conversations(path, run.config.sandbox.min_isolation)
+    samples, counts = load_samples(conversations, path, run.token_policy.renderer, rft.max_context)
     run.progress.log(
         f"RFT: {len(samples)} conversations of {name_origin(RunFolder(path))}, re-tokenised: their text is imitated under the "
         "chat template of model.path"
@@ -156,13 +142,3 @@ def describe(trajectories: list[Trajectory], kept: list[Trajectory]) -> dict[str
         / sum(OUTCOMES[t.outcome].in_group for t in trajectories),
         **describe_audits(trajectories),
     }
-
-
-def is_retokenised(sample: Sample) -> bool:
-    """Return True if the tokens come from tokenised text instead of an engine."""
-    return sample.provenance is not None and sample.provenance.source == "tokenizer"
-
-
-def describe_training(losses: list[float]) -> dict[str, float]:
-    """Compute metrics of the optimizer steps: first and last loss, number of steps."""
-    return {"loss/nll_first": losses[0], "loss/nll_last": losses[-1], "optimizer/steps": len(losses)}
