@@ -27,16 +27,6 @@ def check_image(name: Any) -> str:
     return name
 
 
-def name_of_swe_bench(instance_id: str) -> str:
-    """Return SWE-bench's image: `sympy__sympy-1` → `swebench/sweb.eval.x86_64.sympy_1776_sympy-1:latest`."""
-    return check_image(f"swebench/sweb.eval.x86_64.{instance_id.lower().replace('__', '_1776_')}:latest")
-
-
-def name_of_swe_gym(instance_id: str) -> str:
-    """Return SWE-Gym's image: `getmoto__moto-1` → `xingyaoww/sweb.eval.x86_64.getmoto_s_moto-1:latest`."""
-    return check_image(f"xingyaoww/sweb.eval.x86_64.{instance_id.lower().replace('__', '_s_')}:latest")
-
-
 def name_of_swe_smith(named: str) -> str:
     """Normalise the three spellings of SWE-smith's image names to the published one."""
     name = named.rpartition("/")[2].lower().replace("__", "_1776_")
@@ -49,8 +39,3 @@ def name_of_swe_bench_pro(instance_id: str, repo: str) -> str:
     if tail != PRO_EXCEPTION:
         tail, place = tail.removesuffix("-vnan"), place.replace("element-hq.element-web", "element-hq.element")
     return check_image(f"jefzda/sweap-images:{f'{place}-{tail}'[:MAX_TAG]}")
-
-
-def name_of_multi_swe(org: str, repo: str, number: Any) -> str:
-    """Return Multi-SWE's image: `Google`, `gson`, 1093 → `mswebench/google_m_gson:pr-1093`."""
-    return check_image(f"mswebench/{org}_m_{repo}:pr-{number}".lower())

@@ -10,7 +10,7 @@ Refused rows are retried, since the user may have provided what was missing.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -25,7 +25,7 @@ from turnsmith.runs.folder import append_line, cut_torn_line, hold, read_lines
 from turnsmith.tasks.characters import mend
 from turnsmith.tasks.sets.base import PublicSet, Refused, to_record
 from turnsmith.tasks.sets.reading import FoundRow, RowFile, RowSource
-from turnsmith.types import Conversation, Task
+from turnsmith.types import Task
 
 REFUSED_NAME = "refused.jsonl"
 ID_FIRST = (b'{"instance_id":', b'{"conversation_id":')
@@ -61,30 +61,6 @@ class ImportFunnel:
         )
 
 
-@dataclass(frozen=True)
-class Done:
-    """Content of a folder from earlier imports."""
-
-    ids: frozenset[str]
-    refused: dict[tuple[str, str, str], str]
-    """Data set, place and id of a row → its line; removed when the row becomes a task."""
-
-
-@dataclass(frozen=True)
-class Import:
-    """State of a running import."""
-
-    source: PublicSet
-    tasks: BinaryIO
-    """Open output file."""
-    done: Done
-    on_task: Callable[[Task], None]
-    """Callback for each new task."""
-    seen: set[str] = field(default_factory=set)
-    """Ids of rows so far."""
-    funnel: ImportFunnel = field(default_factory=ImportFunnel)
-
-
 def read_all(source: PublicSet, sources: Iterable[RowSource]) -> Iterator[FoundRow]:
     """Yield the rows of all sources, completed by files beside them."""
     for rows in sources:
@@ -102,70 +78,70 @@ def import_rows(
     Lines are written at once, so a kill loses at most one. `on_task` receives each new task.
     """
     with _held(out / source.file_name) as tasks:
-        work = Import(source, tasks, read_done(out, source.file_name), on_task)
+        work = Import(source, tasks, out / REFUSED_NAME, on_task)
         try:
             for row in rows:
-                work.funnel.fates[take_row(row, work)] += 1
+                work.funnel.fates[work.take(row)] += 1
                 yield work.funnel
         finally:
-            keep_refused(out / REFUSED_NAME, work.done.refused.values())
+            work.drop_outdated_refusals()
 
 
-def take_row(row: FoundRow, work: Import) -> str:
-    """Write the task of one row; return its fate: `imported`, `kept` from an earlier import, or a reason."""
-    name = "" if isinstance(row.content, Refused) else work.source.identify(row.content)
-    key = (work.source.name, row.place, name)
-    try:
-        if name and name in work.seen:
-            raise Refused("duplicate instance_id", f"{name} occurs before")
-        work.seen.add(name)
-        if is_new := name not in work.done.ids:
-            write_record(read_record(work.source, row), name, work)
-        work.done.refused.pop(key, None)
-        return IMPORTED if is_new else KEPT
-    except Refused as refusal:
-        facts = {"set": work.source.name, "place": row.place, "instance_id": name, "reason": refusal.reason}
-        line = json.dumps({**facts, "detail": str(refusal)})
-        if work.done.refused.get(key) != line:
-            append_line(Path(work.tasks.name).with_name(REFUSED_NAME), line)
-        work.done.refused[key] = line
-        return refusal.reason
+class Import:
+    """Import of one data set into an open task file."""
 
+    def __init__(self, source: PublicSet, tasks: BinaryIO, refused_file: Path, on_task: Callable[[Task], None]) -> None:
+        self.funnel = ImportFunnel()
+        self._source, self._tasks, self._refused_file, self._on_task = source, tasks, refused_file, on_task
+        self._done = {_read_id(line) for _, line in read_lines(Path(tasks.name))}
+        self._seen: set[str] = set()
+        # Keyed by data set, place and id of the row; removed when the row becomes a task.
+        self._refused: dict[tuple[str, str, str], str] = {}
+        for _, line in read_lines(refused_file):
+            facts = json.loads(line)
+            self._refused[facts["set"], facts["place"], facts["instance_id"]] = line.decode().rstrip("\n")
 
-def keep_refused(file: Path, lines: Collection[str]) -> None:
-    """Rewrite the refusals if they have changed, dropping rows that became tasks."""
-    if [line.decode().rstrip("\n") for _, line in read_lines(file)] != [*lines]:
-        write_file(file, "".join(f"{line}\n" for line in lines))
+    def take(self, row: FoundRow) -> str:
+        """Write the task of one row; return its fate: `imported`, `kept` from an earlier import, or a reason."""
+        name = "" if isinstance(row.content, Refused) else self._source.identify(row.content)
+        key = (self._source.name, row.place, name)
+        try:
+            if name and name in self._seen:
+                raise Refused("duplicate instance_id", f"{name} occurs before")
+            self._seen.add(name)
+            if is_new := name not in self._done:
+                self._write(row, name)
+            self._refused.pop(key, None)
+            return IMPORTED if is_new else KEPT
+        except Refused as refusal:
+            facts = {"set": self._source.name, "place": row.place, "instance_id": name, "reason": refusal.reason}
+            line = json.dumps({**facts, "detail": str(refusal)})
+            if self._refused.get(key) != line:
+                append_line(self._refused_file, line)
+            self._refused[key] = line
+            return refusal.reason
 
+    def _write(self, row: FoundRow, name: str) -> None:
+        """Append the record of a row, replacing lone surrogates, which UTF-8 cannot encode. Raises Refused."""
+        if isinstance(row.content, Refused):
+            raise row.content
+        record = to_record(self._source, row.content)
+        try:
+            line = record.model_dump_json()
+        except PydanticSerializationError:
+            record = type(record).model_validate(mend(record.model_dump()))
+            line = record.model_dump_json()
+            self.funnel.mended.append(name)
+        self._tasks.write(line.encode() + b"\n")
+        self._tasks.flush()
+        if isinstance(record, Task):
+            self._on_task(record)
 
-def read_record(source: PublicSet, row: FoundRow) -> Task | Conversation:
-    """Convert a row to a record. Raises Refused."""
-    if isinstance(row.content, Refused):
-        raise row.content
-    return to_record(source, row.content)
-
-
-def write_record(record: Task | Conversation, name: str, work: Import) -> None:
-    """Write a record, replacing lone surrogates, which UTF-8 cannot encode."""
-    try:
-        line = record.model_dump_json()
-    except PydanticSerializationError:
-        record = type(record).model_validate(mend(record.model_dump()))
-        line = record.model_dump_json()
-        work.funnel.mended.append(name)
-    work.tasks.write(line.encode() + b"\n")
-    work.tasks.flush()
-    if isinstance(record, Task):
-        work.on_task(record)
-
-
-def read_done(out: Path, file_name: str) -> Done:
-    """Read the results of earlier imports."""
-    refused = {}
-    for _, line in read_lines(out / REFUSED_NAME):
-        facts = json.loads(line)
-        refused[facts["set"], facts["place"], facts["instance_id"]] = line.decode().rstrip("\n")
-    return Done(frozenset(_read_id(line) for _, line in read_lines(out / file_name)), refused)
+    def drop_outdated_refusals(self) -> None:
+        """Rewrite the refusals without rows that became tasks, if there are such rows."""
+        lines = [*self._refused.values()]
+        if [line.decode().rstrip("\n") for _, line in read_lines(self._refused_file)] != lines:
+            write_file(self._refused_file, "".join(f"{line}\n" for line in lines))
 
 
 def _read_id(line: bytes) -> str:

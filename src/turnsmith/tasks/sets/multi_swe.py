@@ -7,7 +7,7 @@ from typing import Any
 
 from turnsmith.tasks.sets.base import Columns, PublicSet, Refused, Row
 from turnsmith.tasks.sets.cells import read_files, read_list, read_patch, read_text
-from turnsmith.tasks.sets.images import name_of_multi_swe
+from turnsmith.tasks.sets.images import check_image
 
 REMOVE = "rm -f /home/*.patch /home/fix-run.sh /home/test-run.sh"
 PARSERS = {
@@ -45,7 +45,7 @@ def describe(row: Row) -> Columns:
         "PASS_TO_PASS": [test for test in read_list(row, "p2p_tests") if test not in set(fixed)],
         "patch": patch,
         "test_patch": read_patch(row, "test_patch", name="test patch"),
-        "image": name_of_multi_swe(org, repo, row.get("number")),
+        "image": check_image(f"mswebench/{org}_m_{repo}:pr-{row.get('number')}".lower()),
         "workdir": f"/home/{repo}",
         "setup": [REMOVE],
         "test_command": "bash /home/run.sh",

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from turnsmith.errors import UsageError
 from turnsmith.io.files import parse_bytes, parse_json, read_json_lines, read_text
@@ -26,15 +26,6 @@ class FoundRow:
     place: str
     """Place such as `train.parquet, row 17`, counted from 1."""
     content: "dict[str, Any] | Refused"
-
-
-class RowSource(Protocol):
-    """Ordered rows and their number."""
-
-    def __iter__(self) -> Iterator[FoundRow]: ...
-
-    def count(self) -> int:
-        """Return the number of rows."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +70,9 @@ class RowFile:
         if self.path.suffix in (".arrow", ".json"):
             return sum(1 for _ in self)
         return sum(1 for _ in read_json_lines(self.path))
+
+
+RowSource = RowFile | FolderRows
 
 
 def find_row_files(source: Path, split: str = "") -> list[RowFile]:

@@ -1,4 +1,4 @@
-"""SWE-rebench V1, its leaderboard, and SWE-bench-extra: rows name their installation and test commands."""
+"""SWE-rebench V1 and V2, the leaderboard, and SWE-bench-extra: rows name their installation and test commands."""
 
 from typing import Any
 
@@ -26,6 +26,19 @@ def describe(row: Row) -> Columns:
     }
 
 
+def describe_v2(row: Row) -> Columns:
+    """Map a row of V2 (twenty languages) to task columns; the tree is in a folder named like the repository. Raises Refused."""
+    core, config = describe_core(row), read_dict(row, "install_config")
+    return core | {
+        "image": find_image(row, "image_name"),
+        "workdir": f"/{core['repo'].rpartition('/')[2]}",
+        "test_command": read_command(config),
+        "log_parser": config.get("log_parser") or "",
+        "status_rules": "swe-rebench-v2",
+        "meta": read_dict(row, "meta"),
+    }
+
+
 def read_command(config: dict[str, Any]) -> str:
     """Return the test command: one text or several joined by `&&`. Raises Refused."""
     command = config.get("test_cmd")
@@ -41,4 +54,9 @@ def read_command(config: dict[str, Any]) -> str:
 
 SWE_REBENCH = PublicSet(
     "swe-rebench", frozenset({"instance_id", "repo", "base_commit", "patch", "test_patch", "install_config"}), describe
+)
+SWE_REBENCH_V2 = PublicSet(
+    "swe-rebench-v2",
+    frozenset({"instance_id", "patch", "test_patch", "install_config", "language", "interface"}),
+    describe_v2,
 )
