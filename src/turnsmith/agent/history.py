@@ -1,4 +1,4 @@
-"""Append-only token sequence of an episode."""
+"""Token sequence of an episode, to which tokens are only appended."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from turnsmith.types import Completion
 
 
 class History:
-    """Three parallel arrays of shape [num_tokens], named as a trajectory's columns: int32, bool, float32."""
+    """Token ids (int32), sampled flags (bool) and log-probs (float32) of an episode, as parallel arrays of shape [num_tokens]."""
 
     def __init__(self) -> None:
         self.token_ids = np.empty(0, np.int32)
@@ -19,11 +19,11 @@ class History:
         return len(self.token_ids)
 
     def add_given(self, token_ids: Sequence[int]) -> None:
-        """Append tokens that the policy reads: prompt, observations, template tokens."""
+        """Append tokens that the policy did not sample: prompt, observations, template tokens."""
         self._add(np.array(token_ids, np.int32), np.zeros(len(token_ids), np.float32), sampled=False)
 
     def add_sampled(self, completion: Completion) -> None:
-        """Append sampled tokens unchanged."""
+        """Append the tokens of a sampled turn, unchanged."""
         self._add(completion.token_ids, completion.logprobs, sampled=True)
 
     def _add(self, token_ids: np.ndarray, logprobs: np.ndarray, *, sampled: bool) -> None:

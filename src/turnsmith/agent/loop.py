@@ -1,7 +1,7 @@
-"""Loop of one episode: observe, sample, parse, act, until submit or a limit (paper §3.1).
+"""Loop of one episode: sample a turn, parse its command, run it, observe, until submission or a limit (paper §3.1).
 
-The history is append-only; turns with a format error stay in it and count. A failure of sandbox or engine ends the episode with a
-stop reason and keeps the turns so far.
+The dialogue is append-only; turns with a format error stay in it and count. A failure of sandbox or engine ends the episode
+with a stop reason and keeps the turns so far.
 """
 
 import time
@@ -22,12 +22,12 @@ NOTHING_RUN = {
     FormatError.MULTIPLE_COMMANDS: "Error: multiple commands were extracted, so nothing was run.",
 }
 MAX_FORMAT_ERRORS = 3
-"""Malformed turns in a row that end the episode."""
+"""Number of consecutive turns with a format error that end the episode."""
 RIGHT_FORMAT = "Write your reasoning, then exactly one block:\n```command\nCOMMAND\n```"
 
 
 def first_messages(task: Task, scaffold: Scaffold, demonstration: bool = False) -> tuple[str, str]:
-    """Return the system and user messages of the first prompt. Fine-tuning omits the demonstration."""
+    """Return the system message and the user message of the first prompt, with or without the demonstration."""
     return scaffold.system(demonstration), scaffold.issue(task.problem_statement, task.workdir)
 
 
@@ -40,7 +40,7 @@ def check_fits(
     demonstration: bool = False,
     limit: str = "agent.max_context",
 ) -> None:
-    """Raise UsageError if limits leave a task no turn or an observation no text; called before the first episode."""
+    """Raise UsageError if the limits leave no room for a turn in some task or for text in observations."""
     for task in tasks:
         if misfit := find_misfit(task, dialogues, scaffold, config, demonstration=demonstration, limit=limit):
             raise UsageError(f"task {task.instance_id}: {misfit}")
@@ -50,9 +50,9 @@ def check_fits(
 def find_misfit(
     task: Task, dialogues: DialogueFactory, scaffold: Scaffold, config: AgentConfig, *, demonstration: bool, limit: str
 ) -> str:
-    """Explain why a task gets no turn under these limits; empty if it fits.
+    """Explain why a task's first prompt leaves no room for a turn; empty if it does.
 
-    `limit` is the key that `config.max_context` came from, such as `stages.0.max_context`.
+    `limit` is the configuration key of the context limit, such as `stages.0.max_context`.
     """
     prompt_tokens = dialogues.count_prompt(*first_messages(task, scaffold, demonstration))
     if prompt_tokens < config.max_context:
@@ -65,30 +65,30 @@ def find_misfit(
 
 @dataclass
 class Episode:
-    """Running episode, in a started sandbox, within checked limits (`check_fits`)."""
+    """Running episode of one task in a started sandbox."""
 
     trajectory: Trajectory
-    """Initial record."""
+    """Trajectory without turns, with the names and the random seed of the episode."""
     task: Task
     dialogue: Dialogue
-    """Dialogue without messages yet."""
+    """Dialogue of the episode, still without messages."""
     sandbox: Sandbox
     scaffold: Scaffold
     config: AgentConfig
     demonstration: bool = False
     on_turn: Callable[[Turn], None] = lambda turn: None
-    """Callback for each answered turn."""
+    """Function that is called after each turn and its observation."""
     turns: list[Turn] = field(default_factory=list, init=False)
     num_format_errors: int = field(default=0, init=False)
-    """Number of consecutive format errors."""
+    """Number of consecutive turns with a format error."""
     command_s: float = field(default=0.0, init=False)
-    """Total seconds of the agent's commands."""
+    """Total run time of the agent's commands, in seconds."""
 
     def __post_init__(self) -> None:
         self.session = Session(self.task.workdir)
 
     async def play(self) -> Trajectory:
-        """Run the episode; return the trajectory without its verdict. Must be called once."""
+        """Run the episode and return its trajectory, not yet graded. Must be called only once."""
         started, patch, detail = time.monotonic(), "", ""
         self.dialogue.begin(*first_messages(self.task, self.scaffold, self.demonstration))
         try:
@@ -111,7 +111,7 @@ class Episode:
         )
 
     async def to_the_end(self) -> StopReason:
-        """Run turns until submit or a limit. Raises SandboxError and EngineError."""
+        """Run turns until a submission or a limit; return the stop reason. Raises SandboxError, EngineError."""
         while (stop_reason := await self.next_turn()) is None:
             if len(self.turns) == self.config.max_turns:
                 return StopReason.MAX_TURNS
@@ -120,7 +120,7 @@ class Episode:
         return stop_reason
 
     async def next_turn(self) -> StopReason | None:
-        """Sample, parse and act. Return the stop reason if this turn ends the episode."""
+        """Sample a turn and run its command. Return the stop reason if this turn ends the episode, else None."""
         turn = await self.dialogue.sample()
         self.turns.append(turn)
         if turn.finish_reason == "length" and self.dialogue.is_full:
@@ -135,7 +135,7 @@ class Episode:
         return None
 
     async def answer(self, parsed: str | FormatError) -> ToolResult:
-        """Run the command or explain the format error, and record the observation."""
+        """Run a turn's command or explain its format error, and record the observation."""
         started = time.monotonic()
         result = self.explain(parsed) if isinstance(parsed, FormatError) else await self.act(parsed)
         observation = f"{result.text}\n{self.scaffold.prompt_line(result.session)}"
@@ -154,14 +154,14 @@ class Episode:
         return result
 
     async def act(self, command: str) -> ToolResult:
-        """Run the command within the episode's remaining time."""
+        """Run a command within the episode's remaining time."""
         self.num_format_errors = 0
         time_left_s = self.config.episode_timeout_s - self.command_s
         context = ToolContext(self.sandbox, self.config.window_lines, min(self.config.command_timeout_s, time_left_s))
         return await self.scaffold.act(command, self.session, context)
 
     def explain(self, error: FormatError) -> ToolResult:
-        """Explain the format error without running anything."""
+        """Return an observation that explains a turn's format error; run nothing."""
         self.num_format_errors += 1
         was_cut = self.turns[-1].finish_reason == "length"
         cut = f" Your response was cut at {self.config.max_new_tokens} tokens." if was_cut else ""

@@ -9,7 +9,7 @@ SCAFFOLDS = NameTable(
         "paper": "turnsmith.agent.scaffolds.paper:PAPER",
     },
 )
-"""Instances of `agent.scaffolds.base.Scaffold`."""
+"""Name of each built-in scaffold → import path of its `Scaffold` object."""
 TOOLS = NameTable(
     "tool",
     {
@@ -24,4 +24,4 @@ TOOLS = NameTable(
         "submit": "turnsmith.agent.tools.submission:SUBMIT",
     },
 )
-"""Instances of `agent.tools.base.Tool`."""
+"""Name of each built-in tool → import path of its `Tool` object."""

@@ -1,6 +1,5 @@
-"""Algorithms of reinforcement learning as pure functions: rewards, advantages, losses, and packing of samples.
+"""Reinforcement learning algorithms as pure functions: rewards, advantages, losses, and packing of samples.
 
-Each algorithm is one file with an advantage and a loss: `dapo`, `grpo`, `dr_grpo`, `rloo`, `gspo`, `cispo`. `algorithm`
-defines their interface. Trainers, rollouts and recipes import these modules. The package knows no model, no engine and
-no file.
+Each algorithm is one module with a loss and the choice of an advantage: `dapo`, `grpo`, `dr_grpo`, `rloo`, `gspo`, `cispo`.
+`algorithm` defines their interface. The package knows no model, no engine and no file.
 """

@@ -20,26 +20,30 @@ else:
     Tensor = Denominator = LossTokens = Any
 
 Metrics = dict[str, float]
-"""Means over loss tokens; names ending in `_max` are maxima."""
+"""Metrics of a loss by name: means over tokens in the loss; those with names ending in `_max` are maxima."""
 
 LossFn = Callable[[Tensor, LossTokens], tuple[Tensor, Metrics]]
-"""Function from log-probs (fp32, `[num_tokens]`) and loss tokens to a scalar loss and metrics."""
+"""Function from log-probs (fp32, `[num_tokens]`) and the other columns of tokens in the loss to a scalar loss and metrics."""
 
 ALGORITHM_KEYS = ("clip_eps_low", "clip_eps_high", "denominator")
-"""Stage keys that only an algorithm may read."""
+"""Keys of a stage's configuration that only algorithms read."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Advantage and loss functions with their options."""
+    """RL algorithm: advantage function, loss function and their options."""
 
     advantages: Callable[[Group, Any], dict[str, float]]
-    """Function from a group to advantages by trajectory id; empty if the group has no signal."""
+    """Function from a group and options to advantages by trajectory id; empty if the group has no signal."""
     make_loss: Callable[[list[Sample], Any], LossFn]
-    """Function from an optimizer batch to its loss. Micro-batch losses add up to the batch loss, and it can be pickled.
+    """Function from an optimizer batch and options to a loss function, which can be pickled.
+
+    The losses of micro-batches add up to that of the batch.
     """
     options: type[Section]
-    """Options class. Fields that `[[stages]]` also has are filled from there, others from `stages.algorithm_options`.
+    """Class of the algorithm's options.
+
+    Fields with the name of a key of `[[stages]]` get its value; others come from `stages.algorithm_options`.
     """
 
 
@@ -51,14 +55,14 @@ def find_algorithm(name: str) -> Algorithm:
 def choose_algorithm(
     stage: StageConfig,
 ) -> tuple[Callable[[Group], dict[str, float]], Callable[[list[Sample]], LossFn]]:
-    """Return advantage and loss functions of a stage with their options bound. Raises UsageError."""
+    """Return a stage's advantage function and loss function, with their options bound. Raises UsageError."""
     algorithm = find_algorithm(stage.algorithm)
     options = read_options(algorithm, stage)
     return lambda group: algorithm.advantages(group, options), lambda batch: algorithm.make_loss(batch, options)
 
 
 def read_options(algorithm: Algorithm, stage: StageConfig) -> Section:
-    """Read a stage's algorithm options. Raises UsageError for an unknown option or a wrong value."""
+    """Read the options of a stage's algorithm. Raises UsageError for an unknown option or a wrong value."""
     known, place = algorithm.options.model_fields, f"stage {stage.name}: algorithm_options"
     shared = {name: getattr(stage, name) for name in known if name in StageConfig.model_fields}
     _refuse_unread(known, stage)

@@ -1,7 +1,7 @@
-"""CISPO (MiniMax-M1, arXiv 2506.13585, Eq. 4 and 5): clips each token's weight, never its gradient.
+"""CISPO (MiniMax-M1, arXiv 2506.13585, Eq. 4 and 5), which clips each token's weight and keeps its gradient.
 
-Â = (R − mean) / (std + δ); L = −Σ sg(min(ρ, 1 + ε)) Â log π / action tokens of the batch; sg stops the gradient. The
-paper sets no lower bound.
+Â = (R − mean) / (std + δ); L = −Σ sg(min(ρ, 1 + ε)) Â log π / action tokens of the batch; sg stops the gradient. The paper
+sets no lower bound.
 """
 
 from functools import partial
@@ -19,18 +19,18 @@ class CispoOptions(Section):
     """Options of CISPO."""
 
     max_weight: float = Field(5.0, gt=1)
-    """Upper bound 1 + ε of the ratio; the paper gives none, ScaleRL (arXiv 2510.13786) tries 4 to 8."""
+    """Upper bound 1 + ε of each token's importance ratio. The paper gives no value; ScaleRL (arXiv 2510.13786) tries 4 to 8."""
 
 
 def make_loss(batch: list[Sample], options: CispoOptions) -> LossFn:
-    """Make the loss of an optimizer batch."""
+    """Make the CISPO loss function of an optimizer batch."""
     return partial(cispo_loss, denominator=batch_denominator(batch), max_weight=options.max_weight)
 
 
 def cispo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, max_weight: float
 ) -> tuple[Tensor, Metrics]:
-    """Compute −weight · Â log π summed over tokens, then divide; `logprobs` has shape `[num_tokens]`."""
+    """Compute the sum over tokens of −weight · Â log π / denominator. `logprobs` has shape `[num_tokens]`."""
     log_ratio = clamp_log_ratio(logprobs - tokens.old_logprobs).detach()
     weight = log_ratio.exp().clamp(max=max_weight)
     loss = -(weight * tokens.advantages * logprobs / tokens.divisor(denominator)).sum()

@@ -1,7 +1,7 @@
-"""Truncated importance sampling, which corrects the engine–trainer mismatch per token.
+"""Truncated importance sampling, which corrects differences between the log-probs of engine and trainer.
 
-min(π_old / π_sampler, cap) weighs the loss of each token without a gradient. The method is by Yao et al., "Your
-Efficient RL Framework Secretly Brings You Off-Policy RL Training" (blog post, August 2025,
+Each token's loss is multiplied by min(π_old / π_sampler, cap), without a gradient through this weight. The method is by Yao
+et al., "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training" (blog post, August 2025,
 fengyao.notion.site/off-policy-rl). IcePop (Ring-1T, arXiv 2510.18855) drops tokens outside a band of ratios instead.
 """
 
@@ -14,16 +14,16 @@ from turnsmith.types import Sample
 
 
 def correct(sample: Sample, cap: float) -> Sample:
-    """Return the sample with weighted advantages.
+    """Return a sample whose advantages are multiplied by the importance weights.
 
-    Every loss here is linear in the advantages of its tokens, and weights are not negative. So weighting the advantage
-    weights the loss, including the minimum of the clip.
+    Every loss of `algo` is linear in a token's advantage for non-negative weights, so weighting the advantage weights the
+    loss, including the minimum of a clipped loss.
     """
     return replace(sample, advantages=sample.advantages * find_weights(sample, cap))
 
 
 def find_weights(sample: Sample, cap: float) -> np.ndarray:
-    """Compute min(π_old / π_sampler, cap) of each token, float32; 1 on tokens that were not sampled."""
+    """Compute the importance weight min(π_old / π_sampler, cap) of each token, float32; 1 for tokens that were not sampled."""
     assert sample.old_logprobs is not None, "samples are scored before they are corrected"
     # Cap before exp, which is then bounded above.
     log_ratio = np.minimum(sample.old_logprobs - sample.sampled_logprobs, np.log(cap))
@@ -31,7 +31,7 @@ def find_weights(sample: Sample, cap: float) -> np.ndarray:
 
 
 def describe_weights(samples: list[Sample], cap: float) -> Metrics:
-    """Return metrics: mean weight over loss tokens and fraction of tokens at the cap."""
+    """Return metrics of the importance weights: mean over tokens in the loss, and fraction of tokens at the cap."""
     weights = np.concatenate([find_weights(sample, cap)[sample.loss_mask] for sample in samples])
     at_cap = np.isclose(weights, cap, rtol=1e-6)
     return {"is/weight_mean": float(weights.mean(dtype=np.float64)), "is/capped_share": float(at_cap.mean())}

@@ -14,7 +14,7 @@ from turnsmith.types import Sample
 
 
 class DapoOptions(Section):
-    """Options of DAPO, all set in the stage."""
+    """Options of DAPO, all of which are keys of the stage."""
 
     clip_eps_low: float
     clip_eps_high: float
@@ -22,7 +22,7 @@ class DapoOptions(Section):
 
 
 def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
-    """Make the loss of an optimizer batch, divided by its action tokens or by those of each group."""
+    """Make the DAPO loss function of an optimizer batch, divided by the batch's action tokens or by those of each group."""
     count = group_denominators if options.denominator == "group" else batch_denominator
     low, high = options.clip_eps_low, options.clip_eps_high
     return partial(dapo_loss, denominator=count(batch), clip_eps_low=low, clip_eps_high=high)
@@ -31,7 +31,7 @@ def make_loss(batch: list[Sample], options: DapoOptions) -> LossFn:
 def dapo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
-    """Compute the clipped surrogate summed over tokens, then divide; `logprobs` has shape `[num_tokens]`."""
+    """Compute minus the sum over tokens of PPO's clipped objective / denominator. `logprobs` has shape `[num_tokens]`."""
     log_ratio = logprobs - tokens.old_logprobs
     objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps_low, clip_eps_high)
     return -(objective / tokens.divisor(denominator)).sum(), metrics

@@ -1,4 +1,4 @@
-"""Dr. GRPO (arXiv 2503.20783, §3.2): GRPO without the bias from sequence length and group deviation.
+"""Dr. GRPO (arXiv 2503.20783, §3.2): GRPO without the biases from sequence lengths and from the groups' standard deviations.
 
 Â = R − mean; L = −mean over sequences of Σ min(ρÂ, clip(ρ, 1 ± ε)Â) / budget, with one constant budget.
 """
@@ -19,11 +19,11 @@ class DrGrpoOptions(Section):
 
     max_context: int
     clip_eps: float = Field(0.2, gt=0)
-    """The ratio is clipped to 1 ± this value."""
+    """Clipping distance ε: the importance ratio is clipped to [1 − ε, 1 + ε]."""
 
 
 def make_loss(batch: list[Sample], options: DrGrpoOptions) -> LossFn:
-    """Make the loss of an optimizer batch; all tokens weigh the same, independent of sequence length."""
+    """Make the Dr. GRPO loss function of an optimizer batch, in which all tokens have the same weight."""
     denominator = float(len(batch) * options.max_context)
     return partial(dapo_loss, denominator=denominator, clip_eps_low=options.clip_eps, clip_eps_high=options.clip_eps)
 

@@ -19,20 +19,20 @@ class GrpoOptions(Section):
     """Options of GRPO."""
 
     clip_eps: float = Field(0.2, gt=0)
-    """The ratio is clipped to 1 ± this value."""
+    """Clipping distance ε: the importance ratio is clipped to [1 − ε, 1 + ε]."""
     beta: float = Field(0.0, ge=0, le=0)
     """Weight of the KL term. Only 0 is accepted, because there is no reference policy."""
 
 
 def make_loss(batch: list[Sample], options: GrpoOptions) -> LossFn:
-    """Make the loss of an optimizer batch."""
+    """Make the GRPO loss function of an optimizer batch."""
     return partial(grpo_loss, denominator=sequence_denominators(batch), clip_eps=options.clip_eps)
 
 
 def grpo_loss(
     logprobs: Tensor, tokens: LossTokens, denominator: Denominator, *, clip_eps: float
 ) -> tuple[Tensor, Metrics]:
-    """Compute the clipped surrogate, averaged per sequence; `logprobs` has shape `[num_tokens]`."""
+    """Compute minus PPO's clipped objective, averaged per sequence. `logprobs` has shape `[num_tokens]`."""
     log_ratio = logprobs - tokens.old_logprobs
     objective, metrics = clipped_surrogate(logprobs, log_ratio, tokens.advantages, clip_eps, clip_eps)
     return -(objective / tokens.divisor(denominator)).sum(), metrics

@@ -1,6 +1,6 @@
-"""Building blocks of losses: PPO's clipped surrogate (arXiv 1707.06347, Eq. 7), denominators and the RFT loss.
+"""Building blocks of losses: PPO's clipped objective (arXiv 1707.06347, Eq. 7), denominators, and the RFT loss.
 
-Tensors have shape `[num_tokens]`. Denominators cover one optimizer batch, so its micro-batch losses add up.
+Tensors have shape `[num_tokens]`. A denominator covers the whole optimizer batch, so the losses of its micro-batches add up.
 """
 
 from collections import Counter
@@ -9,18 +9,18 @@ from turnsmith.algo.algorithm import Denominator, LossTokens, Metrics, Tensor
 from turnsmith.types import Sample
 
 MAX_LOG_RATIO = 20.0
-"""Bound on log-ratios before `exp`, which keeps the loss finite if two policies differ strongly on a token."""
+"""Maximum |log-ratio| before `exp`, which keeps the loss finite if two policies differ strongly on a token."""
 
 
 def clamp_log_ratio(log_ratio: Tensor) -> Tensor:
-    """Clamp log-ratios so that their exponentials are finite."""
+    """Clamp log-ratios to ±MAX_LOG_RATIO, so that their exponentials are finite."""
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def clipped_surrogate(
     logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
 ) -> tuple[Tensor, Metrics]:
-    """Compute min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) of each token, and `ratio_metrics` of ρ."""
+    """Compute PPO's objective min(ρÂ, clip(ρ, 1 − ε_low, 1 + ε_high)Â) of each token, and the metrics of the ratios ρ."""
     log_ratio = clamp_log_ratio(log_ratio)
     ratio = log_ratio.exp()
     clipped = ratio.clamp(1 - clip_eps_low, 1 + clip_eps_high)
@@ -31,8 +31,9 @@ def clipped_surrogate(
 def ratio_metrics(
     logprobs: Tensor, log_ratio: Tensor, advantages: Tensor, clip_eps_low: float, clip_eps_high: float
 ) -> Metrics:
-    """Return ratio metrics. Clip fractions count tokens whose gradient the clip removes; KL(old ‖ new) uses the k3
-    estimator.
+    """Return metrics of importance ratios. Clip fractions are those of tokens without gradient due to clipping.
+
+    KL(old ‖ new) uses the k3 estimator.
     """
     log_ratio = log_ratio.detach()
     ratio = log_ratio.exp()
@@ -47,18 +48,19 @@ def ratio_metrics(
 
 
 def entropy_metric(logprobs: Tensor) -> Metrics:
-    """Estimate the policy's entropy by the mean of −log p over sampled tokens."""
+    """Return a metric that estimates the policy's entropy by the mean of −log p over sampled tokens."""
     return {"loss/entropy": -logprobs.detach().mean().item()}
 
 
 def batch_denominator(samples: list[Sample]) -> float:
-    """Count the action tokens of the batch, so that every token weighs the same (paper §3.2, as its text states)."""
+    """Return the denominator for equal weights of all tokens in a batch: its number of action tokens (paper §3.2, text)."""
     return float(sum(sample.num_loss_tokens for sample in samples))
 
 
 def group_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Return per trajectory: action tokens of its group times the number of groups, so groups weigh the same (after Eq.
-    8).
+    """Return the denominator per trajectory for equal weights of all groups (after Eq. 8).
+
+    It is the action tokens of the trajectory's group times the number of groups.
     """
     tokens = Counter[str]()
     for sample in samples:
@@ -67,10 +69,10 @@ def group_denominators(samples: list[Sample]) -> dict[str, float]:
 
 
 def sequence_denominators(samples: list[Sample]) -> dict[str, float]:
-    """Return per trajectory: its action tokens times the number of sequences, so sequences weigh the same."""
+    """Return the denominator per trajectory for equal weights of all sequences: its action tokens times their number."""
     return {sample.trajectory_id: float(sample.num_loss_tokens * len(samples)) for sample in samples}
 
 
 def nll_loss(logprobs: Tensor, tokens: LossTokens, denominator: Denominator) -> tuple[Tensor, Metrics]:
-    """Compute the negative log-likelihood of rejection fine-tuning (paper §4.2): −Σ log p over loss tokens, divided."""
+    """Compute the loss of rejection fine-tuning (paper §4.2): the sum over tokens of −log p / denominator."""
     return -(logprobs / tokens.divisor(denominator)).sum(), {"loss/nll": -logprobs.detach().mean().item()}

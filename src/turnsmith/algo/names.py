@@ -13,4 +13,4 @@ ALGORITHMS = NameTable(
         "rloo": "turnsmith.algo.rloo:RLOO",
     },
 )
-"""Instances of `algo.algorithm.Algorithm`."""
+"""Name of each built-in algorithm → import path of its `Algorithm` object."""

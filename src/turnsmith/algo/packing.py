@@ -1,4 +1,4 @@
-"""Packing of samples into micro-batches end to end, without padding."""
+"""Packing of samples into micro-batches: end to end in one row, without padding."""
 
 import random
 from typing import Literal, TypeVar
@@ -11,14 +11,14 @@ T = TypeVar("T")
 def make_batches(
     samples: list[Sample], batch_size: int, *, unit: Literal["trajectories", "sequences"], max_tokens: int, seed: int
 ) -> list[list[MicroBatch]]:
-    """Make the packed optimizer batches of one pass, each of `batch_size` samples or `batch_size` packed sequences."""
+    """Make the optimizer batches of one pass over the samples, each of `batch_size` samples or `batch_size` packed sequences."""
     if unit == "sequences":
         return split_batches(pack(samples, max_tokens), batch_size, seed)
     return [pack(batch, max_tokens) for batch in split_batches(samples, batch_size, seed)]
 
 
 def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
-    """Pack samples first-fit decreasing into micro-batches of at most `max_tokens`; a longer sample gets its own."""
+    """Pack samples, longest first, into micro-batches of at most `max_tokens`; a longer sample gets its own micro-batch."""
     bins: list[list[Sample]] = []
     room: list[int] = []
     for sample in sorted(samples, key=len, reverse=True):
@@ -32,9 +32,9 @@ def pack(samples: list[Sample], max_tokens: int) -> list[MicroBatch]:
 
 
 def split_batches(units: list[T], batch_size: int, seed: int) -> list[list[T]]:
-    """Shuffle with the seed and split into the fewest batches of at most `batch_size` units.
+    """Shuffle units with the seed and split them into the fewest batches of at most `batch_size` units.
 
-    Batch sizes differ by at most one, so no small rest gets the weight of a whole optimizer step.
+    Batch sizes differ by at most one, so that a small last batch does not get the weight of a whole optimizer step.
     """
     shuffled = list(units)
     random.Random(seed).shuffle(shuffled)

@@ -1,7 +1,7 @@
-"""RLOO, REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740): the mean reward of the siblings is the baseline.
+"""RLOO, REINFORCE leave-one-out ("Back to Basics", arXiv 2402.14740): the baseline is the mean reward of the group's others.
 
-Â = R − mean of the others; L = −mean over sequences of Â · log π(sequence). There is no ratio and no clip, so the
-estimate is exact only for the first optimizer step of an iteration. The paper's KL penalty on the reward is left out.
+Â = R − mean of the others; L = −mean over sequences of Â · log π(sequence). There is no importance ratio and no clipping, so
+the gradient is exact only in the first optimizer step of an iteration. The paper's KL penalty on the reward is left out.
 """
 
 from functools import partial
@@ -14,12 +14,12 @@ from turnsmith.types import Sample
 
 
 def make_loss(batch: list[Sample], options: Section) -> LossFn:
-    """Make the loss of an optimizer batch."""
+    """Make the RLOO loss function of an optimizer batch."""
     return partial(rloo_loss, denominator=float(len(batch)))
 
 
 def rloo_loss(logprobs: Tensor, tokens: LossTokens, denominator: Denominator) -> tuple[Tensor, Metrics]:
-    """Compute −Â log π summed over tokens, then divide; `logprobs` has shape `[num_tokens]`."""
+    """Compute the sum over tokens of −Â log π / denominator. `logprobs` has shape `[num_tokens]`."""
     loss = -(tokens.advantages * logprobs / tokens.divisor(denominator)).sum()
     return loss, entropy_metric(logprobs)
 

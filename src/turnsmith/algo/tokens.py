@@ -1,4 +1,4 @@
-"""Loss tokens of a micro-batch as flat tensors, parallel to their log-probs."""
+"""Tokens in the loss of a micro-batch, as flat tensors that are parallel to their log-probs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,30 +10,30 @@ from torch import Tensor
 from turnsmith.types import MicroBatch
 
 Denominator = float | Mapping[str, float]
-"""Divisor of the sum over tokens: one number, or one per trajectory id."""
+"""Divisor of each token's loss: one number, or one per trajectory id."""
 
 
 @dataclass(frozen=True)
 class LossTokens:
-    """Loss tokens of a micro-batch, in its order; all tensors are 1-D, fp32 and parallel.
+    """Tokens in the loss of a micro-batch, in order; all tensors are 1-D, fp32 and parallel.
 
-    Two samples of two and one loss tokens: `advantages=[0.5, 0.5, -1.0]`, `trajectory_ids=["a", "b"]`, `num_tokens=[2,
-    1]`.
+    Example of two samples with two and one such tokens: `advantages=[0.5, 0.5, -1.0]`, `trajectory_ids=["a", "b"]`,
+    `num_tokens=[2, 1]`.
     """
 
     sampled_logprobs: Tensor
-    """Log-probs from the engine at sampling time."""
+    """Log-prob of each token that the engine reported at sampling."""
     old_logprobs: Tensor
-    """Log-probs under π_old, the denominator of ratios: from the trainer if present, else from the engine."""
+    """Log-prob of each token under π_old, the denominator of ratios: from the trainer if present, else from the engine."""
     advantages: Tensor
     trajectory_ids: list[str]
-    """Trajectory of each sample."""
+    """Trajectory id of each sample."""
     num_tokens: list[int]
-    """Loss tokens of each sample."""
+    """Number of tokens in the loss, per sample."""
 
     @classmethod
     def of(cls, micro_batch: MicroBatch) -> "LossTokens":
-        """Gather the columns of a micro-batch at its loss tokens."""
+        """Take the columns of a micro-batch at its tokens in the loss."""
         sampled = _gather("sampled_logprobs", micro_batch)
         return cls(
             sampled_logprobs=sampled,
@@ -49,28 +49,28 @@ class LossTokens:
         return replace(self, **columns)
 
     def divisor(self, denominator: Denominator) -> Tensor:
-        """Return the divisor of each token, shape `[num_tokens]`, or a scalar if all tokens share it."""
+        """Return the divisor of each token's loss, shape `[num_tokens]`, or a scalar if all tokens have the same."""
         if not isinstance(denominator, Mapping):
             return torch.tensor(float(denominator), device=self.advantages.device)
         per_sample = torch.tensor([denominator[name] for name in self.trajectory_ids], device=self.advantages.device)
         return self.spread(per_sample)
 
     def sequence_means(self, per_token: Tensor) -> Tensor:
-        """Average a per-token tensor over each sample, shape `[num_samples]`."""
+        """Average a tensor with one number per token over each sample, to shape `[num_samples]`."""
         return torch.stack([part.mean() for part in per_token.split(self.num_tokens)])
 
     def spread(self, per_sample: Tensor) -> Tensor:
-        """Repeat each sample's number for all of its loss tokens: `[num_samples]` to `[num_tokens]`."""
+        """Repeat each sample's number for all of the sample's tokens in the loss: `[num_samples]` to `[num_tokens]`."""
         return per_sample.repeat_interleave(torch.tensor(self.num_tokens, device=per_sample.device))
 
 
 def _gather(column: str, micro_batch: MicroBatch) -> Tensor:
-    """Gather one column at the loss tokens of all samples."""
+    """Take one column of a micro-batch at its tokens in the loss."""
     return torch.from_numpy(micro_batch.column(column)[micro_batch.column("loss_mask")])
 
 
 def _is_scored(micro_batch: MicroBatch) -> bool:
-    """Return True if the samples have `old_logprobs`. Raises ValueError if only some have them."""
+    """Return True if the samples of a micro-batch have `old_logprobs`. Raises ValueError if only some samples have them."""
     scored = [sample.old_logprobs is not None for sample in micro_batch.samples]
     if any(scored) and not all(scored):
         raise ValueError("some samples of a micro-batch have old_logprobs and others have none")

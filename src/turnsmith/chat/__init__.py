@@ -1,6 +1,5 @@
-"""Conversion of conversations to token ids: chat templates, tokenizers, parsing of commands, truncation of observations.
+"""Conversion between conversations and token ids: chat templates, tokenizers, parsing of commands, truncation.
 
-Text is tokenised once and never again: `renderer` only appends to a conversation. The sampled tokens are therefore the
-trained tokens. Agents, recipes, and the diagnosis of mismatch import these modules. The package knows neither the model
-nor the sandbox.
+`renderer` only appends tokens to a conversation and never tokenises a text again. So the policy trains on exactly the tokens
+that it sampled. The package knows neither the model nor the sandbox.
 """

@@ -1,4 +1,4 @@
-"""Truncation of observations by bytes, without a tokenizer."""
+"""Truncation of observations by estimated tokens, from their bytes, without a tokenizer."""
 
 from turnsmith.chat.truncation import NOTICE
 from turnsmith.errors import UsageError
@@ -6,11 +6,11 @@ from turnsmith.types import BYTES_PER_TOKEN
 from turnsmith.types.estimates import encode
 
 _NOTICE_BYTES = len(NOTICE.format("")) + 9
-"""Upper bound of a notice's bytes, whose number has at most nine digits."""
+"""Maximum number of bytes of a truncation notice, whose number has at most nine digits."""
 
 
 def truncate_by_bytes(text: str, max_tokens: int) -> str:
-    """Return the text, or its head and tail around a notice, in at most `max_tokens` estimated tokens."""
+    """Shorten a text to at most `max_tokens` estimated tokens: keep head and tail, and put a notice between them."""
     encoded, max_bytes = encode(text), max_tokens * BYTES_PER_TOKEN
     if len(encoded) <= max_bytes:
         return text
@@ -23,7 +23,9 @@ def truncate_by_bytes(text: str, max_tokens: int) -> str:
 
 
 def check_bytes(max_tokens: int) -> None:
-    """Raise UsageError if the budget cannot hold the notice."""
+    """Raise UsageError if `max_tokens` cannot hold the truncation notice."""
     needed = -(-_NOTICE_BYTES // BYTES_PER_TOKEN)
     if max_tokens < needed:
-        raise UsageError(f"max_observation_tokens {max_tokens} is too small: the notice of a cut alone takes {needed}")
+        raise UsageError(
+            f"max_observation_tokens {max_tokens} is too small: the notice of a truncation alone takes {needed}"
+        )

@@ -1,9 +1,9 @@
-"""Fixed text that a chat template puts around contents: the first prompt, and between sampled turns.
+"""Fixed text (glue) that a chat template puts around messages: in the first prompt, and between sampled turns.
 
-The template is rendered with markers in place of contents; the text between the markers is its glue. A template is used
-as shipped if it is append-only: rendering a longer conversation only appends the reply and the same glue. With
-`keep-turns` it may drop or wrap earlier turns, as templates of thinking models do. The last turn's glue is used, and
-earlier turns stay as sampled. Templates that change other earlier text are refused.
+The template is rendered with markers in place of messages; the text around the markers is the glue. A template is used as
+shipped if it is append-only: a longer conversation only adds the reply and the same glue. With `keep-turns` a template may
+drop or wrap earlier turns, as templates of thinking models do; the glue of the last turn is then used, and earlier turns stay
+as sampled. Templates that change other earlier text are refused.
 """
 
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SYSTEM, USER, OBSERVATION = "TURNSMITH-SYSTEM", "TURNSMITH-USER", "TURNSMITH-OBSERVATION"
 PADDED = {marker: f" \n{marker}\n " for marker in (SYSTEM, USER, OBSERVATION)}
-"""Markers with surrounding white space, which shows whether a template trims messages."""
+"""Marker → marker with white space around it, which shows whether a template trims messages."""
 _REPLIES = _FIRST, _SECOND = "TURNSMITH-REPLY-1", "TURNSMITH-REPLY-2"
 _THOUGHT = "<think>\nTURNSMITH-THOUGHT\n</think>\n\n"
 _CONVERSATIONS = (
@@ -31,19 +31,20 @@ _CONVERSATIONS = (
 
 @dataclass(frozen=True)
 class Glue:
-    """Template text with markers for contents, each with the padding that the template keeps."""
+    """Fixed text of a chat template, with markers in place of messages."""
 
     prompt: str
-    """Text from the beginning to the first sampled turn."""
+    """Text from the beginning of the conversation to the first sampled turn."""
     between: str
-    """Text from the end of a turn to the next sampled turn."""
+    """Text from the end of a sampled turn to the beginning of the next one."""
     lead: str
-    """White space that the template puts before a reply; the policy samples it."""
+    """White space that the template puts before a reply, which the policy samples as part of its turn."""
 
 
 def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
-    """Derive a tokenizer's glue. Raises UsageError if the template fails, hides or repeats a message, or rewrites
-    earlier text.
+    """Derive the fixed text of a tokenizer's chat template.
+
+    Raises UsageError if the template fails, omits or repeats a message, or rewrites earlier text.
     """
     try:
         return _derive(tokenizer, chat)
@@ -52,7 +53,7 @@ def derive_glue(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
 
 
 def find_choice(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> ChatConfig | None:
-    """Return the smallest change of `chat` with which the template works, or None."""
+    """Return the settings closest to `chat` with which the chat template works; None if there are none."""
     templates = sorted(OWN, key=lambda way: way != chat.template) if chat.template in OWN else [chat.template]
     for template in templates:
         for system_prompt in ("system-message", "first-user-message"):
@@ -66,7 +67,7 @@ def find_choice(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> ChatC
 
 
 def name(tokenizer: "PreTrainedTokenizerBase") -> str:
-    """Return the model name used in messages."""
+    """Return the tokenizer's name for error messages."""
     return tokenizer.name_or_path or "this tokenizer"
 
 
@@ -99,13 +100,13 @@ def _derive(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig) -> Glue:
 
 
 def _check_append_only(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
-    """Raise TemplateFault if a longer rendering is not the sum of its parts."""
+    """Raise TemplateFault if a longer conversation is not rendered as prompt, replies and the same text between them."""
     if whole != glue.prompt + "".join(glue.lead + reply + glue.between for reply in replies):
         raise TemplateFault("is not append-only (it rewrites earlier turns, for example drops their reasoning)")
 
 
 def _check_rest_stays(glue: Glue, replies: tuple[str, ...], whole: str) -> None:
-    """Raise TemplateFault if anything but the replies changes in a longer rendering."""
+    """Raise TemplateFault if the rendering of a longer conversation changes earlier text other than replies."""
     before, *afters = re.split("|".join(_REPLIES), whole)
     shown = [_head(before, USER), *(_head(after, OBSERVATION) for after in afters[:-1]), *afters[-1:]]
     heads = [_head(glue.between, OBSERVATION)] * (len(replies) - 1)

@@ -1,6 +1,6 @@
-"""Command parser: a turn must have exactly one fenced `command` block (paper §3.3, App. E).
+"""Parser of commands: a turn must have exactly one fenced `command` block (paper §3.3, App. E).
 
-Blocks follow CommonMark, for one info string:
+Blocks follow the rules of CommonMark for fenced code:
 
 - a block opens with a line of three or more backticks and the word `command`, from the first column;
 - it closes with the first later line of as many backticks and nothing else;
@@ -16,16 +16,16 @@ _OPENING = re.compile(r"^(?P<fence>`{3,})command[ \t\r]*$", re.MULTILINE)
 
 
 class FormatError(Enum):
-    """Format error of a turn; the paper names these two (App. E)."""
+    """Format error of a turn: one of the two that the paper names (App. E)."""
 
     NO_COMMAND = "no_command"
-    """No block, an empty block, or an unclosed block."""
+    """The turn has no command block, or an empty or unclosed one."""
     MULTIPLE_COMMANDS = "multiple_commands"
-    """More than one block."""
+    """The turn has more than one command block."""
 
 
 def parse_turn(text: str) -> str | FormatError:
-    """Parse the command of a turn, or return its format error."""
+    """Return the command of a turn, or the turn's format error."""
     blocks = find_blocks(text)
     if len(blocks) > 1:
         return FormatError.MULTIPLE_COMMANDS
@@ -35,7 +35,7 @@ def parse_turn(text: str) -> str | FormatError:
 
 
 def find_blocks(text: str) -> list[str | None]:
-    """Return the bodies of all command blocks in order; None for an unclosed last block."""
+    """Return the bodies of all command blocks in a turn, in order; None for an unclosed last block."""
     blocks: list[str | None] = []
     position = 0
     while opening := _OPENING.search(text, position):

@@ -1,8 +1,8 @@
-"""Renderer of conversations into token ids that only grow; sampled tokens are never tokenised again.
+"""Renderer of conversations as token ids, to which tokens are only appended; sampled tokens are never tokenised again.
 
-The chat template is rendered once for its glue (`glue`): around the first prompt, and between sampled turns. Contents
-are tokenised with the adjacent plain text, as in a rendering of the whole. Special tokens in contents stay text, e.g.
-`<|im_end|>` in an issue. Tool-calling templates are not supported.
+The chat template is rendered once, for its fixed text around messages (`glue`). A message is tokenised together with the
+adjacent fixed text, as in a rendering of the whole conversation. A special token in a message stays text, e.g. `<|im_end|>`
+in an issue. Templates for tool calls are not supported.
 """
 
 import copy
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 AS_SHIPPED = ChatConfig()
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""White space that tokenizers strip beside some special tokens; it differs from that of `str.strip`."""
+"""Characters that tokenizers strip beside some special tokens; they differ from those of `str.strip`."""
 
 
 class ChatRenderer:
-    """Renderer of contents into token ids with a tokenizer's chat template.
+    """Renderer of messages as token ids, with a tokenizer's chat template.
 
-    `stop_token_ids` end a turn in addition to the template's end of turn and the tokenizer's end of sequence. The
-    constructor raises UsageError if the template is missing, fails, or is not append-only.
+    A sampled turn ends with the template's end-of-turn token, the tokenizer's end-of-sequence token, or one of
+    `stop_token_ids`. The constructor raises UsageError if the template is missing, fails, or is not append-only.
     """
 
     tokenizer: "PreTrainedTokenizerBase"
-    """Tokenizer of text that does not begin a conversation."""
+    """Copy of the tokenizer that adds no space at the start of a text."""
     end_of_turn_id: int
-    """Token that ends an assistant turn in the template."""
+    """Id of the token that ends an assistant turn in the chat template."""
     stop_token_ids: frozenset[int]
-    """Tokens that end a sampled turn."""
+    """Ids of the tokens that end a sampled turn."""
 
     def __init__(
         self,
@@ -59,38 +59,38 @@ class ChatRenderer:
         self._check_against_whole(tokenizer, glue.prompt, glue.between)
 
     def prompt_ids(self, system: str, user: str) -> list[int]:
-        """Return token ids of the first prompt, up to the first sampled turn."""
+        """Return the token ids of the first prompt, up to the first sampled turn."""
         contents = {USER: f"{system}\n\n{user}"} if self._is_folded else {SYSTEM: system, USER: user}
         return self._fill(self._prompt_pieces, contents)
 
     def observation_ids(self, text: str, after: int) -> list[int]:
-        """Return token ids between two sampled turns: end of turn, observation, start of the next turn.
+        """Return the token ids between two sampled turns: end of turn, observation, start of the next turn.
 
-        `after` is the last sampled token. If it is not the end of turn (the turn was cut by length), the result begins
-        with the end of turn. That token does not train, because it was not sampled.
+        `after` is the last sampled token. If the turn was cut by length, the result begins with the end-of-turn token, which
+        is not in the loss, because it was not sampled.
         """
         token_ids = self._fill(self._glue_pieces, {OBSERVATION: text})
         return token_ids[1:] if after == self.end_of_turn_id else token_ids
 
     def reply_ids(self, text: str) -> list[int]:
-        """Return token ids of a turn of another agent and its end of turn, split as after the prompt."""
+        """Return the token ids of another agent's turn and its end-of-turn token, tokenised as if it followed the prompt."""
         before, both = self.content_ids(self._context), self.content_ids(self._context + self._lead + text)
         is_whole = both[: len(before)] == before
         token_ids = both[len(before) :] if is_whole else self.content_ids(self._lead + text)
         return [*token_ids, self.end_of_turn_id]
 
     def turn_text(self, token_ids: list[int]) -> str:
-        """Decode a sampled turn without its stop token; other special tokens stay visible."""
+        """Decode the token ids of a sampled turn, without its stop token but with other special tokens."""
         ended = token_ids[-1:] and token_ids[-1] in self.stop_token_ids
         shown = token_ids[:-1] if ended else token_ids
         return str(self.tokenizer.decode(shown, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def content_ids(self, text: str) -> list[int]:
-        """Return token ids of plain text; special tokens in it stay text."""
+        """Return the token ids of plain text, in which the names of special tokens are ordinary text."""
         return self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
 
     def _split(self, rendering: str) -> list[int | str]:
-        """Split a template piece into special-token ids and plain text."""
+        """Split a rendered text into the ids of special tokens and pieces of plain text."""
         if not self._special:
             return [rendering]
         longest_first = sorted(self._special, key=len, reverse=True)
@@ -98,7 +98,7 @@ class ChatRenderer:
         return [self._special.get(part, part) for part in parts if part]
 
     def _fill(self, pieces: list[int | str], contents: dict[str, str]) -> list[int]:
-        """Replace markers by contents and tokenise piece by piece."""
+        """Replace the markers in template pieces by messages, and tokenise piece by piece."""
         token_ids: list[int] = []
         for before, piece, after in zip([None, *pieces], pieces, [*pieces[1:], None], strict=False):
             if isinstance(piece, int):
@@ -108,7 +108,7 @@ class ChatRenderer:
         return token_ids
 
     def _trim(self, before: int | str | None, text: str, after: int | str | None) -> str:
-        """Strip the white space that adjacent special tokens absorb."""
+        """Strip the white space of a text that the special tokens before and after it absorb."""
         text = text.lstrip(_WHITE_SPACE) if before in self._strips_right else text
         return text.rstrip(_WHITE_SPACE) if after in self._strips_left else text
 
@@ -122,7 +122,7 @@ class ChatRenderer:
         )
 
     def _check_against_whole(self, tokenizer: "PreTrainedTokenizerBase", prompt: str, between: str) -> None:
-        """Raise UsageError if tokenising by pieces differs from tokenising a whole rendering."""
+        """Raise UsageError if tokenising a conversation piece by piece differs from tokenising it as a whole."""
         pieces = self._fill(self._prompt_pieces, PADDED), self._fill(self._glue_pieces, PADDED)
         if pieces != tuple(tokenizer.encode(text, add_special_tokens=False) for text in (prompt, between)):
             raise UsageError(
@@ -132,7 +132,7 @@ class ChatRenderer:
 
 
 def put(contents: dict[str, str], piece: str) -> str:
-    """Replace markers in a template piece by contents, trimmed as the template trims them."""
+    """Replace the markers in a template piece by messages, trimmed as the template trims messages."""
 
     def replace(match: re.Match[str]) -> str:
         text = contents[match["marker"]]
@@ -144,7 +144,7 @@ def put(contents: dict[str, str], piece: str) -> str:
 
 
 def without_first_space(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedTokenizerBase":
-    """Return a copy of the tokenizer that adds no leading space."""
+    """Return a copy of the tokenizer that adds no space at the start of a text."""
     if not _find_first_spaces(tokenizer):
         return tokenizer
     changed = copy.deepcopy(tokenizer)

@@ -1,4 +1,4 @@
-"""Chat template as configured, rendered to text with a fixed date."""
+"""Rendering of conversations to text with the configured chat template and a fixed date."""
 
 from datetime import date
 from pathlib import Path
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _DIRECTIVES = "aAbBdmyYHIMSpjUwWcxX"
-"""strftime directives with the same result on every machine."""
+"""Directives of strftime whose result is the same on every machine."""
 
 
 Messages = list[dict[str, str]]
 """Chat messages: `[{"role": "user", "content": "…"}, …]`."""
 TODAY = date(2024, 7, 26)
-"""Date that templates show, so that a resumed run has the same prompts."""
+"""Date that chat templates show, fixed so that a resumed run has the same prompts."""
 OWN = ("as-shipped", "keep-turns")
-"""Values of `model.chat.template` that use the model's own template; any other is a file."""
+"""Values of `model.chat.template` that use the model's own template; any other value is the path of a template."""
 
 
 class TemplateFault(Exception):
-    """Reason why a template is unusable, phrased to follow its name."""
+    """Error raised if a chat template is unusable; its message continues the words "the chat template"."""
 
 
 def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Messages) -> str:
-    """Render the conversation up to the next sampled turn. Raises TemplateFault."""
+    """Render a conversation to text, up to the start of the next assistant turn. Raises TemplateFault."""
     try:
         template = pin_date(tokenizer.get_chat_template())
         return str(
@@ -41,16 +41,16 @@ def render(tokenizer: "PreTrainedTokenizerBase", chat: ChatConfig, messages: Mes
 
 
 def read_template(path: str) -> str:
-    """Read a custom template. Raises UsageError if there is no such file."""
+    """Read a chat template file of the user. Raises UsageError if it cannot be read."""
     remedy = "give model.chat.template a Jinja file, as-shipped, or keep-turns"
     return read_text(Path(path), "the chat template", remedy)
 
 
 def pin_date(template: str) -> str:
-    """Return the template with its date fixed to `TODAY`.
+    """Return a chat template that shows `TODAY` as its date.
 
-    transformers gives templates `strftime_now`, which reads the clock and cannot be replaced; a macro of the same name
-    takes precedence.
+    The library transformers passes templates the function `strftime_now`, which reads the clock. A macro of that name in the
+    template takes precedence.
     """
     if "strftime_now" not in template:
         return template

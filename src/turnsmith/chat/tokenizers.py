@@ -1,4 +1,4 @@
-"""Loading of tokenizers; the only file of this room that imports transformers, which takes seconds."""
+"""Loading of tokenizers. No other module of this package imports transformers, which takes seconds."""
 
 import json
 from pathlib import Path
@@ -12,15 +12,15 @@ from turnsmith.errors import UsageError
 
 
 def load_renderer(directory: Path, chat: ChatConfig) -> ChatRenderer:
-    """Load the renderer of a model directory. Raises UsageError."""
+    """Load the chat renderer for the model in a directory. Raises UsageError."""
     tokenizer = load_tokenizer(directory, template=None if chat.template in OWN else read_template(chat.template))
     return ChatRenderer(tokenizer, chat, read_stop_tokens(directory))
 
 
 def load_tokenizer(directory: Path, template: str | None = None) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a Hugging Face model directory, by default with its own chat template.
+    """Load the tokenizer of a Hugging Face model directory, with the given chat template or the model's own.
 
-    Raises UsageError if tokenizer or chat template is missing.
+    Raises UsageError if the tokenizer or a chat template is missing.
     """
     # tokenizer.json is complete; AutoTokenizer would replace its splitting rules by those of the model's family.
     kind = PreTrainedTokenizerFast if (directory / "tokenizer.json").exists() else AutoTokenizer
@@ -39,7 +39,7 @@ def load_tokenizer(directory: Path, template: str | None = None) -> PreTrainedTo
 
 
 def read_stop_tokens(directory: Path) -> set[int]:
-    """Read the model's end-of-sequence tokens from generation_config.json. Raises UsageError."""
+    """Read the ids of a model's end-of-sequence tokens from generation_config.json. Raises UsageError."""
     file = directory / "generation_config.json"
     try:
         found = json.loads(file.read_text("utf-8")).get("eos_token_id") if file.exists() else None

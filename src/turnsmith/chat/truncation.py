@@ -1,6 +1,6 @@
-"""Truncation of observations to a token budget: head and tail are kept, and a notice states the cut.
+"""Truncation of observations to a number of tokens: head and tail stay, and a notice replaces the middle.
 
-The notice counts characters, so the middle of a long text need not be tokenised.
+The notice counts characters, so that the middle of a long text need not be tokenised.
 """
 
 from typing import TYPE_CHECKING
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 NOTICE = "\n[... {} characters cut ...]\n"
 _MAX_DIGITS = 9
 _END_CHARACTERS = 8
-"""Characters tokenised at each end per token of the budget; few texts average more characters per token."""
+"""Number of characters that are tokenised at each end of a long text, per token to keep; few texts have longer tokens."""
 
 
 def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """Return the text, or its head and tail around a notice, in at most `max_tokens` tokens.
+    """Shorten a text to at most `max_tokens` tokens: keep head and tail, and put a notice between them.
 
-    The same text, budget and tokenizer give the same result. A text of more than 16 characters per token is always cut.
+    The result is deterministic. A text with more than 16 characters per allowed token is always shortened.
     """
     if len(text) <= 2 * _END_CHARACTERS * max_tokens and _num_tokens(text, tokenizer) <= max_tokens:
         return text
@@ -34,14 +34,16 @@ def truncate(text: str, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -
 
 
 def check_budget(max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Raise UsageError if the budget cannot hold the notice."""
+    """Raise UsageError if `max_tokens` cannot hold the truncation notice."""
     needed = _notice_tokens(tokenizer)
     if max_tokens < needed:
-        raise UsageError(f"max_observation_tokens {max_tokens} is too small: the notice of a cut alone takes {needed}")
+        raise UsageError(
+            f"max_observation_tokens {max_tokens} is too small: the notice of a truncation alone takes {needed}"
+        )
 
 
 def _cut(text: str, num_kept: int, max_tokens: int, tokenizer: "PreTrainedTokenizerBase") -> str:
-    """Keep about `num_kept` tokens, the larger half in front; never cut inside a character."""
+    """Keep about `num_kept` tokens of a text, the larger half in front, with a notice between the halves."""
     num_tail = num_kept // 2
     reach = min(_END_CHARACTERS * max_tokens, len(text) // 2)
     first, last = text[:reach], text[len(text) - reach :]
@@ -53,7 +55,7 @@ def _cut(text: str, num_kept: int, max_tokens: int, tokenizer: "PreTrainedTokeni
 
 
 def _notice_tokens(tokenizer: "PreTrainedTokenizerBase") -> int:
-    """Return the most tokens that a notice can take: one per digit."""
+    """Return the maximum number of tokens of a truncation notice, with one token per digit."""
     return _num_tokens(NOTICE.format(""), tokenizer) + _MAX_DIGITS
 
 
@@ -62,6 +64,6 @@ def _num_tokens(text: str, tokenizer: "PreTrainedTokenizerBase") -> int:
 
 
 def _token_spans(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[tuple[int, int]]:
-    """Return the character range of each token; special tokens count as plain characters."""
+    """Return the range of characters of each token of a text, in which the names of special tokens are ordinary text."""
     encoding = tokenizer(text, add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True)
     return encoding["offset_mapping"]

@@ -1,5 +1,5 @@
-"""Dialogues of an episode: as tokens, which can be trained on, or as messages for servers that give no tokens.
+"""Dialogues between an episode's loop and the policy, in tokens or in messages.
 
-`base` defines the interface that the loop uses. `tokens` and `messages` implement it. Recipes choose one of them. A
-dialogue knows neither tools nor the sandbox.
+Tokens can be trained on; messages are for servers without token ids. `base` defines the interface, which `tokens` and
+`messages` implement. A dialogue knows neither tools nor the sandbox.
 """

@@ -1,4 +1,4 @@
-"""Protocols between the episode loop and its dialogue, which holds tokens or messages."""
+"""Interface of dialogues, by which an episode's loop talks to the policy in tokens or messages."""
 
 import hashlib
 from typing import Any, Protocol
@@ -8,45 +8,45 @@ from turnsmith.types import SamplingParams, Trajectory, Turn
 
 
 class Dialogue(Protocol):
-    """Append-only dialogue of one episode."""
+    """Dialogue of one episode with the policy, to which messages are only appended."""
 
     @property
     def is_full(self) -> bool:
-        """Return True if the context holds no further token."""
+        """Return True if the dialogue fills the policy's context."""
 
     def begin(self, system: str, issue: str) -> None:
-        """Start with a system message and a user message."""
+        """Start the dialogue with a system message and a user message, the issue."""
 
     async def sample(self) -> Turn:
-        """Sample the next turn and append it. Raises EngineError."""
+        """Sample the policy's next turn and append it. Raises EngineError."""
 
     def cut(self, observation: str) -> str:
-        """Truncate an observation to its token budget."""
+        """Truncate an observation to the configured number of tokens."""
 
     def observe(self, observation: str) -> bool:
-        """Append an observation. Return False, without appending, if no turn would fit after it."""
+        """Append an observation, or return False if no turn would fit into the context after it."""
 
     def columns(self) -> dict[str, Any]:
-        """Return the trajectory fields that the dialogue provides."""
+        """Return the trajectory's fields that the dialogue provides, such as token ids."""
 
     def close(self) -> None:
-        """Release resources at the end of the episode."""
+        """Release the dialogue's resources at the end of the episode."""
 
 
 class DialogueFactory(Protocol):
     """Factory of dialogues for the episodes of a run."""
 
     def open(self, begun: Trajectory, config: AgentConfig, decoding: SamplingParams | None = None) -> Dialogue:
-        """Open the dialogue of an episode that begins with this record; `decoding` as in `Rollout`."""
+        """Open the dialogue of an episode. `decoding` holds an evaluation's sampling settings; None samples the policy itself."""
 
     def count_prompt(self, system: str, issue: str) -> int:
-        """Count the tokens of a first prompt."""
+        """Count the tokens of the first prompt with these messages."""
 
     def check_budget(self, max_tokens: int) -> None:
-        """Raise UsageError if the observation budget cannot hold the truncation notice."""
+        """Raise UsageError if an observation of `max_tokens` could not hold the notice of its truncation."""
 
     def status(self) -> str:
-        """Return a short status for progress output, such as the cost; often empty."""
+        """Return a short text for the progress output, such as the cost so far; empty if there is nothing to show."""
 
 
 def turn_seed(seed: int, turn: int) -> int:

@@ -1,6 +1,6 @@
 """Dialogues in messages, for servers without token ids.
 
-Context use is the server's reported token count, plus an estimate for messages added since.
+The used context is the server's last token count, plus an estimate for messages added since.
 """
 
 import time
@@ -14,12 +14,12 @@ from turnsmith.engines.chat import MESSAGE_TOKENS, ChatEngine, ChatRequest, Cont
 from turnsmith.types import Message, SamplingParams, Trajectory, Turn, estimate_tokens
 
 _SEED_BITS = 31
-"""Bits of seeds; some servers reject longer ones."""
+"""Number of bits of random seeds in requests; some servers reject longer seeds."""
 
 
 @dataclass
 class MessageDialogue:
-    """Dialogue with a chat engine: messages in, text out."""
+    """Dialogue by a message engine: messages in, text out."""
 
     engine: ChatEngine
     config: AgentConfig
@@ -28,7 +28,7 @@ class MessageDialogue:
     decoding: SamplingParams | None = None
     messages: list[Message] = field(default_factory=list, init=False)
     num_tokens: int = field(default=0, init=False)
-    """Tokens of the whole history: last reported count plus estimates."""
+    """Number of tokens in the dialogue: the last count that the server reported, plus estimates."""
     prompt_tokens: int = field(default=0, init=False)
     num_turns: int = field(default=0, init=False)
 
@@ -37,7 +37,10 @@ class MessageDialogue:
         self.num_tokens = self.prompt_tokens = estimate_prompt(system, issue)
 
     async def sample(self) -> Turn:
-        """Ask the server. If the history exceeds its context, return an empty turn with finish reason `length`."""
+        """Ask the server for the next turn.
+
+        If the dialogue exceeds the context, return an empty turn with finish reason `length`.
+        """
         started = time.monotonic()
         try:
             reply = await self.engine.chat(self._request())
@@ -83,19 +86,19 @@ class MessageDialogue:
 
     @property
     def _room(self) -> int:
-        """Return the tokens that still fit into the context."""
+        """Return the number of tokens that still fit into the context."""
         return max(0, self.config.max_context - self.num_tokens)
 
     def columns(self) -> dict[str, Any]:
         return {"form": "messages", "prompt": self.messages[:2], "prompt_tokens": self.prompt_tokens}
 
     def close(self) -> None:
-        """Do nothing: the server keeps no state."""
+        """Do nothing: the server keeps no state of a dialogue."""
 
 
 @dataclass(frozen=True)
 class MessageDialogueFactory:
-    """Factory of dialogues with a chat engine."""
+    """Factory of dialogues by a message engine."""
 
     engine: ChatEngine
 
@@ -113,5 +116,5 @@ class MessageDialogueFactory:
 
 
 def estimate_prompt(system: str, issue: str) -> int:
-    """Estimate the tokens of a first prompt."""
+    """Estimate the number of tokens of a first prompt."""
     return estimate_tokens(system) + estimate_tokens(issue) + 2 * MESSAGE_TOKENS

@@ -1,4 +1,4 @@
-"""Dialogues in tokens; sampled tokens are kept unchanged and never tokenised again."""
+"""Dialogues in tokens. Sampled tokens are kept unchanged; their text is never tokenised again."""
 
 import time
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from turnsmith.types import SamplingParams, Trajectory, Turn
 
 @dataclass
 class TokenDialogue:
-    """Dialogue with a token engine: the renderer tokenises texts, the engine samples turns."""
+    """Dialogue by a token engine: a renderer tokenises texts, the engine samples turns."""
 
     engine: Engine
     renderer: ChatRenderer
@@ -76,7 +76,7 @@ class TokenDialogue:
 
     @property
     def _room(self) -> int:
-        """Return the tokens that still fit into the context."""
+        """Return the number of tokens that still fit into the context."""
         return self.config.max_context - len(self.history)
 
     def columns(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class TokenDialogue:
 
 @dataclass(frozen=True)
 class TokenDialogueFactory:
-    """Factory of dialogues with a token engine."""
+    """Factory of dialogues by a token engine."""
 
     engine: Engine
     renderer: ChatRenderer

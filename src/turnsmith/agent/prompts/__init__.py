@@ -1,8 +1,7 @@
 """Prompts as folders of three templates: `system`, `issue` and `demonstration` (paper §3.5, §3.6).
 
-`paper` follows the structure of the paper's prompts in our own words. `brief` has it for tiny models, `bash` is for the
-shell alone. The demonstration is shown only to a base model that collects (paper §3.3). Scaffolds import these
-functions. The package does not know the tools that a prompt describes.
+`paper` follows the structure of the paper's prompts in other words. `brief` is its short form for tiny models, and `bash`
+describes the shell alone. Only a base model that collects trajectories for RFT sees the demonstration (paper §3.3).
 """
 
 from functools import cache
@@ -14,11 +13,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from turnsmith.errors import UsageError
 
 PACKAGED = Path(__file__).parent
-"""Folder of the packaged prompts."""
+"""Folder of the prompts that are part of Turnsmith."""
 
 
 def fill_in(folder: Path, part: str, **values: Any) -> str:
-    """Render one template of a folder. Raises TemplateError, or UnicodeDecodeError for a binary file."""
+    """Render one template of a prompts folder with values. Raises TemplateError, or UnicodeDecodeError for a binary file."""
     return _open(folder).get_template(f"{part}.jinja").render(values)
 
 
@@ -35,7 +34,7 @@ def _open(folder: Path) -> Environment:
 
 
 def find_prompts(name: str) -> Path:
-    """Find the folder of a packaged name or a path. Raises UsageError."""
+    """Return the folder of prompts, given by a packaged name or a path. Raises UsageError."""
     packaged = list_packaged()
     if name in packaged:
         return PACKAGED / name

@@ -1,5 +1,5 @@
 """Scaffolds: named sets of tools and prompts, one module for each.
 
-`base` defines the record and loads a scaffold by name or import path. `paper` and `bash` are the built-in ones. Recipes
-and rollouts import `base`. A scaffold knows neither the engine nor the task.
+`base` defines `Scaffold`, and loads a scaffold by name or import path. `paper` and `bash` are built in. A scaffold knows
+neither the engine nor the task.
 """

@@ -19,30 +19,30 @@ class Scaffold:
     """Tools (besides the shell) and prompts of an agent."""
 
     tools: tuple[Tool, ...]
-    """Tools by the first word of a command; other commands go to the sandbox's shell."""
+    """Tools that a command's first word may select; other commands go to the sandbox's shell."""
     prompts: Path
-    """Folder of the templates `system`, `issue` and `demonstration.jinja`."""
+    """Folder of the prompt templates `system`, `issue` and `demonstration.jinja`."""
     shell_prompt: str
-    """Last line of every observation; `{cwd}` is the directory, `{file}` the open file or `none`."""
+    """Format of every observation's last line; `{cwd}` is the working directory, `{file}` the open file or `none`."""
 
     def system(self, demonstration: bool = False) -> str:
-        """Render the system message, equal for all tasks."""
+        """Render the system message, which is the same for all tasks."""
         system = fill_in(self.prompts, "system", tools=self.tools)
         return f"{system}\n\n{fill_in(self.prompts, 'demonstration')}" if demonstration else system
 
     def prompt_line(self, session: Session) -> str:
-        """Render the shell prompt as encodable text."""
+        """Render the shell prompt, the last line of an observation, as text that UTF-8 can encode."""
         return legible(self.shell_prompt.format(cwd=session.cwd, file=session.file or "none"))
 
     def issue(self, problem_statement: str, cwd: str) -> str:
-        """Render the first user message: issue, advice, shell prompt."""
+        """Render the first user message: the issue, advice, and the shell prompt."""
         prompt_line = self.prompt_line(Session(cwd))
         return fill_in(
             self.prompts, "issue", problem_statement=problem_statement.strip(), cwd=cwd, prompt_line=prompt_line
         )
 
     async def act(self, command: str, session: Session, context: ToolContext) -> ToolResult:
-        """Run one command. Wrong use returns an error text. Raises SandboxError."""
+        """Run one command of the agent by a tool or the shell. A wrong use gives an error text as result. Raises SandboxError."""
         tools = {tool.name: tool for tool in self.tools}
         try:
             if tool := tools.get(first_word(command)):
@@ -57,7 +57,7 @@ class Scaffold:
 
 
 def load_scaffold(name: str = "paper", prompts: str | None = None, tools: Sequence[str] = ()) -> Scaffold:
-    """Load a scaffold by name or import path, with optional other prompts and extra tools. Raises UsageError."""
+    """Load a scaffold by name or import path, optionally with other prompts and more tools. Raises UsageError."""
     scaffold = SCAFFOLDS.load_instance(name, Scaffold)
     added = (TOOLS.load_instance(tool, Tool) for tool in tools)
     all_tools = {tool.name: tool for tool in (*scaffold.tools, *added)}
@@ -68,6 +68,6 @@ def load_scaffold(name: str = "paper", prompts: str | None = None, tools: Sequen
         chosen.issue("", "/")
     except (TemplateError, UnicodeDecodeError) as error:
         raise UsageError(
-            f"prompts {folder}: cannot use {error}: the folder needs system, issue and demonstration.jinja"
+            f"cannot use the prompts in {folder}: {error}: the folder needs system, issue and demonstration.jinja"
         ) from None
     return chosen

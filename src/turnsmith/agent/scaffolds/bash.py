@@ -1,6 +1,6 @@
-"""Scaffold with the shell alone: the image's programs, and `submit` to end.
+"""Scaffold without tools except `submit`: the agent uses the shell and the programs in the image.
 
-`submit` is parsed as a command, so that no program output can end an episode.
+`submit` is parsed from the agent's command, so that no program's output can end an episode.
 """
 
 from turnsmith.agent.prompts import PACKAGED

@@ -1,4 +1,4 @@
-"""Scaffold of the paper (§3.3, §3.4): nine tools, a window on one open file, any shell command."""
+"""Scaffold of the paper (§3.3, §3.4): nine tools, a window that shows part of one open file, and shell commands."""
 
 from turnsmith.agent.prompts import PACKAGED
 from turnsmith.agent.scaffolds.base import Scaffold

@@ -1,4 +1,4 @@
-"""Shared types of tools: session, call, result, and the error that is shown to the agent."""
+"""Types that all tools use: session, call, result, and the error that the agent sees."""
 
 import posixpath
 from collections.abc import Awaitable, Callable
@@ -14,16 +14,16 @@ def legible(text: str) -> str:
 
 @dataclass(frozen=True)
 class Session:
-    """State of an agent kept on the host between turns."""
+    """State of an agent's tools between turns: working directory and open file, kept on the host."""
 
     cwd: str
     file: str | None = None
-    """Absolute path of the open file."""
+    """Absolute path of the open file; None if no file is open."""
     first_line: int = 1
-    """First line of the window on the open file."""
+    """Number of the first line of the open file that the window shows."""
 
     def absolute(self, path: str) -> str:
-        """Resolve a path against the current directory."""
+        """Return the absolute form of a path, relative to the agent's working directory. Raises ToolError."""
         if "\0" in path:
             raise ToolError("a path cannot hold a NUL character")
         return posixpath.normpath(posixpath.join(self.cwd, path))
@@ -31,61 +31,61 @@ class Session:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """Sandbox and limits passed to tools."""
+    """Sandbox and limits that tools get with each call."""
 
     sandbox: Sandbox
     window_lines: int
-    """Height of the file window, in lines."""
+    """Number of lines that the window on a file shows."""
     timeout_s: float
     """Time limit of a shell command, in seconds."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """Parsed tool call, with quotes removed."""
+    """Call of a tool, parsed from the agent's command, with quotes removed."""
 
     arguments: list[str]
     options: dict[str, str]
-    """Options with their values; a switch has an empty value."""
+    """Options of the call → values; an option without a value has an empty one."""
     heredoc: str | None = None
-    """Heredoc text; every line ends with a newline."""
+    """Text of the call's heredoc, of which every line ends with a newline; None without a heredoc."""
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """Result of a command."""
+    """Result of an agent's command: observation, new session, exit code."""
 
     text: str
     session: Session
     exit_code: int | None = 0
-    """Exit code of the command; 1 for wrong use of a tool; None if nothing ran."""
+    """Exit code of the command: 1 for a wrong use of a tool, None if nothing ran."""
     submitted: bool = False
-    """True only after a parsed `submit` command; output cannot end an episode."""
+    """True after a parsed `submit` command, never because of a program's output."""
     command_s: float = 0.0
-    """Run time of the agent's own command, in seconds."""
+    """Run time of the agent's command, in seconds."""
 
 
 class ToolError(Exception):
-    """Error raised if the agent uses a tool wrongly; the message becomes the observation."""
+    """Error raised if the agent uses a tool wrongly; its message becomes the observation."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """Tool definition: syntax, description, function."""
+    """Tool of the agent: syntax, description and function."""
 
     usage: str
-    """Synopsis, for example `open [FILE] [LINE_NUMBER]`; its first word is the name."""
+    """Syntax of the tool, for example `open [FILE] [LINE_NUMBER]`; the first word is the tool's name."""
     purpose: str
-    """Description shown to the agent."""
+    """Description of the tool that the agent sees."""
     run: Callable[[Call, Session, ToolContext], Awaitable[ToolResult]]
     num_arguments: tuple[int, int] = (0, 0)
-    """Minimum and maximum number of positional arguments."""
+    """Minimum and maximum number of the tool's positional arguments."""
     switches: tuple[str, ...] = ()
-    """Options without a value."""
+    """Names of the tool's options without a value."""
     valued: tuple[str, ...] = ()
-    """Options with a value."""
+    """Names of the tool's options with a value."""
     heredoc: bool = False
-    """True if the last argument may come as a heredoc."""
+    """True if the tool's last argument may be given as a heredoc."""
 
     @property
     def name(self) -> str:
@@ -93,5 +93,5 @@ class Tool:
 
     @property
     def help(self) -> str:
-        """Return the help text in the style of the original tools."""
+        """Return the tool's help text: syntax and description."""
         return f"Usage: {self.usage}\n{self.purpose}"

@@ -1,7 +1,7 @@
-"""Parser of tool calls, with a shell's quoting rules.
+"""Parser of tool calls, with the quoting rules of a shell. Quotes group words and may contain newlines.
 
-Quotes group words and may contain newlines; a heredoc gives the last argument verbatim, quoted delimiter or not. Variables,
-globs, pipes and redirections are not expanded, so that edit texts arrive unchanged.
+A heredoc gives the last argument verbatim, whether or not its delimiter is quoted. Variables, globs, pipes and redirections
+have no special meaning, so that edit texts arrive unchanged.
 """
 
 import re
@@ -13,12 +13,12 @@ _HEREDOC = re.compile(r"^(?P<before>[^\n]*?)<<\s*(?P<quote>['\"]?)(?P<delimiter>
 
 
 def first_word(command: str) -> str:
-    """Return the first word, which selects the tool."""
+    """Return the first word of a command, which selects the tool."""
     return command.split(maxsplit=1)[0]
 
 
 def read_call(tool: Tool, command: str) -> Call:
-    """Parse words, options and heredoc of a call. Raises ToolError if it is malformed."""
+    """Parse a tool call: words, options and heredoc. Raises ToolError if the call is malformed."""
     line, heredoc = split_heredoc(command)
     arguments, options = split_options(tool, split_words(line)[1:])
     if heredoc is not None and not tool.heredoc:
@@ -53,7 +53,7 @@ def split_words(line: str) -> list[str]:
 
 
 def split_options(tool: Tool, words: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Separate arguments from the tool's options; unknown `-` words are arguments, and `--` ends the options."""
+    """Separate a call's words into arguments and the tool's options. Unknown `-` words are arguments; `--` ends the options."""
     arguments: list[str] = []
     options: dict[str, str] = {}
     rest = iter(words)

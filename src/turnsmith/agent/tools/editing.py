@@ -1,7 +1,6 @@
-"""Tools `create`, `edit` and `replace`, which write changes unmodified.
+"""Tools `create`, `edit` and `replace`, which change files exactly as the agent says.
 
-No linter runs, as in the paper: edits are not corrected or reverted, and need no program of the image. Errors show in the printed
-window or when the code runs.
+As in the paper, no linter runs: edits are neither corrected nor reverted, and need no program in the image.
 """
 
 import re
@@ -17,7 +16,7 @@ MAX_LISTED_LINES = 10
 
 
 async def create(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Create a file with one empty line and open it. Fails if it exists."""
+    """Create a file with one empty line and open it. Raises ToolError if the file exists."""
     path = session.absolute(call.arguments[0])
     if await exists(path, context.sandbox):
         raise ToolError(f"{path} exists already: use `open` to see it")
@@ -27,7 +26,7 @@ async def create(call: Call, session: Session, context: ToolContext) -> ToolResu
 
 
 async def edit(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Replace a range of lines; the edited file becomes the open file."""
+    """Replace a range of lines in the open file, or in the file that `--file` names; the edited file becomes the open file."""
     path = session.absolute(call.options["--file"]) if "--file" in call.options else open_path(session)
     file = await read_file(path, context.sandbox)
     first, last = parse_range(call.arguments, file)
@@ -37,7 +36,7 @@ async def edit(call: Call, session: Session, context: ToolContext) -> ToolResult
 
 
 async def replace_text(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Replace the single occurrence of a text in the open file, or all with `--replace-all`."""
+    """Replace the only occurrence of a text in the open file, or all occurrences with `--replace-all`."""
     file = await read_file(open_path(session), context.sandbox)
     search, new = call.arguments
     if not search:
@@ -61,7 +60,7 @@ async def replace_text(call: Call, session: Session, context: ToolContext) -> To
 
 
 def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
-    """Parse `START:END` within the file. Raises ToolError."""
+    """Parse a line range `START:END`, which must lie inside the file. Raises ToolError."""
     match = re.fullmatch(r"([^:]+):([^:]+)", arguments[0]) if arguments else None
     if not match:
         raise ToolError(f"the lines to replace are written START:END, for example 3:5, not {' '.join(arguments[:1])!r}")
@@ -73,20 +72,20 @@ def parse_range(arguments: list[str], file: TextFile) -> tuple[int, int]:
 
 
 def replacement_lines(call: Call) -> list[str]:
-    """Return the replacement lines. Empty text deletes the range; one final newline adds no line."""
+    """Return the replacement lines of an `edit` call. An empty text deletes the range; one final newline adds no line."""
     text = call.heredoc if call.heredoc is not None else "".join(call.arguments[1:])
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def _show_change(file: TextFile, line: int, message: str, session: Session, context: ToolContext) -> ToolResult:
-    """Return the message and the window at the change."""
+    """Return a result with a message and the window at the changed line."""
     first_line = line_into_view(min(line, len(file.lines)), len(file.lines), context.window_lines)
     shown = show(file, first_line, session, context)
     return ToolResult(f"{message}\n{shown.text}", shown.session)
 
 
 def first_lines(search: str, file: TextFile) -> list[int]:
-    """Return the line numbers of the first `MAX_LISTED_LINES` occurrences, reading the text once."""
+    """Return the line numbers of the first `MAX_LISTED_LINES` occurrences of a text in a file."""
     before, *between = file.text.split(search, MAX_LISTED_LINES)[:-1]
     steps = (search.count("\n") + gap.count("\n") for gap in between)
     return list(accumulate(steps, initial=1 + before.count("\n")))

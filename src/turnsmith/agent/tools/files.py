@@ -1,4 +1,4 @@
-"""Text files of the sandbox as lines; bytes outside edited lines are preserved."""
+"""Text files in the sandbox, read and written as lines; bytes outside edited lines are preserved."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,7 @@ ENCODING = {"encoding": "utf-8", "errors": "surrogateescape"}
 
 @dataclass(frozen=True)
 class TextFile:
-    """Text file; an empty file has one empty line, so that it can be edited."""
+    """Text file as a list of lines; an empty file has one empty line, so that the agent can edit it."""
 
     path: str
     text: str
@@ -22,7 +22,7 @@ class TextFile:
         return lines[:-1] if len(lines) > 1 and not lines[-1] else lines
 
     def with_lines(self, first: int, last: int, new: list[str]) -> "TextFile":
-        """Replace lines first…last (1-based, inclusive), keeping the line endings of that range."""
+        """Replace the lines `first` to `last` (from 1, inclusive); keep the line endings of that range."""
         lines = list(self.lines)
         if all(line.endswith("\r") for line in lines[first - 1 : last]):
             new = [line.removesuffix("\r") + "\r" for line in new]
@@ -32,14 +32,14 @@ class TextFile:
 
 
 def open_path(session: Session) -> str:
-    """Return the path of the open file. Raises ToolError if none is open."""
+    """Return the path of the open file. Raises ToolError if no file is open."""
     if session.file is None:
         raise ToolError("no file is open: use `open FILE` first")
     return session.file
 
 
 async def read_file(path: str, sandbox: Sandbox) -> TextFile:
-    """Read a text file. Raises ToolError with the reason."""
+    """Read a text file from the sandbox. Raises ToolError with the reason."""
     try:
         content = await sandbox.read(path)
     except FileNotFoundError:
@@ -54,7 +54,7 @@ async def read_file(path: str, sandbox: Sandbox) -> TextFile:
 
 
 async def write_file(file: TextFile, sandbox: Sandbox) -> None:
-    """Write a text file. Raises ToolError with the reason."""
+    """Write a text file to the sandbox. Raises ToolError with the reason."""
     try:
         await sandbox.write(file.path, file.text.encode(**ENCODING))
     except OSError as error:
@@ -62,7 +62,7 @@ async def write_file(file: TextFile, sandbox: Sandbox) -> None:
 
 
 async def exists(path: str, sandbox: Sandbox) -> bool:
-    """Return True if a file or directory exists at the path."""
+    """Return True if the sandbox has a file or directory at the path."""
     try:
         await sandbox.read(path)
     except FileNotFoundError:

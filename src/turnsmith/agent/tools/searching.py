@@ -1,7 +1,7 @@
-"""Tool `search_file`: lines of one file that contain a text.
+"""Tool `search_file`, which lists the lines of one file that contain a text.
 
-The term is plain text, not a pattern: `total(` needs no escape, and a hostile pattern cannot block the host. For patterns, the
-shell has `grep -nE`.
+The search term is plain text, so that `total(` needs no escape and no pattern can block the host. For patterns, the agent can
+use `grep -nE` in the shell.
 """
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolError, ToolResult
@@ -12,7 +12,7 @@ MAX_HITS = 100
 
 
 async def search_file(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """List number and content of lines with the term; above `MAX_HITS` lines, return only their count."""
+    """List number and content of each line with the search term. Raises ToolError if there are more than `MAX_HITS` lines."""
     term = call.arguments[0]
     path = session.absolute(call.arguments[1]) if len(call.arguments) > 1 else open_path(session)
     file = await read_file(path, context.sandbox)

@@ -1,7 +1,4 @@
-"""Shell commands in the sandbox, each in a new process group.
-
-The working directory carries over to the next command; variables do not.
-"""
+"""Shell commands of the agent in the sandbox. The working directory is kept from one command to the next; variables are not."""
 
 import re
 from collections.abc import Iterable
@@ -15,15 +12,15 @@ EDITORS = ("vi", "vim", "nvim", "nano", "pico", "emacs", "ed")
 PAGERS = ("less", "more", "most")
 SCREENS = ("top", "htop", "watch", "gdb", "pdb", "ipython", "jupyter", "ssh", "telnet", "tmux", "screen")
 INTERACTIVE = frozenset(EDITORS + PAGERS + SCREENS)
-"""Interactive programs, which wait for input."""
+"""Names of interactive programs, which would wait for input."""
 INTERPRETERS = frozenset(("python", "python3", "node", "irb", "bash", "sh", "zsh", "psql", "mysql", "sqlite3", "bc"))
-"""Interpreters, which wait for input if called without arguments."""
+"""Names of interpreters, which would wait for input if called without arguments."""
 _FOLLOWING = re.compile(r"tail([ \t]+[^\s|;&]+)*[ \t]+(-\w*[fF]\w*|--follow(=\S*)?)(?=[\s|;&]|$)")
-"""Match `tail -f`: a follow option of `tail` itself, not a file name or an option behind a pipe."""
+"""Pattern of `tail -f`: the option of `tail` itself, not a file name or an option after a pipe."""
 
 
 async def run_shell(command: str, session: Session, context: ToolContext, tool_names: Iterable[str]) -> ToolResult:
-    """Run a shell command in the last directory. Raises ToolError if it would wait for input."""
+    """Run a shell command in the agent's working directory. Raises ToolError if the command would wait for input."""
     refuse_interactive(command)
     result = await context.sandbox.exec(command, timeout_s=context.timeout_s, cwd=session.cwd)
     text = "\n".join([*describe(result, context.timeout_s), *hint_at_tools(result, tool_names)])
@@ -33,7 +30,7 @@ async def run_shell(command: str, session: Session, context: ToolContext, tool_n
 
 
 def refuse_interactive(command: str) -> None:
-    """Raise ToolError for editors, pagers, monitors, bare interpreters, `tail -f`, and NUL characters."""
+    """Raise ToolError if a command calls an editor, pager, monitor, bare interpreter or `tail -f`, or has a NUL character."""
     if "\0" in command:
         raise ToolError("a command cannot hold a NUL character")
     program = first_word(command)
@@ -46,7 +43,7 @@ def refuse_interactive(command: str) -> None:
 
 
 def describe(result: ExecResult, timeout_s: float) -> list[str]:
-    """Return the output, with a note on truncation, timeout, exit code or empty output."""
+    """Return the lines of an observation: a command's output, and notes on truncation, timeout, exit code or empty output."""
     output = result.output.decode("utf-8", "replace").rstrip("\n")
     rows = [output] if output.strip() else []
     if result.truncated:
@@ -59,7 +56,7 @@ def describe(result: ExecResult, timeout_s: float) -> list[str]:
 
 
 def hint_at_tools(result: ExecResult, tool_names: Iterable[str]) -> list[str]:
-    """Return a hint on how to call tools if the shell did not find one (`cd src && open a.py`)."""
+    """Return a hint on how to call tools if the shell tried to run a tool, as in `cd src && open a.py`."""
     names = "|".join(tool_names)
     missing = re.search(rf"\b({names}): (command )?not found", result.output.decode("utf-8", "replace"))
     if not missing:

@@ -1,14 +1,14 @@
-"""Tool `submit`: the agent declares its work finished.
+"""Tool `submit`, by which the agent ends the episode.
 
-The paper's tool submits a plain `git diff`, which loses staged changes and new files. Here the patch is computed outside the
-sandbox and includes both, whatever git's index contains.
+The paper's tool submits a plain `git diff`, which omits staged changes and new files. Turnsmith computes the patch outside
+the sandbox and includes both.
 """
 
 from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolResult
 
 
 async def submit(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """End the episode; the loop computes the patch."""
+    """End the episode; the episode's loop computes the patch."""
     return ToolResult("Submitted.", session, submitted=True)
 
 

@@ -1,4 +1,4 @@
-"""Tools `open`, `goto`, `scroll_up`, `scroll_down`: the window on the open file (paper §3.4)."""
+"""Tools `open`, `goto`, `scroll_up` and `scroll_down`, which move a window over the open file (paper §3.4)."""
 
 import re
 from dataclasses import replace
@@ -8,11 +8,11 @@ from turnsmith.agent.tools.base import Call, Session, Tool, ToolContext, ToolErr
 from turnsmith.agent.tools.files import TextFile, open_path, read_file
 
 OVERLAP = 2
-"""Number of lines shared by neighbouring windows."""
+"""Number of lines that two neighbouring windows have in common."""
 
 
 async def open_file(call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Open a file at its top or at a line; without arguments, show the open file again."""
+    """Open a file at its first line or at a given line; without arguments, show the open file again."""
     if not call.arguments:
         return show(await read_file(open_path(session), context.sandbox), session.first_line, session, context)
     file = await read_file(session.absolute(call.arguments[0]), context.sandbox)
@@ -34,33 +34,33 @@ async def goto_line(call: Call, session: Session, context: ToolContext) -> ToolR
 
 
 async def scroll(direction: int, call: Call, session: Session, context: ToolContext) -> ToolResult:
-    """Move the window down (direction 1) or up (−1)."""
+    """Move the window on the open file down (direction 1) or up (−1)."""
     file = await read_file(open_path(session), context.sandbox)
     first_line = scrolled(session.first_line, direction, len(file.lines), context.window_lines)
     return show(file, first_line, session, context)
 
 
 def show(file: TextFile, first_line: int, session: Session, context: ToolContext) -> ToolResult:
-    """Show the window at a line; the file becomes the open file."""
+    """Open a file, and return a result with the window at a line."""
     text = render_window(file, first_line, context.window_lines)
     return ToolResult(text, replace(session, file=file.path, first_line=first_line))
 
 
 def parse_line_number(text: str) -> int:
-    """Parse a line number, starting at 1. Raises ToolError."""
+    """Parse a line number, at least 1. Raises ToolError."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise ToolError(f"a line number is a whole number from 1, not {text!r}")
     return int(text)
 
 
 def check_inside(line: int, file: TextFile) -> None:
-    """Raise ToolError if the file has no such line."""
+    """Raise ToolError if the file has no line of that number."""
     if line > len(file.lines):
         raise ToolError(f"line {line} does not exist: {file.path} has {len(file.lines)} lines")
 
 
 def clamp(first_line: int, num_lines: int, window_lines: int) -> int:
-    """Clamp the first line so that the window stays inside the file."""
+    """Return the window's first line, moved so that the window stays inside the file."""
     return max(1, min(first_line, num_lines - window_lines + 1))
 
 
@@ -70,12 +70,12 @@ def line_into_view(line: int, num_lines: int, window_lines: int) -> int:
 
 
 def scrolled(first_line: int, direction: int, num_lines: int, window_lines: int) -> int:
-    """Return the first line after scrolling one window down (direction 1) or up (−1)."""
+    """Return the window's first line after scrolling one window down (direction 1) or up (−1)."""
     return clamp(first_line + direction * max(1, window_lines - OVERLAP), num_lines, window_lines)
 
 
 def render_window(file: TextFile, first_line: int, window_lines: int) -> str:
-    """Render the header, the numbered lines, and the counts of lines above and below."""
+    """Render the window on a file: header, numbered lines, and the counts of lines above and below."""
     lines = file.lines
     first_line = clamp(first_line, len(lines), window_lines)
     last_line = min(first_line + window_lines - 1, len(lines))
@@ -89,7 +89,7 @@ def render_window(file: TextFile, first_line: int, window_lines: int) -> str:
 
 
 def number_line(number: int, line: str) -> str:
-    """Format a line as `N:content`, without a trailing carriage return."""
+    """Format a file's line as `N:content`, without a trailing carriage return."""
     return f"{number}:" + line.removesuffix("\r")
 
 
